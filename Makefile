@@ -1,0 +1,56 @@
+# make demo   environment, install, then tune a matmul and print what it won
+# make test   environment, development extras, the whole test suite
+# Both need Python 3.11+, a C++ compiler and network access to a package index the first time.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+JOBS   ?= 2
+
+.PHONY: demo test test-all lint typecheck wheel bench update-golden check-tools clean help
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
+	@echo "other targets: lint wheel test-all update-golden clean"
+
+check-tools:
+	@sh scripts/check_tools.sh "$(PYTHON)"
+
+$(BIN)/python:
+	@$(MAKE) --no-print-directory check-tools
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.tune: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing what tuning needs: about 65 MB to download (numpy, scipy, xgboost-cpu, sqlalchemy, ...)."
+	@$(PIP) install -c constraints.txt -e '.[tune]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the development tools: about 95 MB to download, what tuning needs included."
+	@$(PIP) install -c constraints.txt -e '.[tune,dev]'
+	@touch $@ $(VENV)/.tune
+
+demo: check-tools $(VENV)/.tune
+	@$(BIN)/tilewright tune matmul m=512 n=512 k=512 --trials 64 --db demo.db
+
+test: check-tools $(VENV)/.dev
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly"
+
+test-all: check-tools $(VENV)/.dev
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+lint: check-tools $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --diff src tests benchmarks examples > /dev/null || { echo "run: ruff format"; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+wheel: $(VENV)/.dev
+	@rm -rf dist && $(BIN)/python -m build --wheel --no-isolation --outdir dist . > /dev/null && ls dist
+
+update-golden: $(VENV)/.dev
+	@$(BIN)/python -m pytest -q tests/kernels --update-golden -k golden
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache demo.db*
