@@ -1,0 +1,56 @@
+"""Tilewright: generates, checks, measures and serves fast tensor kernels.
+
+``te``: the language of operators; ``operator``: the decorator that names one; ``tune``: search for
+the fastest kernel; ``Library``: run what was found. Each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.core import DatabaseError as DatabaseError
+    from tilewright.core import Target as Target
+    from tilewright.core import TilewrightError as TilewrightError
+    from tilewright.core import UsageError as UsageError
+    from tilewright.kernels import te as te
+    from tilewright.kernels.operator import Operator as Operator
+    from tilewright.kernels.operator import operator as operator
+    from tilewright.runtime import Explanation as Explanation
+    from tilewright.runtime import Library as Library
+    from tilewright.tuner import tune as tune
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "DatabaseError": ("tilewright.core", "DatabaseError"),
+    "Explanation": ("tilewright.runtime", "Explanation"),
+    "Library": ("tilewright.runtime", "Library"),
+    "Operator": ("tilewright.kernels.operator", "Operator"),
+    "Target": ("tilewright.core", "Target"),
+    "TilewrightError": ("tilewright.core", "TilewrightError"),
+    "UsageError": ("tilewright.core", "UsageError"),
+    "operator": ("tilewright.kernels.operator", "operator"),
+    "te": ("tilewright.kernels.te", None),
+    "tune": ("tilewright.tuner", "tune"),
+}
+
+__all__ = [
+    "DatabaseError", "Explanation", "Library", "Operator", "Target", "TilewrightError", "UsageError",
+    "__version__", "operator", "te", "tune",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    module_name, attribute = _LAZY[name]
+    module = importlib.import_module(module_name)
+    value = module if attribute is None else getattr(module, attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

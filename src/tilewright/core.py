@@ -1,0 +1,548 @@
+"""The nouns of Tilewright: small frozen values that every layer shares. Read this first.
+
+One trial, in these words::
+
+    Operator + sizes, dtypes, attributes            -> Workload
+    Workload + Target                               -> Task
+    Template.space(task)                            -> a space of Schedules
+    Strategy.suggest(n)                             -> Proposals (schedule, predicted score)
+    Task + Schedule                                 -> Candidate
+    Builder.build(candidates)                       -> Artifacts or Failures
+    Runner.run(artifacts)                           -> Measurements or Failures
+    Database.add_trials                             -> TrialRecords
+
+Every noun has a canonical ``key`` and a JSON round trip (``to_json`` / ``from_json``).
+This module imports only the standard library.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Union
+
+Value = Union[int, float, str, bool]
+"""What a knob or an operator attribute may hold."""
+
+Pairs = tuple[tuple[str, Value], ...]
+"""An ordered, hashable mapping from names to values."""
+
+ABI_VERSION = 1
+"""Version of the binary interface between artifacts and their callers (docs/architecture.md)."""
+
+
+# --------------------------------------------------------------------------- errors
+
+
+class TilewrightError(Exception):
+    """Base of the errors a user can cause or mend: a message, and how to mend it.
+
+    ``kind`` is a short stable word for scripts; ``exit_code`` is what the CLI exits with.
+    """
+
+    kind = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.mend}" if self.mend else self.message
+
+
+class UsageError(TilewrightError, ValueError):
+    """What was asked for is malformed: an unknown name, a missing or impossible size."""
+
+    kind = "usage"
+    exit_code = 2
+
+
+class TargetUnavailable(TilewrightError):
+    """A known target that this machine cannot build for or run on."""
+
+    kind = "target"
+
+
+class DatabaseError(TilewrightError):
+    """The database cannot be opened, read or written."""
+
+    kind = "database"
+
+
+class OperatorError(TilewrightError):
+    """A user's operator definition raised or is not expressible."""
+
+    kind = "operator"
+
+
+class IllegalSchedule(TilewrightError, ValueError):
+    """A schedule outside its space or over a hardware limit. Only the search catches it."""
+
+    kind = "illegal_schedule"
+
+
+class FailureKind(enum.StrEnum):
+    """Why a trial has no time. An error is a value with a kind, never a sentinel time."""
+
+    COMPILE = "compile"
+    RESOURCES = "resources"
+    LAUNCH = "launch"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    WRONG_RESULT = "wrong_result"
+    DEVICE_LOST = "device_lost"
+
+
+# --------------------------------------------------------------------------- canonical JSON
+
+
+def canonical_json(value: Any) -> str:
+    """The one textual form of a JSON value: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest(value: Any) -> str:
+    """SHA-256, in hex, of a JSON value's canonical form."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+# --------------------------------------------------------------------------- integer expressions
+
+IntExpr = Union[int, str, list[Any]]
+"""An integer over named values, as plain JSON: ``7``, ``"KC"``, ``["+", ["*", "MC", "KC"], 64]``.
+
+Operators: ``+ * - // % min max ceildiv roundup`` (the last rounds its first operand up to a
+multiple of its second). ``+ * min max`` take two or more operands, the others exactly two.
+"""
+
+
+def evaluate(expr: IntExpr, names: Mapping[str, int]) -> int:
+    """Value of an integer expression. Raises ``KeyError`` for an unknown name or operator."""
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, str):
+        return names[expr]
+    op, *rest = expr
+    values = [evaluate(r, names) for r in rest]
+    result = values[0]
+    for v in values[1:]:
+        result = _INT_OPS[op](result, v)
+    return result
+
+
+_INT_OPS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": lambda a, b: a if a <= b else b,
+    "max": lambda a, b: a if a >= b else b,
+    "ceildiv": lambda a, b: -(-a // b),
+    "roundup": lambda a, b: -(-a // b) * b,
+}
+
+
+# --------------------------------------------------------------------------- what is computed
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, shape (elements per axis; ``()`` is a scalar) and dtype of an argument."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def to_json(self) -> list[Any]:
+        return [self.name, list(self.shape), self.dtype]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> TensorSpec:
+        return TensorSpec(data[0], tuple(data[1]), data[2])
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One computation with fixed sizes, dtypes and attributes.
+
+    Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
+    dtypes included) and ``precision``; never the operator's name, so that an edited user file is
+    another workload. ``params`` holds every parameter, defaults filled in; ``defaults`` those that
+    have a default, so that a look-up may leave them out.
+    """
+
+    op: str
+    params: Pairs
+    defaults: Pairs
+    program: str
+    inputs: tuple[TensorSpec, ...]
+    output: TensorSpec
+    flops: int
+    precision: str = "ieee"
+
+    @cached_property
+    def key(self) -> str:
+        return digest([self.program, self.precision])
+
+    @property
+    def label(self) -> str:
+        """Short human name: the operator and the parameters that differ from their defaults."""
+        plain = dict(self.defaults)
+        shown = [f"{k}={v}" for k, v in self.params if k not in plain or plain[k] != v]
+        return " ".join([self.op, *shown])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "op": self.op,
+            "params": dict(self.params),
+            "defaults": dict(self.defaults),
+            "program": self.program,
+            "inputs": [s.to_json() for s in self.inputs],
+            "output": self.output.to_json(),
+            "flops": self.flops,
+            "precision": self.precision,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Workload:
+        return Workload(
+            op=data["op"],
+            params=tuple(data["params"].items()),
+            defaults=tuple(data["defaults"].items()),
+            program=data["program"],
+            inputs=tuple(TensorSpec.from_json(s) for s in data["inputs"]),
+            output=TensorSpec.from_json(data["output"]),
+            flops=data["flops"],
+            precision=data["precision"],
+        )
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is generated for: an instruction set and a number of threads.
+
+    ``isa`` names the features whose compiler flags are used (sorted); ``vector_bytes`` and
+    ``registers`` describe the vector unit. Cache sizes (bytes; per core, the last level shared)
+    steer schedules but are no part of the identity.
+    """
+
+    kind: str  # "cpu"
+    variant: str  # "avx512", "avx2", "neon", "portable"
+    arch: str  # "x86_64", "aarch64"
+    isa: tuple[str, ...]
+    vector_bytes: int
+    registers: int
+    threads: int = 1
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 1 << 20
+    l3_bytes: int = 16 << 20
+
+    @property
+    def name(self) -> str:
+        """``cpu:avx512``: what ``--target`` accepts."""
+        return f"{self.kind}:{self.variant}"
+
+    @cached_property
+    def key(self) -> str:
+        return digest([self.kind, self.variant, self.arch, list(self.isa), self.threads])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.__dict_fields(), "isa": list(self.isa)}
+
+    def __dict_fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Target:
+        return Target(**{**data, "isa": tuple(data["isa"])})
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a tuning run optimises: one workload on one target."""
+
+    workload: Workload
+    target: Target
+
+    @cached_property
+    def key(self) -> str:
+        return digest([self.workload.key, self.target.key])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"workload": self.workload.to_json(), "target": self.target.to_json()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Task:
+        return Task(Workload.from_json(data["workload"]), Target.from_json(data["target"]))
+
+
+# --------------------------------------------------------------------------- how it is computed
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A short, immutable, replayable list of decisions, with the template that reads them.
+
+    ``structure`` names the binary; ``launch`` is passed to it as arguments when it is called, so
+    schedules that share a structure share one compiled kernel.
+    """
+
+    template: str
+    version: int
+    structure: Pairs
+    launch: Pairs = ()
+
+    @cached_property
+    def structure_key(self) -> str:
+        return digest([self.template, self.version, [list(p) for p in self.structure]])
+
+    @cached_property
+    def key(self) -> str:
+        return digest([self.structure_key, [list(p) for p in self.launch]])
+
+    @cached_property
+    def values(self) -> Mapping[str, Value]:
+        """Every decision by name, both halves."""
+        return dict(self.structure + self.launch)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "template": self.template,
+            "version": self.version,
+            "structure": [list(p) for p in self.structure],
+            "launch": [list(p) for p in self.launch],
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Schedule:
+        return Schedule(
+            data["template"],
+            data["version"],
+            tuple((k, v) for k, v in data["structure"]),
+            tuple((k, v) for k, v in data["launch"]),
+        )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule of a task: what the builder builds."""
+
+    task: Task
+    schedule: Schedule
+
+    @cached_property
+    def key(self) -> str:
+        return digest([self.task.key, self.schedule.key])
+
+    @cached_property
+    def binary_key(self) -> str:
+        """Shared by the candidates that one compiled kernel serves."""
+        return digest([self.task.key, self.schedule.structure_key])
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's function name: unique per binary, so that many fit in one library."""
+        return f"tw_{self.binary_key[:20]}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call of one function: its symbol, and the names of the integers passed to it."""
+
+    symbol: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchProgram:
+    """How an artifact is called, as plain JSON; every backend and the runtime interpret this.
+
+    ``launches`` run in order on the same tensors and workspace. ``workspace`` is its size in bytes
+    and ``zero_fill`` how many of its first bytes are cleared before the first launch, both integer
+    expressions over launch arguments (zero-size when 0). ``align`` is the alignment, in bytes, that
+    every tensor's first element must have. Tensors are dense and row-major in the specs' shapes.
+    """
+
+    launches: tuple[Launch, ...]
+    workspace: IntExpr = 0
+    zero_fill: IntExpr = 0
+    align: int = 1
+    abi: int = ABI_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "abi": self.abi,
+            "launches": [[x.symbol, list(x.arguments)] for x in self.launches],
+            "workspace": self.workspace,
+            "zero_fill": self.zero_fill,
+            "align": self.align,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> LaunchProgram:
+        return LaunchProgram(
+            launches=tuple(Launch(s, tuple(a)) for s, a in data["launches"]),
+            workspace=data["workspace"],
+            zero_fill=data["zero_fill"],
+            align=data["align"],
+            abi=data["abi"],
+        )
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled kernel: a shared library on disk, named by its content, and how to call it.
+
+    ``sha256`` is the hash of the library's bytes. One library may hold several kernels (compile
+    batching): ``program`` says which symbols are this candidate's.
+    """
+
+    path: str
+    sha256: str
+    program: LaunchProgram
+    target: Target
+    compiler: str
+    flags: tuple[str, ...]
+    source_sha256: str
+    build_seconds: float = 0.0
+    cached: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        data["program"] = self.program.to_json()
+        data["target"] = self.target.to_json()
+        data["flags"] = list(self.flags)
+        return data
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Artifact:
+        return Artifact(
+            **{
+                **data,
+                "program": LaunchProgram.from_json(data["program"]),
+                "target": Target.from_json(data["target"]),
+                "flags": tuple(data["flags"]),
+            }
+        )
+
+
+# --------------------------------------------------------------------------- what came out
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial without a time: its kind and one line for a person."""
+
+    kind: FailureKind
+    message: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"failure": self.kind.value, "message": self.message}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A checked and timed trial.
+
+    ``seconds``: median time of one call. ``spread``: relative interquartile range of the samples.
+    ``ratio``: median of paired time ratios to the reference kernel of that batch (below 1 is
+    faster); ``None`` for the first kernel of a run. ``dropped``: timing stopped early because the
+    kernel was clearly slower. ``cache_state``: ``warm`` or ``cold``, never compared across.
+    """
+
+    seconds: float
+    spread: float
+    samples: int
+    ratio: float | None = None
+    dropped: bool = False
+    cache_state: str = "warm"
+    verify_seconds: float = 0.0
+    measure_seconds: float = 0.0
+    environment: Pairs = ()
+
+    def to_json(self) -> dict[str, Any]:
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        data["environment"] = dict(self.environment)
+        return data
+
+
+Outcome = Union[Measurement, Failure]
+
+
+def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
+    if "failure" in data:
+        return Failure(FailureKind(data["failure"]), data["message"])
+    return Measurement(**{**data, "environment": tuple(data["environment"].items())})
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A schedule to try, what the cost model expects of it, and who proposed it.
+
+    ``prediction`` is a score, higher is better, comparable within a run; ``None`` without a model.
+    """
+
+    schedule: Schedule
+    prediction: float | None = None
+    origin: str = "random"
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial as it is stored: number within the run, proposal, outcome, build time (seconds)."""
+
+    number: int
+    proposal: Proposal
+    outcome: Outcome
+    build_seconds: float = 0.0
+    created: float = 0.0  # seconds since the epoch
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.proposal.schedule
+
+    @property
+    def seconds(self) -> float | None:
+        """Measured time, or ``None`` for a failure."""
+        return self.outcome.seconds if isinstance(self.outcome, Measurement) else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "schedule": self.schedule.to_json(),
+            "prediction": self.proposal.prediction,
+            "origin": self.proposal.origin,
+            "outcome": self.outcome.to_json(),
+            "build_seconds": self.build_seconds,
+            "created": self.created,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> TrialRecord:
+        return TrialRecord(
+            data["number"],
+            Proposal(Schedule.from_json(data["schedule"]), data["prediction"], data["origin"]),
+            outcome_from_json(data["outcome"]),
+            data["build_seconds"],
+            data["created"],
+        )
+
+
+@dataclass(frozen=True)
+class Device:
+    """A thing that runs kernels: ``cpu:0-1`` and what is known of it.
+
+    ``model`` is the hardware's own name; a best kernel belongs to a model, not to a host.
+    """
+
+    name: str
+    model: str
+    kind: str = "cpu"
+    facts: Pairs = field(default=())

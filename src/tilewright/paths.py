@@ -1,0 +1,31 @@
+"""Where Tilewright keeps its files unless told otherwise. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def default_path() -> str:
+    """Path or URL of the default database.
+
+    ``$TILEWRIGHT_DB``, else ``tilewright/tilewright.db`` in ``$XDG_DATA_HOME`` (``~/.local/share``).
+    """
+    return os.environ.get("TILEWRIGHT_DB") or str(_xdg("XDG_DATA_HOME", ".local/share") / "tilewright.db")
+
+
+def cache_root() -> Path:
+    """Folder of the artifact cache.
+
+    ``$TILEWRIGHT_CACHE``, else ``tilewright`` in ``$XDG_CACHE_HOME`` (``~/.cache``). Whoever creates
+    it gives it mode 0700: it holds native code that will be run.
+    """
+    given = os.environ.get("TILEWRIGHT_CACHE")
+    return Path(given).expanduser().absolute() if given else _xdg("XDG_CACHE_HOME", ".cache")
+
+
+def _xdg(variable: str, fallback: str) -> Path:
+    base = os.environ.get(variable, "")
+    # The XDG specification has relative paths ignored.
+    root = Path(base) if os.path.isabs(base) else Path.home() / fallback
+    return root / "tilewright"

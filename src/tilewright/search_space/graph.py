@@ -1,0 +1,318 @@
+"""Exact counting and sampling of the knobs that constraints link together.
+
+Knobs that share no constraint are independent, so a space is a product of :class:`Component`s.
+Within one, legal assignments are the root-to-leaf paths of a layered graph, one layer a knob; a
+node stands for all prefixes that agree on the knobs which later constraints still read. Every node
+counts the assignments below it, so sampling is uniform, nothing is a dead end, and the graph stays
+small where the assignments are many.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Protocol
+
+from tilewright.core import IllegalSchedule
+
+EDGE_LIMIT = 200_000
+"""Above this many tested edges a component is searched by rejection instead of counted up front."""
+
+NEAR = 0.6
+"""How often a mutated ordered knob moves to a neighbour rather than anywhere."""
+
+TRIES = 100_000
+"""Rejected draws in a row after which a wide component is declared impossible."""
+
+Check = tuple[tuple[int, ...], Callable[[Sequence[int]], bool]]
+"""Positions within the component that a rule reads, and the rule over value indices by position."""
+
+
+class TooWide(Exception):
+    """A graph would need more edges than allowed."""
+
+
+class Node:
+    """Legal values of one knob (indices, ascending), given what matters of the earlier ones."""
+
+    __slots__ = ("count", "cumulative", "next", "options")
+
+    def __init__(self, branches: dict[int, Node]) -> None:
+        self.next = branches
+        self.options = tuple(branches)
+        self.cumulative: list[int] = []
+        self.count = 0
+        for child in branches.values():
+            self.count += child.count
+            self.cumulative.append(self.count)
+
+
+LEAF = Node({})
+LEAF.count = 1
+
+
+def step(rng: random.Random, options: Sequence[int], now: int, ordered: bool) -> int:
+    """A value index of ``options`` (ascending) other than ``now``; often a near one if ordered."""
+    if ordered and rng.random() < NEAR:
+        at = bisect_right(options, now)
+        near = []
+        if at < len(options):
+            near.append(options[at])
+        below = at - 1 if at and options[at - 1] != now else at - 2
+        if below >= 0:
+            near.append(options[below])
+        return near[int(rng.random() * len(near))]
+    others = [o for o in options if o != now]
+    return others[int(rng.random() * len(others))]
+
+
+def nearest(rng: random.Random, options: Sequence[int], wanted: int, ordered: bool) -> int:
+    """``wanted`` if it is an option, else the closest one, or any where closeness means nothing."""
+    if wanted in options:
+        return wanted
+    if ordered:
+        return min(options, key=lambda o: abs(o - wanted))
+    return options[int(rng.random() * len(options))]
+
+
+class Component(Protocol):
+    """Linked knobs. Vectors hold value indices, one a knob of the component."""
+
+    @property
+    def count(self) -> int:
+        """Number of legal vectors."""
+        ...
+
+    @property
+    def some(self) -> int:
+        """The same, but at most 2: cheap even where counting is not."""
+        ...
+
+    def sample(self, rng: random.Random) -> list[int]: ...
+
+    def options(self, prefix: Sequence[int]) -> Sequence[int]:
+        """Values of the next knob after ``prefix`` from which a legal vector can be completed."""
+        ...
+
+    def movable(self, vector: Sequence[int]) -> list[int]:
+        """Positions that :meth:`move` may be asked to change."""
+        ...
+
+    def move(self, rng: random.Random, vector: Sequence[int], position: int) -> list[int]:
+        """A legal vector close to ``vector``; another one, if that is possible."""
+        ...
+
+    def mix(self, rng: random.Random, a: Sequence[int], b: Sequence[int]) -> list[int]:
+        """A legal vector of values from ``a`` and ``b`` wherever that is possible."""
+        ...
+
+
+class Counted:
+    """A component whose graph is built."""
+
+    def __init__(self, widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check], limit: int) -> None:
+        self.ordered = tuple(ordered)
+        self.root = _build(widths, checks, limit)
+
+    @property
+    def count(self) -> int:
+        return self.root.count
+
+    @property
+    def some(self) -> int:
+        return min(2, self.root.count)
+
+    def sample(self, rng: random.Random) -> list[int]:
+        out = []
+        node = self.root
+        left = rng.randrange(node.count)
+        while node is not LEAF:
+            at = bisect_right(node.cumulative, left)
+            if at:
+                left -= node.cumulative[at - 1]
+            out.append(node.options[at])
+            node = node.next[node.options[at]]
+        return out
+
+    def options(self, prefix: Sequence[int]) -> Sequence[int]:
+        node = self.root
+        for choice in prefix:
+            node = node.next[choice]
+        return node.options
+
+    def movable(self, vector: Sequence[int]) -> list[int]:
+        # A component with two legal vectors branches somewhere on the path of each.
+        out = []
+        node = self.root
+        for position, choice in enumerate(vector):
+            if len(node.options) > 1:
+                out.append(position)
+            node = node.next[choice]
+        return out
+
+    def move(self, rng: random.Random, vector: Sequence[int], position: int) -> list[int]:
+        out = list(vector[:position])
+        node = self.root
+        for choice in out:
+            node = node.next[choice]
+        new = step(rng, node.options, vector[position], self.ordered[position])
+        out.append(new)
+        node = node.next[new]
+        for p in range(position + 1, len(vector)):
+            choice = nearest(rng, node.options, vector[p], self.ordered[p])
+            out.append(choice)
+            node = node.next[choice]
+        return out
+
+    def mix(self, rng: random.Random, a: Sequence[int], b: Sequence[int]) -> list[int]:
+        out = []
+        node = self.root
+        for p, (x, y) in enumerate(zip(a, b, strict=True)):
+            first, second = (x, y) if rng.random() < 0.5 else (y, x)
+            if first in node.next:
+                choice = first
+            elif second in node.next:
+                choice = second
+            else:
+                choice = nearest(rng, node.options, first, self.ordered[p])
+            out.append(choice)
+            node = node.next[choice]
+        return out
+
+
+class Wide:
+    """A component too wide to count up front: rejection, with the same distribution."""
+
+    def __init__(self, widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check]) -> None:
+        self.widths = tuple(widths)
+        self.ordered = tuple(ordered)
+        self.checks = tuple(checks)
+
+    @cached_property
+    def count(self) -> int:
+        return _build(self.widths, self.checks, None).count
+
+    @cached_property
+    def some(self) -> int:
+        return sum(1 for _ in islice(self._complete([]), 2))
+
+    def legal(self, vector: Sequence[int]) -> bool:
+        return all(rule(vector) for _, rule in self.checks)
+
+    def sample(self, rng: random.Random) -> list[int]:
+        for _ in range(TRIES):
+            vector = [int(rng.random() * w) for w in self.widths]
+            if self.legal(vector):
+                return vector
+        raise IllegalSchedule(
+            f"{TRIES} draws in a row were illegal", "Order the knobs so that linked ones are neighbours"
+        )
+
+    def options(self, prefix: Sequence[int]) -> Sequence[int]:
+        return [i for i in range(self.widths[len(prefix)]) if next(self._complete([*prefix, i]), None) is not None]
+
+    def _complete(self, prefix: list[int]) -> Iterator[list[int]]:
+        """Legal vectors that start with ``prefix``."""
+        at = len(prefix) - 1
+        if all(rule(prefix) for reads, rule in self.checks if max(reads) == at):
+            if at + 1 == len(self.widths):
+                yield prefix
+            else:
+                for i in range(self.widths[at + 1]):
+                    yield from self._complete([*prefix, i])
+
+    def movable(self, vector: Sequence[int]) -> list[int]:
+        return [p for p, w in enumerate(self.widths) if w > 1]
+
+    def move(self, rng: random.Random, vector: Sequence[int], position: int) -> list[int]:
+        for _ in range(8):
+            out = list(vector)
+            out[position] = step(rng, range(self.widths[position]), vector[position], self.ordered[position])
+            if self.legal(out):
+                return out
+        for _ in range(8):
+            out = self.sample(rng)
+            if out != list(vector):
+                break
+        return out
+
+    def mix(self, rng: random.Random, a: Sequence[int], b: Sequence[int]) -> list[int]:
+        for _ in range(4):
+            out = [x if rng.random() < 0.5 else y for x, y in zip(a, b, strict=True)]
+            if self.legal(out):
+                return out
+        return list(a if rng.random() < 0.5 else b)
+
+
+def component(widths: Sequence[int], ordered: Sequence[bool], checks: Sequence[Check]) -> Component:
+    """The component of knobs with so many values each, under these rules."""
+    try:
+        return Counted(widths, ordered, checks, EDGE_LIMIT)
+    except TooWide:
+        return Wide(widths, ordered, checks)
+
+
+def _build(widths: Sequence[int], checks: Sequence[Check], limit: int | None) -> Node:
+    """The graph's root (``count`` 0 if nothing is legal). Raises :class:`TooWide` over ``limit`` edges."""
+    depth = len(widths)
+    ending: list[list[Callable[[Sequence[int]], bool]]] = [[] for _ in range(depth)]
+    kept: list[set[int]] = [set() for _ in range(depth)]
+    for reads, rule in checks:
+        last = max(reads)
+        ending[last].append(rule)
+        for layer in range(depth):
+            kept[layer] |= {r for r in reads if r < layer <= last}
+    frontier = [tuple(sorted(k)) for k in kept]
+    seen: list[dict[tuple[int, ...], Node]] = [{} for _ in range(depth)]
+    current = [0] * depth
+    edges = 0
+
+    def visit(layer: int) -> Node:
+        nonlocal edges
+        if layer == depth:
+            return LEAF
+        state = tuple([current[p] for p in frontier[layer]])
+        known = seen[layer].get(state)
+        if known is not None:
+            return known
+        edges += widths[layer]
+        if limit is not None and edges > limit:
+            raise TooWide
+        branches = {}
+        for choice in range(widths[layer]):
+            current[layer] = choice
+            if all(rule(current) for rule in ending[layer]):
+                child = visit(layer + 1)
+                if child.count:
+                    branches[choice] = child
+        node = seen[layer][state] = Node(branches)
+        return node
+
+    return visit(0)
+
+
+def paths(order: Sequence[tuple[Component, int]]) -> Iterator[list[int]]:
+    """Every legal vector of a product of components, in lexicographic order of ``order``.
+
+    ``order`` gives, per knob, its component and the number of that component's earlier knobs.
+    """
+    chosen: dict[int, list[int]] = {id(c): [] for c, _ in order}
+
+    def walk(at: int) -> Iterator[list[int]]:
+        if at == len(order):
+            yield []
+            return
+        prefix = chosen[id(order[at][0])]
+        for option in order[at][0].options(prefix):
+            prefix.append(option)
+            for rest in walk(at + 1):
+                rest.append(option)
+                yield rest
+            prefix.pop()
+
+    for reversed_vector in walk(0):
+        reversed_vector.reverse()
+        yield reversed_vector

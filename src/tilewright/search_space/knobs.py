@@ -1,0 +1,81 @@
+"""What a schedule decides (knobs), and which combinations are allowed (constraints)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tilewright.core import UsageError, Value
+
+Half = Literal["structure", "launch"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A knob: a name and the values it may take, all of one type.
+
+    ``half`` says what a value changes: ``structure`` the binary, ``launch`` an integer passed to it
+    at each call. ``ordered``: neighbours in ``values`` are alike (sizes, depths), so that mutation
+    prefers small steps and the cost model sees one number; otherwise each value is a category.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    half: Half = "structure"
+    ordered: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.values:
+            raise UsageError(f"knob {self.name!r} has no values", "Give it at least one")
+        if len({type(v) for v in self.values}) > 1:
+            raise UsageError(f"knob {self.name!r} mixes types: {self.values!r}", "Use values of one type")
+        if len(set(self.values)) != len(self.values):
+            raise UsageError(f"knob {self.name!r} repeats a value: {self.values!r}", "List each value once")
+        if self.half not in ("structure", "launch"):
+            raise UsageError(f"knob {self.name!r} has half {self.half!r}", "Use 'structure' or 'launch'")
+        if self.half == "launch" and type(self.values[0]) is not int:
+            raise UsageError(f"launch knob {self.name!r} has values that are not integers", "Use integers")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the cost model sees one number (rather than one column a value)."""
+        return isinstance(self.values[0], bool) or self.ordered
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the knob's features."""
+        return (self.name,) if self.numeric else tuple(f"{self.name}={v}" for v in self.values)
+
+    def features(self, index: int) -> tuple[float, ...]:
+        """Features of value number ``index``: log-scaled numbers, positions of ordered words, or one-hot."""
+        if not self.numeric:
+            return tuple(float(i == index) for i in range(len(self.values)))
+        value = self.values[index]
+        if isinstance(value, str):
+            return (float(index),)
+        return (math.copysign(math.log2(1.0 + abs(value)), value),)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "values": list(self.values), "half": self.half, "ordered": self.ordered}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Choice:
+        return Choice(data["name"], tuple(data["values"]), data["half"], data["ordered"])
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A rule over some knobs: ``holds`` gets exactly the values named in ``reads``.
+
+    ``reason`` completes the sentence "illegal because ..."; users read it. ``holds`` must be a pure
+    function and cheap: preparing a space calls it for every combination of the knobs it reads.
+    """
+
+    reads: tuple[str, ...]
+    holds: Callable[[Mapping[str, Value]], bool]
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"reads": list(self.reads), "reason": self.reason}

@@ -1,0 +1,270 @@
+"""The legal schedules of one template for one task."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
+from tilewright.search_space.graph import Component, component, paths
+from tilewright.search_space.knobs import Choice, Constraint
+
+TWICE = 0.3
+"""How often a mutation moves a second time."""
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Knobs, and constraints over them; its members are the legal :class:`Schedule`s.
+
+    Everything is prepared on first use; sampling, mutation and crossover are then a few
+    microseconds each. Put knobs that share a constraint next to each other: preparation is cheaper.
+    """
+
+    template: str
+    version: int
+    knobs: tuple[Choice, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [k.name for k in self.knobs]
+        if len(set(names)) != len(names):
+            raise UsageError(f"space of {self.template!r} repeats a knob: {names}", "Name each knob once")
+        for rule in self.constraints:
+            for name in rule.reads:
+                if name not in names:
+                    raise UsageError(
+                        f"constraint {rule.reason!r} reads {name!r}, which is no knob of {self.template!r}",
+                        f"The knobs are {', '.join(names)}",
+                    )
+
+    # ------------------------------------------------------------------ members
+
+    def schedule(self, values: Mapping[str, Value]) -> Schedule:
+        """The schedule with these values. Raises ``IllegalSchedule`` naming the knob or the rule."""
+        for name in values:
+            if name not in self._position:
+                raise IllegalSchedule(
+                    f"template {self.template!r} has no knob {name!r}",
+                    f"The knobs are {', '.join(self._position)}",
+                )
+        vector = []
+        for knob, index in zip(self.knobs, self._index, strict=True):
+            if knob.name not in values:
+                raise IllegalSchedule(f"knob {knob.name!r} of {self.template!r} has no value")
+            value = values[knob.name]
+            at = index.get(value)
+            if at is None or type(value) is not type(knob.values[at]):
+                raise IllegalSchedule(
+                    f"{value!r} is no value of knob {knob.name!r} of {self.template!r}",
+                    f"Use one of {', '.join(repr(v) for v in knob.values)}",
+                )
+            vector.append(at)
+        for rule in self.constraints:
+            if not rule.holds({n: values[n] for n in rule.reads}):
+                shown = ", ".join(f"{n}={values[n]}" for n in rule.reads)
+                raise IllegalSchedule(
+                    f"illegal schedule of {self.template!r} ({shown}): {rule.reason}", "Change one of these knobs"
+                )
+        return self._make(vector)
+
+    def check(self, schedule: Schedule) -> None:
+        """Raises ``IllegalSchedule`` unless ``schedule`` is a member of this space."""
+        self._vector(schedule)
+        legal = self.schedule(schedule.values)
+        if legal != schedule:
+            raise IllegalSchedule(
+                f"schedule of {self.template!r} lists its knobs in another order or half than the space",
+                "Make schedules with SearchSpace.schedule",
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of legal schedules, exact."""
+        total = 1
+        for part in self._parts:
+            total *= part.count
+        return total if self._possible else 0
+
+    @cached_property
+    def some(self) -> int:
+        """The same, but at most 2: cheap even where counting is not."""
+        total = 1
+        for part in self._parts:
+            total *= part.some
+        return min(2, total) if self._possible else 0
+
+    def __iter__(self) -> Iterator[Schedule]:
+        """Every legal schedule, lexicographic in knob order, lazily."""
+        if self._possible:
+            for vector in paths(self._order):
+                yield self._make(vector)
+
+    # ------------------------------------------------------------------ search moves
+
+    def sample(self, rng: random.Random) -> Schedule:
+        """A legal schedule, uniformly. Raises ``IllegalSchedule`` if there is none."""
+        vector = [0] * len(self.knobs)
+        for part, members in zip(self._live, self._members, strict=True):
+            for position, choice in zip(members, part.sample(rng), strict=True):
+                vector[position] = choice
+        return self._make(vector)
+
+    def mutate(self, rng: random.Random, schedule: Schedule) -> Schedule:
+        """A legal schedule close to a legal one, and another one unless it is alone."""
+        start = self._vector(schedule)
+        vector = self._moved(rng, start)
+        if rng.random() < TWICE:
+            again = self._moved(rng, vector)
+            if again != start:
+                vector = again
+        return self._make(vector)
+
+    def _moved(self, rng: random.Random, vector: list[int]) -> list[int]:
+        moves = []
+        for number, (part, members) in enumerate(zip(self._live, self._members, strict=True)):
+            moves += [(number, p) for p in part.movable([vector[m] for m in members])]
+        if not moves:
+            return vector
+        number, position = moves[int(rng.random() * len(moves))]
+        members = self._members[number]
+        out = list(vector)
+        changed = self._live[number].move(rng, [vector[m] for m in members], position)
+        for m, choice in zip(members, changed, strict=True):
+            out[m] = choice
+        return out
+
+    def crossover(self, rng: random.Random, a: Schedule, b: Schedule) -> Schedule:
+        """A legal schedule that takes each value from one of two legal ones wherever it can."""
+        x, y = self._vector(a), self._vector(b)
+        vector = [0] * len(x)
+        for part, members in zip(self._live, self._members, strict=True):
+            mixed = part.mix(rng, [x[m] for m in members], [y[m] for m in members])
+            for m, choice in zip(members, mixed, strict=True):
+                vector[m] = choice
+        return self._make(vector)
+
+    # ------------------------------------------------------------------ encoding
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of :meth:`encode`'s numbers, ``template.knob`` or ``template.knob=value``."""
+        return tuple(f"{self.template}.{c}" for k in self.knobs for c in k.columns())
+
+    def encode(self, schedule: Schedule) -> list[float]:
+        """Fixed-length numbers that tell the space's schedules apart."""
+        out: list[float] = []
+        for table, choice in zip(self._features, self._vector(schedule), strict=True):
+            out += table[choice]
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "template": self.template,
+            "version": self.version,
+            "knobs": [k.to_json() for k in self.knobs],
+            "constraints": [c.to_json() for c in self.constraints],
+        }
+
+    # ------------------------------------------------------------------ preparation
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {k.name: i for i, k in enumerate(self.knobs)}
+
+    @cached_property
+    def _index(self) -> list[dict[Value, int]]:
+        return [{v: i for i, v in enumerate(k.values)} for k in self.knobs]
+
+    @cached_property
+    def _pairs(self) -> list[tuple[bool, list[tuple[str, Value]]]]:
+        return [(k.half == "launch", [(k.name, v) for v in k.values]) for k in self.knobs]
+
+    @cached_property
+    def _features(self) -> list[list[tuple[float, ...]]]:
+        return [[k.features(i) for i in range(len(k.values))] for k in self.knobs]
+
+    @cached_property
+    def _members(self) -> list[list[int]]:
+        """Knob positions of each component: knobs that share a constraint, directly or not."""
+        group = list(range(len(self.knobs)))
+        for rule in self.constraints:
+            joined = {group[self._position[n]] for n in rule.reads}
+            if joined:
+                group = [min(joined) if g in joined else g for g in group]
+        return [[p for p, g in enumerate(group) if g == label] for label in sorted(set(group))]
+
+    @cached_property
+    def _parts(self) -> list[Component]:
+        return [self._component(members) for members in self._members]
+
+    @cached_property
+    def _possible(self) -> bool:
+        """Whether the rules that read no knob hold."""
+        return all(rule.holds({}) for rule in self.constraints if not rule.reads)
+
+    @cached_property
+    def _live(self) -> list[Component]:
+        """The components, once it is known that there is a legal schedule."""
+        if not self._possible:
+            reasons = [r.reason for r in self.constraints if not r.reads and not r.holds({})]
+            raise IllegalSchedule(f"template {self.template!r} has no legal schedule: {'; '.join(reasons)}")
+        for part, members in zip(self._parts, self._members, strict=True):
+            if part.some == 0:
+                names = [self.knobs[m].name for m in members]
+                reasons = [r.reason for r in self.constraints if set(r.reads) & set(names)]
+                raise IllegalSchedule(
+                    f"template {self.template!r} has no legal schedule: no values of {', '.join(names)} "
+                    f"satisfy all of: {'; '.join(reasons)}"
+                )
+        return self._parts
+
+    @cached_property
+    def _order(self) -> list[tuple[Component, int]]:
+        where = {m: (part, i) for part, ms in zip(self._parts, self._members, strict=True) for i, m in enumerate(ms)}
+        return [where[p] for p in range(len(self.knobs))]
+
+    def _component(self, members: list[int]) -> Component:
+        names = [self.knobs[m].name for m in members]
+        checks = []
+        for rule in self.constraints:
+            if rule.reads and rule.reads[0] in names:
+                local = tuple(names.index(n) for n in rule.reads)
+                checks.append((local, self._rule(rule, local, [self.knobs[m].values for m in members])))
+        return component([len(self.knobs[m].values) for m in members], [self.knobs[m].ordered for m in members], checks)
+
+    @staticmethod
+    def _rule(
+        rule: Constraint, local: tuple[int, ...], values: list[tuple[Value, ...]]
+    ) -> Callable[[Sequence[int]], bool]:
+        spots = [(name, p, values[p]) for name, p in zip(rule.reads, local, strict=True)]
+        holds = rule.holds
+        return lambda vector: holds({name: table[vector[p]] for name, p, table in spots})
+
+    def _make(self, vector: Sequence[int]) -> Schedule:
+        structure: list[tuple[str, Value]] = []
+        launch: list[tuple[str, Value]] = []
+        for (is_launch, pairs), choice in zip(self._pairs, vector, strict=True):
+            (launch if is_launch else structure).append(pairs[choice])
+        return Schedule(self.template, self.version, tuple(structure), tuple(launch))
+
+    def _vector(self, schedule: Schedule) -> list[int]:
+        """Value indices in knob order; constraints are not looked at."""
+        if schedule.template != self.template or schedule.version != self.version:
+            raise IllegalSchedule(
+                f"schedule of {schedule.template!r} version {schedule.version} is not in the space of "
+                f"{self.template!r} version {self.version}",
+                "Re-tune, or use the template that made it",
+            )
+        values = dict(schedule.structure + schedule.launch)
+        try:
+            vector = [index[values[k.name]] for k, index in zip(self.knobs, self._index, strict=True)]
+        except KeyError:
+            self.schedule(values)  # raises, naming the knob
+            raise
+        if len(values) != len(vector):
+            self.schedule(values)
+        return vector

@@ -1,0 +1,30 @@
+"""What every test shares: no test touches the user's own database or cache, or wakes golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One artifact cache for the session, and a default database that is nobody's."""
+    folder = tmp_path_factory.mktemp("tilewright")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_CACHE", str(folder / "cache"))
+        patch.setenv("TILEWRIGHT_DB", str(folder / "default.db"))
+        yield folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write generated sources of new template versions to tests/golden"
+    )
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files may be written."""
+    return bool(request.config.getoption("--update-golden"))

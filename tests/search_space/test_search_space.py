@@ -1,0 +1,365 @@
+"""Single spaces: exact size, uniform samples, closed moves, clear refusals."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
+from tilewright.search_space import Choice, Constraint, SearchSpace, UnionSpace, graph
+from tilewright.testing.space import SpaceContract
+
+
+def blocking() -> SearchSpace:
+    return SearchSpace(
+        "blocking",
+        3,
+        (
+            Choice("rows", (1, 2, 4, 6, 8)),
+            Choice("order", ("ij", "ji", "blocked"), ordered=False),
+            Choice("columns", (1, 2, 3, 4)),
+            Choice("pack", (False, True)),
+            Choice("depth", (16, 32, 64, 128), "launch"),
+            Choice("scale", (0.5, 1.0)),
+            Choice("height", (12, 24, 48), "launch"),
+        ),
+        (
+            Constraint(("rows", "columns"), lambda v: v["rows"] * v["columns"] <= 12, "too many registers"),
+            Constraint(("rows", "height"), lambda v: v["height"] % v["rows"] == 0, "height is no multiple of rows"),
+            Constraint(("pack", "depth"), lambda v: v["pack"] or v["depth"] <= 64, "deep blocks need packing"),
+        ),
+    )
+
+
+def factors() -> SearchSpace:
+    """Splits of 64: a change of one knob alone is never legal."""
+    names = ("a", "b", "c")
+    powers = tuple(2**i for i in range(7))
+    return SearchSpace(
+        "factors",
+        1,
+        tuple(Choice(n, powers, "launch") for n in names),
+        (Constraint(names, lambda v: v["a"] * v["b"] * v["c"] == 64, "product must be 64"),),
+    )
+
+
+def brute_force(space: SearchSpace) -> list[Schedule]:
+    """The legal schedules by definition, in lexicographic order."""
+    out = []
+    for values in itertools.product(*(k.values for k in space.knobs)):
+        named = {k.name: v for k, v in zip(space.knobs, values, strict=True)}
+        if all(c.holds({n: named[n] for n in c.reads}) for c in space.constraints):
+            halves = [
+                tuple((k.name, named[k.name]) for k in space.knobs if k.half == half)
+                for half in ("structure", "launch")
+            ]
+            out.append(Schedule(space.template, space.version, *halves))
+    return out
+
+
+def table_rule(reads: tuple[str, ...], forbidden: frozenset[tuple[Value, ...]]) -> Constraint:
+    return Constraint(reads, lambda v: tuple(v[n] for n in reads) not in forbidden, "in the table")
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> SearchSpace:
+    count = draw(st.integers(1, 5))
+    knobs = []
+    for i in range(count):
+        width = draw(st.integers(1, 4))
+        kind = draw(st.sampled_from(["int", "word", "bool"]))
+        values: tuple[Value, ...] = tuple(3 * v for v in range(width))
+        if kind == "word":
+            values = tuple("pqrs"[:width])
+        elif kind == "bool":
+            values = (False, True)
+        half = draw(st.sampled_from(["structure", "launch"])) if kind == "int" else "structure"
+        knobs.append(Choice(f"k{i}", values, half, draw(st.booleans())))
+    rules = []
+    for _ in range(draw(st.integers(0, 3))):
+        reads = tuple(draw(st.permutations([k.name for k in knobs]))[: draw(st.integers(1, count))])
+        domain = [next(k for k in knobs if k.name == n).values for n in reads]
+        combos = list(itertools.product(*domain))
+        rules.append(table_rule(reads, frozenset(draw(st.lists(st.sampled_from(combos), max_size=len(combos))))))
+    return SearchSpace("drawn", 1, tuple(knobs), tuple(rules))
+
+
+class TestBlocking(SpaceContract):
+    @pytest.fixture
+    def space(self) -> SearchSpace:
+        return blocking()
+
+
+class TestFactors(SpaceContract):
+    @pytest.fixture
+    def space(self) -> SearchSpace:
+        return factors()
+
+
+class TestAlone(SpaceContract):
+    @pytest.fixture
+    def space(self) -> SearchSpace:
+        return SearchSpace("alone", 1, (Choice("a", (1,)), Choice("b", ("x",))))
+
+
+class TestNoKnobs(SpaceContract):
+    @pytest.fixture
+    def space(self) -> SearchSpace:
+        return SearchSpace("fixed", 1, ())
+
+
+class TestWide(SpaceContract):
+    """The same contract where the graph is given up and rejection takes over."""
+
+    @pytest.fixture
+    def space(self, monkeypatch: pytest.MonkeyPatch) -> SearchSpace:
+        monkeypatch.setattr(graph, "EDGE_LIMIT", 1)
+        space = blocking()
+        assert all(isinstance(part, graph.Wide) for part in space._parts)
+        return space
+
+
+class TestUnion(SpaceContract):
+    @pytest.fixture
+    def space(self) -> UnionSpace:
+        return UnionSpace((blocking(), factors(), SearchSpace("alone", 1, (Choice("a", (1,)),))))
+
+
+@pytest.mark.parametrize("make", [blocking, factors])
+@pytest.mark.parametrize("limit", [1, graph.EDGE_LIMIT])
+def test_size_and_iteration_match_the_definition(
+    make: Callable[[], SearchSpace], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "EDGE_LIMIT", limit)
+    space = make()
+    assert list(space) == brute_force(space)
+    assert space.size == len(brute_force(space))
+
+
+@given(spaces(), st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_any_space_is_exact_and_closed(space: SearchSpace, seed: int) -> None:
+    legal = brute_force(space)
+    assert list(space) == legal
+    assert space.size == len(legal)
+    assert space.some == min(2, len(legal))
+    if not legal:
+        with pytest.raises(IllegalSchedule, match="in the table"):
+            space.sample(random.Random(seed))
+        return
+    rng = random.Random(seed)
+    members = set(legal)
+    for _ in range(5):
+        a, b = space.sample(rng), space.sample(rng)
+        mutant, child = space.mutate(rng, a), space.crossover(rng, a, b)
+        assert {a, b, mutant, child} <= members
+        assert (mutant != a) == (len(legal) > 1)
+    rows = {tuple(space.encode(s)) for s in legal}
+    assert len(rows) == len(legal)
+
+
+@pytest.mark.parametrize("make", [blocking, factors])
+@pytest.mark.parametrize("limit", [1, graph.EDGE_LIMIT])
+def test_samples_are_uniform(make: Callable[[], SearchSpace], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "EDGE_LIMIT", limit)
+    space = make()
+    legal = list(space)
+    rng = random.Random(11)
+    counts = Counter(space.sample(rng) for _ in range(20 * len(legal)))
+    assert chisquare([counts[s] for s in legal]).pvalue > 1e-3
+
+
+def test_a_union_draws_templates_evenly() -> None:
+    union = UnionSpace((blocking(), factors()))
+    rng = random.Random(5)
+    counts = Counter(union.sample(rng).template for _ in range(4000))
+    assert chisquare([counts["blocking"], counts["factors"]]).pvalue > 1e-3
+
+
+def test_crossover_takes_values_from_its_parents_where_nothing_links_them() -> None:
+    space = SearchSpace("free", 1, tuple(Choice(f"k{i}", tuple(range(9))) for i in range(8)))
+    rng = random.Random(4)
+    a, b = space.sample(rng), space.sample(rng)
+    children = [space.crossover(rng, a, b) for _ in range(50)]
+    assert all(v in (a.values[n], b.values[n]) for c in children for n, v in c.values.items())
+    assert len(set(children)) > 10
+
+
+def test_mutants_reach_the_whole_space_and_stay_near() -> None:
+    space = blocking()
+    rng = random.Random(6)
+    reached = {space.sample(rng)}
+    for _ in range(60):
+        reached |= {space.mutate(rng, s) for s in list(reached)[:200]}
+    start = space.sample(rng)
+    changed = [sum(start.values[n] != v for n, v in space.mutate(rng, start).values.items()) for _ in range(200)]
+    assert len(reached) > space.size // 2
+    assert sum(changed) / len(changed) < 2
+
+
+def test_halves_and_order_follow_the_knobs() -> None:
+    space = blocking()
+    values = {
+        "height": 24, "scale": 1.0, "depth": 64, "pack": False, "columns": 2, "order": "ji", "rows": 4,
+    }  # fmt: skip
+    schedule = space.schedule(values)
+    assert [n for n, _ in schedule.structure] == ["rows", "order", "columns", "pack", "scale"]
+    assert [n for n, _ in schedule.launch] == ["depth", "height"]
+    assert schedule.values == values
+    space.check(schedule)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"rows": 3}, "3 is no value of knob 'rows'"),
+        ({"rows": True}, "True is no value of knob 'rows'"),
+        ({"rows": 8}, "too many registers"),
+        ({"rows": 8, "columns": 1, "height": 12}, "height is no multiple of rows"),
+        ({"depth": 128}, "deep blocks need packing"),
+        ({"nope": 1}, "no knob 'nope'"),
+        ({"order": None}, "no value"),
+    ],
+)
+def test_an_illegal_schedule_says_why(change: Mapping[str, Value | None], named: str) -> None:
+    values: dict[str, Value] = {
+        "rows": 4, "order": "ij", "columns": 2, "pack": False, "depth": 16, "scale": 0.5, "height": 12,
+    }  # fmt: skip
+    blocking().schedule(values)
+    values = {k: v for k, v in {**values, **change}.items() if v is not None}
+    with pytest.raises(IllegalSchedule, match=named):
+        blocking().schedule(values)
+
+
+def test_check_refuses_another_order_or_half() -> None:
+    schedule = next(iter(blocking()))
+    shuffled = Schedule(schedule.template, schedule.version, schedule.structure[::-1], schedule.launch)
+    moved = Schedule(schedule.template, schedule.version, schedule.structure + schedule.launch)
+    for wrong in (shuffled, moved):
+        with pytest.raises(IllegalSchedule, match="another order or half"):
+            blocking().check(wrong)
+
+
+def test_an_impossible_space_says_which_rules_clash() -> None:
+    space = SearchSpace(
+        "clash",
+        1,
+        (Choice("a", (1, 2)), Choice("b", (1, 2)), Choice("c", (1, 2))),
+        (
+            Constraint(("a", "b"), lambda v: v["a"] > v["b"], "a must exceed b"),
+            Constraint(("b", "a"), lambda v: v["b"] > v["a"], "b must exceed a"),
+        ),
+    )
+    assert space.size == space.some == 0
+    assert list(space) == []
+    with pytest.raises(
+        IllegalSchedule, match=r"no legal schedule: no values of a, b .*a must exceed b; b must exceed a"
+    ):
+        space.sample(random.Random(0))
+    with pytest.raises(IllegalSchedule, match="no legal schedule"):
+        UnionSpace((space,)).sample(random.Random(0))
+
+
+def test_a_rule_without_knobs_can_forbid_everything() -> None:
+    space = SearchSpace("never", 1, (Choice("a", (1, 2)),), (Constraint((), lambda v: False, "too small a task"),))
+    assert space.size == 0
+    assert list(space) == []
+    with pytest.raises(IllegalSchedule, match="too small a task"):
+        space.sample(random.Random(0))
+
+
+def test_an_impossible_member_of_a_union_is_left_out() -> None:
+    never = SearchSpace("never", 1, (Choice("a", (1, 2)),), (Constraint((), lambda v: False, "no"),))
+    union = UnionSpace((never, factors()))
+    rng = random.Random(0)
+    assert {union.sample(rng).template for _ in range(20)} == {"factors"}
+    assert union.size == factors().size
+
+
+def test_a_rule_sees_only_what_it_reads() -> None:
+    space = SearchSpace(
+        "sees", 1, (Choice("a", (1, 2)), Choice("b", (1, 2))), (Constraint(("a",), lambda v: v["b"] > 0, "b"),)
+    )
+    with pytest.raises(KeyError):
+        space.sample(random.Random(0))
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Choice("a", ()), "no values"),
+        (lambda: Choice("a", (1, 1)), "repeats"),
+        (lambda: Choice("a", (1, "x")), "mixes types"),
+        (lambda: Choice("a", (1,), "middle"), "half"),
+        (lambda: Choice("a", ("x",), "launch"), "not integers"),
+        (lambda: Choice("a", (True,), "launch"), "not integers"),
+        (lambda: SearchSpace("s", 1, (Choice("a", (1,)), Choice("a", (2,)))), "repeats a knob"),
+        (lambda: SearchSpace("s", 1, (), (Constraint(("z",), bool, "why"),)), "reads 'z'"),
+        (lambda: UnionSpace(()), "at least one"),
+        (lambda: UnionSpace((factors(), factors())), "twice"),
+    ],
+)
+def test_malformed_definitions_are_usage_errors(make: Callable[[], object], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        make()
+
+
+def test_a_union_of_one_behaves_as_that_space() -> None:
+    space, union = blocking(), UnionSpace((blocking(),))
+    assert union.size == space.size
+    assert union.feature_names == space.feature_names
+    assert list(union) == list(space)
+    a, b = random.Random(3), random.Random(3)
+    for _ in range(20):
+        x, y = space.sample(a), union.sample(b)
+        assert x == y
+        assert space.encode(x) == union.encode(y)
+        assert space.mutate(a, x) == union.mutate(b, y)
+        assert space.crossover(a, x, space.sample(a)) == union.crossover(b, y, union.sample(b))
+    values = dict(x.values)
+    assert union.schedule(values) == space.schedule(values)
+
+
+def test_a_union_finds_the_template_of_values() -> None:
+    union = UnionSpace((blocking(), factors()))
+    schedule = union.schedule({"a": 4, "b": 4, "c": 4})
+    assert schedule.template == "factors"
+    assert union.schedule(schedule.values, template="factors") == schedule
+    with pytest.raises(IllegalSchedule, match="not in this space"):
+        union.schedule({}, template="nope")
+
+
+def test_knobs_survive_json() -> None:
+    for knob in blocking().knobs:
+        assert Choice.from_json(knob.to_json()) == knob
+
+
+def test_large_spaces_are_prepared_without_listing_them() -> None:
+    wide = SearchSpace(
+        "large",
+        1,
+        tuple(Choice(f"k{i}", tuple(range(1, 11))) for i in range(12)),
+        tuple(Constraint((f"k{i}", f"k{i + 1}"), lambda v: sum(v.values()) % 3 != 0, "sum") for i in range(11)),
+    )
+    assert all(isinstance(part, graph.Counted) for part in wide._parts)
+    # Count by transfer matrix, independently of the graph.
+    ways = dict.fromkeys(range(1, 11), 1)
+    for _ in range(11):
+        ways = {v: sum(n for u, n in ways.items() if (u + v) % 3) for v in range(1, 11)}
+    assert wide.size == sum(ways.values())
+
+
+def test_a_wide_component_with_nothing_legal_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "EDGE_LIMIT", 1)
+    space = SearchSpace(
+        "never", 1, (Choice("a", (1, 2)), Choice("b", (1, 2))), (Constraint(("a", "b"), lambda v: False, "no"),)
+    )
+    with pytest.raises(IllegalSchedule, match="no legal schedule"):
+        space.sample(random.Random(0))
