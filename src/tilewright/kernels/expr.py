@@ -1,0 +1,351 @@
+"""Scalar expressions: the bodies of tensor computations.
+
+One immutable node type, :class:`Expr`. Axes are expressions of dtype ``index``; an index into a
+tensor is any *quasi-affine* expression of axes (``+ - *`` and ``// %`` by positive constants,
+``min``/``max``, and reads of integer tensors for gathers). ``select`` is lazy: the branch that is
+not taken is not evaluated, so a padding predicate guards the read behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Union
+
+Number = Union[int, float, bool]
+ExprLike = Union["Expr", Number]
+
+FLOATS = ("float64", "float32", "bfloat16", "float16")
+INTEGERS = ("int64", "int32", "int8", "uint8")
+DTYPES = (*FLOATS, *INTEGERS, "bool")
+INDEX = "index"
+ITEMSIZE = {
+    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
+    "int8": 1, "uint8": 1, "bool": 1, INDEX: 8,
+}  # fmt: skip
+
+ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max")
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+LOGIC = ("and", "or", "not")
+FUNCTIONS = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor")
+LEAVES = ("const", "axis", "load", "var")
+OPS = (*LEAVES, *ARITHMETIC, *COMPARISONS, *LOGIC, *FUNCTIONS, "select", "cast")
+
+
+@dataclass(frozen=True, eq=False)
+class Symbol:
+    """A tensor or an axis of a definition that is still being written, equal only to itself.
+
+    ``te.program`` replaces symbols by names; a finished program holds none.
+    """
+
+    label: str
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Expr:
+    """A node: operation, result dtype, operands, and for leaves a value.
+
+    ``value`` is the number of a ``const`` and the name of an ``axis``, ``load`` (the tensor) or
+    ``var`` (an accumulator component in a monoid: ``l0``, ``r0``, ...). A ``load``'s operands are
+    its indices. Python's arithmetic and ordering operators build new nodes; ``==`` does too, so
+    compare nodes with :func:`same`.
+    """
+
+    __array_ufunc__ = None  # numpy scalars on the left then leave operators to this class
+
+    op: str
+    dtype: str
+    args: tuple[Expr, ...] = ()
+    value: Number | str | Symbol | None = None
+
+    # fmt: off
+    # arithmetic
+    def __add__(self, o: ExprLike) -> Expr: return binary("add", self, o)
+    def __radd__(self, o: ExprLike) -> Expr: return binary("add", o, self)
+    def __sub__(self, o: ExprLike) -> Expr: return binary("sub", self, o)
+    def __rsub__(self, o: ExprLike) -> Expr: return binary("sub", o, self)
+    def __mul__(self, o: ExprLike) -> Expr: return binary("mul", self, o)
+    def __rmul__(self, o: ExprLike) -> Expr: return binary("mul", o, self)
+    def __truediv__(self, o: ExprLike) -> Expr: return binary("div", self, o)
+    def __rtruediv__(self, o: ExprLike) -> Expr: return binary("div", o, self)
+    def __floordiv__(self, o: ExprLike) -> Expr: return binary("floordiv", self, o)
+    def __mod__(self, o: ExprLike) -> Expr: return binary("mod", self, o)
+    def __neg__(self) -> Expr: return unary("neg", self)
+    def __abs__(self) -> Expr: return unary("abs", self)
+
+    # fmt: on
+    def __pow__(self, exponent: int) -> Expr:
+        """Small positive whole powers only; they become multiplications."""
+        if not isinstance(exponent, int) or not 1 <= exponent <= 8:
+            raise TypeError("** takes a whole exponent from 1 to 8; use exp(p * log(x)) otherwise")
+        result = self
+        for _ in range(exponent - 1):
+            result = result * self
+        return result
+
+    # fmt: off
+    # comparisons and logic
+    def __lt__(self, o: ExprLike) -> Expr: return compare("lt", self, o)
+    def __le__(self, o: ExprLike) -> Expr: return compare("le", self, o)
+    def __gt__(self, o: ExprLike) -> Expr: return compare("gt", self, o)
+    def __ge__(self, o: ExprLike) -> Expr: return compare("ge", self, o)
+    def __eq__(self, o: object) -> Expr: return compare("eq", self, o)  # type: ignore[override, arg-type]
+    def __ne__(self, o: object) -> Expr: return compare("ne", self, o)  # type: ignore[override, arg-type]
+    def __and__(self, o: ExprLike) -> Expr: return logic("and", self, o)
+    def __or__(self, o: ExprLike) -> Expr: return logic("or", self, o)
+    def __invert__(self) -> Expr: return logic("not", self)
+    __hash__ = object.__hash__
+    # fmt: on
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a tensor expression has no truth value while it is being defined; "
+            "use te.select(condition, a, b), and & | ~ for and, or, not"
+        )
+
+    # traversal
+    def walk(self) -> Iterator[Expr]:
+        """This node and every node below it, parents first, operands from left to right."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.args))
+
+    def map(self, fn: Callable[[Expr], Expr | None]) -> Expr:
+        """Rebuild bottom up; ``fn`` returns a replacement for a node, or ``None`` to keep it.
+
+        A node object that occurs several times is rebuilt once.
+        """
+        done: dict[int, Expr] = {}
+
+        def rebuild(node: Expr) -> Expr:
+            known = done.get(id(node))
+            if known is not None:
+                return known
+            args = tuple([rebuild(a) for a in node.args])
+            kept = all(a is b for a, b in zip(args, node.args, strict=True))
+            fresh = node if kept else Expr(node.op, node.dtype, args, node.value)
+            replacement = fn(fresh)
+            done[id(node)] = result = fresh if replacement is None else replacement
+            return result
+
+        return rebuild(self)
+
+    def substitute(self, names: Mapping[str, Expr]) -> Expr:
+        """Replace axes and vars by name."""
+        return self.map(lambda e: names.get(str(e.value)) if e.op in ("axis", "var") else None)
+
+    def axes(self) -> frozenset[str]:
+        """Names of the axes that occur, inside indices too."""
+        return frozenset(str(e.value) for e in self.walk() if e.op == "axis")
+
+    def loads(self) -> tuple[Expr, ...]:
+        """Every tensor read, in order of appearance."""
+        return tuple(e for e in self.walk() if e.op == "load")
+
+    def to_json(self) -> list[Any]:
+        head: list[Any] = [self.op, self.dtype]
+        if self.op in LEAVES:
+            head.append(_number_to_json(self.value))
+        return head + [a.to_json() for a in self.args]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Expr:
+        op, dtype, *rest = data
+        value = None
+        if op in LEAVES:
+            value = _number_from_json(rest.pop(0), dtype if op == "const" else None)
+        return Expr(op, dtype, tuple(Expr.from_json(r) for r in rest), value)
+
+    def __repr__(self) -> str:
+        if self.op == "load":
+            return f"{self.value}[{', '.join(map(repr, self.args))}]"
+        if self.op in LEAVES:
+            return f"{self.value}"
+        if self.op in _SIGNS:
+            return f"({self.args[0]!r} {_SIGNS[self.op]} {self.args[1]!r})"
+        name = f"cast<{self.dtype}>" if self.op == "cast" else self.op
+        return f"{name}({', '.join(map(repr, self.args))})"
+
+
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|",
+}  # fmt: skip
+
+
+def _number_to_json(value: Number | str | Symbol | None) -> Any:
+    if isinstance(value, Symbol):
+        raise TypeError(f"{value} has no name yet: make a te.program of the definition first")
+    # JSON has no infinities: reductions over max need one as identity.
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number_from_json(value: Any, const_dtype: str | None) -> Any:
+    return float(value) if const_dtype in FLOATS and not isinstance(value, bool) else value
+
+
+def same(a: Expr, b: Expr) -> bool:
+    """Structural equality; a NaN constant equals itself."""
+    numbers = ValueNumbers()
+    return a is b or numbers.of(a) == numbers.of(b)
+
+
+class ValueNumbers:
+    """Gives structurally equal expressions the same number, in time linear in distinct nodes."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, int] = {}
+        self._by_key: dict[tuple[Any, ...], int] = {}
+        self._alive: list[Expr] = []  # ids stay valid while the nodes live
+
+    def of(self, e: Expr) -> int:
+        """The number of ``e``."""
+        found = self._by_id.get(id(e))
+        if found is None:
+            args = tuple([self.of(a) for a in e.args])
+            value = repr(e.value) if isinstance(e.value, float) else e.value
+            key = (e.op, e.dtype, type(e.value), value, args)
+            found = self._by_key.setdefault(key, len(self._by_key))
+            self._by_id[id(e)] = found
+            self._alive.append(e)
+        return found
+
+
+def const(value: Number, dtype: str) -> Expr:
+    """A constant of ``dtype``; whole dtypes take whole values only."""
+    if dtype in FLOATS:
+        return Expr("const", dtype, (), float(value))
+    if dtype == "bool":
+        return Expr("const", dtype, (), bool(value))
+    if not math.isfinite(value) or int(value) != value:
+        raise TypeError(f"{value} is no {dtype}; write te.cast(x, 'float32') for real arithmetic")
+    return Expr("const", dtype, (), int(value))
+
+
+def wrap(value: ExprLike, like: Expr | None = None) -> Expr:
+    """An expression from a number, in the dtype of the expression beside it."""
+    if isinstance(value, Expr):
+        return value
+    value = _number(value)
+    if like is not None:
+        return const(value, like.dtype)
+    return const(value, "bool" if isinstance(value, bool) else INDEX if isinstance(value, int) else "float32")
+
+
+def _number(value: object) -> Number:
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, Symbol):
+        raise TypeError(f"{value} is a tensor: read an element of it, as in {value}[i, j]")
+    if not isinstance(value, Real):  # numpy's scalars are Real
+        raise TypeError(f"expected an expression or a number, got {type(value).__name__}")
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    x = wrap(a, b if isinstance(b, Expr) else None)
+    y = wrap(b, x)
+    if x.dtype != y.dtype:
+        # Index and whole-number tensors mix (gathers); everything else must be cast on purpose.
+        if {x.dtype, y.dtype} <= {INDEX, *INTEGERS}:
+            return cast(x, INDEX), cast(y, INDEX)
+        raise TypeError(f"{x!r} is {x.dtype} and {y!r} is {y.dtype}; use te.cast(value, dtype)")
+    return x, y
+
+
+def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """An arithmetic operation on two values of one dtype."""
+    x, y = _pair(a, b)
+    if x.dtype == "bool":
+        raise TypeError("conditions have no arithmetic; use te.select or te.cast(condition, dtype)")
+    if op == "div" and x.dtype not in FLOATS:
+        raise TypeError("/ is for real values; use // on indices and integers")
+    if op in ("floordiv", "mod") and not (y.op == "const" and isinstance(y.value, int) and y.value > 0):
+        raise TypeError("// and % take a positive constant on the right")
+    if x.dtype == INDEX:
+        return _index(op, x, y)
+    return Expr(op, x.dtype, (x, y))
+
+
+def _index(op: str, x: Expr, y: Expr) -> Expr:
+    # Trivial operations go, so that a stride of 1 or a padding of 0 leaves no trace in the program.
+    p = x.value if x.op == "const" and isinstance(x.value, int) else None
+    q = y.value if y.op == "const" and isinstance(y.value, int) else None
+    if p is not None and q is not None:
+        return const(_FOLDS[op](p, q), INDEX)
+    if (op in ("add", "sub") and q == 0) or (op in ("mul", "floordiv") and q == 1):
+        return x
+    if (op == "add" and p == 0) or (op == "mul" and p == 1):
+        return y
+    if (op == "mul" and 0 in (p, q)) or (op == "mod" and q == 1):
+        return const(0, INDEX)
+    return Expr(op, INDEX, (x, y))
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda p, q: p + q, "sub": lambda p, q: p - q, "mul": lambda p, q: p * q,
+    "floordiv": lambda p, q: p // q, "mod": lambda p, q: p % q, "min": min, "max": max,
+}  # fmt: skip
+
+
+def unary(op: str, a: ExprLike) -> Expr:
+    """A function of one value: real, except for ``neg`` and ``abs`` of whole numbers."""
+    x = wrap(a)
+    if x.dtype == "bool" or (op not in ("neg", "abs") and x.dtype not in FLOATS):
+        raise TypeError(f"{op} takes a real value, not {x.dtype}; use te.cast(x, 'float32')")
+    if x.dtype == INDEX and x.op == "const" and isinstance(x.value, int):
+        return const(-x.value if op == "neg" else abs(x.value), INDEX)
+    return Expr(op, x.dtype, (x,))
+
+
+def compare(op: str, a: ExprLike, b: ExprLike) -> Expr:
+    """A condition on two values of one dtype."""
+    x, y = _pair(a, b)
+    return Expr(op, "bool", (x, y))
+
+
+def logic(op: str, *args: ExprLike) -> Expr:
+    """``and``, ``or``, ``not`` of conditions."""
+    xs = tuple(wrap(a) for a in args)
+    if any(x.dtype != "bool" for x in xs):
+        raise TypeError("& | ~ combine conditions (comparisons), not numbers")
+    return Expr(op, "bool", xs)
+
+
+def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
+    """``a`` where the condition holds, else ``b``; the other one is not evaluated."""
+    condition = wrap(condition)
+    if condition.dtype != "bool":
+        raise TypeError("select takes a condition (a comparison) first")
+    x, y = _pair(a, b)
+    return Expr("select", x.dtype, (condition, x, y))
+
+
+def cast(a: ExprLike, dtype: str) -> Expr:
+    """Convert to another dtype (real to whole truncates toward zero, as C does)."""
+    if dtype not in (*DTYPES, INDEX):
+        raise TypeError(f"unknown dtype {dtype!r}; one of {', '.join(DTYPES)}")
+    x = wrap(a)
+    if x.dtype == dtype:
+        return x
+    if x.op == "const" and dtype == INDEX and isinstance(x.value, (int, float)):
+        return const(int(x.value), INDEX)
+    return Expr("cast", dtype, (x,))
+
+
+def axis(name: str | Symbol) -> Expr:
+    """An iteration axis, by name."""
+    return Expr("axis", INDEX, (), name)
+
+
+def load(tensor: str | Symbol, dtype: str, indices: tuple[Expr, ...]) -> Expr:
+    """A read of one element."""
+    return Expr("load", dtype, indices, tensor)

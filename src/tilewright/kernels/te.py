@@ -1,0 +1,546 @@
+"""The language in which operators are written.
+
+>>> from tilewright import te
+>>> x, y = te.input("x", (64, 32)), te.input("y", (48, 32))
+>>> d = te.compute((64, 48), lambda i, j: te.sum(32, lambda k: (x[i, k] - y[j, k]) ** 2))
+>>> d.shape
+(64, 48)
+
+``compute`` takes a shape and a function from axes to an expression, or to one reduction
+(``sum``, ``prod``, ``max``, ``min``, ``argmax``, ``argmin`` or ``reduce`` with a monoid of your
+own). Maps over a computed tensor are further ``compute`` calls; templates fuse them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Union
+
+from tilewright.core import OperatorError
+from tilewright.kernels import expr as ex
+from tilewright.kernels.bounds import check_reads
+from tilewright.kernels.expr import DTYPES, FLOATS, INDEX, INTEGERS, Expr, ExprLike, Number, Symbol, cast, select, unary
+from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right, simple_monoid
+
+__all__ = [
+    "Expr", "Monoid", "Reduction", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "erf",
+    "exp", "floor", "input", "left", "log", "max", "maximum", "min", "minimum", "monoid", "prod",
+    "program", "reduce", "right", "rsqrt", "scalar", "select", "sqrt", "sum", "tanh",
+]  # fmt: skip
+
+Extents = Union[int, Sequence[int]]
+_MAX_DEPTH, _MAX_NODES = 200, 20_000
+_serial = itertools.count()
+_declared: ContextVar[list[TensorRef] | None] = ContextVar("declared", default=None)
+_default_dtype: ContextVar[str] = ContextVar("default_dtype", default="float32")
+
+
+# --------------------------------------------------------------------------- tensors
+
+
+@dataclass(frozen=True, eq=False)
+class TensorRef(Symbol):
+    """A tensor while a program is being written: index it with axes to read an element."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    definition: Definition | None = None  # None for inputs
+    serial: int = field(default_factory=_serial.__next__)
+
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
+        """One element. An index read from a tensor (a gather) is kept within the axis."""
+        items = indices if isinstance(indices, tuple) else (indices,)
+        if len(items) != len(self.shape):
+            raise OperatorError(f"{self.label} has {len(self.shape)} axes but is read with {len(items)} indices")
+        return ex.load(self, self.dtype, tuple(_index(i, n) for i, n in zip(items, self.shape, strict=True)))
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"{self.label} cannot be iterated over; reduce with te.sum(extent, lambda k: ...)")
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """How a tensor is computed, in named axes ``i0, ...`` and ``r0, ...``."""
+
+    reduce: tuple[int, ...]
+    body: tuple[Expr, ...]
+    monoid: Monoid | None
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """A reduction as ``compute`` receives it: a monoid, its axes' extents, one body per component."""
+
+    monoid: Monoid
+    extents: tuple[int, ...]
+    body: tuple[Expr, ...]
+    axes: tuple[Expr, ...]
+
+    def _alone(self, *_: Any) -> NoReturn:
+        raise OperatorError(
+            "a reduction is the whole value of its te.compute",
+            "Give it a compute of its own, and read that tensor in the next one",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _alone
+    __truediv__ = __rtruediv__ = __neg__ = __pow__ = __lt__ = __gt__ = _alone
+
+
+_INDEX_OPS = {"const", "axis", "add", "sub", "mul", "floordiv", "mod", "min", "max", "load", "cast", "neg"}
+
+
+def _index(value: ExprLike, extent: int) -> Expr:
+    index = ex.wrap(value)
+    if index.dtype in FLOATS or index.dtype == "bool":
+        raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number")
+    index = cast(index, INDEX)
+    _check_size((index,), "an index")
+    gathered = False
+    for node in index.walk():
+        if node.op == "load":
+            gathered = True
+            if node.dtype not in INTEGERS:
+                raise OperatorError(f"a {node.dtype} tensor cannot be an index")
+        elif node.dtype in FLOATS:
+            raise OperatorError(f"index {index!r} does real arithmetic; use + - * // % on whole numbers")
+        elif node.op not in _INDEX_OPS:
+            raise OperatorError(f"{node.op} is not allowed in an index")
+        elif node.op == "mul" and not any(a.op == "const" for a in node.args):
+            raise OperatorError(f"index {index!r} multiplies two axes; indices may use + - * // % with constants only")
+    # What a tensor holds is known at run time only: a wrong value must not read beyond the axis.
+    return minimum(maximum(index, 0), extent - 1) if gathered else index
+
+
+def input(name: str, shape: Sequence[int], dtype: str | None = None) -> TensorRef:
+    """An argument of the operator: a dense, row-major array of ``shape`` elements.
+
+    ``dtype``: float32 unless given; the ``dtype`` parameter of the operator being defined.
+    """
+    dtype = dtype or _default_dtype.get()
+    if dtype not in DTYPES:
+        raise OperatorError(f"unknown dtype {dtype!r}", f"Use one of {', '.join(DTYPES)}")
+    ref = TensorRef(name, _positive(shape, f"input {name}"), dtype)
+    declared = _declared.get()
+    if declared is not None:
+        declared.append(ref)
+    return ref
+
+
+def scalar(name: str, dtype: str | None = None) -> TensorRef:
+    """An argument that is one number given at run time; read it as ``eps[()]``."""
+    return input(name, (), dtype)
+
+
+def _positive(shape: Sequence[int], what: str) -> tuple[int, ...]:
+    if isinstance(shape, int):
+        raise OperatorError(f"{what} has the shape {shape}", f"Write ({shape},) for one axis")
+    out = tuple(shape)
+    for s in out:
+        if isinstance(s, bool) or not isinstance(s, int) or s < 1:
+            raise OperatorError(f"{what} has size {s!r}; sizes are whole numbers of at least 1")
+    if math.prod(out) >= 2**46:
+        raise OperatorError(f"{what} has {math.prod(out):.3g} elements, more than a machine can hold")
+    return out
+
+
+def _extents(extents: Extents) -> tuple[int, ...]:
+    return _positive((extents,) if isinstance(extents, int) else extents, "a reduction")
+
+
+def _axes(prefix: str, count: int) -> tuple[Expr, ...]:
+    # Symbols, not names: an axis of an enclosing compute must not pass for one of this compute.
+    return tuple(ex.axis(Symbol(f"{prefix}{d}")) for d in range(count))
+
+
+def compute(
+    shape: Sequence[int], fn: Callable[..., ExprLike | Reduction], dtype: str | None = None, name: str = "out"
+) -> TensorRef:
+    """A tensor of ``shape`` whose element at ``(i, j, ...)`` is ``fn(i, j, ...)``.
+
+    The result's dtype is the expression's unless given (then it is cast).
+    """
+    extents = _positive(shape, name)
+    axes = _axes("i", len(extents))
+    value = fn(*axes)
+    if isinstance(value, Reduction):
+        m = value.monoid
+        out = dtype or ("int64" if m.finish.dtype == INDEX else m.finish.dtype)
+        m = Monoid(m.name, m.identity, m.combine, cast(m.finish, out))
+        body = _own(value.body, (*axes, *value.axes), name)
+        return TensorRef(name, extents, out, Definition(value.extents, body, m))
+    whole = ex.wrap(value) if isinstance(value, Expr) else ex.const(value, dtype or _default_dtype.get())
+    whole = cast(whole, dtype or ("int64" if whole.dtype == INDEX else whole.dtype))
+    return TensorRef(name, extents, whole.dtype, Definition((), _own((whole,), axes, name), None))
+
+
+def _own(body: tuple[Expr, ...], axes: tuple[Expr, ...], name: str) -> tuple[Expr, ...]:
+    """The body in named axes. Raises for an axis that is not among ``axes``."""
+    _check_size(body, name)
+    named = {id(a.value): ex.axis(str(a.value)) for a in axes}
+
+    def rename(node: Expr) -> Expr | None:
+        if node.op == "var":
+            raise OperatorError(f"the body of {name} uses accumulator {node.value} outside of a monoid")
+        if node.op != "axis":
+            return None
+        found = named.get(id(node.value))
+        if found is None:
+            raise OperatorError(
+                f"the body of {name} uses axis {node.value} of another compute or reduction",
+                "Use only the axes that this compute's own functions receive",
+            )
+        return found
+
+    return tuple(e.map(rename) for e in body)
+
+
+def _check_size(body: tuple[Expr, ...], name: str) -> None:
+    # Measured on the graph: a value squared twenty times has twenty nodes here, a million printed.
+    sizes: dict[int, tuple[int, int]] = {}
+
+    def measure(root: Expr) -> tuple[int, int]:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [a for a in node.args if id(a) not in sizes]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            parts = [sizes[id(a)] for a in node.args]
+            nodes = 1 + builtins.sum(n for n, _ in parts)
+            sizes[id(node)] = nodes, 1 + builtins.max((d for _, d in parts), default=0)
+            stack.pop()
+        return sizes[id(root)]
+
+    for root in body:
+        nodes, depth = measure(root)
+        if nodes > _MAX_NODES or depth > _MAX_DEPTH:
+            size = f"is nested {depth} deep" if depth > _MAX_DEPTH else f"has {nodes} operations"
+            raise OperatorError(
+                f"the body of {name} {size}, beyond {_MAX_DEPTH} deep or {_MAX_NODES} operations",
+                "Compute the repeated part in a te.compute of its own, and loop with te.sum or te.reduce",
+            )
+
+
+# --------------------------------------------------------------------------- reductions
+
+
+def monoid(
+    name: str,
+    identity: Sequence[Number],
+    combine: Callable[[tuple[Expr, ...], tuple[Expr, ...]], ExprLike | tuple[ExprLike, ...]],
+    finish: Callable[..., ExprLike] | None = None,
+    dtype: str | Sequence[str] | None = None,
+) -> Monoid:
+    """A reduction of your own over tuples of accumulators.
+
+    ``combine(l, r)`` merges two partial results (tuples of expressions) into one, and must be
+    associative with ``identity`` neutral; ``finish(*l)`` turns the last one into the value (the
+    first component unless given). ``dtype``: of each component, or of all (float32 unless given).
+
+    >>> mean_square = monoid("mean_square", (0.0, 0.0),
+    ...     lambda l, r: (l[0] + r[0], l[1] + r[1]), lambda total, count: total / count)
+    """
+    given = dtype or _default_dtype.get()
+    dtypes = (given,) * len(identity) if isinstance(given, str) else tuple(given)
+    if len(dtypes) != len(identity) or not dtypes:
+        raise OperatorError(f"{name} has {len(identity)} components and {len(dtypes)} dtypes")
+    ls = tuple(left(c, d) for c, d in enumerate(dtypes))
+    rs = tuple(right(c, d) for c, d in enumerate(dtypes))
+    merged = combine(ls, rs)
+    parts = merged if isinstance(merged, tuple) else (merged,)
+    if len(parts) != len(ls):
+        raise OperatorError(f"{name} combines {len(ls)} components into {len(parts)}")
+    return Monoid(
+        name,
+        tuple(ex.const(i, d) for i, d in zip(identity, dtypes, strict=True)),
+        tuple(ex.wrap(p, like) for p, like in zip(parts, ls, strict=True)),
+        ls[0] if finish is None else ex.wrap(finish(*ls), ls[0]),
+    )
+
+
+def _check_monoid(m: Monoid) -> None:
+    parts = len(m.identity)
+    lefts = {f"l{c}": e.dtype for c, e in enumerate(m.identity)}
+    both = lefts | {f"r{c}": e.dtype for c, e in enumerate(m.identity)}
+    if len(m.combine) != parts:
+        raise OperatorError(f"{m.name} combines {parts} components into {len(m.combine)}")
+    for e, like in zip(m.combine, m.identity, strict=True):
+        if e.dtype != like.dtype:
+            raise OperatorError(f"{m.name} combines a {like.dtype} component into {e.dtype}")
+    if any(e.op != "const" for e in m.identity):
+        raise OperatorError(f"{m.name}'s identity must be numbers")
+    for known, roots in ((both, m.combine), (lefts, (m.finish,))):
+        _check_size(roots, m.name)
+        for node in itertools.chain.from_iterable(r.walk() for r in roots):
+            if node.op in ("axis", "load"):
+                raise OperatorError(
+                    f"{m.name} reads {node!r}; a monoid sees its accumulators only",
+                    "Use it in the reduction's body, or in the next te.compute",
+                )
+            if node.op == "var" and known.get(str(node.value)) != node.dtype:
+                raise OperatorError(f"{m.name} uses an unknown accumulator {node.value} of {node.dtype}")
+
+
+def reduce(monoid: Monoid, extents: Extents, fn: Callable[..., Any]) -> Reduction:
+    """Reduce ``fn(r, s, ...)``, one expression per component of ``monoid``, over ``extents``.
+
+    Reductions do not nest: give the inner one a ``compute`` of its own.
+    """
+    _check_monoid(monoid)
+    sizes = _extents(extents)
+    axes = _axes("r", len(sizes))
+    value = fn(*axes)
+    body = value if isinstance(value, tuple) else (value,)
+    if len(body) != len(monoid.identity):
+        raise OperatorError(f"{monoid.name} reduces {len(monoid.identity)} components, got {len(body)}")
+    parts = tuple(_element(v, i) for v, i in zip(body, monoid.identity, strict=True))
+    for v, i in zip(parts, monoid.identity, strict=True):
+        if v.dtype != i.dtype:
+            raise OperatorError(
+                f"{monoid.name} accumulates {i.dtype}, the body is {v.dtype}", "Use te.cast(value, dtype)"
+            )
+    return Reduction(monoid, sizes, parts, axes)
+
+
+def _element(value: Any, like: Expr | None = None) -> Expr:
+    if isinstance(value, Reduction):
+        raise OperatorError("reductions do not nest", "Give the inner one a te.compute of its own")
+    whole = ex.wrap(value, like) if like is not None or isinstance(value, Expr) else None
+    whole = ex.const(value, _default_dtype.get()) if whole is None else whole
+    if whole.dtype == INDEX:
+        return cast(whole, "int64" if like is None or like.dtype not in INTEGERS else like.dtype)
+    return whole
+
+
+def _accumulate(name: str, extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
+    sizes = _extents(extents)
+    axes = _axes("r", len(sizes))
+    body = _element(fn(*axes))
+    dt = body.dtype
+    if dt == "bool":
+        raise OperatorError(f"{name} of conditions", "Use te.cast(condition, 'int32'), or te.select")
+    return Reduction(_simple(name, dt), sizes, (body,), axes)
+
+
+_SIMPLE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+def _simple(name: str, dt: str) -> Monoid:
+    low, high = _range(dt)
+    identity = {"sum": 0, "prod": 1, "max": low, "min": high}[name]
+    return simple_monoid(name, dt, identity, Expr(_SIMPLE[name], dt, (left(0, dt), right(0, dt))))
+
+
+def _range(dtype: str) -> tuple[float | int, float | int]:
+    if dtype in FLOATS:
+        return -math.inf, math.inf
+    bits = 8 * ex.ITEMSIZE[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def sum(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
+    """Sum of ``fn(r, ...)`` over ``extents``."""
+    return _accumulate("sum", extents, fn)
+
+
+def prod(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
+    """Product over ``extents``."""
+    return _accumulate("prod", extents, fn)
+
+
+def max(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
+    """Largest value over ``extents``; NaN wins."""
+    return _accumulate("max", extents, fn)
+
+
+def min(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
+    """Smallest value over ``extents``; NaN wins."""
+    return _accumulate("min", extents, fn)
+
+
+def _arg_monoid(name: str, dt: str) -> Monoid:
+    better = "gt" if name == "argmax" else "lt"
+    worst = _range(dt)[0 if better == "gt" else 1]
+    lv, rv, li, ri = left(0, dt), right(0, dt), left(1, "int64"), right(1, "int64")
+    beats, ties = ex.compare(better, rv, lv), ex.compare("eq", rv, lv)
+    if dt in FLOATS:  # NaN beats every number and ties with NaN, as in NumPy
+        l_nan, r_nan = ex.compare("ne", lv, lv), ex.compare("ne", rv, rv)
+        beats, ties = beats | (r_nan & ~l_nan), ties | (r_nan & l_nan)
+    # Ties go to the smaller position, whatever the order of combination; -1 marks "nothing yet".
+    take = (ri >= 0) & (beats | (ties & (ri < li)) | (li < 0))
+    return Monoid(
+        name,
+        (ex.const(worst, dt), ex.const(-1, "int64")),
+        (select(take, rv, lv), select(take, ri, li)),
+        li,
+    )
+
+
+def _arg(name: str, extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
+    axes = _axes("r", 1)
+    value = _element(fn(axes[0]))
+    if value.dtype == "bool":
+        raise OperatorError(f"{name} of conditions", "Use te.cast(condition, 'int32')")
+    body = (value, cast(axes[0], "int64"))
+    return Reduction(_arg_monoid(name, value.dtype), _extents(extent), body, axes)
+
+
+def argmax(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
+    """Position (int64) of the largest value along one axis; the first of equals; NaN wins."""
+    return _arg("argmax", extent, fn)
+
+
+def argmin(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
+    """Position (int64) of the smallest value along one axis; the first of equals; NaN wins."""
+    return _arg("argmin", extent, fn)
+
+
+# --------------------------------------------------------------------------- functions
+
+
+def maximum(a: ExprLike, b: ExprLike) -> Expr:
+    """The larger of two values; NaN wins."""
+    return ex.binary("max", a, b)
+
+
+def minimum(a: ExprLike, b: ExprLike) -> Expr:
+    """The smaller of two values; NaN wins."""
+    return ex.binary("min", a, b)
+
+
+def abs(a: ExprLike) -> Expr:
+    """Magnitude."""
+    return unary("abs", a)
+
+
+def exp(a: ExprLike) -> Expr:
+    """e to the power ``a``."""
+    return unary("exp", a)
+
+
+def log(a: ExprLike) -> Expr:
+    """Natural logarithm; NaN below zero, minus infinity at zero."""
+    return unary("log", a)
+
+
+def sqrt(a: ExprLike) -> Expr:
+    """Square root; NaN below zero."""
+    return unary("sqrt", a)
+
+
+def rsqrt(a: ExprLike) -> Expr:
+    """One over the square root."""
+    return unary("rsqrt", a)
+
+
+def tanh(a: ExprLike) -> Expr:
+    """Hyperbolic tangent."""
+    return unary("tanh", a)
+
+
+def erf(a: ExprLike) -> Expr:
+    """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to ``a``."""
+    return unary("erf", a)
+
+
+def floor(a: ExprLike) -> Expr:
+    """The largest whole number that is at most ``a``, as a real value."""
+    return unary("floor", a)
+
+
+# --------------------------------------------------------------------------- programs
+
+
+def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tuple[Program, tuple[str, ...]]:
+    """Normalise a definition: its program, and the inputs' own names in call order.
+
+    ``inputs`` fixes the call order; without it, inputs come in the order in which they were declared.
+    """
+    if output.definition is None:
+        raise OperatorError("the operator returns an input unchanged", "Return a te.compute(...)")
+    order: list[TensorRef] = []
+    found: list[TensorRef] = []
+
+    def visit(ref: TensorRef) -> None:
+        if any(ref is r for r in (*order, *found)):
+            return
+        if ref.definition is None:
+            found.append(ref)
+            return
+        for e in ref.definition.body:
+            for node in e.loads():
+                if isinstance(node.value, TensorRef):
+                    visit(node.value)
+        order.append(ref)
+
+    visit(output)
+    args = list(inputs) if inputs is not None else sorted(found, key=lambda r: r.serial)
+    for ref in found:
+        if not any(ref is a for a in args):
+            raise OperatorError(f"input {ref.label} is read but not among the operator's inputs")
+    labels = [a.label for a in args]
+    if len(set(labels)) != len(labels):
+        raise OperatorError(f"two inputs have the same name: {', '.join(labels)}")
+    names = {id(a): f"x{n}" for n, a in enumerate(args)}
+    names |= {id(r): f"s{n}" for n, r in enumerate(order)}
+
+    def rename(e: Expr) -> Expr:
+        return e.map(lambda n: ex.load(names[id(n.value)], n.dtype, n.args) if n.op == "load" else None)
+
+    stages = tuple(
+        Stage(names[id(r)], r.shape, d.reduce, tuple(map(rename, d.body)), r.dtype, _canonical(d.monoid))
+        for r in order
+        if (d := r.definition) is not None
+    )
+    tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype) for a in args)
+    result = Program(tensors, stages)
+    check_reads(result, {names[id(r)]: r.label for r in (*args, *order)})
+    return result, tuple(labels)
+
+
+def _canonical(m: Monoid | None) -> Monoid | None:
+    """The monoid under the name of what it computes: a user's own name is no part of that."""
+    if m is None:
+        return None
+    like = m.identity[0].dtype
+    known = [_simple(name, like) for name in _SIMPLE]
+    known += [_arg_monoid(name, like) for name in ("argmax", "argmin")]
+    for k in known if like != "bool" else ():
+        if m.to_json()[1:3] == k.to_json()[1:3]:
+            return Monoid(k.name, m.identity, m.combine, m.finish)
+    return Monoid("custom", m.identity, m.combine, m.finish)
+
+
+@contextmanager
+def _tracing(dtype: str) -> Iterator[list[TensorRef]]:
+    declared: list[TensorRef] = []
+    tokens = _declared.set(declared), _default_dtype.set(dtype)
+    try:
+        yield declared
+    finally:
+        _declared.reset(tokens[0])
+        _default_dtype.reset(tokens[1])
+
+
+def trace(define: Callable[[], TensorRef], dtype: str = "float32") -> tuple[Program, tuple[str, ...]]:
+    """Run an operator's function and normalise what it returns; inputs in the order it declares them.
+
+    ``dtype`` is that of inputs and monoids that name none.
+    """
+    with _tracing(dtype) as declared:
+        output = define()
+    if not isinstance(output, TensorRef):
+        raise OperatorError(f"the operator returns {type(output).__name__}, not a tensor", "Return a te.compute(...)")
+    result, labels = program(output, declared)
+    read = {str(e.value) for s in result.stages for e in s.loads()}
+    for tensor, label in zip(result.inputs, labels, strict=True):
+        if tensor.name not in read:
+            raise OperatorError(f"input {label} is never read", "Remove its te.input, or read it")
+    return result, labels

@@ -1,0 +1,203 @@
+"""What every operator must satisfy; subclass and give the fixture ``op``.
+
+::
+
+    class TestMine(OperatorContract):
+        @pytest.fixture
+        def op(self):
+            return load_operator("my_ops.py:sqdist")
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.core import UsageError, Value, Workload
+from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.operator import Operator
+from tilewright.kernels.program import Program
+from tilewright.kernels.reference import evaluate, evaluate_block, index_bounds
+
+__all__ = ["OperatorContract", "random_inputs", "small_cases"]
+
+Array = np.ndarray[Any, Any]
+Params = dict[str, Value]
+
+
+def random_inputs(workload: Workload, seed: int = 0) -> list[Array]:
+    """Normal reals, small whole numbers, and indices within their axes, in call order."""
+    rng = np.random.default_rng(seed)
+    program = Program.loads(workload.program)
+    bounds = index_bounds(program)
+    out: list[Array] = []
+    for tensor in program.inputs:
+        if tensor.dtype in FLOATS:
+            out.append(rng.standard_normal(tensor.shape).astype(tensor.dtype))
+        elif tensor.dtype == "bool":
+            out.append(rng.integers(0, 2, tensor.shape).astype(bool))
+        else:
+            out.append(rng.integers(0, bounds.get(tensor.name, 8), tensor.shape).astype(tensor.dtype))
+    return out
+
+
+def small_cases(op: Operator, count: int = 12, seed: int = 0) -> list[Params]:
+    """Parameters of small, mostly odd sizes; every value of every attribute occurs."""
+    rng = random.Random(f"{op.name}{seed}")
+    choices: dict[str, list[Value]] = {}
+    for p in op.parameters:
+        if p.default is None or p.name == "dtype":
+            continue
+        if p.choices:
+            choices[p.name] = list(p.choices)
+        elif isinstance(p.default, bool):
+            choices[p.name] = [False, True]
+        elif isinstance(p.default, int):
+            choices[p.name] = [p.default, p.default + 1]
+    longest = max(map(len, choices.values()), default=1)
+    out: list[Params] = []
+    for n in itertools.count():
+        if len(out) >= max(count, longest) or n > 100 * count:
+            break
+        case: Params = {s: rng.choice((1, 2, 3, 5, 7, 9, 13)) for s in op.sizes}
+        for name, values in choices.items():
+            case[name] = values[n % len(values)] if n < longest else rng.choice(values)
+        try:
+            op.workload(**case)
+        except UsageError:  # a window that is larger than its image, for example
+            continue
+        out.append(case)
+    return out
+
+
+class OperatorContract:
+    """Identity, parameters, and agreement between an operator's expression and its NumPy form."""
+
+    @pytest.fixture
+    def op(self) -> Operator:
+        raise NotImplementedError("give the fixture `op`")
+
+    def cases(self, op: Operator) -> Iterator[tuple[Params, Workload]]:
+        """Parameters to test with, and their workloads."""
+        for params in small_cases(op):
+            yield params, op.workload(**params)
+
+    # identity
+
+    def test_the_key_does_not_depend_on_how_parameters_are_written(self, op: Operator) -> None:
+        for params, workload in self.cases(op):
+            texts = {k: str(v).lower() for k, v in reversed(params.items())}
+            assert op.workload(**texts) == workload
+            assert op.workload(**texts).key == workload.key
+
+    def test_the_key_does_not_depend_on_names(self, op: Operator) -> None:
+        renamed = replace(op, name="another_name")
+        for params, workload in self.cases(op):
+            assert renamed.workload(**params).key == workload.key
+
+    def test_other_sizes_and_dtypes_are_other_workloads(self, op: Operator) -> None:
+        params, workload = next(self.cases(op))
+        keys = {workload.key}
+        for other in op.dtypes[1:]:
+            keys.add(op.workload(**{**params, "dtype": other}).key)
+        assert len(keys) == len(op.dtypes)
+        first = op.sizes[0]
+        assert op.workload(**{**params, first: int(params[first]) + 32}).key not in keys
+
+    def test_workloads_survive_json(self, op: Operator) -> None:
+        for _, workload in self.cases(op):
+            again = Workload.from_json(json.loads(json.dumps(workload.to_json())))
+            assert again == workload
+            assert again.key == workload.key
+            assert Program.loads(workload.program).dumps() == workload.program
+
+    # meaning
+
+    def test_numpy_agrees_with_the_interpreter(self, op: Operator) -> None:
+        if op.numpy is None:
+            pytest.skip("this operator has no NumPy implementation")
+        for dtype, tolerance in (("float64", 1e-11), ("float32", 2e-4)):
+            if dtype not in op.dtypes:
+                continue
+            for seed, (params, _) in enumerate(self.cases(op)):
+                workload = op.workload(**{**params, "dtype": dtype})
+                inputs = random_inputs(workload, seed)
+                expected = evaluate(Program.loads(workload.program), inputs)
+                got = op.numpy(*inputs, **dict(workload.params))
+                assert got.shape == workload.output.shape
+                assert got.dtype == np.dtype(workload.output.dtype)
+                np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance, err_msg=workload.label)
+
+    def test_blocks_are_parts_of_the_whole(self, op: Operator) -> None:
+        for seed, (_, workload) in enumerate(self.cases(op)):
+            program, inputs = Program.loads(workload.program), random_inputs(workload, seed)
+            whole = evaluate(program, inputs)
+            rng = random.Random(seed)
+            block = []
+            for n in whole.shape:
+                low = rng.randrange(n)
+                block.append(slice(low, rng.randint(low + 1, n)))
+            part = evaluate_block(program, inputs, tuple(block), memory=1 << 14)
+            np.testing.assert_allclose(part, whole[tuple(block)], rtol=1e-12, atol=1e-12)
+
+    def test_infer_gives_the_parameters_back(self, op: Operator) -> None:
+        if op.infer is None:
+            pytest.skip("this operator does not infer sizes from shapes")
+        for params, workload in self.cases(op):
+            attributes = {k: v for k, v in params.items() if k not in op.sizes}
+            assert op.infer([s.shape for s in workload.inputs], **attributes) == dict(workload.params)
+
+    def test_infer_refuses_other_shapes(self, op: Operator) -> None:
+        if op.infer is None:
+            pytest.skip("this operator does not infer sizes from shapes")
+        shapes = [s.shape for s in op.workload(**op.example).inputs]
+        for wrong in ([*shapes[:-1], (*shapes[-1], 3)], shapes[:-1], [*shapes, (2, 2)]):
+            with pytest.raises(ValueError) as caught:
+                op.infer(wrong)
+            assert isinstance(caught.value, UsageError)
+            assert caught.value.mend
+
+    # description and parameters
+
+    def test_the_example_and_the_documentation(self, op: Operator) -> None:
+        workload = op.workload(**op.example)
+        assert set(op.sizes) <= set(op.example)
+        assert workload.flops > 0
+        assert op.doc.strip()
+        assert "dtype" in op.attributes
+        assert dict(workload.params) == {**op.attributes, **op.example}
+
+    def test_bad_parameters_say_how_to_mend_them(self, op: Operator) -> None:
+        good = dict(op.example)
+        size = op.sizes[0]
+        wrong: list[dict[str, object]] = [
+            {k: v for k, v in good.items() if k != size},
+            {**good, size: 0},
+            {**good, size: -3},
+            {**good, size: 1.5},
+            {**good, size: "many"},
+            {**good, size: True},
+            {**good, "dtype": "float99"},
+            {**good, "nonsense": 1},
+        ]
+        for attribute, default in op.attributes.items():
+            wrong.append({**good, attribute: 7 if isinstance(default, str) else "maybe so"})
+        for params in wrong:
+            with pytest.raises(UsageError) as caught:
+                op.workload(**params)
+            assert caught.value.mend, params
+            assert caught.value.exit_code == 2
+            assert "\n" not in str(caught.value)
+
+    def test_a_misspelt_attribute_is_recognised(self, op: Operator) -> None:
+        for attribute in op.attributes:
+            with pytest.raises(UsageError) as caught:
+                op.workload(**{**op.example, attribute + "x": 1})
+            assert attribute in caught.value.mend

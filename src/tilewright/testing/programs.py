@@ -1,0 +1,192 @@
+"""Small programs that, together, use the whole language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.kernels import te
+from tilewright.kernels.program import Monoid as _Monoid
+from tilewright.kernels.program import Program, left, right
+
+
+def _program(output: te.TensorRef) -> Program:
+    return te.program(output)[0]
+
+
+def matmul(m: int = 13, n: int = 37, k: int = 19) -> Program:
+    x, y = te.input("x", (m, k)), te.input("y", (k, n))
+    return _program(te.compute((m, n), lambda i, j: te.sum(k, lambda r: x[i, r] * y[r, j])))
+
+
+def matmul_epilogue(m: int = 18, n: int = 33, k: int = 7) -> Program:
+    x, y, b = te.input("x", (m, k)), te.input("y", (n, k)), te.input("b", (n,))
+    z = te.compute((m, n), lambda i, j: te.sum(k, lambda r: x[i, r] * y[j, r]))
+    h = te.compute((m, n), lambda i, j: z[i, j] + b[j])
+    return _program(te.compute((m, n), lambda i, j: h[i, j] * 0.5 * (1.0 + te.erf(h[i, j] * 0.70710678))))
+
+
+def conv2d(n: int = 2, c: int = 3, h: int = 9, w: int = 21, o: int = 5, k: int = 3, stride: int = 1) -> Program:
+    x, f = te.input("x", (n, c, h, w)), te.input("f", (o, c, k, k))
+    pad = k // 2
+    oh, ow = (h + 2 * pad - k) // stride + 1, (w + 2 * pad - k) // stride + 1
+
+    def at(b: te.Expr, q: te.Expr, y: te.Expr, z: te.Expr) -> te.Expr:
+        inside = (y >= 0) & (y < h) & (z >= 0) & (z < w)
+        return te.select(inside, x[b, q, y, z], 0.0)
+
+    return _program(te.compute((n, o, oh, ow), lambda b, p, y, z: te.sum((c, k, k), lambda q, r, s: at(
+        b, q, y * stride + r - pad, z * stride + s - pad) * f[p, q, r, s])))  # fmt: skip
+
+
+def conv2d_strided() -> Program:
+    return conv2d(1, 2, 8, 19, 3, 3, 2)
+
+
+def softmax(m: int = 7, n: int = 45) -> Program:
+    x = te.input("x", (m, n))
+    top = te.compute((m,), lambda i: te.max(n, lambda r: x[i, r]))
+    e = te.compute((m, n), lambda i, j: te.exp(x[i, j] - top[i]))
+    total = te.compute((m,), lambda i: te.sum(n, lambda r: e[i, r]))
+    return _program(te.compute((m, n), lambda i, j: e[i, j] / total[i]))
+
+
+def layernorm(m: int = 6, n: int = 35) -> Program:
+    x, g = te.input("x", (m, n)), te.input("g", (n,))
+    eps = te.scalar("eps")
+    mean = te.compute((m,), lambda i: te.sum(n, lambda r: x[i, r] * (1.0 / n)))
+    var = te.compute((m,), lambda i: te.sum(n, lambda r: (x[i, r] - mean[i]) ** 2 * (1.0 / n)))
+    return _program(te.compute((m, n), lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(var[i] + te.abs(eps[()])) * g[j]))
+
+
+def chebyshev(m: int = 11, n: int = 18, k: int = 21) -> Program:
+    x, y = te.input("x", (m, k)), te.input("y", (n, k))
+    return _program(te.compute((m, n), lambda i, j: te.max(k, lambda r: te.abs(x[i, r] - y[j, r]))))
+
+
+def argmax(m: int = 9, n: int = 50) -> Program:
+    x = te.input("x", (m, n))
+    return _program(te.compute((m,), lambda i: te.argmax(n, lambda r: x[i, r])))
+
+
+def argmin_columns(m: int = 23, n: int = 20) -> Program:
+    x = te.input("x", (m, n), "int32")
+    return _program(te.compute((n,), lambda j: te.argmin(m, lambda r: x[r, j])))
+
+
+def welford(m: int = 17, n: int = 5) -> Program:
+    x = te.input("x", (n, m))
+    f = "float32"
+    n0, m0, s0, n1, m1, s1 = (fn(c, f) for fn in (left, right) for c in range(3))
+    count = n0 + n1
+    delta = m1 - m0
+    safe = te.maximum(count, 1.0)
+    monoid = _Monoid(
+        "variance",
+        (te.Expr("const", f, (), 0.0),) * 3,
+        (count, m0 + delta * n1 / safe, s0 + s1 + delta * delta * n0 * n1 / safe),
+        s0 / te.maximum(n0, 1.0),
+    )
+    return _program(te.compute((m,), lambda i: te.reduce(monoid, n, lambda r: (1.0, x[r, i], 0.0))))
+
+
+def gather(m: int = 21, n: int = 6, v: int = 11) -> Program:
+    table, index = te.input("table", (v, n)), te.input("index", (m,), "int32")
+    return _program(te.compute((m, n), lambda i, j: table[index[i], j] * 2.0))
+
+
+def gather_lanes(m: int = 21, v: int = 11) -> Program:
+    table, index = te.input("table", (v,)), te.input("index", (m,), "int64")
+    return _program(te.compute((m,), lambda i: te.select(index[i] > 3, table[index[i]], 1.5)))
+
+
+def transpose(m: int = 19, n: int = 22) -> Program:
+    x = te.input("x", (m, n))
+    return _program(te.compute((n, m), lambda i, j: x[j, i]))
+
+
+def reshape(m: int = 6, n: int = 20) -> Program:
+    x = te.input("x", (m, n))
+    return _program(te.compute((m * n // 8, 8), lambda i, j: x[(i * 8 + j) // n, (i * 8 + j) % n]))
+
+
+def roll(n: int = 37, by: int = 5) -> Program:
+    x = te.input("x", (n,))
+    return _program(te.compute((n,), lambda i: x[(i - by) % n] + x[te.maximum(i - by, 0)]))
+
+
+def total(n: int = 100) -> Program:
+    x = te.input("x", (n,))
+    return _program(te.compute((), lambda: te.sum(n, lambda r: x[r])))
+
+
+def double_sum(m: int = 5, n: int = 43) -> Program:
+    x = te.input("x", (m, n), "float64")
+    return _program(te.compute((m,), lambda i: te.sum(n, lambda r: te.exp(x[i, r]) + te.sqrt(te.abs(x[i, r])))))
+
+
+def int8_dot(m: int = 9, n: int = 25, k: int = 12) -> Program:
+    x, y = te.input("x", (m, k), "int8"), te.input("y", (k, n), "uint8")
+
+    def term(i: te.Expr, j: te.Expr, r: te.Expr) -> te.Expr:
+        return te.cast(x[i, r], "int32") * te.cast(y[r, j], "int32")
+
+    return _program(te.compute((m, n), lambda i, j: te.sum(k, lambda r: term(i, j, r))))
+
+
+def saturate(n: int = 71) -> Program:
+    x = te.input("x", (n,))
+    scaled = te.compute((n,), lambda i: te.floor(x[i] * 100.0 + 0.5))
+    return _program(te.compute((n,), lambda i: te.cast(te.minimum(te.maximum(scaled[i], -128.0), 127.0), "int8")))
+
+
+def masks(m: int = 4, n: int = 35) -> Program:
+    x, keep = te.input("x", (m, n)), te.input("keep", (m, n), "bool")
+
+    def body(i: te.Expr, j: te.Expr) -> te.Expr:
+        return keep[i, j] & ((x[i, j] > 0.25) | ~(te.cast(x[i, j], "float64") < -0.5))
+
+    return _program(te.compute((m, n), body))
+
+
+def causal(n: int = 27) -> Program:
+    x = te.input("x", (n, n))
+    return _program(te.compute((n, n), lambda i, j: te.select(j <= i, te.tanh(x[i, j]), -1e9)))
+
+
+def floats(n: int = 50) -> Program:
+    x = te.input("x", (n,))
+
+    def body(i: te.Expr) -> te.Expr:
+        smooth = te.log(te.exp(x[i]) + 1.0) + te.tanh(x[i]) * te.erf(x[i])
+        return smooth - te.floor(x[i] * 3.0) / te.sqrt(1.0 + x[i] ** 2)
+
+    return _program(te.compute((n,), body))
+
+
+def whole_numbers(n: int = 40) -> Program:
+    a, b = te.input("a", (n,), "int64"), te.input("b", (n,), "int8")
+
+    def body(i: te.Expr) -> te.Expr:
+        return te.maximum(a[i] // 3 + a[i] % 4, te.cast(b[i], "int64")) * 7 - (-a[i]) // 8
+
+    return _program(te.compute((n,), body))
+
+
+def mean_of_halves(n: int = 30) -> Program:
+    x = te.input("x", (n,), "float16")
+
+    def body(i: te.Expr) -> te.Expr:
+        return (te.cast(x[2 * i], "float32") + te.cast(x[2 * i + 1], "float32")) * 0.5
+
+    return _program(te.compute((n // 2,), body))
+
+
+PROGRAMS: dict[str, Callable[[], Program]] = {
+    f.__name__: f
+    for f in (
+        matmul, matmul_epilogue, conv2d, conv2d_strided, softmax, layernorm, chebyshev, argmax, argmin_columns,
+        welford, gather, gather_lanes, transpose, reshape, roll, total, double_sum, int8_dot, saturate, masks,
+        causal, floats, whole_numbers, mean_of_halves,
+    )
+}  # fmt: skip
+"""Builders of small programs by name; together they use the whole language."""
