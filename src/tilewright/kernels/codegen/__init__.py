@@ -1,0 +1,1 @@
+"""Code generation: prelude, expression printer, loop emitter."""

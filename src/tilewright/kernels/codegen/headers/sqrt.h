@@ -1,0 +1,34 @@
+// Correctly rounded square roots, by the instruction where there is a builtin for the vector's size.
+namespace tw {
+TW_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
+TW_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
+template <class V> TW_INLINE V sqrt(V x) {
+    if constexpr (sizeof(V) > TW_VECTOR_BYTES) return join<V>(sqrt(low(x)), sqrt(high(x)));
+    else {
+#if defined(__AVX512F__)
+#if defined(__clang__)
+        if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 4) return __builtin_ia32_sqrtps512(x, 4);
+        if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 8) return __builtin_ia32_sqrtpd512(x, 4);
+#else
+        if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 4) return __builtin_ia32_sqrtps512_mask(x, x, -1, 4);
+        if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 8) return __builtin_ia32_sqrtpd512_mask(x, x, -1, 4);
+#endif
+#endif
+#if defined(__AVX__)
+        if constexpr (sizeof(V) == 32 && sizeof(elem<V>) == 4) return __builtin_ia32_sqrtps256(x);
+        if constexpr (sizeof(V) == 32 && sizeof(elem<V>) == 8) return __builtin_ia32_sqrtpd256(x);
+#endif
+#if defined(__SSE2__)
+        if constexpr (sizeof(V) == 16 && sizeof(elem<V>) == 4) return __builtin_ia32_sqrtps(x);
+        if constexpr (sizeof(V) == 16 && sizeof(elem<V>) == 8) return __builtin_ia32_sqrtpd(x);
+#endif
+        V y = {};
+        for (int l = 0; l < lanes<V>; l++) y[l] = sqrt(x[l]);
+        return y;
+    }
+}
+template <class V> TW_INLINE V rsqrt(V x) {
+    if constexpr (scalar_<V>::value) return (V)1 / sqrt(x);
+    else return splat<V>(1) / sqrt(x);
+}
+}  // namespace tw

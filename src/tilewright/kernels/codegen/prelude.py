@@ -1,0 +1,31 @@
+"""The text at the top of every translation unit: types, memory access and math for a target."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+
+from tilewright.core import Target
+
+# In the order in which they are printed: tanh and erf stand on exp. Everything is a template or
+# inlined, so what a kernel does not use costs parsing only (2 ms for all of it).
+_HEADERS = ("base", "vector", "half", "sqrt", "floor", "exp", "log", "tanh", "erf")
+
+
+def prelude(target: Target) -> str:
+    """C++17 text that kernel sources for ``target`` stand on.
+
+    It fixes the vector width (``target.vector_bytes``); the compiler's own feature macros choose
+    between masked instructions and portable code.
+    """
+    return _prelude(target.vector_bytes)
+
+
+@lru_cache(maxsize=8)
+def _prelude(vector_bytes: int) -> str:
+    folder = files(__package__) / "headers"
+    texts = [(folder / f"{name}.h").read_text(encoding="utf-8") for name in _HEADERS]
+    lines = "".join(texts).splitlines(keepends=True)
+    # Whole-line comments help the reader of a header, not the compiler.
+    code = "".join(line for line in lines if not line.lstrip().startswith("//"))
+    return f"#define TW_VECTOR_BYTES {vector_bytes}\n{code}"

@@ -1,0 +1,90 @@
+"""Bounds of index expressions, by interval arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tilewright.kernels.expr import Expr
+
+Range = tuple[int | None, int | None]
+"""Inclusive bounds; ``None`` where there is none."""
+
+_ITEM = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1), "bool": (0, 1)}
+
+
+def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
+    """Bounds of a whole-number expression; an axis that ``axes`` does not name is at least 0."""
+    if e.op == "const":
+        return int(e.value), int(e.value)  # type: ignore[arg-type]
+    if e.op == "axis":
+        return axes.get(str(e.value), (0, None))
+    if e.op in ("load", "var"):
+        return _ITEM.get(e.dtype, (None, None))
+    if e.op == "cast":
+        return index_range(e.args[0], axes) if e.args[0].dtype not in ("float32", "float64") else (None, None)
+    rule = _RULES.get(e.op)
+    if rule is None:
+        return None, None
+    return rule(*(index_range(a, axes) for a in e.args))
+
+
+def _add(a: Range, b: Range) -> Range:
+    return (
+        None if a[0] is None or b[0] is None else a[0] + b[0],
+        None if a[1] is None or b[1] is None else a[1] + b[1],
+    )
+
+
+def _neg(a: Range) -> Range:
+    return None if a[1] is None else -a[1], None if a[0] is None else -a[0]
+
+
+def _mul(a: Range, b: Range) -> Range:
+    if None not in (*a, *b):
+        ends = [x * y for x in a for y in b]  # type: ignore[operator]
+        return min(ends), max(ends)
+    nonneg = all(r[0] is not None and r[0] >= 0 for r in (a, b))
+    return (a[0] * b[0], None) if nonneg else (None, None)  # type: ignore[operator]
+
+
+def _floordiv(a: Range, b: Range) -> Range:
+    d = b[0]
+    if d is None or d <= 0 or b[1] != d:
+        return None, None
+    return None if a[0] is None else a[0] // d, None if a[1] is None else a[1] // d
+
+
+def _mod(a: Range, b: Range) -> Range:
+    d = b[0]
+    if d is None or d <= 0 or b[1] != d:
+        return None, None
+    if a[0] is not None and a[1] is not None and a[0] >= 0 and a[1] < d:
+        return a
+    return 0, d - 1
+
+
+def _min(a: Range, b: Range) -> Range:
+    highs = [x for x in (a[1], b[1]) if x is not None]
+    return None if a[0] is None or b[0] is None else min(a[0], b[0]), min(highs, default=None)
+
+
+def _max(a: Range, b: Range) -> Range:
+    lows = [x for x in (a[0], b[0]) if x is not None]
+    return max(lows, default=None), None if a[1] is None or b[1] is None else max(a[1], b[1])
+
+
+def _hull(_: Range, a: Range, b: Range) -> Range:
+    return _min(a, b)[0], _max(a, b)[1]
+
+
+_RULES: dict[str, Callable[..., Range]] = {
+    "add": _add,
+    "sub": lambda a, b: _add(a, _neg(b)),
+    "neg": _neg,
+    "mul": _mul,
+    "floordiv": _floordiv,
+    "mod": _mod,
+    "min": _min,
+    "max": _max,
+    "select": _hull,
+}

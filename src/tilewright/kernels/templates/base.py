@@ -1,0 +1,58 @@
+"""What a template is: it matches a class of programs, spans a schedule space, and lowers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.core import Candidate, LaunchProgram, Schedule, Task
+from tilewright.kernels.loopnest import LoopNest
+from tilewright.search_space import SearchSpace
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """Source of one kernel and how to call it.
+
+    ``source`` is C++ that follows ``codegen.prelude(target)`` in a translation unit, with every
+    name it defines prefixed by ``symbol`` or static inside ``namespace <symbol>_``; several kernels
+    can stand in one unit. It depends on the schedule's structure only.
+    """
+
+    symbol: str
+    source: str
+    program: LaunchProgram
+
+
+class Template(Protocol):
+    """A family of schedules for a class of programs.
+
+    Bump ``version`` whenever the generated source changes: stored results become stale then.
+    """
+
+    name: str
+    version: int
+    kinds: tuple[str, ...]  # target kinds it generates for: ("cpu",)
+
+    def matches(self, task: Task) -> bool:
+        """Whether this template can compute the task's program."""
+        ...
+
+    def space(self, task: Task) -> SearchSpace:
+        """Every legal schedule of the task."""
+        ...
+
+    def default(self, task: Task) -> Schedule:
+        """A sensible schedule without tuning; a member of the space."""
+        ...
+
+    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
+        """The loops of each kernel part, for features and analysis; cheap (well under 1 ms).
+
+        Raises ``IllegalSchedule`` for a schedule that is not in the space.
+        """
+        ...
+
+    def lower(self, candidate: Candidate) -> LoweredKernel:
+        """Print the kernel. Raises ``IllegalSchedule`` for a schedule that is not in the space."""
+        ...

@@ -1,0 +1,99 @@
+"""The loops of a contraction as a description: what features and the roofline are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core import Value
+from tilewright.kernels.expr import Expr, axis, const
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
+from tilewright.kernels.program import count_ops, flops_per_point
+from tilewright.kernels.templates.contraction.geometry import Plan, ceildiv
+from tilewright.kernels.templates.contraction.match import Group
+
+
+def _axes(group: Group, fused: str) -> dict[str, Expr]:
+    """Every axis of a group as an expression of the fused one."""
+    out: dict[str, Expr] = {}
+    step = 1
+    for number, (name, extent) in enumerate(zip(reversed(group.axes), reversed(group.extents), strict=True)):
+        value = axis(fused)
+        if step > 1:
+            value = value // step
+        if number < len(group.axes) - 1:
+            value = value % extent
+        out[name] = value
+        step *= extent
+    return out
+
+
+def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+    """One nest: outer axes, tasks, cache blocks, register tiles, k, and the register tile itself."""
+    c = p.c
+    m, n, k = c.m.size, c.n.size, c.k.size
+
+    def get(name: str) -> int:
+        return int(values.get(name, 1))
+
+    rows, width = p.rows, p.width
+    mc = max(rows, min(get("MC"), m) // rows * rows)
+    nc = max(width, min(get("NC"), ceildiv(n, p.lanes) * p.lanes) // width * width)
+    kc = min(get("KC"), k)
+    loops: list[Loop] = []
+    if c.outer.size > 1:
+        loops.append(Loop("o", c.outer.size, 1, "parallel" if p.threads > 1 else "serial"))
+    for name, extent, split in (("k", k, get("TK")), ("n", n, get("TN")), ("m", m, get("TM"))):
+        if p.threads > 1 and split > 1:
+            loops.append(Loop(name, extent, ceildiv(extent, split), "parallel"))
+    loops += [Loop("n", n, nc, level="l3", argument="NC"), Loop("k", k, kc, level="l3", argument="KC")]
+    b_depth = len(loops)
+    loops.append(Loop("m", m, mc, level="l2", argument="MC"))
+    a_depth = len(loops)
+    tile_m, tile_n = Loop("m", m, rows, level="l1"), Loop("n", n, width, level="l1")
+    loops += [tile_n, tile_m] if p.order == "ji" else [tile_m, tile_n]
+    loops += [
+        Loop("k", k, p.unroll, level="register"),
+        Loop("k", k, 1, "unroll", "register"),
+        Loop("m", m, 1, "unroll", "register"),
+        Loop("n", n, p.lanes, "unroll", "register"),
+        Loop("n", n, 1, "vector", "register"),
+    ]
+    names: dict[str, Expr] = {a: const(0, "index") for a in c.stage.axes}
+    names |= _axes(c.outer, "o") | _axes(c.m, "m") | _axes(c.n, "n") | _axes(c.k, "k")
+    accesses = []
+    staged = []
+    layouts = {
+        "a": (p.pack_a, a_depth, Layout.row_major(ceildiv(mc, rows), ceildiv(kc, p.unroll), rows, p.unroll), "l2"),
+        "b": (p.pack_b, b_depth, Layout.row_major(ceildiv(nc, width), kc, width), "l3"),
+    }
+    for which, operand in (("a", c.a), ("b", c.b)):
+        packed, depth, layout, level = layouts[which]
+        for read in operand.value.loads():
+            accesses.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
+            if packed:
+                staged.append(Staged(str(read.value), depth, layout, level))
+    stages = {x.name for x in c.program.stages}
+    for stage in c.epilogue:
+        for read in stage.loads():
+            if read.value not in stages:
+                at = tuple(i.substitute(names) for i in read.args)
+                accesses.append(Access(str(read.value), at, read.dtype, outside=True))
+    assert c.stage.monoid is not None
+    after = count_ops(c.stage.monoid.finish) + sum(count_ops(*x.body) for x in c.epilogue)
+    out = tuple(names[a] for a in c.stage.axes)
+    accesses.append(Access(c.output.name, out, c.output.dtype, store=True))
+    extents = {"m": m, "n": n, "k": k}
+    if c.outer.size > 1:
+        extents["o"] = c.outer.size
+    return (
+        LoopNest(
+            name=c.stage.name,
+            axes=extents,
+            loops=tuple(loops),
+            accesses=tuple(accesses),
+            staged=tuple(staged),
+            flops_per_point=flops_per_point(c.stage),
+            itemsize=p.item,
+            flops_per_output=after,
+        ),
+    )

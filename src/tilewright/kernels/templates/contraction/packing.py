@@ -1,0 +1,227 @@
+"""Copying operand blocks into the order in which the register tile reads them.
+
+A block's panels: ``[k / unroll][MR][unroll]`` (a few consecutive k of each row side by side, so that
+a row-major A is copied without being transposed). B block's panels: ``[k][NR]``, zero past the edge.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.codegen.printer import print_expr
+from tilewright.kernels.expr import Expr
+from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.match import Affine, affine, position
+from tilewright.kernels.templates.contraction.store import axis_texts, scalar_read
+
+
+def outer_offset(p: Plan, where: Affine) -> str:
+    terms = [str(where.const)] + [f"{where.of(a)}L*o_{a}" for a in p.c.outer.axes if where.of(a)]
+    return "+".join(terms)
+
+
+def operand_pointer(p: Plan, which: str) -> str:
+    """C text of the address of an affine operand at M or N = 0, k = 0."""
+    operand = p.c.a if which == "a" else p.c.b
+    assert operand.affine is not None
+    number = [t.name for t in p.c.program.inputs].index(str(operand.tensor))
+    return f"(const T*)x->t[{number}]+{outer_offset(p, operand.affine)}"
+
+
+def _outer_names(p: Plan) -> str:
+    return "".join(f" const long o_{a}={t}; (void)o_{a};\n" for a, t in p.c.outer.split("o").items())
+
+
+def pack_a(p: Plan) -> str:
+    """Row blocks ``[rb, re)`` and ``kc`` steps from ``k0``, into ``q``."""
+    r, u = p.rows, p.unroll
+    head = (
+        "TW_NOINLINE void pack_a(const Ctx *x, long o, long rb, long re, long k0, long kc, T *TW_RESTRICT q) {\n"
+        " (void)o;\n" + _outer_names(p)
+    )
+    blocks = p.row_blocks
+    size = f"{r}L" if blocks.even else f"({r}L-(rb>={blocks.full}L))"
+    begin = f" for(;rb<re;rb++) {{ const long i0={blocks.start('rb')}, n={size}; (void)n;\n"
+    end = f"\n  q+=(kc+{u - 1})/{u}*{r * u}L; }} }}"
+    s = p.a_side
+    if s is None:
+        return head + begin + _general(p, "a", f"q[(kk/{u}*{r}+l)*{u}+kk%{u}]") + end
+    lines = [head, f" const T *base={operand_pointer(p, 'a')}+k0*{s.k}L;", begin]
+    lines.append(f"  const T *s=base+i0*{s.along}L; T *d=q; long k=0;")
+    copies = []
+    for i in range(r):
+        guard = "" if blocks.even or i < r - 1 else f"if(n=={r}) "
+        if s.k == 1 and u > 1:
+            copies.append(f"{guard}__builtin_memcpy(d+{i * u},s+{i * s.along}L,{u * p.item});")
+        else:
+            each = " ".join(f"d[{i * u + v}]=s[{i * s.along + v * s.k}L];" for v in range(u))
+            copies.append(f"{guard}{{ {each} }}")
+    lines.append(f"  for(;k+{u}<=kc;k+={u}) {{ {' '.join(copies)} d+={r * u}; s+={u * s.k}L; }}")
+    if u > 1:
+        lines.append(f"  for(long v=0;k<kc;k++,v++) for(long i=0;i<n;i++) d[i*{u}+v]=s[i*{s.along}L+v*{s.k}L];")
+    return "\n".join(lines) + end
+
+
+def pack_b(p: Plan) -> str:
+    """Column blocks ``[cb, ce)`` and ``kc`` steps from ``k0``, into ``q``."""
+    width = p.width
+    head = (
+        "TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc, T *TW_RESTRICT q) {\n"
+        " (void)o;\n" + _outer_names(p)
+    )
+    blocks = p.column_blocks
+    begin = (
+        f" for(;cb<ce;cb++) {{ const long j0={blocks.start('cb')}*{p.lanes}L, n=tw::imin({width}L,{p.c.n.size}L-j0);\n"
+    )
+    end = f"\n  q+=kc*{width}L; }} }}"
+    s = p.b_side
+    if s is not None and s.along == 1:
+        lines = [head, f" const T *base={operand_pointer(p, 'b')}+k0*{s.k}L;", begin, "  const T *s=base+j0; T *d=q;"]
+        copies = " ".join(f"tw::store(d+{v * p.lanes},tw::load<V>(s+{v * p.lanes}));" for v in range(p.vectors))
+        lines.append(f"  if(n=={width}) for(long k=0;k<kc;k++) {{ {copies} d+={width}; s+={s.k}L; }}")
+        some = " ".join(
+            f"tw::store(d+{v * p.lanes},tw::load_n<V>(s+{v * p.lanes},tw::imax(0,n-{v * p.lanes})));"
+            for v in range(p.vectors)
+        )
+        lines.append(f"  else for(long k=0;k<kc;k++) {{ {some} d+={width}; s+={s.k}L; }}")
+        return "\n".join(lines) + end
+    if s is not None:
+        base = f" const T *base={operand_pointer(p, 'b')}+k0*{s.k}L;\n"
+        return head + base + begin + _transpose(p, s.along, s.k) + end
+    runs = _runs(p)
+    body = runs if runs is not None else _general(p, "b", f"q[kk*{width}+l]")
+    return head + begin + f"  for(long l=n;l<{width};l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=0;\n" + body + end
+
+
+def _transpose(p: Plan, along: int, k: int) -> str:
+    """B with K innermost: squares of it are turned while they are in registers."""
+    width = p.width
+    lines = [
+        "  const T *s=base+j0*" + f"{along}L;",
+        "  long l=0;",
+        f"  for(;l+4<=n;l+=4) {{ const T *s0=s+l*{along}L,*s1=s0+{along}L,*s2=s1+{along}L,*s3=s2+{along}L; T *d=q+l;",
+        "   long kk=0;",
+    ]
+    if k == 1:
+        lines.append(f"   for(;kk+4<=kc;kk+=4,d+={4 * width}) turn4(s0+kk,s1+kk,s2+kk,s3+kk,d);")
+    each = " ".join(f"d[{i}]=s{i}[kk*{k}L];" for i in range(4))
+    lines.append(f"   for(;kk<kc;kk++,d+={width}) {{ {each} }} }}")
+    lines.append(f"  for(;l<n;l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=s[l*{along}L+kk*{k}L];")
+    lines.append(f"  for(;l<{width};l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=0;\n")
+    return "\n".join(lines)
+
+
+def helpers(p: Plan) -> str:
+    """Functions that the packing text above calls."""
+    s = p.b_side
+    if not p.pack_b or s is None or s.along == 1 or s.k != 1:
+        return ""
+    w = p.width
+    return f"""typedef tw::vec<T,4> V4;
+TW_INLINE void turn4(const T *s0,const T *s1,const T *s2,const T *s3,T *d) {{
+ const V4 a=tw::load<V4>(s0),b=tw::load<V4>(s1),c=tw::load<V4>(s2),e=tw::load<V4>(s3);
+ const V4 ab=__builtin_shufflevector(a,b,0,4,1,5),AB=__builtin_shufflevector(a,b,2,6,3,7);
+ const V4 ce=__builtin_shufflevector(c,e,0,4,1,5),CE=__builtin_shufflevector(c,e,2,6,3,7);
+ tw::store(d,__builtin_shufflevector(ab,ce,0,1,4,5)); tw::store(d+{w},__builtin_shufflevector(ab,ce,2,3,6,7));
+ tw::store(d+{2 * w},__builtin_shufflevector(AB,CE,0,1,4,5));
+ tw::store(d+{3 * w},__builtin_shufflevector(AB,CE,2,3,6,7));
+}}"""
+
+
+def _k_names(p: Plan) -> tuple[str, str]:
+    """Declarations of the K axes at ``k0``, and the statement that steps them by one."""
+    declare = " ".join(f"long {a}={t};" for a, t in p.c.k.split("k0").items())
+    step = ""
+    for a, e in zip(p.c.k.axes, p.c.k.extents, strict=True):
+        step = f"if(++{a}=={e}L) {{ {a}=0; {step} }}" if step else f"++{a};"
+    return declare, step
+
+
+def _general(p: Plan, which: str, place: str) -> str:
+    """Any value, element by element."""
+    operand = p.c.a if which == "a" else p.c.b
+    base = "i0" if which == "a" else "j0"
+    axes = axis_texts(p, m="m", n="m")
+    axes.update({a: a for a in p.c.k.axes})
+    group = p.c.m if which == "a" else p.c.n
+    fused = {a: f"f_{a}" for a in group.axes}
+    declare_f = " ".join(f"const long f_{a}={t};" for a, t in group.split("m").items())
+    axes.update(fused)
+    text = print_expr(operand.value, axis=axes, load=lambda x: scalar_read(p, x, axes), var={}, lanes=None)
+    declare, step = _k_names(p)
+    return (
+        f"  for(long l=0;l<n;l++) {{ const long m={base}+l; (void)m; {declare_f} {declare}\n"
+        f"   for(long kk=0;kk<kc;kk++) {{ {place}=(T)({text}); {step} }} }}\n"
+    )
+
+
+# --------------------------------------------------------------------------- runs (im2col)
+
+
+def _bounds(condition: Expr) -> list[tuple[Affine, bool]] | None:
+    """A conjunction of linear inequalities as ``form >= 0`` each, or ``None``."""
+    if condition.op == "and":
+        parts = [_bounds(x) for x in condition.args]
+        return None if any(x is None for x in parts) else [y for x in parts for y in (x or [])]
+    if condition.op not in ("lt", "le", "gt", "ge"):
+        return None
+    x, y = (affine(e) for e in condition.args)
+    if x is None or y is None:
+        return None
+    if condition.op in ("lt", "le"):
+        x, y = y, x
+    const = x.const - y.const - (condition.op in ("lt", "gt"))
+    return [(Affine(const, {n: x.of(n) - y.of(n) for n in {**x.coef, **y.coef}}), True)]
+
+
+def _runs(p: Plan) -> str | None:
+    """Columns that differ only in the innermost N axis are copied together, clipped by the padding."""
+    value = p.c.b.value
+    fill = "0"
+    bounds: list[tuple[Affine, bool]] | None = []
+    if value.op == "select" and value.args[1].op == "load" and value.args[2].op == "const":
+        bounds = _bounds(value.args[0])
+        fill = print_expr(value.args[2], axis={}, load=lambda x: "", var={}, lanes=None)
+        value = value.args[1]
+    if value.op != "load" or bounds is None or value.dtype != p.c.dtype:
+        return None
+    tensor = p.c.program.tensors[str(value.value)]
+    where = position(value, tensor)
+    if where is None:
+        return None
+    inner, extent = p.c.n.axes[-1], p.c.n.extents[-1]
+    number = [t.name for t in p.c.program.inputs].index(tensor.name)
+    texts = {a: f"o_{a}" for a in p.c.outer.axes} | {a: a for a in p.c.k.axes}
+    texts |= {a: f"n_{a}" for a in p.c.n.axes}
+
+    def form(x: Affine) -> str:
+        terms = [f"{x.const}L"] + [f"{v}L*{texts[a]}" for a, v in x.coef.items() if v and a in texts]
+        return "+".join(terms)
+
+    declare, step = _k_names(p)
+    split = " ".join(f"long n_{a}={t};" for a, t in p.c.n.split("f").items())
+    step_s = where.of(inner)
+    lines = [
+        f"  for(long l=0;l<n;) {{ const long f=j0+l; {split} {declare}",
+        f"   const long len=tw::imin(n-l,{extent}L-n_{inner});",
+        f"   T *d=q+l; const T *src=(const T*)x->t[{number}];",
+        "   for(long kk=0;kk<kc;kk++) { long lo=0,hi=len;",
+    ]
+    for f, _ in bounds:
+        c = f.of(inner)
+        # n_<inner> is the run's first column: the form there, then its slope along the run.
+        if c == 0:
+            lines.append(f"    if({form(f)}<0) hi=0;")
+        elif c > 0:
+            lines.append(f"    {{ const long v={form(f)}; if(v<0) lo=tw::imax(lo,(-v+{c - 1})/{c}); }}")
+        else:
+            lines.append(f"    {{ const long v={form(f)}; hi=v<0?0:tw::imin(hi,v/{-c}+1); }}")
+    lines.append("    if(lo>hi) lo=hi;")
+    lines.append(f"    const T *s=src+({form(where)});")
+    if bounds:
+        lines.append(f"    for(long y=0;y<lo;y++) d[y]={fill};\n    for(long y=hi;y<len;y++) d[y]={fill};")
+    if step_s == 1:
+        lines.append("    long y=lo;\n    for(;y+L<=hi;y+=L) tw::store(d+y,tw::load<V>(s+y));")
+        lines.append("    if(y<hi) tw::store_n(d+y,tw::load_n<V>(s+y,hi-y),hi-y);")
+    else:
+        lines.append(f"    for(long y=lo;y<hi;y++) d[y]=s[y*{step_s}L];")
+    lines.append(f"    d+={p.width}; {step} }}\n   l+=len; }}\n")
+    return "\n".join(lines)

@@ -1,0 +1,100 @@
+"""C text of tensor reads and writes, for points and for vectors along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.codegen.printer import CTYPE, Printer
+from tilewright.kernels.expr import Expr
+from tilewright.kernels.program import Tensor, strides_of
+from tilewright.kernels.templates.generic.affine import flat_step
+
+
+def storage(dtype: str) -> str:
+    """C type of a stored element."""
+    return {"float16": "tw::f16", "bfloat16": "tw::bf16"}.get(dtype, CTYPE[dtype])
+
+
+def flat_index(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> str:
+    """C text of the position of an element; in a vector, of the one in lane 0."""
+    terms = []
+    for i, n, s in zip(indices, tensor.shape, strides_of(tensor.shape), strict=True):
+        if n == 1:
+            continue
+        text = printer.scalar(i)
+        if text not in {"0L", "0"}:
+            terms.append(text if s == 1 else f"{text}*{s}L")
+    return " + ".join(terms) or "0"
+
+
+@dataclass
+class Reader:
+    """Prints reads for a printer. ``count``: C text of how many lanes are in use, ``None`` for all."""
+
+    tensors: Mapping[str, Tensor]
+    count: str | None = None
+
+    def attach(self, printer: Printer) -> Printer:
+        """Make ``printer`` read through this."""
+        printer.load = lambda e, guard: self.read(printer, e, guard)
+        return printer
+
+    def read(self, printer: Printer, e: Expr, guard: str | None) -> str:
+        tensor = self.tensors[str(e.value)]
+        if not printer.varies(e):
+            text = f"{tensor.name}[{flat_index(e.args, tensor, printer)}]"
+            if "float16" in e.dtype:
+                text = f"tw::widen({text})"
+            # Behind a condition that holds in no lane, the address may lie outside.
+            return f"(tw::any({guard}) ? {text} : 0)" if guard is not None else text
+        lane = printer.lane_type(e) if e.dtype != "bool" else "int"
+        v = printer.vec(lane)
+        base = f"(const signed char *){tensor.name}" if e.dtype == "bool" else tensor.name
+        step = flat_step(e.args, strides_of(tensor.shape), str(printer.vector))
+        if step is None:
+            return f"tw::load_at<{v}>({base}, {self._positions(printer, e, tensor)}, {self._mask(printer, guard)})"
+        at = f"{base} + ({flat_index(e.args, tensor, printer)})"
+        if guard is None:
+            if step == 1:
+                return f"tw::load<{v}>({at})" if self.count is None else f"tw::load_n<{v}>({at}, {self.count})"
+            tail = "" if self.count is None else f", {self.count}"
+            return f"tw::load_step<{v}>({at}, {step}L{tail})"
+        mask = self._mask(printer, guard)
+        if step == 1:
+            return f"tw::load_if<{v}>({at}, {mask})"
+        return f"tw::load_step_if<{v}>({at}, {step}L, {mask})"
+
+    def _mask(self, printer: Printer, guard: str | None) -> str:
+        lanes = f"tw::first<{printer.vec('int')}>({self.count or printer.lanes})"
+        if guard is None:
+            return lanes
+        return guard if self.count is None else f"tw::both({lanes}, {guard})"
+
+    def _positions(self, printer: Printer, e: Expr, tensor: Tensor) -> str:
+        terms = []
+        for i, s in zip(e.args, strides_of(tensor.shape), strict=True):
+            text = printer.vector_text(i, "long")
+            terms.append(text if s == 1 else f"{text}*{s}L")
+        return "(" + " + ".join(terms) + ")"
+
+
+def write(printer: Printer, tensor: Tensor, indices: tuple[Expr, ...], value: Expr, count: str | None) -> str:
+    """C statement that stores a value (of the tensor's dtype) at ``indices``."""
+    at = flat_index(indices, tensor, printer)
+    if printer.lanes is None:
+        text = printer.scalar(value)
+        if "float16" in tensor.dtype:
+            return f"tw::narrow({tensor.name}[{at}], {text});"
+        return f"{tensor.name}[{at}] = ({CTYPE[tensor.dtype]})({text});"
+    base = tensor.name
+    text = printer.vector_text(value)
+    if tensor.dtype == "bool":
+        base, text = f"(signed char *){base}", f"({text} & 1)"
+    step = flat_step(indices, strides_of(tensor.shape), str(printer.vector))
+    if step == 1:
+        if count is None:
+            return f"tw::store({base} + ({at}), {text});"
+        return f"tw::store_n({base} + ({at}), {text}, {count});"
+    tail = "" if count is None else f", {count}"
+    return f"tw::store_step({base} + ({at}), {step}L, {text}{tail});"

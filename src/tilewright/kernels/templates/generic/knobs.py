@@ -1,0 +1,290 @@
+"""The generic template's knobs: per stage its loops, and which stages are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from itertools import permutations, product
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.program import Program, Stage
+from tilewright.kernels.templates.generic.affine import flat_step
+from tilewright.kernels.templates.generic.parts import (
+    Part,
+    inlinable,
+    recompute,
+    reductions,
+    shared_axes,
+    simple_operator,
+    split,
+)
+from tilewright.search_space import Choice, Constraint, SearchSpace
+
+NONE = "none"
+TILES = (8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+def lane_count(part: Part | Stage, target: Target) -> int:
+    """Lanes of a stage's vectors: as many as the narrowest of 4-byte and 8-byte values needs."""
+    exprs = (*part.body, *((part.value,) if isinstance(part, Part) else ()))
+    wide = all(ITEMSIZE[n.dtype] == 8 for e in exprs for n in e.walk() if n.dtype != "bool")
+    return max(2, target.vector_bytes // (8 if wide and ITEMSIZE[part.dtype] == 8 else 4))
+
+
+def orders(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Loop orders to try, outermost first: all of up to three axes, else one axis moved to an end."""
+    if len(names) <= 3:
+        return tuple(" ".join(p) for p in permutations(names))
+    found = [names]
+    for n in names:
+        rest = tuple(m for m in names if m != n)
+        found += [(*rest, n), (n, *rest)]
+    return tuple(dict.fromkeys(" ".join(p) for p in found))
+
+
+def vector_axes(program: Program, stage: Stage) -> tuple[str, ...]:
+    """Axes worth vectorising: unit steps in the result or in some read; reduce axes of simple sums."""
+    ranges = stage.ranges
+    candidates = [a for a in stage.axes if ranges[a] > 1]
+    if simple_operator(stage.monoid) is not None and "16" not in stage.dtype:
+        candidates += [a for a in stage.reduce_axes if ranges[a] > 1]
+    useful = []
+    for a in candidates:
+        steps = [flat_step(x.args, program.tensors[str(x.value)].strides, a) for x in stage.loads()]
+        stored = a == stage.axes[-1] if stage.axes else False
+        if stored or 1 in steps:
+            useful.append(a)
+    return (*useful, NONE)
+
+
+def half_precision(program: Program) -> bool:
+    """Whether a 16-bit float occurs (they are computed one at a time)."""
+    return any(
+        "float16" in n.dtype
+        for s in program.stages
+        for e in (*s.body, *((s.monoid.finish, *s.monoid.combine) if s.monoid else ()))
+        for n in e.walk()
+    )
+
+
+def _loop_knobs(program: Program, stage: Stage, target: Target) -> list[Choice]:
+    axes = tuple(a for a in stage.axes if stage.ranges[a] > 1) or stage.axes[:1]
+    longest = max((stage.ranges[a] for a in axes), default=1)
+    lanes = lane_count(stage, target)
+    vectors = (NONE,) if half_precision(program) else vector_axes(program, stage)
+    spans = [stage.ranges[a] for a in vectors if a != NONE]
+    tiles = (*(t for t in TILES if t < longest), longest)
+    rows = tuple(r for r in (1, 2, 4, 6, 8) if r <= longest)
+    p = stage.name + "_"
+    return [
+        Choice(p + "order", orders(axes), ordered=False),
+        Choice(p + "reduce", orders(stage.reduce_axes), ordered=False),
+        Choice(p + "vector", vectors, ordered=False),
+        Choice(p + "vectors", tuple(v for v in (1, 2, 4) if v == 1 or any(s >= v * lanes for s in spans))),
+        Choice(p + "rows_axis", (*axes, NONE), ordered=False),
+        Choice(p + "rows", rows),
+        Choice(p + "tiled", (False, True) if len(tiles) > 1 and len(axes) > 1 else (False,)),
+        Choice(p + "tile_rows", tiles, half="launch"),
+        Choice(p + "tile_vector", tiles, half="launch"),
+    ]
+
+
+Values = Mapping[str, Value]
+
+
+def _one_stage(prefix: str, target: Target, lanes: int, ranges: Mapping[str, int], v: Values) -> bool:
+    """Whether one stage's own knobs go together."""
+    vector, rows_axis = v[prefix + "vector"], v[prefix + "rows_axis"]
+    rows, vectors = int(v[prefix + "rows"]), int(v[prefix + "vectors"])
+    if (rows == 1) != (rows_axis == NONE) or rows_axis == vector != NONE:
+        return False
+    if vector == NONE:
+        if vectors != 1:
+            return False
+    elif vectors > 1 and vectors * lanes > ranges[str(vector)]:
+        return False
+    if rows_axis != NONE and rows > ranges[str(rows_axis)]:
+        return False
+    return rows * vectors + vectors + 1 <= max(target.registers, 8)
+
+
+def _tiles(prefix: str, top: int, ranges: Mapping[str, int], v: Values) -> bool:
+    """Tiles are given where they are used, below their axis's extent; else the largest value stands."""
+    for knob, axis_knob in (("tile_rows", "rows_axis"), ("tile_vector", "vector")):
+        axis, size = str(v[prefix + axis_knob]), int(v[prefix + knob])
+        used = v[prefix + "tiled"] and axis in ranges and axis.startswith("i")
+        if size != top and (not used or size >= ranges[axis]):
+            return False
+    return not v[prefix + "tiled"] or any(v[prefix + k] != top for k in ("tile_rows", "tile_vector"))
+
+
+def _settled(
+    stage: str,
+    knob: str,
+    default: Value,
+    merging: tuple[str, ...],
+    standing: Mapping[tuple[Value, ...], frozenset[str]],
+    v: Values,
+) -> bool:
+    """A stage without loops of its own keeps its loop knobs at their defaults."""
+    return v[knob] == default or stage in standing.get(tuple(v[k] for k in merging), ())
+
+
+def _merging(program: Program, v: Values) -> bool:
+    inline, epilogue = chosen(v)
+    return split(program, inline, epilogue) is not None
+
+
+def chosen(v: Values) -> tuple[frozenset[str], frozenset[str]]:
+    """Stages to inline, and reductions that take an epilogue."""
+
+    def named(ending: str) -> frozenset[str]:
+        return frozenset(k.removesuffix(ending) for k, x in v.items() if k.endswith(ending) and x)
+
+    return named("_inline"), named("_epilogue")
+
+
+def _sharing(stage: Stage, v: Values) -> bool:
+    """Axes shared by all stages come first in each and are not blocked."""
+    depth = int(v["share"])
+    fixed = [a for a in stage.axes[:depth] if stage.ranges[a] > 1]
+    p = stage.name + "_"
+    order = str(v[p + "order"]).split()
+    if order[: len(fixed)] != fixed and fixed:
+        return False
+    return v[p + "vector"] not in fixed and v[p + "rows_axis"] not in fixed
+
+
+def merging_knobs(program: Program) -> tuple[str, ...]:
+    """Names of the knobs that merge stages."""
+    return (*(f"{n}_inline" for n in inlinable(program)), *(f"{n}_epilogue" for n in reductions(program)))
+
+
+def uneven_reads(program: Program, stage: Stage, axis: str) -> int:
+    """Reads, and a map's writes, that a vector along ``axis`` must do one by one."""
+    steps = [flat_step(x.args, program.tensors[str(x.value)].strides, axis) for x in stage.loads()]
+    scattered = stage.monoid is None and axis != stage.axes[-1]
+    return sum(s not in (0, 1) for s in steps) + scattered
+
+
+def settled_values(program: Program, stage: Stage, target: Target) -> dict[str, Value]:
+    """What the loop knobs of a stage hold that has no loops of its own."""
+    values = {k.name: k.values[-1] if k.half == "launch" else k.values[0] for k in _loop_knobs(program, stage, target)}
+    values[stage.name + "_vector"] = values[stage.name + "_rows_axis"] = NONE
+    return values
+
+
+def _cheap(stage: Stage) -> bool:
+    slow = ("div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floordiv", "mod")
+    return not any(n.op in slow and n.dtype != "index" for e in stage.body for n in e.walk())
+
+
+def default_values(program: Program, target: Target) -> dict[str, Value]:
+    """A sensible choice: inline cheap maps, fuse epilogues, vectorise a unit step, block some rows."""
+    values: dict[str, Value] = {}
+    merging: dict[str, Value] = {
+        f"{s.name}_inline": recompute(program, s) <= (4 if _cheap(s) else 1)
+        for s in program.stages
+        if s.name in inlinable(program)
+    }
+    for name in reductions(program):
+        merging[f"{name}_epilogue"] = True
+        if not _merging(program, merging):
+            merging[f"{name}_epilogue"] = False
+    standing = {x.stage for x in split(program, *chosen(merging)) or ()}
+    share = min(shared_axes(program), 1)
+    for stage in program.stages:
+        values |= settled_values(program, stage, target)
+        if stage.name not in standing:
+            continue
+        p = stage.name + "_"
+        shared = stage.axes[:share]
+        vectors = [a for a in vector_axes(program, stage) if a not in shared]
+        if half_precision(program):
+            vectors = [NONE]
+        lanes = lane_count(stage, target)
+
+        # Even reads first; then output axes, which need no horizontal reduction; then full vectors.
+        def cost(a: str, stage: Stage = stage, lanes: int = lanes) -> tuple[bool, int, bool]:
+            uneven = 0 if a == NONE else uneven_reads(program, stage, a)
+            poor = a == NONE or stage.ranges[a] < lanes or (uneven > 0 and stage.monoid is None)
+            return poor, uneven, not a.startswith("i")
+
+        values[p + "vector"] = min(vectors, key=cost)
+        vector = str(values[p + "vector"])
+        rows = [a for a in stage.axes if a not in (vector, *shared) and stage.ranges[a] >= 4]
+        if rows and stage.monoid is not None:
+            # Rows that share the vectors they read.
+            moving = [x.axes() for x in stage.loads() if vector in x.axes()]
+            best = min(reversed(rows), key=lambda a: sum(a in m for m in moving))
+            values[p + "rows_axis"], values[p + "rows"] = best, 4
+        elif rows and vector == NONE and len(stage.axes) > 1 and rows[-1] == stage.axes[-1]:
+            # A transpose: columns in blocks, so that the lines they lie in are used up.
+            values[p + "rows_axis"], values[p + "rows"] = rows[-1], 4
+            if stage.ranges[rows[-1]] > TILES[1]:
+                values[p + "tiled"], values[p + "tile_rows"] = True, TILES[1]
+        if vector != NONE and stage.monoid is not None:
+            # Sums in flight hide the latency of an addition.
+            wanted = 2 if values[p + "rows"] == 4 else 4
+            while wanted > 1 and wanted * lanes > stage.ranges[vector]:
+                wanted //= 2
+            values[p + "vectors"] = wanted
+    values.update(merging)
+    values["share"] = share
+    values["parallel"] = 1 if target.threads > 1 else 0
+    return values
+
+
+@lru_cache(maxsize=64)
+def build_space(name: str, version: int, text: str, target: Target) -> tuple[SearchSpace, dict[str, Value]]:
+    """The space of a program (canonical text) and the values of its default schedule."""
+    program = Program.loads(text)
+    defaults = default_values(program, target)
+    merging = merging_knobs(program)
+    # Per combination of merging knobs that is possible: the stages that have loops of their own.
+    standing: dict[tuple[Value, ...], frozenset[str]] = {}
+    for combination in product((False, True), repeat=len(merging)):
+        parts = split(program, *chosen(dict(zip(merging, combination, strict=True))))
+        if parts is not None:
+            standing[combination] = frozenset(p.stage for p in parts)
+    shared = shared_axes(program)
+    knobs = [
+        Choice("parallel", (1, 2) if target.threads > 1 else (0,)),
+        Choice("share", tuple(range(shared + 1))),
+        *(Choice(k, tuple(sorted({c[n] for c in standing}))) for n, k in enumerate(merging)),
+    ]
+    rules = []
+    if len(standing) < 2 ** len(merging):
+        rules.append(Constraint(merging, lambda v: tuple(v[k] for k in merging) in standing, "no epilogue fits"))
+    for stage in program.stages:
+        own = _loop_knobs(program, stage, target)
+        knobs += own
+        rules += _stage_rules(stage, own, target, shared)
+        if not all(stage.name in s for s in standing.values()):
+            for knob, value in settled_values(program, stage, target).items():
+                settled = partial(_settled, stage.name, knob, value, merging, standing)
+                rules.append(Constraint((*merging, knob), settled, "the stage is merged into another"))
+    return SearchSpace(name, version, tuple(knobs), tuple(rules)), defaults
+
+
+def _stage_rules(stage: Stage, own: list[Choice], target: Target, shared: int) -> list[Constraint]:
+    p, ranges = stage.name + "_", stage.ranges
+    top = next(k for k in own if k.name == p + "tile_rows").values[-1]
+
+    def knobs(*names: str) -> tuple[str, ...]:
+        return tuple(p + n for n in names)
+
+    fits = partial(_one_stage, p, target, lane_count(stage, target), ranges)
+    rules = [
+        Constraint(knobs("vector", "vectors", "rows_axis", "rows"), fits, "blocking does not fit axes or registers"),
+        Constraint(
+            knobs("vector", "rows_axis", "tiled", "tile_rows", "tile_vector"),
+            partial(_tiles, p, int(top), ranges),
+            "the tile has no use",
+        ),
+    ]
+    if shared:
+        reads = ("share", *knobs("order", "vector", "rows_axis"))
+        rules.append(Constraint(reads, partial(_sharing, stage), "a shared axis is blocked or not outermost"))
+    return rules

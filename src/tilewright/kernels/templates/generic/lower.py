@@ -1,0 +1,260 @@
+"""Prints the parts of a program through the emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus
+from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expr import ITEMSIZE, Expr, axis
+from tilewright.kernels.loopnest import Loop, LoopNest
+from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.templates.generic.access import Reader, storage, write
+from tilewright.kernels.templates.generic.nests import Plan, loops
+from tilewright.kernels.templates.generic.parts import simple_operator
+
+ALIGN = 64
+
+_ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
+
+
+def workspace(program: Program, plans: Sequence[Plan]) -> tuple[dict[str, int], int]:
+    """Byte offset of each intermediate tensor, and the total."""
+    offsets, total = {}, 0
+    for p in plans:
+        if p.part.target == program.output.name:
+            continue
+        offsets[p.part.target] = total
+        tensor = program.tensors[p.part.target]
+        total += -(-tensor.size * _itemsize(tensor) // ALIGN) * ALIGN
+    return offsets, total
+
+
+def _itemsize(t: Tensor) -> int:
+    return ITEMSIZE[t.dtype]
+
+
+def print_kernel(symbol: str, program: Program, plans: Sequence[Plan]) -> tuple[str, tuple[str, ...], int]:
+    """Source, names of the launch arguments in order, and workspace bytes."""
+    emitter = Emitter(symbol)
+    w = Writer(1)
+    captured: list[tuple[str, str]] = []
+    for n, t in enumerate((*program.inputs, program.output)):
+        const = "const " if n < len(program.inputs) else ""
+        ctype = f"{const}{storage(t.dtype)} *"
+        w.line(f"{ctype}{t.name} = ({ctype})tensors[{n}];")
+        captured.append((ctype, t.name))
+    offsets, total = workspace(program, plans)
+    for name, at in offsets.items():
+        ctype = f"{storage(program.tensors[name].dtype)} *"
+        w.line(f"{ctype}{name} = ({ctype})((char *)workspace + {at});")
+        captured.append((ctype, name))
+    arguments = tuple(argument for p in plans for _, argument, _ in p.tiles)
+    for n, name in enumerate(arguments):
+        w.line(f"const long {name} = args[{n}];")
+        captured.append(("long", name))
+    captured.append(("const tw_env *", "env"))
+    share = plans[0].share
+    if share:
+        lead = loops(plans[0])[:share]
+        outer = LoopNest("shared", {x.axis: x.extent for x in lead}, lead, ())
+
+        def all_parts(writer: Writer, scope: Scope) -> None:
+            for p in plans:
+                _PartPrinter(emitter, program, p).print(writer, scope)
+
+        emitter.nest(w, outer, all_parts, captured=captured)
+    else:
+        for p in plans:
+            _PartPrinter(emitter, program, p).print(w, Scope({}, captured=tuple(captured)))
+    return emitter.unit(symbol, w), arguments, total
+
+
+@dataclass
+class _Point:
+    """One element, or one vector of elements, of the block that is computed together."""
+
+    suffix: str
+    axis: dict[str, str]
+    count: str | None = None  # lanes in use, where not all
+
+
+@dataclass
+class _PartPrinter:
+    emitter: Emitter
+    program: Program
+    plan: Plan
+    types: tuple[str, ...] = field(init=False)
+    memo: Memo = field(default_factory=Memo)
+
+    def __post_init__(self) -> None:
+        self.ranges = {a: (0, n - 1) for a, n in self.plan.part.ranges.items()}
+        m = self.plan.part.monoid
+        self.types = (
+            tuple("int" if i.dtype == "bool" else VECTOR_TYPE[i.dtype] for i in m.identity)
+            if (m is not None and self.plan.vector is not None)
+            else ()
+        )
+
+    def print(self, w: Writer, scope: Scope) -> None:
+        plan = self.plan
+        every = loops(plan)
+        chosen = [x for x in every[plan.share :] if x.kind not in ("unroll", "vector")]
+        blocks = {a: plan.sizes(a) for a in {plan.vector, plan.rows_axis} if a is not None and plan.block(a) > 1}
+        description = LoopNest(plan.part.target, plan.part.ranges, every, ())
+        before: dict[int, Hook] = {}
+        after: dict[int, Hook] = {}
+        if plan.part.monoid is not None:
+            depth = next((n for n, x in enumerate(chosen) if _reduces(x)), len(chosen))
+            before[depth], after[depth] = self._start, self._finish
+        with w.block():
+            self.emitter.nest(
+                w, description, self._body, before=before, after=after, loops=chosen, blocks=blocks, scope=scope
+            )
+
+    # -- the block
+    def _points(self, scope: Scope, lanewise: bool) -> list[_Point]:
+        """Elements (or vectors along an output axis, with ``lanewise``) of the block."""
+        plan = self.plan
+        at = {a: t.start for a, t in scope.tiles.items()}
+        rows = scope.tiles[plan.rows_axis].size if plan.rows_axis is not None else 1
+        vectors, partial = 1, None
+        if plan.vector is not None and lanewise:
+            tile = scope.tiles[plan.vector]
+            vectors = max(1, tile.size // plan.lanes)
+            partial = None if tile.whole else tile.count
+        points = []
+        for r in range(rows):
+            for v in range(vectors):
+                here = dict(at)
+                if plan.rows_axis is not None:
+                    here[plan.rows_axis] = plus(at[plan.rows_axis], r)
+                if plan.vector is not None and lanewise:
+                    here[plan.vector] = plus(at[plan.vector], v * plan.lanes)
+                points.append(_Point(f"{r}_{v}", here, partial))
+        return points
+
+    def _printer(self, point: _Point, lanewise: bool, var: dict[str, str]) -> Printer:
+        plan = self.plan
+        vector = lanewise and plan.vector is not None
+        printer = Printer(
+            axis=point.axis,
+            load=_unset,
+            var=var,
+            lanes=plan.lanes if vector else None,
+            vector=plan.vector if vector else None,
+            varying=frozenset(var) if vector else frozenset(),
+            ranges=self.ranges,
+            memo=self.memo,
+        )
+        return Reader(self.program.tensors, point.count if vector else None).attach(printer)
+
+    def _type(self, e: Expr, component: int) -> str:
+        if self.plan.vector is None:
+            return computed(e.dtype)
+        return f"tw::vec<{self.types[component]}, {self.plan.lanes}>"
+
+    def _value(self, printer: Printer, e: Expr) -> str:
+        """Text of an accumulator's value; conditions are kept as masks of int lanes."""
+        if printer.lanes is not None and e.dtype == "bool":
+            return f"tw::as_mask<{printer.vec('int')}>({printer.mask(e)})"
+        return printer.text(e)
+
+    # -- reductions
+    def _start(self, w: Writer, scope: Scope) -> None:
+        _plan, monoid = self.plan, self.plan.part.monoid
+        assert monoid is not None
+        for point in self._accumulators(scope):
+            printer = self._printer(point, True, {})
+            for c, e in enumerate(monoid.identity):
+                w.line(f"{self._type(e, c)} a{c}_{point.suffix} = {self._value(printer, e)};")
+
+    def _accumulators(self, scope: Scope) -> list[_Point]:
+        if not self.plan.across:
+            return self._points(scope, True)
+        points = self._points(scope, False)
+        return [
+            _Point(p.suffix[:-1] + str(v), {**p.axis, str(self.plan.vector): "0L"})
+            for p in points for v in range(self.plan.vectors)
+        ]  # fmt: skip
+
+    def _body(self, w: Writer, scope: Scope) -> None:
+        part = self.plan.part
+        for point in self._points(scope, True):
+            printer = self._printer(point, True, {})
+            if part.monoid is None:
+                with w.block():
+                    self._store(w, printer, point)
+            else:
+                self._combine(w, printer, point)
+
+    def _combine(self, w: Writer, printer: Printer, point: _Point) -> None:
+        part = self.plan.part
+        monoid = part.monoid
+        assert monoid is not None
+        names = [f"a{c}_{point.suffix}" for c in range(len(part.body))]
+        with w.block():
+            printer.bind(part.body, w.line, self.emitter.fresh)
+            for c, e in enumerate(part.body):
+                text = self._value(printer, e)
+                if self.plan.across and point.count is not None:
+                    text = f"tw::select({self._live(point)}, {text}, {self._value(printer, monoid.identity[c])})"
+                w.line(f"const {self._type(e, c)} b{c} = {text};")
+            var = {f"l{c}": n for c, n in enumerate(names)} | {f"r{c}": f"b{c}" for c in range(len(names))}
+            merge = self._printer(point, True, var)
+            merge.bind(monoid.combine, w.line, self.emitter.fresh)
+            if len(names) == 1:
+                w.line(f"{names[0]} = {self._value(merge, monoid.combine[0])};")
+                return
+            for c, e in enumerate(monoid.combine):
+                w.line(f"const {self._type(e, c)} n{c} = {self._value(merge, e)};")
+            for c, n in enumerate(names):
+                w.line(f"{n} = n{c};")
+
+    def _live(self, point: _Point) -> str:
+        return f"tw::first<tw::mask<tw::vec<{self.types[0]}, {self.plan.lanes}>>>({point.count})"
+
+    def _finish(self, w: Writer, scope: Scope) -> None:
+        plan, monoid = self.plan, self.plan.part.monoid
+        assert monoid is not None
+        count = len(plan.part.body)
+        for point in self._points(scope, not plan.across):
+            with w.block():
+                names = {f"l{c}": f"a{c}_{point.suffix}" for c in range(count)}
+                if plan.across:
+                    operator = simple_operator(monoid)
+                    assert operator is not None
+                    first = point.suffix[:-1]
+                    total = f"a0_{first}0"
+                    for v in range(1, plan.vectors):
+                        total = _merged(operator, total, f"a0_{first}{v}")
+                    w.line(f"const {self.types[0]} h = {_ACROSS[operator]}({total});")
+                    names = {"l0": "h"}
+                printer = self._printer(point, not plan.across, names)
+                self._store(w, printer, point)
+
+    def _store(self, w: Writer, printer: Printer, point: _Point) -> None:
+        part = self.plan.part
+        printer.bind((part.value,), w.line, self.emitter.fresh)
+        tensor = self.program.tensors[part.target]
+        count = point.count if printer.lanes is not None else None
+        w.line(write(printer, tensor, tuple(axis(a) for a in part.axes), part.value, count))
+
+
+def _merged(operator: str, a: str, b: str) -> str:
+    if operator in ("max", "min"):
+        return f"tw::{operator}({a}, {b})"
+    return f"({a} {'+' if operator == 'add' else '*'} {b})"
+
+
+def _reduces(loop: Loop) -> bool:
+    return loop.axis.startswith("r")
+
+
+def _unset(e: Expr, guard: str | None) -> str:
+    raise AssertionError("no reader attached")
+
+
+__all__ = ["print_kernel", "workspace"]

@@ -1,0 +1,180 @@
+"""From a program to the loop nests that compute it: which stages are merged into others.
+
+A map stage can be *inlined*: its body replaces every read of it. A reduction can take its only
+reader, a map over the same axes, as *epilogue*: it is computed where the sum is stored. What is left
+are the parts, one loop nest each, in order; what they pass on lies in the workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.expr import Expr, axis, cast
+from tilewright.kernels.program import Monoid, Program, Stage
+
+MAX_INLINE, MAX_EPILOGUE = 4, 3
+"""Stages that get a merging knob of their own; further ones are kept apart."""
+
+MAX_RECOMPUTE = 64
+"""How many times over a stage may be computed at most by inlining it (free bodies: any number)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One loop nest: for every output point, reduce ``body``, then store ``value`` in ``target``.
+
+    ``value`` reads the reduced components as vars ``l0, l1, ...``; a map has no monoid, and its
+    ``value`` is the body. ``stage`` names the stage whose knobs apply.
+    """
+
+    stage: str
+    target: str
+    dtype: str
+    extents: tuple[int, ...]
+    reduce: tuple[int, ...]
+    body: tuple[Expr, ...]
+    monoid: Monoid | None
+    value: Expr
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(f"i{d}" for d in range(len(self.extents)))
+
+    @property
+    def reduce_axes(self) -> tuple[str, ...]:
+        return tuple(f"r{d}" for d in range(len(self.reduce)))
+
+    @property
+    def ranges(self) -> dict[str, int]:
+        return {
+            **dict(zip(self.axes, self.extents, strict=True)),
+            **dict(zip(self.reduce_axes, self.reduce, strict=True)),
+        }
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that reads tensors."""
+        return self.body if self.monoid is None else (*self.body, self.value)
+
+    def reads(self) -> set[str]:
+        return {str(x.value) for e in self.expressions for x in e.loads()}
+
+
+def inlinable(program: Program) -> tuple[str, ...]:
+    """Map stages, the result apart, that may be computed where they are read."""
+    names = []
+    for s in program.stages[:-1]:
+        if s.monoid is None and recompute(program, s) <= MAX_RECOMPUTE:
+            names.append(s.name)
+    return tuple(names[:MAX_INLINE])
+
+
+def recompute(program: Program, s: Stage) -> float:
+    """How many times over a map is computed when every read of it computes it (1 if that is free)."""
+    free = all(
+        n.op in ("const", "axis", "load", "cast", "select") or n.dtype in ("index", "bool")
+        for e in s.body for n in e.walk()
+    )  # fmt: skip
+    if free:
+        return 1.0
+    uses = sum(t.points for t in program.stages for x in t.loads() if x.value == s.name)
+    return uses / s.points
+
+
+def reductions(program: Program) -> tuple[str, ...]:
+    """Stages that may take an epilogue: reductions other than the result."""
+    return tuple(s.name for s in program.stages[:-1] if s.monoid is not None)[:MAX_EPILOGUE]
+
+
+def split(program: Program, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...] | None:
+    """The parts of a program, or ``None`` where a stage of ``epilogue`` cannot take one.
+
+    ``inline`` names maps to inline, ``epilogue`` reductions that take their reader.
+    """
+    bodies: dict[str, Part] = {}
+    order: list[str] = []
+    inlined: dict[str, Stage] = {}
+    for s in program.stages:
+        body = tuple(_inline(e, inlined) for e in s.body)
+        if s.name in inline:
+            inlined[s.name] = Stage(s.name, s.extents, (), body, s.dtype)
+            continue
+        value = s.monoid.finish if s.monoid is not None else body[0]
+        bodies[s.name] = Part(s.name, s.name, s.dtype, s.extents, s.reduce, body, s.monoid, cast(value, s.dtype))
+        order.append(s.name)
+    for name in order[:]:
+        if name not in epilogue:
+            continue
+        producer = bodies[name]
+        readers = [p for p in order if name in bodies[p].reads()]
+        if len(readers) != 1:
+            return None
+        merged = _merge(producer, bodies[readers[0]])
+        if merged is None:
+            return None
+        order.remove(name)
+        bodies[readers[0]] = merged
+    return tuple(bodies[n] for n in order)
+
+
+def _inline(e: Expr, stages: Mapping[str, Stage]) -> Expr:
+    def replace(n: Expr) -> Expr | None:
+        s = stages.get(str(n.value)) if n.op == "load" else None
+        if s is None:
+            return None
+        body = s.body[0].substitute(dict(zip(s.axes, n.args, strict=True)))
+        return cast(body, s.dtype)
+
+    return e.map(replace) if stages else e
+
+
+def _merge(producer: Part, reader: Part) -> Part | None:
+    """The reduction with its reader computed in the store; ``None`` if they do not fit."""
+    if reader.monoid is not None or reader.extents != producer.extents:
+        return None
+    here = tuple(axis(a) for a in producer.axes)
+    for x in reader.value.loads():
+        if x.value == producer.target and not _identity(x.args, here):
+            return None
+    value = reader.value.map(lambda n: producer.value if n.op == "load" and n.value == producer.target else None)
+    return Part(
+        producer.stage, reader.target, reader.dtype, producer.extents, producer.reduce, producer.body,
+        producer.monoid, value,
+    )  # fmt: skip
+
+
+def _identity(indices: tuple[Expr, ...], axes: tuple[Expr, ...]) -> bool:
+    return all(i.op == "axis" and i.value == a.value for i, a in zip(indices, axes, strict=True))
+
+
+def shared_axes(program: Program) -> int:
+    """How many leading axes all stages have in common, so that they can run row by row together."""
+    last = program.stages[-1]
+    depth = len(last.extents) - 1  # what is left is vectorised
+    names = {s.name for s in program.stages}
+    for s in program.stages:
+        depth = min(depth, len(s.extents))
+        while depth and s.extents[:depth] != last.extents[:depth]:
+            depth -= 1
+        for x in s.loads():
+            if x.value in names:
+                same = 0
+                for d, i in enumerate(x.args[:depth]):
+                    if i.op != "axis" or i.value != f"i{d}":
+                        break
+                    same += 1
+                depth = min(depth, same)
+    return max(0, depth) if len(program.stages) > 1 else 0
+
+
+def simple_operator(monoid: Monoid | None) -> str | None:
+    """``add``, ``mul``, ``max`` or ``min`` if that is all that a reduction does to its one component."""
+    if monoid is None or len(monoid.combine) != 1:
+        return None
+    c = monoid.combine[0]
+    names = [str(a.value) for a in c.args if a.op == "var"]
+    return c.op if c.op in ("add", "mul", "max", "min") and names == ["l0", "r0"] else None
+
+
+__all__ = ["Part", "inlinable", "reductions", "shared_axes", "simple_operator", "split"]

@@ -1,0 +1,180 @@
+"""Compile lowered kernels and run them between guard zones, for contract tests of templates."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.backends import get_backend
+from tilewright.core import Candidate, Target, Task, TensorSpec, Workload, evaluate
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.program import Program
+from tilewright.kernels.reference import evaluate as reference
+from tilewright.kernels.reference import index_bounds
+from tilewright.kernels.templates.base import LoweredKernel
+
+Array = npt.NDArray[Any]
+
+GUARD = 256
+"""Bytes before and after each buffer that must stay as they are."""
+
+_MARK = 0xA5
+_BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+_PARALLEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, _BODY, ctypes.c_void_p)
+
+
+class Env(ctypes.Structure):
+    """``struct tw_env`` (docs/architecture.md)."""
+
+    _fields_ = (("parallel_for", _PARALLEL), ("pool", ctypes.c_void_p), ("threads", ctypes.c_long))
+
+
+def task_of(program: Program, target: Target, op: str = "test") -> Task:
+    """A task around a bare program."""
+    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype) for t in program.inputs)
+    output = TensorSpec("out", program.output.shape, program.output.dtype)
+    return Task(Workload(op, (), (), program.dumps(), inputs, output, program.flops), target)
+
+
+@dataclass
+class Guarded:
+    """A buffer with guard zones; ``array`` is the part that a kernel may use."""
+
+    memory: Array
+    array: Array
+
+    @staticmethod
+    def like(shape: tuple[int, ...], dtype: str, offset: int = 0) -> Guarded:
+        """Filled with a pattern that is NaN for reals; ``offset`` bytes off a 64-byte boundary."""
+        kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        memory = np.full(size + 2 * GUARD + 128, _MARK, np.uint8)
+        start = GUARD + (-(memory.ctypes.data + GUARD)) % 64 + offset
+        array = memory[start : start + size].view(kind).reshape(shape)
+        if kind.kind == "f":
+            array[...] = np.nan
+        elif kind.kind == "b":
+            array.view(np.uint8)[...] = 1
+        return Guarded(memory, array)
+
+    @property
+    def address(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def intact(self) -> bool:
+        """Whether nothing outside of ``array`` was written."""
+        start = self.address - int(self.memory.ctypes.data)
+        end = start + self.array.nbytes
+        return bool((self.memory[:start] == _MARK).all() and (self.memory[end:] == _MARK).all())
+
+
+@cache
+def _load(path: str) -> ctypes.CDLL:
+    return ctypes.CDLL(path)
+
+
+def compile_kernels(kernels: Sequence[LoweredKernel], target: Target, cache: Path | None = None) -> ctypes.CDLL:
+    """One library with all of them, loaded."""
+    distinct = {k.symbol: k.source for k in kernels}
+    built = get_backend(target.kind).build([prelude(target), *distinct.values()], target, cache)
+    return _load(built.path)
+
+
+def run_kernel(
+    library: ctypes.CDLL,
+    kernel: LoweredKernel,
+    launch: Mapping[str, int],
+    inputs: Sequence[Array],
+    output: TensorSpec,
+    threads: int = 1,
+    seed: int = 0,
+) -> Array:
+    """Run once on misaligned copies; poisoned output and workspace; fails if a guard zone was touched.
+
+    Tasks of a parallel loop run one after another in a shuffled order, by ``threads`` workers.
+    """
+    rng = random.Random(seed)
+    held: list[Any] = []
+
+    def parallel(pool: Any, tasks: int, body: Any, ctx: Any) -> None:
+        order = list(range(tasks))
+        rng.shuffle(order)
+        for n, task in enumerate(order):
+            body(ctx, task, n % threads)
+
+    callback = _PARALLEL(parallel)
+    env = Env(callback, None, threads)
+    program = kernel.program
+    buffers = []
+    for n, array in enumerate(inputs):
+        b = Guarded.like(array.shape, str(array.dtype), array.itemsize * (n % 3))
+        b.array[...] = array
+        buffers.append(b)
+    result = Guarded.like(output.shape, output.dtype, np.dtype(output.dtype).itemsize)
+    size = evaluate(program.workspace, launch)
+    workspace = Guarded.like((size,), "uint8")
+    workspace.array[...] = 0xFF  # NaN as a real, -1 as a whole number
+    workspace.array[: evaluate(program.zero_fill, launch)] = 0
+    tensors = (ctypes.c_void_p * (len(buffers) + 1))(*(b.address for b in buffers), result.address)
+    for call in program.launches:
+        values = [launch[a] for a in call.arguments]
+        arguments = (ctypes.c_longlong * max(1, len(values)))(*values)
+        function = getattr(library, call.symbol)
+        held.append(arguments)
+        code = function(tensors, arguments, ctypes.c_void_p(workspace.address), ctypes.byref(env))
+        assert code == 0, f"{call.symbol} returned {code}"
+    for n, b in enumerate(buffers):
+        assert b.intact(), f"wrote around input {n}"
+        assert np.array_equal(b.array, inputs[n], equal_nan=b.array.dtype.kind == "f"), f"wrote to input {n}"
+    assert result.intact(), "wrote around the output"
+    assert workspace.intact(), "wrote around the workspace"
+    return result.array.copy()
+
+
+def random_arrays(program: Program, seed: int = 0) -> list[Array]:
+    """Inputs for a program: normal reals, whole numbers within the bounds of gathered axes."""
+    rng = np.random.default_rng(seed)
+    limits = index_bounds(program)
+    arrays: list[Array] = []
+    for t in program.inputs:
+        if t.dtype == "bool":
+            arrays.append(rng.random(t.shape) < 0.5)
+        elif t.dtype.startswith("float"):
+            arrays.append(np.asarray(rng.standard_normal(t.shape)).astype(t.dtype))
+        else:
+            low, high = (0, limits[t.name]) if t.name in limits else (0 if t.dtype == "uint8" else -9, 10)
+            arrays.append(rng.integers(low, high, t.shape, dtype=np.int64).astype(t.dtype))
+    return arrays
+
+
+def check(program: Program, inputs: Sequence[Array], got: Array) -> None:
+    """Compare with the float64 reference: whole results exactly, reals by their accumulated rounding."""
+    expected = reference(program, inputs)
+    assert not np.isnan(np.asarray(got, np.float64)).any() or np.isnan(np.asarray(expected, np.float64)).any(), (
+        "poison left in the output"
+    )
+    if np.dtype(program.output.dtype).kind in "iub":
+        np.testing.assert_array_equal(got, expected.astype(program.output.dtype))
+        return
+    longest = max(int(np.prod(s.reduce, dtype=np.int64)) for s in program.stages)
+    low = any("float16" in n.dtype for s in program.stages for e in s.body for n in e.walk())
+    eps = 1e-3 if low else 1e-12 if program.output.dtype == "float64" and not _single(program) else 1e-6
+    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    np.testing.assert_allclose(got, expected, rtol=8 * eps * longest**0.5, atol=4 * eps * scale * longest**0.5)
+
+
+def _single(program: Program) -> bool:
+    return any(n.dtype == "float32" for s in program.stages for e in s.body for n in e.walk())
+
+
+def launch_values(candidate: Candidate) -> dict[str, int]:
+    """A candidate's launch half as integers."""
+    return {k: int(v) for k, v in candidate.schedule.launch}

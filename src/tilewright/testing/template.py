@@ -1,0 +1,184 @@
+"""What every template must do. Derive from :class:`TemplateContract` in a test module.
+
+::
+
+    class TestMyTemplate(TemplateContract):
+        templates = ("mine",)
+        programs = {"blur": my_blur_program}
+
+Each sampled schedule is compiled and run with threads 1 and 3 between guard zones, with a poisoned
+output and workspace, and compared with the float64 reference.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tilewright.backends import get_backend
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates import TEMPLATES, get_template
+from tilewright.kernels.templates.base import LoweredKernel, Template
+from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
+from tilewright.testing.programs import PROGRAMS
+
+GOLDEN_SYMBOL = "tw_golden"
+
+
+class TemplateContract:
+    """Tests of templates on small programs; every pair that matches is a test of its own."""
+
+    templates: tuple[str, ...] = tuple(TEMPLATES)
+    programs: Mapping[str, Callable[[], Program]] = PROGRAMS
+    schedules = 2
+    """Sampled schedules per program, beside the default one."""
+
+    targets: tuple[str, ...] = ("auto",)
+    """Targets to generate for; those that this machine lacks are skipped."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "pair" not in metafunc.fixturenames:
+            return
+        pairs = []
+        for name in self.templates:
+            template = get_template(name)
+            for label, build in self.programs.items():
+                if template.matches(task_of(build(), _portable(template), label)):
+                    pairs.append(pytest.param((name, label), id=f"{name}-{label}"))
+        metafunc.parametrize("pair", pairs)
+        if "target_name" in metafunc.fixturenames:
+            metafunc.parametrize("target_name", self.targets)
+
+    # ------------------------------------------------------------------ results
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str, threads: int) -> None:
+        template, program, task = self._task(pair, target_name, threads)
+        space = template.space(task)
+        rng = random.Random(f"{pair} {threads}")
+        schedules = [template.default(task), *(space.sample(rng) for _ in range(self.schedules))]
+        candidates = [Candidate(task, s) for s in dict.fromkeys(schedules)]
+        lowered = [template.lower(c) for c in candidates]
+        library = compile_kernels(lowered, task.target)
+        for seed in (0, 1):
+            inputs = random_arrays(program, seed)
+            for candidate, kernel in zip(candidates, lowered, strict=True):
+                values = dict(candidate.schedule.values)
+                try:
+                    got = run_kernel(
+                        library, kernel, launch_values(candidate), inputs, task.workload.output, threads, seed
+                    )
+                    check(program, inputs, got)
+                except AssertionError as error:
+                    raise AssertionError(f"{pair} with {values}:\n{error}") from error
+
+    # ------------------------------------------------------------------ schedules
+
+    def test_the_default_is_in_the_space(self, pair: tuple[str, str]) -> None:
+        template, _, task = self._task(pair)
+        default = template.default(task)
+        template.space(task).check(default)
+        assert (default.template, default.version) == (template.name, template.version)
+
+    def test_foreign_schedules_are_refused(self, pair: tuple[str, str]) -> None:
+        template, _, task = self._task(pair)
+        default = template.default(task)
+        for broken in (
+            Schedule(default.template, default.version, (*default.structure, ("no_such_knob", 1)), default.launch),
+            Schedule(default.template, default.version, default.structure[1:], default.launch),
+        ):
+            with pytest.raises(IllegalSchedule):
+                template.lower(Candidate(task, broken))
+            with pytest.raises(IllegalSchedule):
+                template.nests(task, broken)
+
+    def test_the_launch_half_does_not_change_the_source(self, pair: tuple[str, str]) -> None:
+        template, _, task = self._task(pair)
+        space = template.space(task)
+        rng = random.Random(7)
+        found: dict[str, tuple[Schedule, LoweredKernel]] = {}
+        for _ in range(6):
+            schedule = space.sample(rng)
+            for _ in range(6):
+                kernel = template.lower(Candidate(task, schedule))
+                first, before = found.setdefault(schedule.structure_key, (schedule, kernel))
+                assert kernel == before, f"{dict(first.launch)} and {dict(schedule.launch)} print different kernels"
+                schedule = space.mutate(rng, schedule) if space.size > 1 else schedule
+
+    def test_lowering_is_deterministic_and_uses_its_own_names(self, pair: tuple[str, str]) -> None:
+        template, _, task = self._task(pair)
+        candidate = Candidate(task, template.default(task))
+        kernel = template.lower(candidate)
+        assert kernel == template.lower(candidate)
+        assert kernel.symbol == candidate.symbol
+        names = {a for x in kernel.program.launches for a in x.arguments}
+        assert names <= {k for k, _ in candidate.schedule.launch}
+        assert all(x.symbol.startswith(candidate.symbol) for x in kernel.program.launches)
+
+    def test_nests_cover_every_point(self, pair: tuple[str, str]) -> None:
+        template, _, task = self._task(pair)
+        space = template.space(task)
+        rng = random.Random(3)
+        for schedule in [template.default(task), *(space.sample(rng) for _ in range(5))]:
+            for nest in template.nests(task, schedule):
+                spans = dict(nest.axes)
+                for loop in nest.loops:
+                    assert loop.step >= 1
+                    spans[loop.axis] = min(spans[loop.axis], loop.step)
+                assert set(spans.values()) <= {1}, f"loops of {nest.name} leave {spans}"
+                assert any(a.store for a in nest.accesses)
+
+    # ------------------------------------------------------------------ helpers
+
+    def _task(self, pair: tuple[str, str], target: str = "", threads: int = 1) -> tuple[Template, Program, Task]:
+        name, label = pair
+        template = get_template(name)
+        program = self.programs[label]()
+        if not target:
+            return template, program, task_of(program, _portable(template, threads), label)
+        backend = get_backend(template.kinds[0])
+        found = (
+            backend.targets(threads)[0]
+            if target == "auto"
+            else backend.parse_target(target, threads, allow_foreign=True)
+        )
+        if not backend.runs_here(found):
+            pytest.skip(f"this machine cannot run {target}")
+        return template, program, task_of(program, found, label)
+
+
+def _portable(template: Template, threads: int = 1) -> Target:
+    """A target of the template's kind that needs no particular machine."""
+    kind = template.kinds[0]
+    if kind == "cpu":
+        return Target("cpu", "portable", "x86_64", (), 16, 16, threads)
+    return get_backend(kind).targets(threads)[0]
+
+
+def golden_source(template: Template, task: Task) -> str:
+    """The default schedule's source under a fixed name, headed by the template's version."""
+    candidate = Candidate(task, template.default(task))
+    source = template.lower(candidate).source.replace(candidate.symbol, GOLDEN_SYMBOL)
+    return f"// {template.name} version {template.version}, {task.target.name}\n{source}"
+
+
+def check_golden(path: Path, source: str, update: bool) -> None:
+    """Compare with a committed file; a changed source needs a new version of its template.
+
+    ``update`` writes the file, where it is absent or the version differs from the committed one.
+    """
+    committed = path.read_text(encoding="utf-8") if path.exists() else ""
+    if committed == source:
+        return
+    same_version = bool(committed) and committed.split("\n", 1)[0] == source.split("\n", 1)[0]
+    assert not same_version, (
+        f"{path.name}: the generated source changed but the template's version did not. Bump the version, "
+        "then run pytest --update-golden"
+    )
+    assert update, f"{path.name} is missing or of another version: run pytest --update-golden and commit it"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")

@@ -1,0 +1,74 @@
+"""The contract of every registered template, and the registry."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tilewright.core import Candidate, IllegalSchedule, Target, UsageError
+from tilewright.kernels.templates import (
+    FALLBACKS,
+    TEMPLATES,
+    default_schedule,
+    get_template,
+    lower,
+    task_space,
+    templates_for,
+)  # fmt: skip
+from tilewright.testing import programs
+from tilewright.testing.kernels import task_of
+from tilewright.testing.template import TemplateContract
+
+PORTABLE = Target("cpu", "portable", "x86_64", (), 16, 16)
+
+
+class TestContract(TemplateContract):
+    pass
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(TemplateContract):
+    schedules = 40
+    targets = ("cpu:avx512", "cpu:avx2", "cpu:portable", "cpu:neon")
+
+
+def test_names_are_the_templates_own() -> None:
+    for name, template in TEMPLATES.items():
+        assert template.name == name
+        assert get_template(name) is template
+    assert set(FALLBACKS) <= set(TEMPLATES)
+    assert len(TEMPLATES) == len(list(TEMPLATES))
+
+
+def test_unknown_names_and_targets() -> None:
+    with pytest.raises(UsageError, match="no template is called 'nope'"):
+        get_template("nope")
+    with pytest.raises(KeyError):
+        TEMPLATES["nope"]
+    strange = Target("abacus", "wood", "x86_64", (), 16, 16)
+    with pytest.raises(UsageError, match="no template generates code"):
+        templates_for(task_of(programs.matmul(), strange))
+
+
+def test_the_generic_template_is_the_last_resort() -> None:
+    matmul, roll = task_of(programs.matmul(), PORTABLE), task_of(programs.roll(), PORTABLE)
+    assert [t.name for t in templates_for(matmul)] == ["cpu_contraction"]
+    assert [t.name for t in templates_for(roll)] == ["cpu_generic"]
+    assert TEMPLATES["cpu_generic"].matches(matmul)
+
+
+def test_default_space_and_lowering_go_together() -> None:
+    for build in (programs.matmul, programs.softmax):
+        task = task_of(build(), PORTABLE)
+        schedule = default_schedule(task)
+        task_space(task).check(schedule)
+        kernel = lower(Candidate(task, schedule))
+        assert f"TW_ENTRY({kernel.symbol})" in kernel.source
+
+
+def test_a_schedule_of_another_version_is_refused() -> None:
+    task = task_of(programs.softmax(), PORTABLE)
+    old = dataclasses.replace(default_schedule(task), version=0)
+    with pytest.raises(IllegalSchedule, match="version 0"):
+        lower(Candidate(task, old))
