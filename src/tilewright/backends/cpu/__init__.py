@@ -1,0 +1,1 @@
+"""The CPU: C++ through the system's compiler, loaded into this process."""

@@ -1,0 +1,39 @@
+"""Several kernels into one library, through the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import DEADLINE, Compiler, compile_library, link_flags, support_hash
+from tilewright.backends.cpu.targets import flags
+from tilewright.core import Target, digest
+
+
+def build_library(
+    sources: Sequence[str],
+    target: Target,
+    compiler: Compiler,
+    cache: ArtifactCache,
+    deadline: float = DEADLINE,
+) -> tuple[str, str, bool]:
+    """Build one library from the texts of one translation unit: the prelude, then the kernels.
+
+    Returns the library's path, the SHA-256 of its bytes, and whether it was in the cache. Raises
+    ``CompileError``.
+    """
+    unit = "\n".join(sources)
+    key = library_key(unit, target, compiler)
+    path = cache.get(key)
+    cached = path is not None
+    if path is None:
+        path = cache.put(key, compile_library(unit, target, compiler, cache, deadline))
+    return path, Path(path).stem, cached
+
+
+def library_key(unit: str, target: Target, compiler: Compiler) -> str:
+    """What a library's bytes depend on, and nothing else: source, flags, compiler, support object."""
+    options = [*flags(target, compiler), *link_flags(compiler)]
+    return digest(["library", compiler.key, options, support_hash(), sha256(unit.encode()).hexdigest()])

@@ -1,0 +1,211 @@
+"""The artifact cache: compiled libraries on disk, addressed by key and stored by content.
+
+::
+
+    <root>/v1/keys/<k>/<key>          text: the SHA-256 of the data that the key stands for
+    <root>/v1/blobs/<s>/<sha256>.so   the data, named by its hash; its mtime is its last use
+    <root>/v1/tmp/                    files being written
+
+Every file appears by a rename, so readers and writers in several processes see all of it or nothing,
+and a killed writer leaves only a file in ``tmp`` that a later collection sweeps. Data that does not
+match its name is dropped and reads as absent: the caller builds it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import random
+import re
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from tilewright.core import TilewrightError
+from tilewright.paths import cache_root
+
+LIMIT = 2 << 30  # bytes
+GRACE = 120.0  # seconds for which a used entry is safe from collection
+_STALE = 3600.0  # seconds after which a file in tmp belongs to no one
+_PUTS_PER_CHECK = 256
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """What a cache holds: where, how many entries, their bytes, and the bound on these."""
+
+    root: str
+    entries: int
+    bytes: int
+    limit_bytes: int
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "root": self.root, "entries": self.entries, "bytes": self.bytes, "limit_bytes": self.limit_bytes,
+        }  # fmt: skip
+
+
+class ArtifactCache:
+    """A size-bounded cache of binaries, least recently used out first.
+
+    Safe from several threads and processes. ``root`` defaults to :func:`~tilewright.paths.cache_root`. Raises
+    ``TilewrightError`` where the folder cannot be used: not writable, full, or another user's.
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | None = None, limit_bytes: int = LIMIT) -> None:
+        self.root = Path(root) if root is not None else cache_root()
+        self.limit_bytes = limit_bytes
+        self._base = self.root / "v1"
+        self._serial = itertools.count()
+        self._lock = threading.Lock()
+        # A random start, so that the bound holds for many short runs too.
+        self._puts = random.randrange(_PUTS_PER_CHECK)
+        with _clear_errors(self.root):
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_owner(self.root, (os.getuid(), 0))
+            for folder in (self._base, self._base / "keys", self._base / "blobs", self._base / "tmp"):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                _check_owner(folder, (os.getuid(),))
+                if stat.S_IMODE(folder.stat().st_mode) != 0o700:
+                    folder.chmod(0o700)
+
+    def get(self, key: str) -> str | None:
+        """Path of the data under ``key``, checked against its hash; ``None`` when there is none."""
+        entry = self._entry(key)
+        try:
+            named = entry.read_text().strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError):
+            named = ""
+        blob = self._blob(named) if _HEX.fullmatch(named) else None
+        if blob is None or not _intact(blob, named):
+            with contextlib.suppress(OSError):
+                entry.unlink()
+            return None
+        return str(blob)
+
+    def put(self, key: str, data: bytes) -> str:
+        """Store ``data`` under ``key`` and return its path. The last of several writers wins."""
+        named = sha256(data).hexdigest()
+        blob = self._blob(named)
+        with _clear_errors(self.root):
+            if not _intact(blob, named):
+                self._write(blob, data)
+            self._write(self._entry(key), named.encode())
+        with self._lock:
+            self._puts += 1
+            check = self._puts % _PUTS_PER_CHECK == 0
+        if check:
+            self.gc(self.limit_bytes)
+        return str(blob)
+
+    def stats(self) -> CacheStats:
+        """Count and size of what is stored."""
+        sizes = [size for _, size, _ in self._blobs()]
+        return CacheStats(str(self.root), len(sizes), sum(sizes), self.limit_bytes)
+
+    def gc(self, limit: int | None = None, grace: float = GRACE) -> int:
+        """Drop the least recently used data until ``limit`` bytes are left; the bytes freed.
+
+        What was used in the last ``grace`` seconds stays: someone may be about to load it.
+        """
+        limit = self.limit_bytes if limit is None else limit
+        now = time.time()
+        found = sorted(self._blobs())
+        total = sum(size for _, size, _ in found)
+        freed = 0
+        for used, size, path in found:
+            if total - freed <= limit:
+                break
+            if now - used < grace:
+                continue
+            with contextlib.suppress(OSError):
+                path.unlink()
+                freed += size
+        self._sweep(now)
+        return freed
+
+    def _sweep(self, now: float) -> None:
+        # Keys whose data went, and what killed writers left.
+        for path in self._files("keys"):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if not self._blob(path.read_text().strip()).exists() and now - path.stat().st_mtime > GRACE:
+                    path.unlink()
+        for path in (self._base / "tmp").iterdir():
+            with contextlib.suppress(OSError):
+                if now - path.stat().st_mtime > _STALE:
+                    path.unlink()
+
+    def _entry(self, key: str) -> Path:
+        name = key if _HEX.fullmatch(key) else sha256(key.encode()).hexdigest()
+        return self._base / "keys" / name[:2] / name
+
+    def _blob(self, named: str) -> Path:
+        return self._base / "blobs" / named[:2] / f"{named}.so"
+
+    def _files(self, kind: str) -> Iterator[Path]:
+        for folder in (self._base / kind).iterdir():
+            with contextlib.suppress(OSError):
+                yield from folder.iterdir()
+
+    def _blobs(self) -> Iterator[tuple[float, int, Path]]:
+        for path in self._files("blobs"):
+            with contextlib.suppress(OSError):
+                s = path.stat()
+                yield s.st_mtime, s.st_size, path
+
+    def _write(self, path: Path, data: bytes) -> None:
+        name = f"{os.getpid()}-{threading.get_ident()}-{next(self._serial)}-{os.urandom(4).hex()}"
+        temporary = self._base / "tmp" / name
+        try:
+            with open(temporary, "xb") as f:
+                f.write(data)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def _intact(blob: Path, named: str) -> bool:
+    # Reading it is the check that matters: a torn page, a truncated copy, a flipped bit.
+    try:
+        data = blob.read_bytes()
+    except OSError:
+        return False
+    if sha256(data).hexdigest() != named:
+        with contextlib.suppress(OSError):
+            blob.unlink()
+        return False
+    with contextlib.suppress(OSError):
+        os.utime(blob)
+    return True
+
+
+def _check_owner(folder: Path, allowed: tuple[int, ...]) -> None:
+    if folder.stat().st_uid not in allowed:
+        raise TilewrightError(
+            f"the cache folder {folder} belongs to another user",
+            "Set TILEWRIGHT_CACHE to a folder of your own",
+        )
+
+
+@contextlib.contextmanager
+def _clear_errors(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        mend = "Set TILEWRIGHT_CACHE to a folder that you can write"
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            mend = "Free some space, run `tilewright cache gc`, or set TILEWRIGHT_CACHE to another disk"
+        why = e.strerror or type(e).__name__
+        raise TilewrightError(f"the cache folder {root} cannot be used: {why}", mend) from e

@@ -1,0 +1,297 @@
+"""Finding the system's C++ compiler, and running it: source text in, bytes of a shared library out.
+
+Source goes in by standard input and nothing in the output depends on where or when it was compiled,
+so equal inputs give equal bytes. Libraries need libc and libm only: libstdc++ and libgcc's shared
+half are not linked, and an undefined symbol is an error when it is built, not when it is loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.targets import COMMON_FLAGS, flags, host_arch
+from tilewright.core import Target, TilewrightError, digest
+
+SUPPORT = Path(__file__).parent / "support"
+DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.1
+
+_NAMES = ("g++", "c++", "clang++")
+_MEND = (
+    "Install one: `apt install g++` (Debian, Ubuntu), `dnf install gcc-c++` (Fedora), "
+    "`pacman -S gcc` (Arch), `xcode-select --install` (macOS), or set CXX to its path"
+)
+
+
+class CompileError(TilewrightError):
+    """The compiler refused the source, crashed or took too long; ``log`` is all that it said."""
+
+    kind = "compile"
+
+    def __init__(self, message: str, log: str = "", mend: str = "") -> None:
+        super().__init__(message, mend)
+        self.log = log
+
+
+class CompileTimeout(CompileError):
+    """The compiler ran past its deadline and was killed."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: where it is, its dialect (``gcc``, ``clang``, ``apple-clang``), its version.
+
+    ``version`` says what it is wherever it lies, machine and release included; ``arguments`` are
+    those that $CXX puts after the path (``ccache g++``).
+    """
+
+    path: str
+    family: str
+    version: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> list[str]:
+        return [self.path, *self.arguments]
+
+    @cached_property
+    def key(self) -> str:
+        """Identity for cache keys: path-independent."""
+        return digest([self.family, self.version, list(self.arguments)])
+
+
+def find_compiler(arch: str | None = None) -> Compiler:
+    """The C++ compiler: $CXX if set, else the first of g++, c++, clang++ on the path.
+
+    For a foreign ``arch``, the GNU cross compiler of that name (``aarch64-linux-gnu-g++``). Raises
+    ``TilewrightError`` that names the package to install.
+    """
+    if arch is not None and arch != host_arch():
+        return _find_cross(arch)
+    return _find(os.environ.get("CXX", "").strip(), os.environ.get("PATH", os.defpath))
+
+
+def _find_cross(arch: str) -> Compiler:
+    name = f"{arch}-linux-gnu-g++"
+    path = shutil.which(name)
+    if path is None:
+        package = f"g++-{arch.replace('_', '-')}-linux-gnu"
+        raise TilewrightError(f"no C++ compiler for {arch}: {name} is not on the path", f"apt install {package}")
+    return _identify(path, ())
+
+
+@lru_cache(maxsize=8)
+def _find(cxx: str, search: str) -> Compiler:
+    if cxx:
+        try:
+            words = shlex.split(cxx)
+        except ValueError:
+            words = [cxx]
+        path = shutil.which(words[0], path=search)
+        if path is None:
+            raise TilewrightError(f"CXX names {words[0]!r}, which is no program on the path", _MEND)
+        return _identify(path, tuple(words[1:]))
+    problem: TilewrightError | None = None
+    for name in _NAMES:
+        path = shutil.which(name, path=search)
+        if path is None:
+            continue
+        try:
+            return _identify(path, ())
+        except TilewrightError as e:
+            problem = problem or e
+    raise problem or TilewrightError("no C++ compiler found", _MEND)
+
+
+def _identify(path: str, arguments: tuple[str, ...]) -> Compiler:
+    said = []
+    for query in ("--version", "-dumpmachine"):
+        try:
+            done = subprocess.run(
+                [path, *arguments, query], capture_output=True, text=True, timeout=20, check=False,
+                stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"}, errors="replace",
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as e:
+            raise TilewrightError(f"the C++ compiler {path} does not run ({_one_line(str(e))})", _MEND) from None
+        if done.returncode != 0 or not done.stdout.strip():
+            why = _one_line(done.stderr) or f"it answered {query} with status {done.returncode}"
+            raise TilewrightError(f"the C++ compiler {path} does not work: {why}", _MEND)
+        said.append(done.stdout.strip())
+    first = said[0].splitlines()[0]
+    if "Apple" in first:
+        family = "apple-clang"
+    elif "clang" in first.lower():
+        family = "clang"
+    elif "gcc" in first.lower() or "g++" in first.lower() or "Free Software Foundation" in said[0]:
+        family = "gcc"
+        # The first word is the name by which it was called: c++ and g++ are one compiler.
+        first = "gcc " + first.partition(" ")[2]
+    else:
+        raise TilewrightError(f"{path} is neither GCC nor Clang: it says {_one_line(first)!r}", _MEND)
+    return Compiler(path, family, f"{first} {said[1]}", arguments)
+
+
+# --------------------------------------------------------------------------- running it
+
+
+def compile_library(
+    source: str,
+    target: Target,
+    compiler: Compiler,
+    cache: ArtifactCache | None = None,
+    deadline: float = DEADLINE,
+) -> bytes:
+    """Compile one C++ translation unit and link it with the support object.
+
+    ``cache`` keeps the support object (default: the user's cache). The compiler, and whatever it
+    started, is killed past ``deadline`` (seconds) or when the caller is interrupted. Raises
+    ``CompileError`` with the first diagnostic.
+    """
+    support = support_object(target, compiler, cache or ArtifactCache(), deadline)
+    with _scratch() as folder:
+        out = os.path.join(folder, "kernel.so")
+        command = [*compiler.command, "-x", "c++", *flags(target, compiler), "-", "-x", "none", support]
+        _run([*command, *link_flags(compiler), "-o", out], source, deadline)
+        return Path(out).read_bytes()
+
+
+def link_flags(compiler: Compiler) -> tuple[str, ...]:
+    """Flags that make a shared library which needs libc and libm only."""
+    if sys.platform == "darwin":
+        return ("-shared", "-nostdlib++", "-Wl,-x", "-Wl,-undefined,error")
+    linker = (
+        "--build-id=none",
+        "-z,defs",
+        "-z,noexecstack",
+        "-z,now",
+        "--as-needed",
+        "--hash-style=gnu",
+        "-s",
+    )
+    # Without start files: they hold nothing that a library without constructors needs.
+    plugin = ("-fno-use-linker-plugin",) if compiler.family == "gcc" else ()
+    return (
+        "-shared", "-nostartfiles", "-nodefaultlibs", *plugin, *(f"-Wl,{x}" for x in linker),
+        "-lm", "-lgcc", "-lc",
+    )  # fmt: skip
+
+
+def support_sources() -> tuple[Path, ...]:
+    """The C and C++ files that make up the support object, sorted by name."""
+    return tuple(sorted(p for p in SUPPORT.iterdir() if p.suffix in (".c", ".cpp")))
+
+
+@lru_cache(maxsize=1)
+def support_hash() -> str:
+    """Hash of everything the support object is made from, headers included."""
+    files = sorted(p for p in SUPPORT.iterdir() if p.suffix in (".c", ".cpp", ".h"))
+    return digest([[p.name, sha256(p.read_bytes()).hexdigest()] for p in files])
+
+
+def support_object(target: Target, compiler: Compiler, cache: ArtifactCache, deadline: float = DEADLINE) -> str:
+    """Path of the compiled support object for a target and compiler; built once and cached."""
+    options = support_flags(target, compiler)
+    key = digest(["support", support_hash(), compiler.key, list(options)])
+    found = cache.get(key)
+    if found is not None:
+        return found
+    with _scratch() as folder:
+        objects = []
+        for source in support_sources():
+            objects.append(os.path.join(folder, source.stem + ".o"))
+            command = [*compiler.command, *options, "-c", "-x", _LANGUAGE[source.suffix], "-"]
+            language = "-std=c++17" if source.suffix == ".cpp" else "-std=gnu11"
+            _run([*command, language, f"-I{SUPPORT}", "-o", objects[-1]], source.read_text(), deadline)
+        merged = os.path.join(folder, "support.o")
+        _run([*compiler.command, "-r", "-nostdlib", *objects, "-o", merged], "", deadline)
+        return cache.put(key, Path(merged).read_bytes())
+
+
+_LANGUAGE = {".c": "c", ".cpp": "c++"}
+
+
+def support_flags(target: Target, compiler: Compiler) -> tuple[str, ...]:
+    """A target's flags without those that only C++ takes."""
+    only_cxx = ("-std=c++17", "-fno-rtti", "-fno-threadsafe-statics")
+    return tuple(f for f in flags(target, compiler) if f not in only_cxx)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    try:
+        with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as folder:
+            yield folder
+    except OSError as e:
+        raise TilewrightError(
+            f"cannot write compiler output: {_one_line(str(e))}", "Free some space, or set TMPDIR"
+        ) from e
+
+
+def _run(command: Sequence[str], source: str, deadline: float) -> None:
+    # A session of its own, so that the driver's children die with it.
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            start_new_session=True, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    except OSError as e:
+        raise TilewrightError(f"the C++ compiler does not start: {_one_line(str(e))}", _MEND) from None
+    try:
+        _, err = process.communicate(source.encode(), timeout=deadline)
+    except subprocess.TimeoutExpired:
+        raise CompileTimeout(f"the compiler took more than {deadline:g} s and was stopped") from None
+    finally:
+        if process.returncode is None:
+            _kill_group(process)
+    if process.returncode != 0:
+        log = err.decode(errors="replace")
+        if "No space left on device" in log:
+            raise TilewrightError("the disk is full: the compiler cannot write", "Free some space, or set TMPDIR")
+        raise CompileError(first_error(log, process.returncode), log)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdin, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def first_error(log: str, returncode: int) -> str:
+    """The first error line of a compiler's output, on one line, without its scratch paths."""
+    lines = [_one_line(x) for x in log.splitlines() if x.strip()]
+    pattern = re.compile(r"\b(?:fatal |internal compiler )?error\b\s*:|undefined reference|undefined symbol", re.I)
+    for line in lines:
+        if pattern.search(line) and "ld returned" not in line:
+            return re.sub(r"(/[^\s:]*)?/tilewright-[^\s/:]*/", "", line)
+    if returncode < 0:
+        name = signal.Signals(-returncode).name if -returncode in set(signal.Signals) else str(-returncode)
+        return f"the compiler was killed by {name}" + (" (out of memory?)" if returncode == -signal.SIGKILL else "")
+    return lines[0] if lines else f"the compiler failed with status {returncode} and said nothing"
+
+
+def _one_line(text: str, limit: int = 300) -> str:
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+
+
+__all__ = [
+    "COMMON_FLAGS", "CompileError", "CompileTimeout", "Compiler", "compile_library", "find_compiler",
+    "first_error", "link_flags", "support_flags", "support_object", "support_sources",
+]  # fmt: skip

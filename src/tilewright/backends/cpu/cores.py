@@ -1,0 +1,99 @@
+"""Which cores this process may use: the scheduler's affinity and the control group's quota."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def affinity() -> tuple[int, ...]:
+    """Numbers of the cores that this process may run on, sorted."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def available_cores() -> int:
+    """How many cores this process may keep busy: its affinity, and no more than its quota; at least 1."""
+    quota = cpu_quota()
+    cores = len(affinity())
+    return cores if quota is None else max(1, min(cores, int(quota + 0.001)))
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """How often, and for how many seconds in all, the quota stopped this process's group."""
+
+    periods: int
+    seconds: float
+
+
+def cpu_quota(root: Path = CGROUP, membership: str | None = None) -> float | None:
+    """Processor time a second that the control group allows, in cores; ``None`` for no limit.
+
+    The tightest limit of the group and those above it counts, in version 1 and 2 hierarchies.
+    """
+    limits = []
+    for folder in _folders(root, membership):
+        limit = _quota_of(folder)
+        if limit is not None:
+            limits.append(limit)
+    return min(limits) if limits else None
+
+
+def throttling(root: Path = CGROUP, membership: str | None = None) -> Throttling:
+    """What the control group reports of throttling; zeros where it reports nothing."""
+    worst = Throttling(0, 0.0)
+    for folder in _folders(root, membership):
+        pairs = dict(line.split(maxsplit=1) for line in _read(folder / "cpu.stat").splitlines() if " " in line)
+        periods = _number(pairs.get("nr_throttled"))
+        # Version 2 counts microseconds, version 1 nanoseconds.
+        seconds = _number(pairs.get("throttled_usec")) / 1e6 or _number(pairs.get("throttled_time")) / 1e9
+        worst = Throttling(max(worst.periods, int(periods)), max(worst.seconds, seconds))
+    return worst
+
+
+def _quota_of(folder: Path) -> float | None:
+    words = _read(folder / "cpu.max").split()
+    if not words:
+        words = [_read(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period")]
+    if len(words) != 2 or not words[0].isdigit() or not words[1].isdigit():
+        return None
+    quota, period = int(words[0]), int(words[1])
+    return quota / period if quota > 0 and period > 0 else None
+
+
+def _folders(root: Path, membership: str | None) -> list[Path]:
+    """The folders that describe this process's group and its ancestors, in every cpu hierarchy."""
+    text = membership if membership is not None else _read(Path("/proc/self/cgroup"))
+    folders = []
+    for line in text.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:
+            bases = [root, root / "unified"]
+        elif "cpu" in controllers.split(","):
+            bases = [root / controllers, root / "cpu", root / "cpu,cpuacct"]
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        folders += [base / part for base in bases for part in (group, *group.parents)]
+    # In a container the path often lies outside its own view: the root describes the container then.
+    return [f for f in dict.fromkeys([*folders, root, root / "cpu"]) if f.is_dir()]
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

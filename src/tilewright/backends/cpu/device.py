@@ -1,0 +1,185 @@
+"""CPU devices: sets of cores, by name (``cpu:0``, ``cpu:0-1``, ``cpu:0,2``), and facts about the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.cores import affinity, available_cores, cpu_quota
+from tilewright.backends.cpu.locks import DeviceLock, Holder
+from tilewright.backends.cpu.noise import noise_warnings
+from tilewright.backends.cpu.targets import available, cache_sizes, detect, host_arch, host_isa, sysctl
+from tilewright.core import Device, TilewrightError, UsageError
+
+_VECTOR_FEATURES = ("amx", "avx", "bf16", "f16c", "fma", "fp16", "fphp", "i8mm", "neon", "sse", "sve", "sme")
+
+__all__ = [
+    "CpuDevice", "DeviceLock", "Holder", "affinity", "available_cores", "cpu_quota", "describe_machine",
+    "device_model", "format_cores", "noise_warnings", "parse_cores", "parse_device",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CpuDevice(Device):
+    """Cores that kernels run on."""
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """Their numbers, sorted."""
+        return parse_cores(self.name.partition(":")[2])
+
+
+def parse_device(text: str = "auto", threads: int = 1) -> CpuDevice:
+    """The device that ``auto``, ``cpu`` or ``cpu:CORES`` names, for kernels of ``threads`` threads.
+
+    ``auto`` takes the first cores that this process may use. Raises ``UsageError`` for a malformed
+    name, cores that this process may not use, or fewer cores than threads.
+    """
+    allowed = affinity()
+    if isinstance(threads, bool) or threads < 1:
+        raise UsageError(f"{threads} threads cannot run", "Ask for 1 or more")
+    if text in ("auto", "cpu"):
+        if threads > available_cores():
+            raise UsageError(
+                f"{threads} threads do not fit on {available_cores()} available core(s)",
+                f"Ask for {available_cores()} or fewer",
+            )
+        return _device(allowed[:threads])
+    kind, _, rest = text.partition(":")
+    if kind != "cpu" or not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", rest):
+        raise UsageError(f"unknown device {text!r}", "Use auto, cpu:0, cpu:0-1 or cpu:0,2")
+    cores = parse_cores(rest)
+    absent = sorted(set(cores) - set(allowed))
+    if absent or not cores:
+        raise UsageError(
+            f"device {text} has cores that this process may not use: {format_cores(absent)}",
+            f"Use cores among {format_cores(allowed)}",
+        )
+    if threads > len(cores):
+        raise UsageError(f"{threads} threads do not fit on {text}", f"Name {threads} cores, or use auto")
+    return _device(cores)
+
+
+def _device(cores: Iterable[int]) -> CpuDevice:
+    return CpuDevice(f"cpu:{format_cores(cores)}", device_model())
+
+
+def parse_cores(text: str) -> tuple[int, ...]:
+    """``0-1,4`` as numbers, sorted."""
+    cores: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        # A range is bounded so that a typing error does not fill the memory.
+        cores.update(range(int(first), min(int(last or first), int(first) + 65535) + 1))
+    return tuple(sorted(cores))
+
+
+def format_cores(cores: Iterable[int]) -> str:
+    """Numbers as ``0-1,4``."""
+    parts: list[list[int]] = []
+    for c in sorted(cores):
+        if parts and parts[-1][1] == c - 1:
+            parts[-1][1] = c
+        else:
+            parts.append([c, c])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+@lru_cache(maxsize=1)
+def device_model() -> str:
+    """The processor's own name, made specific: best kernels belong to it."""
+    if sys.platform == "darwin":
+        return sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown"
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        text = ""
+    return parse_model(text) or platform.processor() or host_arch()
+
+
+def parse_model(text: str) -> str:
+    """The model in a ``/proc/cpuinfo`` text; empty when it names none."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and value.strip():
+            found.setdefault(name.strip(), value.strip())
+    if "model name" in found and "cpu family" in found:
+        # Virtual machines often show a family's name only; the numbers tell its members apart.
+        numbers = f"family {found['cpu family']} model {found.get('model', '?')}"
+        return f"{' '.join(found['model name'].split())} ({numbers})"
+    if "CPU part" in found:
+        part = f"implementer {found.get('CPU implementer', '?')} part {found['CPU part']}"
+        return f"{found['model name']} ({part})" if "model name" in found else part
+    return found.get("model name", found.get("Hardware", ""))
+
+
+def describe_machine(measure: bool = True) -> dict[str, Any]:
+    """What this machine is and what would be used, as JSON, for ``tilewright doctor``.
+
+    With ``measure``, peak float32 operations and memory bandwidth of one core, which takes about half
+    a second and needs a compiler. What cannot be had is ``None``, with the reason under ``problems``.
+    """
+    from tilewright.backends.cpu.compiler import find_compiler
+
+    l1, l2, l3 = cache_sizes()
+    problems: list[str] = []
+    compiler = None
+    try:
+        compiler = find_compiler()
+    except TilewrightError as e:
+        problems.append(str(e))
+    facts: dict[str, Any] = {
+        "system": f"{platform.system()} {platform.release()}",
+        "arch": host_arch(),
+        "model": device_model(),
+        "isa": sorted(f for f in host_isa() if f.startswith(_VECTOR_FEATURES)),
+        "cores": os.cpu_count(),
+        "affinity": list(affinity()),
+        "quota": cpu_quota(),
+        "available_cores": available_cores(),
+        "caches": {"l1": l1, "l2": l2, "l3": l3},
+        "targets": [t.name for t in available()],
+        "target": detect().name,
+        "compiler": None,
+        "peak_gflops": None,
+        "read_gbytes": None,
+        "copy_gbytes": None,
+        "noise": noise_warnings(),
+        "problems": problems,
+    }
+    if compiler is not None:
+        facts["compiler"] = {"path": compiler.path, "family": compiler.family, "version": compiler.version}
+        if measure:
+            try:
+                facts |= measure_machine()
+            except TilewrightError as e:
+                problems.append(str(e))
+    return facts
+
+
+def measure_machine(seconds: float = 0.15) -> dict[str, float]:
+    """Peak GFLOP/s (float32) and GB/s (read, copied) of the core that this thread runs on."""
+    from tilewright.backends.cpu.build import build_library
+    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.backends.cpu.compiler import find_compiler
+    from tilewright.backends.cpu.loader import load_path
+
+    path, sha256, _ = build_library([""], detect(), find_compiler(), ArtifactCache())
+    library = load_path(path, sha256)
+    try:
+        size = max(64 << 20, 3 * cache_sizes()[2])
+        return {
+            "peak_gflops": library.handle.tw_peak_flops(seconds) / 1e9,
+            "read_gbytes": library.handle.tw_bandwidth(size, seconds) / 1e9,
+            "copy_gbytes": library.handle.tw_copy_bandwidth(size, seconds) / 1e9,
+        }
+    finally:
+        library.close()

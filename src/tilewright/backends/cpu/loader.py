@@ -1,0 +1,397 @@
+"""Loading libraries from their bytes, and calling their kernels.
+
+The bytes are hashed once and loaded from that same memory (an anonymous sealed file; a private
+folder where the system has none), so what was checked is what runs, also where the temporary folder
+is mounted ``noexec``. All libraries of a process share the first one's thread pool.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from hashlib import sha256 as sha256_of
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.cores import available_cores
+from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, evaluate
+from tilewright.paths import cache_root
+
+CLOCKS = {"monotonic": 0, "cpu": 1}
+"""Clock names: elapsed time, and the calling thread's processor time."""
+
+SUPPORT_ABI = 1  # the support object's interface that this loader speaks (TW_SUPPORT_ABI in tw.h)
+
+
+class LoadError(TilewrightError):
+    """A library that cannot be loaded, or is not what it should be."""
+
+    kind = "load"
+
+
+class LaunchError(TilewrightError):
+    """A kernel that returned a nonzero ``code``."""
+
+    kind = "launch"
+
+    def __init__(self, code: int, symbol: str) -> None:
+        super().__init__(f"kernel {symbol} failed with code {code}")
+        self.code = code
+
+
+class Launch(ctypes.Structure):
+    """``struct tw_launch``."""
+
+    _fields_ = (("kernel", ctypes.c_void_p), ("args", ctypes.c_void_p))
+
+
+class Call(ctypes.Structure):
+    """``struct tw_call``."""
+
+    _fields_ = (
+        ("launches", ctypes.c_void_p),
+        ("count", ctypes.c_long),
+        ("tensors", ctypes.c_void_p),
+        ("workspace", ctypes.c_void_p),
+        ("zero_fill", ctypes.c_size_t),
+        ("env", ctypes.c_void_p),
+    )
+
+
+_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "tw_support_abi": (ctypes.c_int, ()),
+    "tw_env_get": (ctypes.c_void_p, (ctypes.c_long,)),
+    "tw_pool_cores": (None, (ctypes.c_long,)),
+    "tw_pool_workers": (ctypes.c_long, ()),
+    "tw_run": (ctypes.c_int, (ctypes.c_void_p,)),
+    "tw_alloc": (ctypes.c_void_p, (ctypes.c_size_t,)),
+    "tw_free": (None, (ctypes.c_void_p, ctypes.c_size_t)),
+    "tw_flush": (None, (ctypes.c_void_p, ctypes.c_size_t)),
+    "tw_time": (ctypes.c_double, (ctypes.c_void_p, ctypes.c_long, ctypes.c_int)),
+    "tw_time_each": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_void_p)),
+    "tw_time_rounds": (
+        ctypes.c_int,
+        (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_int, ctypes.c_void_p,
+         ctypes.c_size_t, ctypes.c_void_p),
+    ),
+    "tw_peak_flops": (ctypes.c_double, (ctypes.c_double,)),
+    "tw_bandwidth": (ctypes.c_double, (ctypes.c_size_t, ctypes.c_double)),
+    "tw_copy_bandwidth": (ctypes.c_double, (ctypes.c_size_t, ctypes.c_double)),
+}  # fmt: skip
+
+_lock = threading.RLock()
+_loaded: dict[str, LoadedLibrary] = {}
+_host: LoadedLibrary | None = None  # never closed: its pool's threads run its code
+
+
+class LoadedLibrary:
+    """A library in this process: its kernels, and the support functions linked into it."""
+
+    def __init__(self, handle: ctypes.CDLL, sha256: str) -> None:
+        self.handle = handle
+        self.sha256 = sha256
+        self.uses = 1
+        try:
+            for name, (result, arguments) in _SIGNATURES.items():
+                function = getattr(handle, name)
+                function.restype, function.argtypes = result, arguments
+        except AttributeError:
+            raise LoadError(
+                f"library {sha256[:12]} lacks the support functions", "Build it again with this version"
+            ) from None
+        self.abi: int = handle.tw_support_abi()
+
+    def address(self, symbol: str) -> int:
+        """Address of a function. Raises ``LoadError`` when there is none of that name."""
+        try:
+            pointer = getattr(self.handle, symbol)
+        except AttributeError:
+            raise LoadError(f"library {self.sha256[:12]} has no kernel {symbol}") from None
+        return ctypes.cast(pointer, ctypes.c_void_p).value or 0
+
+    def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> LoadedKernel:
+        """A callable for one launch program with its launch arguments fixed."""
+        return LoadedKernel(self, program, launch, threads)
+
+    def close(self) -> None:
+        """Unload once every ``load_*`` that returned this library has been closed.
+
+        Its kernels must not be called afterwards. The library that owns the process's thread pool
+        stays.
+        """
+        with _lock:
+            self.uses -= 1
+            if self.uses > 0 or self is _host or _loaded.get(self.sha256) is not self:
+                return
+            del _loaded[self.sha256]
+        _dlclose(self.handle)
+
+
+class LoadedKernel:
+    """A kernel with its launch arguments bound; call it with the tensors' addresses.
+
+    Safe from several threads: each has a workspace of its own. The GIL is released while it runs.
+    """
+
+    def __init__(self, library: LoadedLibrary, program: LaunchProgram, launch: Mapping[str, int], threads: int) -> None:
+        if program.abi != ABI_VERSION:
+            raise LoadError(
+                f"the kernel's interface has version {program.abi}, this is {ABI_VERSION}", "Build it again"
+            )
+        self.library = library  # keeps the code mapped
+        self.program = program
+        self.threads = threads
+        try:
+            values = [[int(launch[name]) for name in x.arguments] for x in program.launches]
+            self.workspace_bytes = int(evaluate(program.workspace, launch))
+            self.zero_fill = int(evaluate(program.zero_fill, launch))
+        except KeyError as e:
+            raise LoadError(f"the kernel's launch argument {e.args[0]!r} has no value") from None
+        if not 0 <= self.zero_fill <= self.workspace_bytes:
+            raise LoadError(f"{self.zero_fill} bytes to clear in a workspace of {self.workspace_bytes}")
+        self._support = process_host().handle
+        self._arguments = [(ctypes.c_longlong * max(1, len(v)))(*v) for v in values]
+        self._launches = (Launch * len(values))(
+            *(
+                Launch(library.address(x.symbol), ctypes.addressof(a))
+                for x, a in zip(program.launches, self._arguments, strict=True)
+            )
+        )
+        self._env = process_env(threads)
+        self._local = threading.local()
+        self._tw_run = self._support.tw_run
+
+    def run(self, pointers: Sequence[int]) -> None:
+        """Call it once. ``pointers``: the inputs' addresses in call order, then the output's.
+
+        They are trusted: sizes, alignment and overlap are the caller's to check. Raises
+        ``LaunchError``.
+        """
+        code = self._tw_run(self._prepare(pointers).reference)
+        if code:
+            raise LaunchError(code, self.symbol)
+
+    def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
+        """Seconds a call, over ``repeats`` calls back to back."""
+        seconds: float = self._support.tw_time(self._prepare(pointers).reference, repeats, CLOCKS[clock])
+        if seconds < 0:
+            raise LaunchError(int(-seconds), self.symbol)
+        return seconds
+
+    def time_each(self, pointers: Sequence[int], repeats: int, clock: str = "monotonic") -> list[float]:
+        """Seconds of each of ``repeats`` calls."""
+        out = (ctypes.c_double * max(1, repeats))()
+        prepared = self._prepare(pointers)
+        code = self._support.tw_time_each(prepared.reference, repeats, CLOCKS[clock], out)
+        if code:
+            raise LaunchError(code, self.symbol)
+        return list(out)[:repeats]
+
+    @property
+    def symbol(self) -> str:
+        return self.program.launches[0].symbol if self.program.launches else "(empty)"
+
+    def prepare(self, pointers: Sequence[int]) -> PreparedCall:
+        """A ``struct tw_call`` of its own, with its own workspace, for repeated use in one thread."""
+        return PreparedCall(self, tuple(pointers))
+
+    def _prepare(self, pointers: Sequence[int]) -> PreparedCall:
+        prepared: PreparedCall | None = getattr(self._local, "call", None)
+        if prepared is None or len(prepared.tensors) != max(1, len(pointers)):
+            prepared = self._local.call = PreparedCall(self, tuple(pointers))
+        else:
+            prepared.tensors[: len(pointers)] = list(pointers)
+        return prepared
+
+
+class PreparedCall:
+    """``struct tw_call`` with everything it points to. ``reference`` is its address."""
+
+    def __init__(self, kernel: LoadedKernel, pointers: tuple[int, ...]) -> None:
+        self.kernel = kernel
+        self.tensors = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        self.workspace = Memory(kernel.workspace_bytes, kernel._support)
+        self.call = Call(
+            ctypes.addressof(kernel._launches), len(kernel._launches), ctypes.addressof(self.tensors),
+            self.workspace.address, kernel.zero_fill, kernel._env,
+        )  # fmt: skip
+        self.reference = ctypes.addressof(self.call)
+
+
+class Memory:
+    """Zeroed memory, aligned to 4096 bytes (large blocks to huge pages), freed with this object."""
+
+    def __init__(self, size: int, support: ctypes.CDLL | None = None) -> None:
+        support = support or process_host().handle
+        self.size = size
+        self.address: int = (support.tw_alloc(size) or 0) if size else 0
+        self._free = support.tw_free
+        if size and not self.address:
+            raise TilewrightError(f"no memory for a workspace of {size} bytes", "Use smaller sizes or fewer threads")
+
+    def __del__(self) -> None:
+        if getattr(self, "address", 0):
+            self._free(self.address, self.size)
+            self.address = 0
+
+
+def time_rounds(
+    calls: Sequence[PreparedCall],
+    rounds: int,
+    repeats: Sequence[int] | int = 1,
+    clock: str = "monotonic",
+    flush: Memory | None = None,
+) -> list[list[float]]:
+    """Time several calls interleaved: seconds per run of each call, round by round.
+
+    Every round times each call once over ``repeats`` runs (one number, or one a call); the order
+    turns by one from round to round. ``flush`` (several times the last-level cache) is walked before
+    each timing, so that calls start with cold operands. Raises ``LaunchError``.
+    """
+    if not calls or rounds < 1:
+        return [[] for _ in calls]
+    many = [repeats] * len(calls) if isinstance(repeats, int) else list(repeats)
+    if len(many) != len(calls) or min(many) < 1:
+        raise ValueError("repeats: one positive number, or one a call")
+    references = (ctypes.c_void_p * len(calls))(*(c.reference for c in calls))
+    counts = (ctypes.c_long * len(calls))(*many)
+    out = (ctypes.c_double * (rounds * len(calls)))()
+    code = process_host().handle.tw_time_rounds(
+        references, counts, len(calls), rounds, CLOCKS[clock],
+        flush.address if flush else None, flush.size if flush else 0, out,
+    )  # fmt: skip
+    if code:
+        raise LaunchError(code, "+".join(c.kernel.symbol for c in calls))
+    flat = list(out)
+    return [flat[i :: len(calls)] for i in range(len(calls))]
+
+
+# --------------------------------------------------------------------------- the process's host library
+
+
+def process_host() -> LoadedLibrary:
+    """The library whose thread pool and support functions this process uses."""
+    if _host is None:
+        raise LoadError("no library is loaded yet", "Load one first")
+    return _host
+
+
+def process_env(threads: int) -> int:
+    """Address of the ``struct tw_env`` for kernels of so many threads; valid for good."""
+    return int(process_host().handle.tw_env_get(threads))
+
+
+# --------------------------------------------------------------------------- loading
+
+
+def load_path(path: str | os.PathLike[str], sha256: str | None = None) -> LoadedLibrary:
+    """Load the library in a file, checking its hash when one is given. Raises ``LoadError``."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as e:
+        raise LoadError(f"cannot read library {path}: {e.strerror}", "Build it again") from e
+    return load_bytes(data, sha256)
+
+
+def load_bytes(data: bytes, sha256: str | None = None) -> LoadedLibrary:
+    """Load a library from its bytes, checking their hash when one is given.
+
+    The same bytes are loaded once. Raises ``LoadError``.
+    """
+    actual = sha256_of(data).hexdigest()
+    if sha256 is not None and sha256 != actual:
+        raise LoadError(f"library {sha256[:12]} is damaged: its bytes hash to {actual[:12]}", "Build it again")
+    global _host  # noqa: PLW0603 - one pool a process is the point
+    with _lock:
+        found = _loaded.get(actual)
+        if found is not None:
+            found.uses += 1
+            return found
+        library = LoadedLibrary(_dlopen(data, actual), actual)
+        if library.abi != SUPPORT_ABI:
+            raise LoadError(
+                f"library {actual[:12]} has support version {library.abi}, this is {SUPPORT_ABI}",
+                "Build it again",
+            )
+        _loaded[actual] = library
+        if _host is None:
+            library.handle.tw_pool_cores(available_cores())
+            _host = library
+        return library
+
+
+_serial = itertools.count()
+
+
+def _dlopen(data: bytes, name: str) -> ctypes.CDLL:
+    problem: OSError | None = None
+    try:
+        return _dlopen_memory(data, name)
+    except (OSError, AttributeError) as e:
+        if isinstance(e, OSError):
+            problem = e
+    for folder in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), str(cache_root())):
+        if not folder or not os.path.isdir(folder):
+            continue
+        try:
+            return _dlopen_file(data, name, folder)
+        except OSError as e:
+            problem = e
+    raise LoadError(f"library {name[:12]} cannot be loaded: {problem}", "Build it again on this machine") from problem
+
+
+_MFD_EXEC = 0x10  # Linux 6.3: without it, some settings forbid executing the file
+_MFD_FLAGS = 0x3  # close on exec, sealable
+
+
+def _dlopen_memory(data: bytes, name: str) -> ctypes.CDLL:
+    if sys.platform != "linux":
+        raise OSError("no memory files")
+    try:
+        fd = os.memfd_create(f"tilewright-{name[:12]}", _MFD_FLAGS | _MFD_EXEC)
+    except OSError:
+        fd = os.memfd_create(f"tilewright-{name[:12]}", _MFD_FLAGS)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        _seal(fd)
+        return ctypes.CDLL(_unique_fd_path(fd), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    finally:
+        os.close(fd)
+
+
+def _unique_fd_path(fd: int) -> str:
+    # The dynamic linker takes a path that it has seen for the same library, and numbers of closed
+    # files come again: spell a serial number in redundant path parts.
+    spelled = "".join("/." if bit == "1" else "//" for bit in f"{next(_serial):b}")
+    return f"/proc/self/fd{spelled}/{fd}"
+
+
+def _seal(fd: int) -> None:
+    import fcntl
+
+    with contextlib.suppress(OSError, AttributeError):
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+
+
+def _dlopen_file(data: bytes, name: str, folder: str) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory(prefix="tilewright-", dir=folder) as private:  # mode 0700
+        path = os.path.join(private, f"{name}.so")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o500)
+        with os.fdopen(fd, "wb") as f:
+            f.write(data)
+        return ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+
+
+def _dlclose(handle: ctypes.CDLL) -> None:
+    dlclose = ctypes.CDLL(None).dlclose
+    dlclose.argtypes = (ctypes.c_void_p,)
+    dlclose(handle._handle)

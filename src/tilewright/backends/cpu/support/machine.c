@@ -1,0 +1,105 @@
+/* What one core can do at best, measured: multiply-adds and memory traffic. */
+#include "tw.h"
+
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define BYTES 64
+#elif defined(__AVX__)
+#define BYTES 32
+#else
+#define BYTES 16
+#endif
+typedef float vector __attribute__((vector_size(BYTES)));
+#define LANES (BYTES / 4)
+#define CHAINS 12 /* two units times the latency of a multiply-add, with some to spare */
+#define STEPS 400000L /* about a millisecond: far above the clock's grain, far below a time slice */
+
+static volatile float seed; /* keeps the compiler from knowing the values */
+static volatile float sink;
+
+static vector start(void) { return (vector){0} + seed; }
+
+static void multiply_adds(vector a, vector b)
+{
+    /* Named variables stay in registers; an array of them does not. */
+    vector c0 = start(), c1 = c0 + 1, c2 = c0 + 2, c3 = c0 + 3, c4 = c0 + 4, c5 = c0 + 5;
+    vector c6 = c0 + 6, c7 = c0 + 7, c8 = c0 + 8, c9 = c0 + 9, c10 = c0 + 10, c11 = c0 + 11;
+    for (long i = 0; i < STEPS; i++) {
+        c0 = c0 * a + b; c1 = c1 * a + b; c2 = c2 * a + b; c3 = c3 * a + b;
+        c4 = c4 * a + b; c5 = c5 * a + b; c6 = c6 * a + b; c7 = c7 * a + b;
+        c8 = c8 * a + b; c9 = c9 * a + b; c10 = c10 * a + b; c11 = c11 * a + b;
+    }
+    vector sum = c0 + c1 + c2 + c3 + c4 + c5 + c6 + c7 + c8 + c9 + c10 + c11;
+    sink = sum[0];
+}
+
+double tw_peak_flops(double seconds)
+{
+    vector a = start() + 0.5f, b = start() + 0.25f;
+    double best = 0, end = tw_clock(TW_MONOTONIC) + seconds;
+    do {
+        double t = tw_clock(TW_THREAD_CPU);
+        multiply_adds(a, b);
+        t = tw_clock(TW_THREAD_CPU) - t;
+        double rate = t > 0 ? 2.0 * LANES * CHAINS * STEPS / t : 0;
+        if (rate > best)
+            best = rate;
+    } while (tw_clock(TW_MONOTONIC) < end);
+    return best;
+}
+
+static float read_all(const vector *p, size_t count)
+{
+    vector s0 = start(), s1 = s0, s2 = s0, s3 = s0;
+    for (size_t i = 0; i + 4 <= count; i += 4) {
+        s0 += p[i];
+        s1 += p[i + 1];
+        s2 += p[i + 2];
+        s3 += p[i + 3];
+    }
+    s0 += s1 + s2 + s3;
+    return s0[0];
+}
+
+double tw_bandwidth(size_t bytes, double seconds)
+{
+    vector *p = tw_alloc(bytes);
+    if (!p)
+        return 0;
+    memset(p, 0, bytes);
+    size_t count = bytes / BYTES / 4 * 4;
+    double best = 0, end = tw_clock(TW_MONOTONIC) + seconds;
+    do {
+        double t = tw_clock(TW_MONOTONIC);
+        sink = read_all(p, count);
+        t = tw_clock(TW_MONOTONIC) - t;
+        double rate = t > 0 ? (double)(count * BYTES) / t : 0;
+        if (rate > best)
+            best = rate;
+    } while (tw_clock(TW_MONOTONIC) < end);
+    tw_free(p, bytes);
+    return best;
+}
+
+double tw_copy_bandwidth(size_t bytes, double seconds)
+{
+    char *from = tw_alloc(bytes), *to = tw_alloc(bytes);
+    double best = 0, end = tw_clock(TW_MONOTONIC) + seconds;
+    if (from && to) {
+        memset(from, 1, bytes);
+        memset(to, 0, bytes);
+        do {
+            double t = tw_clock(TW_MONOTONIC);
+            memcpy(to, from, bytes);
+            t = tw_clock(TW_MONOTONIC) - t;
+            sink = to[bytes / 2];
+            double rate = t > 0 ? (double)bytes / t : 0;
+            if (rate > best)
+                best = rate;
+        } while (tw_clock(TW_MONOTONIC) < end);
+    }
+    tw_free(from, bytes);
+    tw_free(to, bytes);
+    return best;
+}

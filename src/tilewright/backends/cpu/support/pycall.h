@@ -1,0 +1,108 @@
+/* Calls from Python into kernels, at the cost of a C function: layouts shared with runtime/pycall.py.
+
+   Compiled without Python's or numpy's headers, so that one object serves every Python: the runtime
+   hands over the interpreter's functions by address and the places, in an ndarray, of the fields that
+   are read, both taken from the running interpreter (tw_py_api). Everything here runs with the GIL
+   held unless it says otherwise. A change of these structures changes TW_PYCALL_VERSION. */
+#ifndef TW_PYCALL_H
+#define TW_PYCALL_H
+
+#include "tw.h"
+
+#define TW_PYCALL_VERSION 1
+#define TW_PYCALL_MAX_ARGS 16  /* tensors of one call, the output included */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tw_pyobject tw_pyobject; /* PyObject, never looked into but at api offsets */
+typedef ptrdiff_t tw_ssize;
+typedef tw_pyobject *(*tw_pyfunction)(tw_pyobject *self, tw_pyobject *const *args, tw_ssize nargs,
+                                      tw_pyobject *kwnames);
+
+struct tw_pymethod { /* PyMethodDef */
+    const char *name;
+    tw_pyfunction function;
+    int flags;
+    const char *doc;
+};
+
+struct tw_py_api {
+    void (*incref)(tw_pyobject *);
+    void (*decref)(tw_pyobject *);
+    tw_pyobject *(*vectorcall)(tw_pyobject *, tw_pyobject *const *, size_t, tw_pyobject *);
+    tw_ssize (*tuple_size)(tw_pyobject *);
+    tw_pyobject *(*tuple_item)(tw_pyobject *, tw_ssize);
+    void (*set_error)(tw_pyobject *, const char *);
+    void *(*save_thread)(void);
+    void (*restore_thread)(void *);
+    tw_pyobject *(*capsule_new)(void *, const char *, void (*)(tw_pyobject *));
+    void *(*capsule_pointer)(tw_pyobject *, const char *);
+    tw_pyobject *(*function_new)(struct tw_pymethod *, tw_pyobject *self, tw_pyobject *module);
+    tw_pyobject *none;
+    tw_pyobject *ndarray;      /* numpy.ndarray */
+    tw_pyobject *out_name;     /* the interned string "out" */
+    tw_pyobject *kernel_error; /* raised when a kernel reports failure */
+    tw_pyobject *memory_error;
+    /* byte offsets in an object, in an ndarray, in a dtype */
+    long type, data, nd, dimensions, descr, flags, type_num, byteorder;
+    long contiguous, aligned, writeable; /* bits of an ndarray's flags */
+};
+
+struct tw_tensor_desc {
+    long nd;
+    const long long *shape;
+    long long bytes;
+    long type_num; /* numpy's number of the dtype; native byte order is required */
+};
+
+struct tw_plan_desc {
+    const char *name, *doc;
+    long inputs;                          /* the output follows them in tensors */
+    const struct tw_tensor_desc *tensors;
+    long launches;
+    const struct tw_launch *launch;       /* their args are owned by keep */
+    long long workspace, zero_fill;       /* bytes */
+    long align;                           /* bytes, a power of two */
+    long release;                         /* let other Python threads run meanwhile */
+    const struct tw_env *env;
+    unsigned long long *served;           /* counts calls */
+    tw_pyobject *module;                  /* str */
+    tw_pyobject *keep;                    /* whatever owns env, served and the kernel's code */
+    tw_pyobject *empty, *shape, *dtype;   /* a new output is empty(shape, dtype) */
+    tw_pyobject *fallback;                /* receives every call that does not fit, unchanged */
+};
+
+/* Version of this interface; sizes of the three structures above, to compare with the caller's. */
+TW_API int tw_pycall_version(void);
+TW_API long tw_pycall_sizes(long which);
+
+/* Hand over the interpreter; to be called once, before anything below. */
+TW_API void tw_pycall_setup(const struct tw_py_api *);
+
+/* A builtin `name(inputs..., out=None)` that runs the kernel. New reference; NULL with an error set. */
+TW_API tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *);
+
+/* A builtin that looks its positional arrays' dtypes and shapes, and its keyword arguments by
+   identity, up in a table, and passes what is not there to `miss`, unchanged. */
+TW_API tw_pyobject *tw_pycall_dispatcher(const char *name, const char *doc, tw_pyobject *module,
+                                         tw_pyobject *miss);
+
+/* Add to a dispatcher's table; `dispatcher` is its self. `args` is the tuple of positional arguments
+   followed by the keyword arguments' values, `kwnames` the tuple of their names; `keep` owns names and
+   values. `callable` is the self of a plan made above (is_plan), or any callable, which then receives
+   such calls unchanged, counted in `served` and `reason`. Returns 1 when added, 0 when these arguments
+   have no place in a table. */
+TW_API int tw_pycall_insert(tw_pyobject *dispatcher, tw_pyobject *args, tw_pyobject *kwnames, tw_pyobject *keep,
+                            tw_pyobject *callable, long is_plan, unsigned long long *served,
+                            unsigned long long *reason);
+
+/* Entries in a dispatcher's table, and forgetting them all. */
+TW_API long tw_pycall_entries(tw_pyobject *dispatcher);
+TW_API void tw_pycall_clear(tw_pyobject *dispatcher);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+/* Running a launch program, and memory for it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "tw.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096u
+#define HUGE_PAGE (2u << 20)
+
+int tw_support_abi(void) { return TW_SUPPORT_ABI; }
+
+int tw_run(const struct tw_call *call)
+{
+    if (call->zero_fill)
+        memset(call->workspace, 0, call->zero_fill);
+    for (long i = 0; i < call->count; i++) {
+        const struct tw_launch *l = &call->launches[i];
+        int result = l->kernel(call->tensors, l->args, call->workspace, call->env);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+void *tw_alloc(size_t bytes)
+{
+    if (bytes == 0 || bytes > SIZE_MAX / 2)
+        return NULL;
+    size_t size = (bytes + PAGE - 1) / PAGE * PAGE;
+    int large = size >= HUGE_PAGE;
+    size_t spare = large ? HUGE_PAGE : 0;
+    char *base = mmap(NULL, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    if (!large)
+        return base;
+    char *memory = (char *)(((uintptr_t)base + spare - 1) / spare * spare);
+    if (memory > base)
+        munmap(base, (size_t)(memory - base));
+    if (memory + size < base + size + spare)
+        munmap(memory + size, (size_t)(base + spare - memory));
+#ifdef MADV_HUGEPAGE
+    madvise(memory, size, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+void tw_free(void *memory, size_t bytes)
+{
+    if (memory)
+        munmap(memory, (bytes + PAGE - 1) / PAGE * PAGE);
+}
+
+void tw_flush(void *buffer, size_t bytes)
+{
+    volatile unsigned char *p = buffer;
+    for (size_t i = 0; i < bytes; i += 64)
+        p[i]++;
+}

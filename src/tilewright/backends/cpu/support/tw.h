@@ -1,0 +1,83 @@
+/* The support object's interface: what every artifact carries besides its kernels.
+ *
+ * Kernels see only struct tw_env. The rest is called by loaders. All lengths are in bytes unless a
+ * name says otherwise, all times in seconds.
+ */
+#ifndef TW_H
+#define TW_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TW_API __attribute__((visibility("default")))
+#define TW_SUPPORT_ABI 1
+#define TW_MAX_THREADS 256
+
+typedef void (*tw_body)(void *ctx, long task, long worker);
+
+struct tw_env {
+    /* runs body(ctx, task, worker) for every task in [0, tasks); worker is in [0, threads) and no
+       two concurrent calls share one; returns when all are done */
+    void (*parallel_for)(void *pool, long tasks, tw_body body, void *ctx);
+    void *pool;
+    long threads;
+};
+
+typedef int (*tw_kernel)(void *const *tensors, const long long *args, void *workspace,
+                         const struct tw_env *env);
+
+struct tw_launch {
+    tw_kernel kernel;
+    const long long *args;
+};
+
+/* One call of a launch program: its launches in order, on the same tensors and workspace. */
+struct tw_call {
+    const struct tw_launch *launches;
+    long count;
+    void *const *tensors;
+    void *workspace;
+    size_t zero_fill; /* bytes of the workspace cleared first */
+    const struct tw_env *env;
+};
+
+TW_API int tw_support_abi(void);
+
+/* pool.c -- one pool a process; workers are started when first needed and again after a fork. */
+TW_API const struct tw_env *tw_env_get(long threads); /* 1 to TW_MAX_THREADS, else clamped; lives for good */
+TW_API void *tw_pool_get(long threads);               /* tw_env_get(threads)->pool */
+TW_API void tw_parallel_for(void *pool, long tasks, tw_body body, void *ctx);
+TW_API void tw_pool_cores(long cores); /* workers never spin when threads exceed this; 0: ask the system */
+TW_API long tw_pool_workers(void);     /* threads started so far */
+
+/* run.c */
+TW_API int tw_run(const struct tw_call *call); /* 0, or the first launch's nonzero result */
+TW_API void *tw_alloc(size_t bytes);           /* zeroed, 4096-aligned, huge pages when large; NULL: no memory */
+TW_API void tw_free(void *memory, size_t bytes);
+TW_API void tw_flush(void *buffer, size_t bytes); /* walks a buffer, to push everything else out of cache */
+
+/* timing.c */
+enum { TW_MONOTONIC = 0, TW_THREAD_CPU = 1 };
+TW_API double tw_clock(int clock);
+/* seconds a call over `repeats` calls, or minus a kernel's nonzero result's magnitude */
+TW_API double tw_time(const struct tw_call *call, long repeats, int clock);
+/* seconds of each call */
+TW_API int tw_time_each(const struct tw_call *call, long repeats, int clock, double *seconds);
+/* `rounds` rounds; in each, every call is timed once over `repeats[i]` runs, starting one further
+   each round; seconds[round * count + i] is per run. With flush_bytes, the flush buffer is walked
+   before each timing. */
+TW_API int tw_time_rounds(const struct tw_call *const *calls, const long *repeats, long count,
+                          long rounds, int clock, void *flush, size_t flush_bytes, double *seconds);
+
+/* machine.c */
+TW_API double tw_peak_flops(double seconds);             /* float32 operations a second, one thread */
+TW_API double tw_bandwidth(size_t bytes, double seconds); /* bytes read a second, one thread */
+TW_API double tw_copy_bandwidth(size_t bytes, double seconds); /* bytes copied (read once, written once) */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

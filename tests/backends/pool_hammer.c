@@ -1,0 +1,109 @@
+/* Hammers the thread pool: every task runs once, worker numbers are in range and never shared, also
+   with nested jobs, several calling threads, sleeping workers and forked children. Exits 0 when so. */
+#include "tw.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TASKS 300
+#define WORKERS 8
+
+struct job {
+    const struct tw_env *env;
+    int nested;
+    int runs[TASKS];           /* plain on purpose: the sanitizer sees two workers that share */
+    long by_worker[WORKERS * 16];
+};
+
+static void fail(const char *what, long a, long b)
+{
+    fprintf(stderr, "%s: %ld, %ld\n", what, a, b);
+    abort();
+}
+
+static void count(void *ctx, long task, long worker)
+{
+    /* Usually 0; a caller that found the pool busy may find it free by now. */
+    if (worker < 0 || worker >= 5)
+        fail("a nested job's worker", worker, 5);
+    ((int *)ctx)[task]++;
+}
+
+static void body(void *ctx, long task, long worker)
+{
+    struct job *job = ctx;
+    if (worker < 0 || worker >= job->env->threads)
+        fail("worker out of range", worker, job->env->threads);
+    job->runs[task]++;
+    job->by_worker[worker * 16]++;
+    if (job->nested && task % 7 == 0) {
+        int inner[5] = {0};
+        job->env->parallel_for(job->env->pool, 5, count, inner);
+        for (int i = 0; i < 5; i++)
+            if (inner[i] != 1)
+                fail("a nested task's runs", i, inner[i]);
+    }
+}
+
+static void hammer(long rounds, long seed)
+{
+    for (long r = 0; r < rounds; r++) {
+        struct job job;
+        memset(&job, 0, sizeof job);
+        job.env = tw_env_get(1 + (r + seed) % 5);
+        job.nested = r % 3 == 0;
+        long tasks = (r * 37 + seed) % TASKS, total = 0;
+        job.env->parallel_for(job.env->pool, tasks, body, &job);
+        for (long i = 0; i < TASKS; i++)
+            if (job.runs[i] != (i < tasks))
+                fail("a task's runs", i, job.runs[i]);
+        for (long w = 0; w < WORKERS; w++)
+            total += job.by_worker[w * 16];
+        if (total != tasks)
+            fail("tasks counted by workers", total, tasks);
+        if (r % 50 == 25)
+            usleep(300); /* long enough for the workers to fall asleep */
+    }
+}
+
+static void *caller(void *seed)
+{
+    hammer(300, (long)seed);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    int forks = argc > 1 ? atoi(argv[1]) : 0;
+    pthread_t threads[6];
+    alarm(120);
+    hammer(1500, 0);
+    for (long i = 0; i < 6; i++)
+        pthread_create(&threads[i], NULL, caller, (void *)i);
+    for (int i = 0; i < 6; i++)
+        pthread_join(threads[i], NULL);
+    hammer(300, 3);
+    if (tw_pool_workers() != 4)
+        fail("workers", tw_pool_workers(), 4);
+    for (int i = 0; i < forks; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(60);
+            if (tw_pool_workers() != 0)
+                fail("a child's workers before its first job", tw_pool_workers(), 0);
+            hammer(150, i);
+            _exit(tw_pool_workers() == 4 ? 0 : 3);
+        }
+        int status;
+        waitpid(pid, &status, 0);
+        if (status != 0)
+            fail("child's status", i, status);
+        hammer(100, i);
+    }
+    puts("ok");
+    return 0;
+}

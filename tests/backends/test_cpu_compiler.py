@@ -1,0 +1,301 @@
+"""The compiler: finding it, what it says, what it leaves in a library, and when it misbehaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from handwritten import MATMUL, SAXPY
+
+from tilewright.backends.cpu.build import build_library, library_key
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import (
+    CompileError,
+    Compiler,
+    CompileTimeout,
+    compile_library,
+    find_compiler,
+    first_error,
+)
+from tilewright.backends.cpu.loader import load_path
+from tilewright.backends.cpu.targets import available, detect, parse_target
+from tilewright.core import Target, TilewrightError
+
+Script = Callable[[str, str], Path]
+
+# ---------------------------------------------------------------- finding it
+
+
+def test_no_compiler_names_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TilewrightError, match="no C\\+\\+ compiler") as e:
+        find_compiler()
+    for package in ("apt install g++", "dnf install gcc-c++", "pacman -S gcc", "xcode-select --install"):
+        assert package in e.value.mend
+
+
+def test_cxx_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler -x")
+    with pytest.raises(TilewrightError, match="CXX names 'no-such-compiler'"):
+        find_compiler()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("exit 3", "answered --version with status 3"),
+        ("echo licence expired >&2; exit 1", "licence expired"),
+        ("echo Frobnicator 3.0", "neither GCC nor Clang"),
+    ],
+)
+def test_cxx_that_does_not_work(script: Script, monkeypatch: pytest.MonkeyPatch, body: str, message: str) -> None:
+    monkeypatch.setenv("CXX", str(script("cxx", body)))
+    with pytest.raises(TilewrightError, match=message):
+        find_compiler()
+
+
+def test_cxx_that_is_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cxx").write_bytes(b"\x00\x01 not a program")
+    (tmp_path / "cxx").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "cxx"))
+    with pytest.raises(TilewrightError, match="does not run"):
+        find_compiler()
+
+
+def test_identity_does_not_depend_on_the_path(
+    compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "my-compiler++"
+    link.symlink_to(os.path.realpath(compiler.path))
+    monkeypatch.setenv("CXX", str(link))
+    same = find_compiler()
+    assert same.path == str(link)
+    assert (same.family, same.version, same.key) == (compiler.family, compiler.version, compiler.key)
+
+
+def test_arguments_of_cxx_count(compiler: Compiler, cache: ArtifactCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", f"{compiler.path} -DSEVEN=7")
+    other = find_compiler()
+    assert other.arguments == ("-DSEVEN=7",)
+    assert library_key("", detect(), other) != library_key("", detect(), compiler)
+    path, _, _ = build_library([SAXPY + "int seven() { return SEVEN; }"], detect(), other, cache)
+    assert Path(path).exists()
+
+
+# ---------------------------------------------------------------- what it says
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("<stdin>: In function 'f':\n<stdin>:3:5: error: 'y' was not declared\n  3 | y\n", "<stdin>:3:5: error: 'y' was not declared"),
+        ("<stdin>:1:10: fatal error: x.h: No such file\ncompilation terminated.\n", "<stdin>:1:10: fatal error: x.h: No such file"),
+        ("/usr/bin/ld: /tmp/tilewright-abc/k.o: in function `f':\n<stdin>:(.text+0x1): undefined reference to `g'\ncollect2: error: ld returned 1 exit status\n", "<stdin>:(.text+0x1): undefined reference to `g'"),
+        ("warning: odd\nsomething else\n", "warning: odd"),
+        ("", "the compiler failed with status 1 and said nothing"),
+        ("\x1b[31m<stdin>:1:1: error: \x07red\x1b[0m\n", "[31m<stdin>:1:1: error: red [0m"),
+    ],
+)  # fmt: skip
+def test_first_error(log: str, line: str) -> None:
+    assert first_error(log, 1) == line
+
+
+def test_killed_compiler_is_named() -> None:
+    assert first_error("", -11) == "the compiler was killed by SIGSEGV"
+    assert "SIGKILL (out of memory?)" in first_error("", -9)
+    assert len(first_error("x: error: " + "y" * 5000, 1)) <= 300
+
+
+def test_diagnostics_are_one_line(cache: ArtifactCache, compiler: Compiler) -> None:
+    for source, said in (
+        (SAXPY + "int f() { return y; }", "y"),
+        ('#include "no/such/header.h"', "no/such/header.h"),
+        (SAXPY + 'extern "C" int elsewhere(); ENTRY(tw_f) { return elsewhere(); }', "elsewhere"),
+        (SAXPY + "template <long n> struct t { static_assert(n < 3, \"too large\"); }; t<3> x;", "too large"),
+    ):  # fmt: skip
+        with pytest.raises(CompileError) as e:
+            compile_library(source, detect(), compiler, cache)
+        assert said in e.value.message
+        assert "\n" not in e.value.message
+        assert e.value.message in " ".join(e.value.log.split()) or "undefined" in e.value.message
+
+
+# ---------------------------------------------------------------- when it misbehaves
+
+FAKE = """
+case "$*" in
+  *--version*) echo "g++ (fake) 1.0"; exit 0;;
+  *-dumpmachine*) echo fake-linux-gnu; exit 0;;
+esac
+"""
+
+
+def _fake(script: Script, monkeypatch: pytest.MonkeyPatch, body: str) -> Compiler:
+    monkeypatch.setenv("CXX", str(script("fake-g++", FAKE + body)))
+    return find_compiler()
+
+
+def test_deadline_kills_the_compilers_children_too(
+    script: Script, monkeypatch: pytest.MonkeyPatch, cache: ArtifactCache, tmp_path: Path
+) -> None:
+    note = tmp_path / "child"
+    slow = _fake(script, monkeypatch, f"sleep 300 & echo $! > {note}.part; mv {note}.part {note}; wait")
+    start = time.monotonic()
+    with pytest.raises(CompileTimeout, match=r"took more than 0\.5 s"):
+        compile_library(SAXPY, detect(), slow, cache, deadline=0.5)
+    assert time.monotonic() - start < 60
+    child = int(note.read_text())
+    end = time.monotonic() + 20
+    while _alive(child) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not _alive(child)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("kill -SEGV $$", "killed by SIGSEGV"),
+        ("exit 4", "failed with status 4 and said nothing"),
+        ("echo 'cc1plus: internal compiler error: oops' >&2; exit 4", "internal compiler error: oops"),
+    ],
+)
+def test_compiler_crashes(
+    script: Script, monkeypatch: pytest.MonkeyPatch, cache: ArtifactCache, body: str, message: str
+) -> None:
+    with pytest.raises(CompileError, match=message):
+        compile_library(SAXPY, detect(), _fake(script, monkeypatch, body), cache)
+
+
+def test_full_disk_is_no_fault_of_the_source(
+    script: Script, monkeypatch: pytest.MonkeyPatch, cache: ArtifactCache
+) -> None:
+    body = "echo 'as: BFD: /tmp/x.o: error: No space left on device' >&2; exit 1"
+    with pytest.raises(TilewrightError, match="disk is full") as e:
+        compile_library(SAXPY, detect(), _fake(script, monkeypatch, body), cache)
+    assert not isinstance(e.value, CompileError)
+
+
+def test_compiler_removed_after_it_was_found(
+    script: Script, monkeypatch: pytest.MonkeyPatch, cache: ArtifactCache
+) -> None:
+    found = _fake(script, monkeypatch, "exit 0")
+    os.unlink(found.path)
+    with pytest.raises(TilewrightError, match="does not start"):
+        compile_library(SAXPY, detect(), found, cache)
+
+
+# ---------------------------------------------------------------- what it leaves in a library
+
+
+def test_build_is_cached_mended_and_keyed(compiler: Compiler, tmp_path: Path) -> None:
+    c = ArtifactCache(tmp_path)
+    path, sha256, cached = build_library(["// prelude", SAXPY], detect(), compiler, c)
+    assert not cached
+    assert build_library(["// prelude", SAXPY], detect(), compiler, c) == (path, sha256, True)
+    Path(path).write_bytes(b"damaged")
+    assert build_library(["// prelude", SAXPY], detect(), compiler, c) == (path, sha256, False)
+    assert build_library(["// other", SAXPY], detect(), compiler, c)[2] is False
+    keys = {library_key(s, t, compiler) for s in ("a", "b") for t in available()}
+    assert len(keys) == 2 * len(available())
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/exe"), reason="reads ELF")
+def test_libraries_need_libc_and_libm_only(compiler: Compiler, cache: ArtifactCache) -> None:
+    uses = (
+        SAXPY
+        + """
+    #include <math.h>
+    ENTRY(tw_uses) {
+        double *x = (double *)tensors[0];
+        *x = erf(*x);
+        __int128 wide = args[0];
+        return (int)(wide * args[1] / args[2]);
+    }
+    """
+    )
+    for target in available():
+        for source in (SAXPY, uses):
+            elf = Elf(Path(build_library([source], target, compiler, cache)[0]).read_bytes())
+            assert elf.needed() <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+            assert all(name.startswith("tw_") for name in elf.exported())
+            assert {"tw_contract_saxpy", "tw_env_get", "tw_time_rounds"} <= elf.exported()
+            assert elf.stack_flags() == {6}  # readable, writable, not executable
+            assert str(Path.home()).encode() not in elf.data
+            assert b"/tmp" not in elf.data
+
+
+class Elf:
+    """As much of a 64-bit little-endian ELF file as the tests ask about."""
+
+    def __init__(self, data: bytes) -> None:
+        assert data[:6] == b"\x7fELF\x02\x01"
+        self.data = data
+        at, self.sections_at = struct.unpack_from("<QQ", data, 32)
+        size, count = struct.unpack_from("<HH", data, 54)
+        self.segments = [struct.unpack_from("<IIQQQQQQ", data, at + n * size) for n in range(count)]
+        size, count = struct.unpack_from("<HH", data, 58)
+        self.sections = [struct.unpack_from("<IIQQQQIIQQ", data, self.sections_at + n * size) for n in range(count)]
+
+    def _text(self, at: int) -> str:
+        return self.data[at : self.data.index(b"\0", at)].decode()
+
+    def _section(self, kind: int) -> tuple[int, ...]:
+        (found,) = [s for s in self.sections if s[1] == kind]
+        return found
+
+    def needed(self) -> set[str]:
+        dynamic = self._section(6)
+        strings = self.sections[dynamic[6]][4]
+        tags = struct.iter_unpack("<qQ", self.data[dynamic[4] : dynamic[4] + dynamic[5]])
+        return {self._text(strings + value) for tag, value in tags if tag == 1}
+
+    def exported(self) -> set[str]:
+        symbols = self._section(11)
+        strings = self.sections[symbols[6]][4]
+        rows = struct.iter_unpack("<IBBHQQ", self.data[symbols[4] : symbols[4] + symbols[5]])
+        return {self._text(strings + name) for name, _, _, section, _, _ in rows if name and section}
+
+    def stack_flags(self) -> set[int]:
+        return {s[1] for s in self.segments if s[0] == 0x6474E551}
+
+
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="no clang++ here")
+def test_clang_builds_every_target(cache: ArtifactCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "clang++")
+    clang = find_compiler()
+    assert clang.family == "clang"
+    for target in available():
+        path, sha256, _ = build_library([_sized(MATMUL, target)], target, clang, cache)
+        load_path(path, sha256).close()
+
+
+def _sized(source: str, target: Target) -> str:
+    return source.replace("VECTOR", str(target.vector_bytes))
+
+
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-g++") is None, reason="no cross compiler here")
+def test_cross_compiler_builds_neon(cache: ArtifactCache) -> None:
+    target = parse_target("cpu:neon", allow_foreign=True)
+    path, _, _ = build_library([_sized(MATMUL, target)], target, find_compiler("aarch64"), cache)
+    elf = Elf(Path(path).read_bytes())
+    assert struct.unpack_from("<H", elf.data, 18) == (183,)  # EM_AARCH64
+    assert elf.needed() <= {"libc.so.6", "libm.so.6", "ld-linux-aarch64.so.1"}
+
+
+def test_missing_cross_compiler_names_its_package() -> None:
+    with pytest.raises(TilewrightError, match="no C\\+\\+ compiler for s390x") as e:
+        find_compiler("s390x")
+    assert "g++-s390x-linux-gnu" in e.value.mend

@@ -1,0 +1,35 @@
+"""The CPU backend under the contract that every backend meets."""
+
+from __future__ import annotations
+
+import pytest
+from handwritten import SAXPY
+
+from tilewright.backends import BACKENDS, get_backend, parse_target
+from tilewright.core import Target, UsageError
+from tilewright.testing.backend import BackendContract
+
+
+class TestCpuBackend(BackendContract):
+    kind = "cpu"
+
+    def saxpy(self, target: Target) -> str:
+        return SAXPY
+
+    def broken(self, target: Target) -> str:
+        return SAXPY + "\nint twice(int x) { return 2 * y; }\n"
+
+
+def test_registry_names_cause_and_mend() -> None:
+    with pytest.raises(UsageError, match="no backend for 'abacus'") as e:
+        get_backend("abacus")
+    assert "cpu" in e.value.mend
+
+
+def test_every_registered_backend_serves_its_kind() -> None:
+    for kind in BACKENDS:
+        assert kind in get_backend(kind).kinds
+
+
+def test_auto_is_the_best_cpu() -> None:
+    assert parse_target("auto") == get_backend("cpu").targets()[0]
