@@ -1,0 +1,127 @@
+"""The parent's end of the isolated child: starting it, talking to it, burying it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewright import core
+from tilewright.measure.channel import Channel, ChannelClosed
+
+START_SECONDS = 60.0
+
+# Threads of numerical libraries would spin on the cores on which kernels are timed.
+_QUIET = {
+    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+}  # fmt: skip
+
+
+class ChildDied(Exception):
+    """The child ended; ``code`` as ``subprocess`` gives it (minus the signal), ``said`` its last line."""
+
+    def __init__(self, code: int | None, said: str) -> None:
+        self.code = code
+        self.said = said
+        super().__init__(self.describe())
+
+    @property
+    def signal(self) -> str | None:
+        """Name of the signal that ended it."""
+        if self.code is None or self.code >= 0:
+            return None
+        return signal.Signals(-self.code).name if -self.code in set(signal.Signals) else f"signal {-self.code}"
+
+    def describe(self) -> str:
+        how = f"killed by {self.signal}" if self.signal else f"exited with status {self.code}"
+        return f"{how} ({self.said})" if self.said else how
+
+
+class Child:
+    """One worker process, ready for requests. Raises ``ChildDied`` when it does not get that far.
+
+    Start it from a thread that lives as long as the child should: on Linux the parent-death signal is
+    tied to the thread that started the process.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], command: list[str] | None = None) -> None:
+        ours, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        path = os.pathsep.join([str(Path(core.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        command = command or [sys.executable, "-m", "tilewright.measure.worker"]
+        try:
+            self.process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=self._errors, start_new_session=True,
+                env={**os.environ, **_QUIET, "PYTHONPATH": path.rstrip(os.pathsep)},
+            )  # fmt: skip
+        except OSError as e:
+            ours.close()
+            self._errors.close()
+            raise ChildDied(None, f"it does not start: {e}") from e
+        finally:
+            theirs.close()
+        self.channel = Channel(ours)
+        self.tainted = False  # whether a kernel failed in it that may have spoilt its memory
+        try:
+            self.channel.send(settings)
+            self.channel.receive(START_SECONDS)
+        except (ChannelClosed, TimeoutError) as e:
+            raise self.bury() from e
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def bury(self) -> ChildDied:
+        """Kill whatever is left of it and say how it ended."""
+        code = self._await_end(0.2)
+        if code is None:
+            self.kill()
+            code = self.process.wait()
+        said = self._last_line()
+        self._close()
+        return ChildDied(code, said)
+
+    def close(self) -> None:
+        """End it: it leaves by itself when idle, and is killed when it is not."""
+        self.channel.close()
+        if self._await_end(0.2) is None:
+            self.kill()
+            self.process.wait()
+        self._close()
+
+    def _await_end(self, seconds: float) -> int | None:
+        end = time.monotonic() + seconds
+        while (code := self.process.poll()) is None and time.monotonic() < end:
+            time.sleep(0.002)
+        return code
+
+    def kill(self) -> None:
+        """End it at once, whatever it is doing."""
+        # Its group, so that nothing that a kernel started stays behind.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
+    def _close(self) -> None:
+        self.channel.close()
+        self._errors.close()
+
+    def _last_line(self) -> str:
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - 2000))
+        lines = [x.strip() for x in self._errors.read().decode(errors="replace").splitlines() if x.strip()]
+        text = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
+        return text[:200]

@@ -1,0 +1,81 @@
+"""The input sets on which kernels are checked and timed.
+
+Three sets, each in buffers placed differently (docs/measurement.md): two of random normal values,
+and one of small whole numbers whose sums and products are exact, so that a single dropped term
+shows. Values depend on the recipe and on the tensor's position alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.program import Program, Tensor
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one input set is drawn and where its buffers lie.
+
+    ``kind``: ``normal``, ``positive`` (uniform in [0.5, 1.5), where normal values leave the domain of
+    a log or a root) or ``whole`` (whole numbers from ``-reach`` to ``reach``).
+    """
+
+    kind: str
+    seed: int
+    place: str
+    reach: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} inputs, seed {self.seed}"
+
+    def positive(self) -> Recipe:
+        return replace(self, kind="positive")
+
+
+RECIPES = (Recipe("normal", 0, "end"), Recipe("normal", 1, "start"), Recipe("whole", 2, "odd"))
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy dtype in which a tensor is passed; bfloat16 travels as its bits."""
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+
+
+def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int]) -> Array:
+    """Values of the program's input number ``index``."""
+    rng = np.random.default_rng([recipe.seed, index])
+    if tensor.dtype == "bool":
+        return rng.integers(0, 2, tensor.shape).astype(np.bool_)
+    if tensor.dtype not in FLOATS:
+        low, high = (0, bounds[tensor.name]) if tensor.name in bounds else (-recipe.reach, recipe.reach + 1)
+        return rng.integers(max(low, 0) if tensor.dtype == "uint8" else low, high, tensor.shape).astype(
+            numpy_dtype(tensor.dtype)
+        )
+    if recipe.kind == "whole":
+        values: Array = rng.integers(-recipe.reach, recipe.reach + 1, tensor.shape).astype(np.float32)
+    elif recipe.kind == "positive":
+        values = rng.random(tensor.shape, dtype=np.float32) + np.float32(0.5)
+    else:
+        values = rng.standard_normal(tensor.shape, dtype=np.float32)
+    if tensor.dtype == "bfloat16":
+        return round_to_bfloat16(values)
+    return values.astype(numpy_dtype(tensor.dtype), copy=False)
+
+
+def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> tuple[Array, ...]:
+    """Every input of a program; ``bounds`` gives the exclusive limit of inputs used as indices."""
+    return tuple(make_input(t, n, recipe, bounds) for n, t in enumerate(program.inputs))
+
+
+def round_to_bfloat16(values: Array) -> Array:
+    """Bits of float32 values rounded to bfloat16, to nearest even."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)

@@ -1,0 +1,364 @@
+"""Checking and timing kernels on this machine, in a child that may die of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Device,
+    Failure,
+    FailureKind,
+    Measurement,
+    Outcome,
+    Pairs,
+    Target,
+    Task,
+    TilewrightError,
+    UsageError,
+    outcome_from_json,
+)
+from tilewright.measure.channel import ChannelClosed
+from tilewright.measure.child import Child, ChildDied
+from tilewright.measure.environment import environment
+from tilewright.measure.timing import Duel
+from tilewright.paths import cache_root
+
+Item = tuple[Candidate, Artifact]
+
+DEADLINE = 10.0  # seconds for checking and timing one kernel
+PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which no kernel is to blame for
+START_ATTEMPTS = 3
+SLOWEST = 300.0  # times the incumbent's, from which a kernel is taken for hanging
+LEAST_DEADLINE = 3.0
+
+
+class DeviceLost(TilewrightError):
+    """The measuring process does not start, or dies without a kernel to blame."""
+
+    kind = "device_lost"
+
+
+class LocalRunner:
+    """Checks and times candidates on one device of this machine. Use it as a context manager.
+
+    ``deadline``: seconds that one kernel may take for everything; less when the incumbent shows that
+    far less is enough. ``cache_state``: ``warm`` or ``cold`` (operands evicted before every sample).
+    ``references``: a folder for reference results that took long (default: in the artifact cache;
+    empty: none). ``memory``: bytes that the child
+    may map beyond what it starts with (0: no limit). ``exclusive``: gives a context that is held
+    while kernels run, for callers that build on the same cores meanwhile (``Gate.measuring``).
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        target: Target,
+        *,
+        deadline: float = DEADLINE,
+        prepare_deadline: float = PREPARE_DEADLINE,
+        cache_state: str = "warm",
+        references: str | Path | None = None,
+        memory: int | None = None,
+        full_reference: float = 1.5,
+        exclusive: Callable[[], AbstractContextManager[None]] | None = None,
+        command: list[str] | None = None,
+    ) -> None:
+        if cache_state not in ("warm", "cold"):
+            raise UsageError(f"unknown cache state {cache_state!r}", "Use warm or cold")
+        self.device = device
+        self.target = target
+        self.deadline = deadline
+        self.prepare_deadline = prepare_deadline
+        self.cores = device_cores(device)
+        self._exclusive = exclusive or contextlib.nullcontext
+        self._command = command
+        self._settings = {
+            "cores": self.cores,
+            "threads": target.threads,
+            "cache_state": cache_state,
+            "last_level": target.l3_bytes,
+            "references": str(cache_root() / "references" if references is None else references),
+            "memory": memory_limit() if memory is None else memory,
+            "full_reference": full_reference,
+        }
+        self._executor = ThreadPoolExecutor(1, "measure")
+        self._child: Child | None = None
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._anchors: dict[str, float] = {}
+        self._environments: dict[str, Pairs] = {}
+
+    # ------------------------------------------------------------------ the interface
+
+    def submit(
+        self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
+    ) -> Future[list[Outcome]]:
+        """Check and time ``items``; outcomes come in their order. Batches run one after another.
+
+        ``incumbent`` is the kernel against which they are timed; without one, the first good kernel
+        becomes it. ``pairs`` bounds the paired samples of each.
+        """
+        return self._executor.submit(self._batch, task, list(items), incumbent, pairs)
+
+    def run(
+        self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
+    ) -> list[Outcome]:
+        """``submit`` and wait."""
+        return self.submit(task, items, incumbent, pairs).result()
+
+    def verify(self, task: Task, item: Item) -> Failure | None:
+        """Check one kernel on every input set; ``None`` when it is right."""
+        reply = self._executor.submit(
+            self._alone, {"do": "verify", "program": task.workload.program, "item": _item(item)}
+        ).result()
+        if isinstance(reply, Failure):
+            return reply
+        outcome = outcome_from_json(reply) if reply else None
+        return outcome if isinstance(outcome, Failure) else None
+
+    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel:
+        """Time two kernels against each other until the difference is clear, or ``pairs`` are taken.
+
+        Raises ``DeviceLost`` when one of them crashes or hangs.
+        """
+        request = {
+            "do": "duel",
+            "program": task.workload.program,
+            "items": [_item(challenger), _item(champion)],
+            "pairs": pairs,
+        }
+        reply = self._executor.submit(self._alone, request).result()
+        if isinstance(reply, Failure):
+            raise DeviceLost(f"the final could not be timed: {reply.message}")
+        return Duel(
+            reply["ratio"], reply["low"], reply["high"], reply["wins"], reply["pairs"],
+            seconds=(reply["seconds"][0], reply["seconds"][1]),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End the child, also in the middle of a batch (whose outcomes become ``DEVICE_LOST``)."""
+        with self._lock:
+            self._closed.set()
+            child = self._child
+        if child is not None:
+            child.kill()
+        self._executor.submit(self._discard).result()
+        self._executor.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> LocalRunner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def child_pid(self) -> int | None:
+        """Process number of the child, while there is one."""
+        child = self._child
+        return child.pid if child else None
+
+    # ------------------------------------------------------------------ in the measuring thread
+
+    def _batch(self, task: Task, items: list[Item], incumbent: Item | None, pairs: int | None) -> list[Outcome]:
+        done: dict[int, Outcome] = {}
+        retried: set[int] = set()
+        suspect: int | None = None
+        unexplained = 0
+        while len(done) < len(items):
+            todo = [n for n in range(len(items)) if n not in done] if suspect is None else [suspect]
+            suspect = None
+            incumbent = incumbent or _first_good(items, done)
+            request = {
+                "do": "measure",
+                "program": task.workload.program,
+                "items": [[n, {**_item(items[n]), **({"pairs": pairs} if pairs else {})}] for n in todo],
+                "incumbent": None if incumbent is None else self._reference(incumbent),
+            }
+            try:
+                self._exchange(request, self._limit(incumbent), done.__setitem__)
+            except _Died as e:
+                if e.item is not None and (e.item in retried or not e.excusable):
+                    done[e.item] = e.failure
+                elif e.item is not None:
+                    # A wrong kernel before it may have spoilt the child's memory, or someone killed the
+                    # child: it is guilty only if a fresh child dies of it too.
+                    suspect = e.item
+                    retried.add(e.item)
+                else:
+                    if e.incumbent:
+                        incumbent = None
+                    unexplained += 1
+                    if unexplained >= START_ATTEMPTS:
+                        done |= {n: Failure(FailureKind.DEVICE_LOST, str(e)) for n in todo if n not in done}
+            except DeviceLost as e:
+                rest = [n for n in range(len(items)) if n not in done]
+                done |= {n: Failure(FailureKind.DEVICE_LOST, e.message) for n in rest}
+        return [self._described(items[n], done[n]) for n in range(len(items))]
+
+    def _alone(self, request: dict[str, Any]) -> Any:
+        """One request about one or two kernels: its reply, or the failure of whatever killed the child."""
+        for last in (False, True):
+            try:
+                return self._exchange(request, self.deadline)
+            except _Died as e:
+                if last or not e.excusable:
+                    return e.failure
+            except DeviceLost as e:
+                return Failure(FailureKind.DEVICE_LOST, e.message)
+        raise AssertionError("unreachable")
+
+    def _exchange(
+        self, request: dict[str, Any], limit: float, found: Callable[[int, Outcome], None] | None = None
+    ) -> Any:
+        """Send a request and follow it to its end. Raises ``_Died``, ``DeviceLost``."""
+        with self._exclusive():
+            child = self._ensure()
+            item: int | None = None
+            incumbent = False
+            end = time.monotonic() + self.prepare_deadline
+            try:
+                child.channel.send(request)
+                while True:
+                    message = child.channel.receive(max(0.0, end - time.monotonic()))
+                    if "done" in message:
+                        return message["done"]
+                    if "error" in message:
+                        raise TilewrightError(f"kernels of this task cannot be checked: {message['error']}")
+                    if "outcome" in message:
+                        outcome = outcome_from_json(message["outcome"])
+                        child.tainted |= isinstance(outcome, Failure)
+                        item = None
+                        if found is not None:
+                            found(int(message["item"]), outcome)
+                        end = time.monotonic() + limit
+                        continue
+                    item = int(message["item"]) if message["at"] == "item" else None
+                    incumbent = message["at"] == "incumbent"
+                    end = time.monotonic() + (limit if item is not None else self.prepare_deadline)
+            except TimeoutError:
+                self._discard()
+                failure = Failure(FailureKind.TIMEOUT, f"no result within {limit:.3g} s")
+                raise _Died(failure, item, incumbent, excusable=False) from None
+            except ChannelClosed:
+                died = child.bury()
+                self._forget()
+                excusable = child.tainted or died.signal == "SIGKILL"
+                raise _Died(_death(died), item, incumbent, excusable) from None
+
+    def _ensure(self) -> Child:
+        if self._closed.is_set():
+            raise DeviceLost("the runner is closed")
+        for attempt in range(START_ATTEMPTS):
+            if self._child is not None:
+                break
+            try:
+                child = Child(self._settings, self._command)
+            except ChildDied as e:
+                if attempt == START_ATTEMPTS - 1:
+                    raise DeviceLost(f"the measuring process does not start: {e}") from e
+                continue
+            with self._lock:
+                self._child = child
+                if self._closed.is_set():
+                    child.kill()
+        assert self._child is not None
+        return self._child
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._child = None
+
+    def _discard(self) -> None:
+        child = self._child
+        self._forget()
+        if child is not None:
+            child.close()
+
+    def _limit(self, incumbent: Item | None) -> float:
+        seconds = self._anchors.get(incumbent[0].key) if incumbent else None
+        return self.deadline if seconds is None else min(self.deadline, max(LEAST_DEADLINE, SLOWEST * seconds))
+
+    def _reference(self, item: Item) -> dict[str, Any]:
+        return {**_item(item), "seconds": self._anchors.get(item[0].key)}
+
+    def _described(self, item: Item, outcome: Outcome) -> Outcome:
+        if not isinstance(outcome, Measurement):
+            return outcome
+        self._anchors[item[0].key] = outcome.seconds
+        return replace(outcome, environment=self._environment(item[1].compiler))
+
+    def _environment(self, compiler: str) -> Pairs:
+        if compiler not in self._environments:
+            core = self.cores[0] if self.cores else 0
+            self._environments[compiler] = environment(self.device, core, compiler)
+        return self._environments[compiler]
+
+
+class _Died(Exception):
+    """The child died or was killed: on which item or on the incumbent, and whether another may be to
+    blame for it."""
+
+    def __init__(self, failure: Failure, item: int | None, incumbent: bool, excusable: bool) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.item = item
+        self.incumbent = incumbent
+        self.excusable = excusable
+
+
+def _death(died: ChildDied) -> Failure:
+    if died.signal == "SIGKILL":
+        return Failure(FailureKind.RESOURCES, "killed by SIGKILL twice: out of memory?")
+    return Failure(FailureKind.CRASH, died.describe())
+
+
+def _first_good(items: Sequence[Item], done: Mapping[int, Outcome]) -> Item | None:
+    return next((items[n] for n in sorted(done) if isinstance(done[n], Measurement)), None)
+
+
+def _item(item: Item) -> dict[str, Any]:
+    candidate, artifact = item
+    return {
+        "key": candidate.key,
+        "binary": candidate.binary_key,
+        "path": artifact.path,
+        "sha256": artifact.sha256,
+        "program": artifact.program.to_json(),
+        "launch": {k: int(v) for k, v in candidate.schedule.launch},
+    }
+
+
+def device_cores(device: Device) -> list[int]:
+    """Core numbers of a device named ``cpu:0-1,3``. Raises ``UsageError`` for another name."""
+    kind, _, text = device.name.partition(":")
+    try:
+        spans = [part.split("-") for part in text.split(",")]
+        cores = sorted({c for s in spans for c in range(int(s[0]), int(s[-1]) + 1)})
+    except ValueError:
+        cores = []
+    if kind != "cpu" or not cores:
+        raise UsageError(f"{device.name!r} names no cores", "Write cpu:0, or cpu:0-3 for several")
+    return cores
+
+
+def memory_limit() -> int:
+    """Three quarters of the machine's memory, at least 2 GiB, in bytes; 0 where that is not known."""
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 0
+    return max(2 << 30, total * 3 // 4)

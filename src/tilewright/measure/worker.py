@@ -1,0 +1,91 @@
+"""The isolated child: loads kernels, checks and times them, and may die of them.
+
+Started as ``python -m tilewright.measure.worker FD PARENT``, FD being a connected socket. It says on
+every step what it is about to do, so that whoever finds it dead or silent knows which kernel did it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Make sure that this process ends when ``parent`` does, even inside a kernel that never returns."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    else:  # no such signal elsewhere: look from time to time (kernels run without the GIL)
+
+        def watch() -> None:
+            while os.getppid() == parent:
+                time.sleep(0.5)
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+
+
+def limit_resources(memory: int) -> None:
+    """No core files; at most ``memory`` bytes of address space beyond what is in use now."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory and sys.platform == "linux":
+        with open("/proc/self/statm") as f:
+            used = int(f.read().split()[0]) * resource.getpagesize()
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def main(argv: list[str]) -> int:
+    """Serve requests until the socket closes."""
+    fd, parent = int(argv[1]), int(argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(parent)
+
+    import socket
+
+    from tilewright.measure.channel import Channel, ChannelClosed
+
+    channel = Channel(socket.socket(fileno=fd))
+    try:
+        settings = channel.receive()
+        if settings["cores"] and hasattr(os, "sched_setaffinity"):
+            with contextlib.suppress(OSError):  # a core that went offline: run where we may
+                os.sched_setaffinity(0, settings["cores"])
+        from tilewright.measure.session import Session
+
+        limit_resources(settings["memory"])
+        session = Session(settings, channel.send)
+        channel.send({"ready": os.getpid()})
+        while True:
+            _serve(session, channel.receive(), channel.send)
+    except ChannelClosed:
+        return 0
+
+
+def _serve(session: Any, request: dict[str, Any], send: Any) -> None:
+    try:
+        send({"done": session.handle(request)})
+    except Exception as e:
+        # Not a kernel's failure: the reference interpreter's, or ours. It is told, not swallowed.
+        import traceback
+
+        traceback.print_exc()
+        send({"error": f"{type(e).__name__}: {e}"})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from handmade import lower
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Failure,
+    FailureKind,
+    IllegalSchedule,
+    Schedule,
+    Target,
+    Task,
+    TilewrightError,
+)
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.measure import builder as module
+from tilewright.measure.builder import Builder
+from tilewright.measure.gate import Gate
+
+
+def candidate(task: Task, name: str, reps: int = 1) -> Candidate:
+    return Candidate(task, Schedule("handmade", 1, (("body", name),), (("reps", reps),)))
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, support_only: ArtifactCache) -> ArtifactCache:
+    shutil.copytree(support_only.root, tmp_path / "cache")
+    return ArtifactCache(tmp_path / "cache")
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many kernels were in each translation unit that was really compiled."""
+    units: list[int] = []
+    real = module.build_library
+
+    def build(sources, *args):  # type: ignore[no-untyped-def]
+        result = real(sources, *args)
+        units.append(0 if result[2] else len(sources) - 1)
+        return result
+
+    monkeypatch.setattr(module, "build_library", build)
+    return units  # type: ignore[return-value]
+
+
+def test_results_zip_and_a_broken_kernel_fails_alone(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    names = ["good", "slow", "broken", "wrong"]
+    with Builder(target, cache=fresh, lower=lower) as b:
+        built = b.build([candidate(task, n) for n in names])
+    assert [isinstance(x, Failure) for x in built] == [False, False, True, False]
+    assert isinstance(built[2], Failure)
+    assert built[2].kind is FailureKind.COMPILE
+    assert "\n" not in built[2].message
+    for name, x in zip(names, built, strict=True):
+        if isinstance(x, Artifact):
+            assert x.program.launches[0].symbol == candidate(task, name).symbol
+            assert Path(x.path).exists()
+            assert x.build_seconds > 0
+
+
+def test_structures_share_units_and_candidates_share_structures(
+    target: Target, task: Task, fresh: ArtifactCache, compiled: list[int]
+) -> None:
+    with Builder(target, cache=fresh, lower=lower, batch=2) as b:
+        many = [candidate(task, "argument", n) for n in range(5)]
+        built = b.build([*many, candidate(task, "good"), candidate(task, "slow")])
+        again = b.build([candidate(task, "good"), candidate(task, "argument", 77)])
+    assert compiled == [2, 1]
+    assert len({x.sha256 for x in built[:6] if isinstance(x, Artifact)}) == 1
+    assert [x.cached for x in built if isinstance(x, Artifact)] == [False] + [True] * 4 + [False] * 2
+    assert all(isinstance(x, Artifact) and x.cached and x.build_seconds == 0 for x in again)
+
+
+def test_a_later_run_finds_kernels_whatever_their_companions_were(
+    target: Target, task: Task, fresh: ArtifactCache, compiled: list[int]
+) -> None:
+    with Builder(target, cache=fresh, lower=lower) as b:
+        first = b.build([candidate(task, n) for n in ("good", "slow", "wrong")])
+    with Builder(target, cache=ArtifactCache(fresh.root), lower=lower) as b:
+        second = b.build([candidate(task, n) for n in ("tail", "slow")])
+    assert compiled == [3, 1]
+    assert isinstance(first[1], Artifact)
+    assert isinstance(second[1], Artifact)
+    assert second[1].sha256 == first[1].sha256
+    assert second[1].cached
+
+
+def test_a_library_dropped_from_the_cache_is_built_anew(
+    target: Target, task: Task, fresh: ArtifactCache, compiled: list[int]
+) -> None:
+    with Builder(target, cache=fresh, lower=lower) as b:
+        (first,) = b.build([candidate(task, "good")])
+    assert isinstance(first, Artifact)
+    Path(first.path).unlink()
+    with Builder(target, cache=fresh, lower=lower) as b:
+        (second,) = b.build([candidate(task, "good")])
+    assert compiled == [1, 1]
+    assert isinstance(second, Artifact)
+    assert Path(second.path).exists()
+    assert second.sha256 == first.sha256
+
+
+def test_alone_means_one_kernel_in_the_library(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    with Builder(target, cache=fresh, lower=lower) as b:
+        shared = b.build([candidate(task, n) for n in ("good", "slow")])
+        (single,) = b.build([candidate(task, "good")], alone=True)
+        (same,) = b.build([candidate(task, "good")], alone=True)
+        (broken,) = b.build([candidate(task, "broken")], alone=True)
+    assert isinstance(single, Artifact)
+    assert isinstance(shared[0], Artifact)
+    assert single.sha256 != shared[0].sha256
+    assert candidate(task, "slow").symbol.encode() not in Path(single.path).read_bytes()
+    assert isinstance(same, Artifact)
+    assert same.sha256 == single.sha256
+    assert isinstance(broken, Failure)
+
+
+def test_an_illegal_schedule_fails_alone(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    def picky(c: Candidate) -> LoweredKernel:
+        if c.schedule.values["body"] == "slow":
+            raise IllegalSchedule("tile is 3, which does not divide 8")
+        return lower(c)
+
+    with Builder(target, cache=fresh, lower=picky) as b:
+        built = b.build([candidate(task, "slow"), candidate(task, "good")])
+    assert isinstance(built[0], Failure)
+    assert "does not divide" in built[0].message
+    assert isinstance(built[1], Artifact)
+
+
+def test_an_error_in_lowering_reaches_the_caller(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    def broken(c: Candidate) -> LoweredKernel:
+        raise ZeroDivisionError("a bug in a template")
+
+    with Builder(target, cache=fresh, lower=broken) as b, pytest.raises(ZeroDivisionError):
+        b.build([candidate(task, "good")])
+
+
+def test_a_compiler_that_takes_too_long(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    with Builder(target, cache=fresh, lower=lower, deadline=1e-4) as b:
+        (built,) = b.build([candidate(task, "good")])
+    assert isinstance(built, Failure)
+    assert built.kind is FailureKind.COMPILE
+    assert "more than" in built.message
+
+
+def test_nothing_to_build(target: Target, fresh: ArtifactCache) -> None:
+    with Builder(target, cache=fresh, lower=lower) as b:
+        assert b.build([]) == []
+
+
+def test_building_waits_for_a_measurement(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    gate = Gate()
+    with Builder(target, cache=fresh, lower=lower, gate=gate.building) as b:
+        with gate.measuring():
+            future = b.submit([candidate(task, "good")])
+            with pytest.raises(TimeoutError):
+                future.result(timeout=0.3)
+        assert isinstance(future.result(timeout=60)[0], Artifact)
+
+
+def test_closing_fails_what_has_not_started(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def slow(c: Candidate) -> LoweredKernel:
+        entered.set()
+        release.wait(20)
+        return lower(c)
+
+    b = Builder(target, cache=fresh, lower=slow, batch=1)
+    futures = [b.submit([candidate(task, n)]) for n in ("good", "slow")]
+    entered.wait(20)
+    closing = threading.Thread(target=b.close)
+    closing.start()
+    with pytest.raises(TilewrightError, match="closed"):
+        futures[1].result(timeout=20)
+    release.set()
+    assert isinstance(futures[0].result(timeout=60)[0], Artifact)
+    closing.join(20)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+def test_builds_are_polite(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    core = max(os.sched_getaffinity(0))
+    seen: list[tuple[set[int], int]] = []
+
+    def spy(c: Candidate) -> LoweredKernel:
+        seen.append((os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))
+        return lower(c)
+
+    before = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+    with Builder(target, cache=fresh, lower=spy, cores=[core]) as b:
+        b.build([candidate(task, "good")])
+    assert seen[0][0] == {core}
+    assert seen[0][1] > before[1]
+    assert (os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)) == before

@@ -1,0 +1,150 @@
+"""The child by itself: what it survives, and that it never outlives its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright
+from tilewright.measure.child import Child, ChildDied
+from tilewright.measure.runner import Item, memory_limit
+
+SETTINGS: dict[str, Any] = {
+    "cores": [],
+    "threads": 1,
+    "cache_state": "warm",
+    "last_level": 1 << 20,
+    "references": "",
+    "memory": 0,
+    "full_reference": 1.0,
+}
+
+
+def gone(pid: int, seconds: float = 10.0) -> bool:
+    """Whether a process ends (or is a zombie nobody waits for) within some seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_it_starts_in_its_own_group_and_ignores_interrupts() -> None:
+    child = Child(SETTINGS)
+    try:
+        assert os.getpgid(child.pid) == child.pid
+        os.kill(child.pid, signal.SIGINT)
+        child.channel.send({"do": "measure", "program": "nonsense", "items": [], "incumbent": None})
+        assert child.channel.receive(20) == {"at": "prepare"}
+        assert "error" in child.channel.receive(20)
+    finally:
+        child.close()
+    assert gone(child.pid)
+
+
+def test_it_ends_when_the_socket_closes() -> None:
+    child = Child(SETTINGS)
+    child.channel.close()
+    assert child.process.wait(20) == 0
+    child.close()
+
+
+def test_its_death_is_described() -> None:
+    child = Child(SETTINGS)
+    os.kill(child.pid, signal.SIGABRT)
+    child.process.wait(20)
+    died = child.bury()
+    assert died.signal == "SIGABRT"
+    assert "SIGABRT" in str(died)
+    assert ChildDied(-250, "").signal == "signal 250"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+def test_it_pins_itself() -> None:
+    core = min(os.sched_getaffinity(0))
+    child = Child({**SETTINGS, "cores": [core]})
+    try:
+        assert os.sched_getaffinity(child.pid) == {core}
+    finally:
+        child.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are read from /proc")
+def test_its_memory_is_limited() -> None:
+    child = Child({**SETTINGS, "memory": 1 << 30})
+    try:
+        limits = Path(f"/proc/{child.pid}/limits").read_text()
+    finally:
+        child.close()
+    (space,) = (line for line in limits.splitlines() if line.startswith("Max address space"))
+    assert (1 << 30) < int(space.split()[3]) < (1 << 30) + (4 << 30)
+    (core,) = (line for line in limits.splitlines() if line.startswith("Max core file size"))
+    assert core.split()[4] == "0"
+    assert memory_limit() >= 2 << 30
+
+
+PARENT = """
+import sys, time
+sys.path.insert(0, {tests!r})
+import handmade
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.targets import detect
+from tilewright.core import Candidate, Device, Schedule, Task
+from tilewright.kernels.operator import get_operator
+from tilewright.measure.builder import Builder
+from tilewright.measure.runner import LocalRunner
+
+target = detect()
+task = Task(get_operator("matmul").workload(m=24, n=20, k=40), target)
+candidate = Candidate(task, Schedule("handmade", 1, (("body", {body!r}),), (("reps", 1),)))
+with Builder(target, cache=ArtifactCache({cache!r}), lower=handmade.lower) as builder:
+    artifact = builder.build([candidate])[0]
+runner = LocalRunner(Device("cpu:{core}", "test"), target, deadline=1000, references="")
+future = runner.submit(task, [(candidate, artifact)])
+while runner.child_pid is None:
+    time.sleep(0.01)
+if {body!r} == "good":
+    future.result()
+else:
+    time.sleep(1.0)  # into the kernel
+print(runner.child_pid, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("body", ["good", "hang"])
+def test_no_child_outlives_a_killed_parent(body: str, make: Callable[..., Item], tmp_path: Path, device: Any) -> None:
+    artifact = make(body)[1]
+    cache = Path(artifact.path).parents[3]
+    code = textwrap.dedent(PARENT).format(
+        tests=str(Path(__file__).parent), body=body, cache=str(cache), core=device.name.partition(":")[2]
+    )
+    source = str(Path(tilewright.__file__).parents[1])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": source},
+    )  # fmt: skip
+    try:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert not gone(pid, 0.1)
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    assert gone(pid)
