@@ -1,0 +1,43 @@
+"""Cost models. To add one: a file here, and a line in ``COST_MODELS`` (docs/howto/cost_model.md)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tilewright.core import Task, UsageError
+from tilewright.cost_model.base import CostModel, CostModelError
+from tilewright.cost_model.features import FEATURE_VERSION, FeatureExtractor
+from tilewright.cost_model.random import RandomCostModel
+from tilewright.cost_model.roofline import RooflineCostModel
+from tilewright.cost_model.xgb import XGBoostCostModel
+
+
+class CostModelFactory(Protocol):
+    """Makes a cost model of one task; ``features`` defaults to those of the task's templates."""
+
+    def __call__(self, task: Task, *, seed: int = 0, features: FeatureExtractor | None = None) -> CostModel: ...
+
+
+COST_MODELS: dict[str, CostModelFactory] = {
+    "xgboost": XGBoostCostModel,
+    "roofline": RooflineCostModel,
+    "random": RandomCostModel,
+}
+
+
+def get_cost_model(name: str) -> CostModelFactory:
+    """The cost model of that name. Raises ``UsageError`` for an unknown one."""
+    if name not in COST_MODELS:
+        raise UsageError(f"unknown cost model {name!r}", f"Use one of {', '.join(COST_MODELS)}")
+    return COST_MODELS[name]
+
+
+__all__ = [
+    "COST_MODELS",
+    "FEATURE_VERSION",
+    "CostModel",
+    "CostModelError",
+    "CostModelFactory",
+    "FeatureExtractor",
+    "get_cost_model",
+]
