@@ -1,0 +1,41 @@
+"""What tuning found: workloads, runs, trials, best kernels and their artifacts, in one SQL database.
+
+The names below are imported on first use, so that ``tilewright.database.text`` and the records cost
+no SQLAlchemy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.database.database import Database
+    from tilewright.database.records import (
+        DatabaseStats,
+        Miss,
+        StoredArtifact,
+        StoredKernel,
+        StoredModel,
+        StoredRun,
+    )
+    from tilewright.database.text import safe_text
+
+__all__ = [
+    "Database",
+    "DatabaseStats",
+    "Miss",
+    "StoredArtifact",
+    "StoredKernel",
+    "StoredModel",
+    "StoredRun",
+    "safe_text",
+]
+
+_HOME = {"Database": "database", "safe_text": "text"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'records')}"), name)

@@ -1,0 +1,141 @@
+"""The database: every read and write that the rest of Tilewright does."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from tilewright.core import DatabaseError, Pairs, Target, Value
+from tilewright.database import rows, schema
+from tilewright.database.engine import Transactions, check_file, resolve, sqlite_engine
+from tilewright.database.errors import explained
+from tilewright.database.kernels import Kernels
+from tilewright.database.migrate import prepare
+from tilewright.database.records import DatabaseStats, Miss, StoredModel
+from tilewright.database.runs import Runs
+
+
+class Database(Runs, Kernels):
+    """One database. Any thread may call any method; each call is one transaction.
+
+    ``Runs`` has the methods for runs and trials, ``Kernels`` those for kernels and compiled code.
+    Every failure is a ``DatabaseError`` (the file) or a ``UsageError`` (what was asked for).
+    """
+
+    @staticmethod
+    def open(
+        path_or_url: str | os.PathLike[str],
+        create: bool = True,
+        readonly: bool = False,
+        timeout: float = 60.0,
+    ) -> Database:
+        """Open a SQLite file, by path or as ``sqlite:///PATH``.
+
+        ``create``: make it and its folders if missing, for this user only. An older schema is
+        upgraded after a backup to ``FILE.bak-<revision>``; a newer one is refused. ``timeout``:
+        seconds to wait for other processes, here and in every later call.
+        """
+        path = resolve(path_or_url)
+        with explained(str(path)):
+            check_file(path, create=create, readonly=readonly)
+            engine = sqlite_engine(path, timeout, readonly=readonly)
+            transactions = Transactions(engine, timeout)
+            try:
+                prepare(path, transactions, readonly=readonly, timeout=timeout)
+            except BaseException:
+                engine.dispose()
+                raise
+        return Database(path, transactions, readonly)
+
+    def close(self) -> None:
+        self._transactions.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ----------------------------------------------------------------------- models, misses
+
+    def save_model(self, target: Target, feature_version: str, data: bytes, trials: int) -> str:
+        """Store a cost model's snapshot in place of older ones of its kind; returns its id."""
+        m = schema.model
+        values = {
+            "id": secrets.token_hex(8),
+            "target_key": target.key,
+            "feature_version": feature_version,
+            "data": data,
+            "trials": trials,
+            "created": time.time(),
+        }
+
+        def work(c: Connection) -> None:
+            rows.put_target(c, target)
+            same = (m.c.target_key == target.key) & (m.c.feature_version == feature_version)
+            c.execute(delete(m).where(same))
+            c.execute(m.insert(), values)
+
+        self._write(work)
+        return str(values["id"])
+
+    def load_model(self, target_key: str, feature_version: str) -> StoredModel | None:
+        """The last snapshot for a target and version of the features."""
+        m = schema.model
+        same = (m.c.target_key == target_key) & (m.c.feature_version == feature_version)
+        wanted = select(m).where(same).order_by(m.c.created.desc()).limit(1)
+        row = self._read(lambda c: c.execute(wanted).one_or_none())
+        return (
+            None if row is None else StoredModel(row.id, row.feature_version, bytes(row.data), row.trials, row.created)
+        )
+
+    def add_miss(self, op: str, params: Mapping[str, Value] | Pairs, target_key: str, count: int = 1) -> None:
+        """Count ``count`` look-ups that found no tuned kernel."""
+        m = schema.miss
+        now = time.time()
+        key = {"op": op, "params": rows.params_text(params), "target_key": target_key}
+
+        def work(c: Connection) -> None:
+            rows.insert_new(c, m, [{**key, "count": 0, "first": now, "last": now}])
+            same = [m.c[name] == value for name, value in key.items()]
+            c.execute(update(m).where(*same).values(count=m.c.count + count, last=now))
+
+        self._write(work)
+
+    def misses(self, limit: int | None = None) -> list[Miss]:
+        """Misses, the most frequent first."""
+        m = schema.miss
+        wanted = select(m).order_by(m.c.count.desc(), m.c.last.desc()).limit(limit)
+        found = self._read(lambda c: c.execute(wanted).all())
+        with rows.decoding(str(self.path), "miss"):
+            return [rows.miss_of(r) for r in found]
+
+    # ----------------------------------------------------------------------- upkeep
+
+    def stats(self) -> DatabaseStats:
+        """Rows by table, and sizes."""
+
+        def work(c: Connection) -> DatabaseStats:
+            tables = schema.metadata.sorted_tables
+            counted = {t.name: int(c.execute(select(func.count()).select_from(t)).scalar_one()) for t in tables}
+            code = int(c.execute(select(func.coalesce(func.sum(schema.artifact.c.size), 0))).scalar_one())
+            return DatabaseStats(dict(sorted(counted.items())), self._bytes(), code)
+
+        return self._read(work)
+
+    def _bytes(self) -> int:
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(f.stat().st_size for f in files if f.exists())
+
+    def vacuum(self) -> int:
+        """Give unused space back to the disk; returns how many bytes that was."""
+        if self.readonly:
+            raise DatabaseError(f"{self.path} was opened for reading only", "Open it without readonly")
+        with explained(str(self.path)):
+            before = self._bytes()
+            self._transactions.vacuum()
+            return before - self._bytes()

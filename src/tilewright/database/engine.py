@@ -1,0 +1,199 @@
+"""SQLite files behind SQLAlchemy: paths, permissions, pragmas, and transactions that wait their turn."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool, Pool, QueuePool
+
+from tilewright.core import DatabaseError, UsageError
+from tilewright.database.errors import is_busy
+
+T = TypeVar("T")
+
+_BUSY_SECONDS = 5.0  # what one attempt waits inside SQLite; the retry around it waits longer
+_LEAST_BYTES = 16  # of a file that is not empty; SQLite would overwrite one of a single byte
+
+
+def resolve(path_or_url: str | os.PathLike[str]) -> Path:
+    """Absolute path of a SQLite file given as a path or as ``sqlite:///PATH``. Raises ``UsageError``."""
+    text = os.fspath(path_or_url)
+    if "://" in text:
+        from sqlalchemy.engine import make_url
+
+        try:
+            url = make_url(text)
+        except (ArgumentError, ValueError):
+            raise UsageError(f"cannot read the database URL {text!r}", "Give a file, or sqlite:///FILE") from None
+        if url.get_backend_name() != "sqlite" or not url.database:
+            raise UsageError(
+                f"this version cannot use the database {url.render_as_string()}",
+                "Give a file, or sqlite:///FILE",
+            )
+        text = url.database
+    if not text or "\0" in text:
+        raise UsageError(f"cannot use {text!r} as a database file", "Give the path of a file")
+    return Path(os.path.abspath(os.path.expanduser(text)))
+
+
+def check_file(path: Path, *, create: bool, readonly: bool) -> None:
+    """Make sure that ``path`` is a file to open, created 0600 in folders created 0700 if wanted.
+
+    Raises ``DatabaseError`` or ``OSError``.
+    """
+    if not path.exists():
+        if readonly or not create:
+            raise DatabaseError(f"there is no database at {path}", "Check the path, or run tilewright tune to fill it")
+        for folder in reversed([p for p in path.parents if not p.exists()]):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise DatabaseError(f"{path} is a folder", "Name a file in it")
+    if not stat.S_ISREG(mode):
+        raise DatabaseError(f"{path} is not a regular file", "Give the path of a file")
+    if 0 < path.stat().st_size < _LEAST_BYTES:
+        raise DatabaseError(f"{path} is not a database", "Check the path, or name another file with --db")
+    if not _may(path, os.R_OK):
+        raise DatabaseError(f"{path} may not be read", "Check its owner and mode, or name another file with --db")
+    if readonly:
+        return
+    for place, what in ((path, "is read-only"), (path.parent, "is in a read-only folder")):
+        if not _may(place, os.W_OK):
+            raise DatabaseError(
+                f"{path} {what}", "Make the file and its folder writable, or name another file with --db"
+            )
+
+
+def sqlite_engine(
+    path: Path, timeout: float, *, readonly: bool = False, foreign_keys: bool = True, keep: bool = True
+) -> Engine:
+    """An engine on an existing file. ``keep``: whether idle connections stay open.
+
+    SQLAlchemy emits every BEGIN (the driver is in autocommit mode): ``IMMEDIATE`` for connections
+    with the execution option ``tilewright_write``, so that a writer waits for its turn at the start
+    and never has to give way in the middle.
+    """
+    uri = f"file:{quote(str(path))}?mode={'ro' if readonly else 'rw'}"
+    if readonly and not _can_coordinate(path):
+        uri += "&immutable=1"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+
+    pool: type[Pool] = QueuePool if keep else NullPool
+    engine = create_engine("sqlite://", creator=connect, poolclass=pool)
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _record: Any) -> None:
+        for pragma in (
+            f"busy_timeout={int(1000 * min(timeout, _BUSY_SECONDS))}",
+            f"foreign_keys={'ON' if foreign_keys else 'OFF'}",
+            "synchronous=NORMAL",
+            "trusted_schema=OFF",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("tilewright_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+def use_wal(engine: Engine) -> None:
+    """Switch the file to write-ahead logging. File systems that can't share memory keep their journal."""
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        if driver.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            driver.execute("PRAGMA journal_mode=WAL").fetchone()
+
+
+def patiently(attempt: Callable[[], T], timeout: float) -> T:
+    """``attempt()``, again and again while others hold the file, for about ``timeout`` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return attempt()
+        except (DBAPIError, sqlite3.Error) as e:
+            if not is_busy(e) or time.monotonic() >= deadline:
+                raise
+        time.sleep(random.uniform(0.002, 0.02))
+
+
+class Transactions:
+    """Short transactions on one engine: any thread, any number of processes, safe after ``fork``."""
+
+    def __init__(self, engine: Engine, timeout: float) -> None:
+        self._engine = engine
+        self._timeout = timeout
+        self._pid = os.getpid()
+        self._writing = threading.Lock()
+
+    @property
+    def engine(self) -> Engine:
+        if os.getpid() != self._pid:
+            # A SQLite connection must not cross a fork; forget the parent's without closing them.
+            self._engine.dispose(close=False)
+            self._writing = threading.Lock()
+            self._pid = os.getpid()
+        return self._engine
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """``work`` on one consistent view of the database."""
+
+        def attempt() -> T:
+            with self.engine.begin() as connection:
+                return work(connection)
+
+        return patiently(attempt, self._timeout)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """``work`` and its commit, all or nothing; called again if others got in the way."""
+        writer = self.engine.execution_options(tilewright_write=True)
+
+        def attempt() -> T:
+            with writer.begin() as connection:
+                return work(connection)
+
+        # Threads queue here rather than in SQLite, whose waiters sleep and poll.
+        with self._writing:
+            return patiently(attempt, self._timeout)
+
+    def vacuum(self) -> None:
+        """Rebuild the file without its unused pages, and empty its log."""
+
+        def attempt() -> None:
+            with self.engine.connect() as connection:
+                driver = connection.connection.driver_connection
+                assert driver is not None
+                driver.execute("VACUUM")
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+        with self._writing:
+            patiently(attempt, self._timeout)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _can_coordinate(path: Path) -> bool:
+    """Whether a reader can see a writer's log: it is there already, or its index can be created."""
+    return _may(path.parent, os.W_OK) or path.with_name(path.name + "-wal").exists()
+
+
+def _may(path: Path, access: int) -> bool:
+    return os.access(path, access, effective_ids=os.access in os.supports_effective_ids)

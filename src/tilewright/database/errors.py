@@ -1,0 +1,108 @@
+"""Database failures in one line each: what happened to which file, and how to mend it."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from tilewright.core import DatabaseError
+
+ELSEWHERE = "name another file with --db"
+
+# By SQLite's primary result code: what to say of the file, and the mend.
+_SQLITE = {
+    sqlite3.SQLITE_FULL: ("is full: no room is left on its disk", f"Free some space, or {ELSEWHERE}"),
+    sqlite3.SQLITE_READONLY: ("cannot be written", f"Make it and its folder writable, or {ELSEWHERE}"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "cannot be opened",
+        f"Check that it and its folder can be read and written, or {ELSEWHERE}",
+    ),
+    sqlite3.SQLITE_PERM: ("may not be accessed", f"Check its owner and mode, or {ELSEWHERE}"),
+    sqlite3.SQLITE_AUTH: ("may not be accessed", f"Check its owner and mode, or {ELSEWHERE}"),
+    sqlite3.SQLITE_NOTADB: ("is not a database", f"Check the path, or {ELSEWHERE}"),
+    sqlite3.SQLITE_CORRUPT: ("is damaged", f"Restore a backup or move it away, or {ELSEWHERE}"),
+    sqlite3.SQLITE_BUSY: ("stayed locked by another process", "Wait for that process to end, then try again"),
+    sqlite3.SQLITE_LOCKED: (
+        "stayed locked by another process",
+        "Wait for that process to end, then try again",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "cannot be read or written: its disk reported an error",
+        f"Check the disk, or {ELSEWHERE}",
+    ),
+    sqlite3.SQLITE_TOOBIG: ("cannot take a value this large", "Tune a smaller kernel"),
+    sqlite3.SQLITE_NOMEM: ("cannot be read: memory ran out", "Free some memory, then try again"),
+}
+
+_OS = {
+    errno.ENOSPC: _SQLITE[sqlite3.SQLITE_FULL],
+    errno.EDQUOT: _SQLITE[sqlite3.SQLITE_FULL],
+    errno.EROFS: ("is on a read-only disk", f"Make the disk writable, or {ELSEWHERE}"),
+    errno.EACCES: (
+        "may not be accessed",
+        f"Check the owner and mode of the file and its folders, or {ELSEWHERE}",
+    ),
+    errno.EPERM: (
+        "may not be accessed",
+        f"Check the owner and mode of the file and its folders, or {ELSEWHERE}",
+    ),
+    errno.EISDIR: ("is a folder", "Name a file in it with --db"),
+    errno.ENOTDIR: ("lies under something that is not a folder", f"Check the path, or {ELSEWHERE}"),
+}
+
+
+def primary_code(error: BaseException) -> int | None:
+    """SQLite's primary result code behind an error, or ``None`` if it is not SQLite's."""
+    code = _code(error)
+    return None if code is None else code & 0xFF
+
+
+def _code(error: BaseException) -> int | None:
+    """SQLite's extended result code."""
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    code = getattr(origin, "sqlite_errorcode", None)
+    return code if isinstance(code, int) else None
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether the same transaction may pass a little later."""
+    return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+
+
+def explain(name: str, error: BaseException) -> DatabaseError:
+    """A failure with database ``name`` as an error for its user."""
+    if isinstance(error, OSError):
+        cause, mend = _OS.get(
+            error.errno or 0, (f"cannot be opened: {error.strerror}", f"Check the path, or {ELSEWHERE}")
+        )
+        return DatabaseError(f"{name} {cause}", mend)
+    code = primary_code(error)
+    if code in _SQLITE:
+        cause, mend = _SQLITE[code]
+        return DatabaseError(f"{name} {cause}", mend)
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        missing = _code(error) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
+        cause = "lacks a row that these refer to" if missing else "already holds one of these rows"
+        return DatabaseError(f"{name} {cause}; nothing was stored", "See that no other process uses this run")
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    first_line = (str(origin).splitlines() or [""])[0]
+    return DatabaseError(f"{name} failed: {first_line}", f"Check the file, or {ELSEWHERE}")
+
+
+def damaged(name: str, what: str) -> DatabaseError:
+    """A row that holds something it cannot hold."""
+    cause, mend = _SQLITE[sqlite3.SQLITE_CORRUPT]
+    return DatabaseError(f"{name} {cause}: {what}", mend)
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Turn what SQLAlchemy, SQLite and the system raise into ``DatabaseError``."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, OSError) as e:
+        raise explain(name, e) from None

@@ -1,0 +1,198 @@
+"""The best kernels of each task, and their compiled code."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, select, update
+
+from tilewright.core import Task, UsageError, Value, Workload, canonical_json
+from tilewright.database import rows, schema
+from tilewright.database.errors import damaged
+from tilewright.database.records import KERNEL_STATES, RANKS, StoredArtifact, StoredKernel
+from tilewright.database.store import Store
+
+
+class Kernels(Store):
+    """The part of the database that holds what won."""
+
+    def set_kernels(
+        self,
+        task: Task,
+        device_model: str,
+        run_id: str | None,
+        ranked: Sequence[StoredKernel],
+        artifacts: Iterable[StoredArtifact] = (),
+    ) -> None:
+        """Replace a task's kernels on a device model by ``ranked``, best first, in one transaction.
+
+        Ranks follow the order; task and device model are those given; ``run_id`` fills in where a
+        kernel names no run. ``artifacts`` brings the code that the database lacks; code that no
+        kernel refers to any more is removed. More than three kernels are a ``UsageError``.
+        """
+        if len(ranked) > RANKS:
+            raise UsageError(f"a task keeps {RANKS} kernels, not {len(ranked)}", "Pass the best ones only")
+        if any(k.state not in KERNEL_STATES for k in ranked):
+            raise UsageError("a kernel's state is verified or stale", "Pass one of these")
+        bring = {a.sha256: a for a in artifacts}
+        for brought in bring.values():
+            if hashlib.sha256(brought.data).hexdigest() != brought.sha256:
+                raise UsageError(f"the artifact {brought.sha256} does not hash to its name", "Build it again")
+        now = time.time()
+        placed = [
+            replace(k, task=task, device_model=device_model, rank=i, run_id=k.run_id or run_id, updated=now)
+            for i, k in enumerate(ranked, 1)
+        ]
+        used = {k.artifact_sha256 for k in placed}
+        k, a = schema.kernel, schema.artifact
+
+        def work(c: Connection) -> None:
+            rows.put_task(c, task)
+            known = set(c.execute(select(a.c.sha256).where(a.c.sha256.in_(used))).scalars())
+            missing = used - known - bring.keys()
+            if missing:
+                raise UsageError(f"the code of the artifact {min(missing)} is missing", "Pass it in artifacts")
+            for sha256 in sorted(used - known):
+                rows.put_target(c, bring[sha256].target)
+                c.execute(a.insert(), rows.artifact_row(bring[sha256]))
+            c.execute(
+                delete(k).where(
+                    k.c.workload_key == task.workload.key,
+                    k.c.target_key == task.target.key,
+                    k.c.device_model == device_model,
+                )
+            )
+            if placed:
+                c.execute(k.insert(), [rows.kernel_row(x) for x in placed])
+            c.execute(delete(a).where(~select(k.c.rank).where(k.c.artifact_sha256 == a.c.sha256).exists()))
+
+        self._write(work)
+
+    def best(self, task: Task, device_model: str | None = None) -> StoredKernel | None:
+        """A task's best kernel on a device model, or the last one stored on any. It may be stale."""
+        k = schema.kernel.c
+        wanted = _kernels().where(k.workload_key == task.workload.key, k.target_key == task.target.key, k.rank == 1)
+        if device_model is not None:
+            wanted = wanted.where(k.device_model == device_model)
+        found = self._kernels(wanted.limit(1))
+        return found[0] if found else None
+
+    def task_kernels(self, task: Task, device_model: str) -> list[StoredKernel]:
+        """A task's kernels on a device model by rank."""
+        k = schema.kernel.c
+        wanted = _kernels().where(
+            k.workload_key == task.workload.key,
+            k.target_key == task.target.key,
+            k.device_model == device_model,
+        )
+        return self._kernels(wanted)
+
+    def kernels(self, op: str | None = None, params: Mapping[str, Value] | None = None) -> list[StoredKernel]:
+        """Stored kernels, last changed task first, then by rank.
+
+        ``op``: of this operator, also where its program was first stored under another name.
+        ``params``: whose parameters include these.
+        """
+        if op is None:
+            found = self._kernels(_kernels())
+            names: dict[str, list[Workload]] = {}
+        else:
+            w, s = schema.workload.c, schema.alias.c
+            named = select(w.key).where(w.op == op).union(select(s.workload_key).where(s.op == op))
+            found = self._kernels(_kernels().where(schema.kernel.c.workload_key.in_(named)))
+            names = self._names(op, {k.task.workload.key: k.task.workload for k in found})
+        asked = dict(params or {})
+        out = []
+        for kernel in found:
+            own = kernel.task.workload
+            for workload in names.get(own.key, [own]):
+                if asked.items() <= dict(workload.params).items():
+                    out.append(replace(kernel, task=Task(workload, kernel.task.target)))
+                    break
+        return out
+
+    def _names(self, op: str, workloads: Mapping[str, Workload]) -> dict[str, list[Workload]]:
+        """Each workload under the names it has as ``op``."""
+        s = schema.alias
+        found = self._read(lambda c: c.execute(select(s).where(s.c.op == op).order_by(s.c.created)).all())
+        names = {key: [w] if w.op == op else [] for key, w in workloads.items()}
+        with rows.decoding(str(self.path), "alias"):
+            for r in found:
+                if r.workload_key in workloads:
+                    params, defaults = rows.named_pairs(r)
+                    named = replace(workloads[r.workload_key], op=r.op, params=params, defaults=defaults)
+                    names[r.workload_key].append(named)
+        return names
+
+    def _kernels(self, wanted: Select[Any]) -> list[StoredKernel]:
+        def work(c: Connection) -> list[StoredKernel]:
+            found = c.execute(wanted).all()
+            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
+            with rows.decoding(str(self.path), "kernel"):
+                return [rows.kernel_of(r, tasks[r.workload_key, r.target_key]) for r in found]
+
+        return self._read(work)
+
+    def update_kernel(
+        self,
+        kernel: StoredKernel,
+        *,
+        seconds: float | None = None,
+        peak_fraction: float | None = None,
+        state: str | None = None,
+    ) -> bool:
+        """Store a new check of a kernel. ``False`` if another kernel has taken its place meanwhile."""
+        if state is not None and state not in KERNEL_STATES:
+            raise UsageError(f"a kernel cannot be {state!r}", f"Use one of {', '.join(KERNEL_STATES)}")
+        given = {"seconds": seconds, "peak_fraction": peak_fraction, "state": state}
+        values = {name: v for name, v in given.items() if v is not None} | {"updated": time.time()}
+        k = schema.kernel
+        same = (
+            (k.c.workload_key == kernel.task.workload.key)
+            & (k.c.target_key == kernel.task.target.key)
+            & (k.c.device_model == kernel.device_model)
+            & (k.c.rank == kernel.rank)
+            & (k.c.artifact_sha256 == kernel.artifact_sha256)
+            & (k.c.schedule == canonical_json(kernel.schedule.to_json()))
+        )
+        return bool(self._write(lambda c: c.execute(update(k).where(same).values(values)).rowcount))
+
+    def mark_stale(self, versions: Mapping[str, int]) -> int:
+        """Mark the kernels whose template has another version now, or is gone. Returns how many."""
+        k = schema.kernel
+
+        def work(c: Connection) -> int:
+            known = (
+                (k.c.template == template) & (k.c.template_version == version) for template, version in versions.items()
+            )
+            changed = update(k).where(k.c.state == "verified", *(~same for same in known))
+            return int(c.execute(changed.values(state="stale")).rowcount)
+
+        return self._write(work)
+
+    def artifact(self, sha256: str) -> StoredArtifact | None:
+        """Compiled code by its hash, checked against it."""
+        a, t = schema.artifact, schema.target
+        wanted = select(a, t.c.data.label("target_data")).join(t, t.c.key == a.c.target_key)
+        row = self._read(lambda c: c.execute(wanted.where(a.c.sha256 == sha256)).one_or_none())
+        if row is None:
+            return None
+        with rows.decoding(str(self.path), "artifact"):
+            found = rows.artifact_of(row)
+        if hashlib.sha256(found.data).hexdigest() != sha256:
+            raise damaged(str(self.path), f"the compiled code {sha256} was altered")
+        return found
+
+
+def _kernels() -> Select[Any]:
+    """Kernels with their artifact's compiler, last changed task first, then by rank."""
+    k, a = schema.kernel, schema.artifact.c
+    return (
+        select(k, a.compiler)
+        .join(schema.artifact, a.sha256 == k.c.artifact_sha256)
+        .order_by(k.c.updated.desc(), k.c.workload_key, k.c.target_key, k.c.device_model, k.c.rank)
+    )

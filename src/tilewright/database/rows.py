@@ -1,0 +1,289 @@
+"""Values to rows and back. Decoding a row that holds nonsense raises ``DatabaseError``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tilewright.core import (
+    Device,
+    Failure,
+    LaunchProgram,
+    Pairs,
+    Proposal,
+    Schedule,
+    Target,
+    Task,
+    TensorSpec,
+    TrialRecord,
+    Workload,
+    canonical_json,
+    digest,
+    outcome_from_json,
+)
+from tilewright.database import schema
+from tilewright.database.errors import damaged
+from tilewright.database.process import Process
+from tilewright.database.records import Miss, StoredArtifact, StoredKernel, StoredRun
+
+Values = dict[str, Any]
+
+
+@contextmanager
+def decoding(name: str, table: str) -> Iterator[None]:
+    """Report a row of ``table`` that can't be understood as damage to database ``name``."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        raise damaged(name, f"a row of its table {table} makes no sense") from None
+
+
+def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> None:
+    """Insert the rows whose primary key is not there yet."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = insert(table).on_conflict_do_nothing()
+    for row in rows:
+        connection.execute(statement, row)
+
+
+def params_text(params: Pairs | Mapping[str, Any]) -> str:
+    """Parameters as they are stored and compared: canonical JSON, keys sorted."""
+    return canonical_json(dict(params))
+
+
+# --------------------------------------------------------------------------- workload, target
+
+
+def put_task(connection: Connection, task: Task) -> None:
+    """Store a task's workload and target, and the workload's name if it is known by another."""
+    put_target(connection, task.target)
+    w = task.workload
+    names = {
+        "op": w.op,
+        "params": params_text(w.params),
+        "defaults": params_text(w.defaults),
+        "param_names": canonical_json([name for name, _ in w.params]),
+    }
+    created = time.time()
+    row = {
+        "key": w.key,
+        **names,
+        "program": w.program,
+        "inputs": canonical_json([s.to_json() for s in w.inputs]),
+        "output": canonical_json(w.output.to_json()),
+        "flops": w.flops,
+        "precision": w.precision,
+        "created": created,
+    }
+    insert_new(connection, schema.workload, [row])
+    t = schema.workload.c
+    known = connection.execute(schema.workload.select().where(t.key == w.key)).one()
+    if (known.op, known.params) != (names["op"], names["params"]):
+        insert_new(connection, schema.alias, [{"workload_key": w.key, **names, "created": created}])
+
+
+def put_target(connection: Connection, target: Target) -> None:
+    row = {
+        "key": target.key,
+        "name": target.name,
+        "data": canonical_json(target.to_json()),
+        "created": time.time(),
+    }
+    insert_new(connection, schema.target, [row])
+
+
+def named_pairs(row: Row[Any]) -> tuple[Pairs, Pairs]:
+    """``params`` in the order they were declared, and ``defaults``."""
+    params, defaults = json.loads(row.params), json.loads(row.defaults)
+    order = json.loads(row.param_names)
+    return tuple((n, params[n]) for n in order), tuple((n, defaults[n]) for n in order if n in defaults)
+
+
+def workload_of(row: Row[Any]) -> Workload:
+    params, defaults = named_pairs(row)
+    return Workload(
+        op=row.op,
+        params=params,
+        defaults=defaults,
+        program=row.program,
+        inputs=tuple(TensorSpec.from_json(s) for s in json.loads(row.inputs)),
+        output=TensorSpec.from_json(json.loads(row.output)),
+        flops=row.flops,
+        precision=row.precision,
+    )
+
+
+def target_of(data: str) -> Target:
+    return Target.from_json(json.loads(data))
+
+
+# --------------------------------------------------------------------------- runs and trials
+
+
+def run_row(
+    run_id: str,
+    task: Task,
+    device: Device,
+    process: Process,
+    settings: Mapping[str, Any],
+    versions: Mapping[str, Any],
+) -> Values:
+    return {
+        "id": run_id,
+        "workload_key": task.workload.key,
+        "target_key": task.target.key,
+        "device_name": device.name,
+        "device_model": device.model,
+        "settings": canonical_json(dict(settings)),
+        "state": "running",
+        "started": time.time(),
+        "finished": None,
+        **process_row(process),
+        "versions": canonical_json(dict(versions)),
+        "summary": "{}",
+    }
+
+
+def process_row(process: Process) -> Values:
+    return {"host": process.host, "pid": process.pid, "process": process.token}
+
+
+def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
+    """``counts``: the run's trials by status, with ``trials``, ``best`` seconds and ``last`` number."""
+    state = row.state
+    if state == "running" and not Process(row.host, row.pid, row.process).alive():
+        state = "interrupted"
+    times = [c.best for c in counts if c.best is not None]
+    return StoredRun(
+        id=row.id,
+        task=task,
+        device_name=row.device_name,
+        device_model=row.device_model,
+        strategy=row.strategy,
+        seed=row.seed,
+        trials_wanted=row.trials_wanted,
+        settings=json.loads(row.settings),
+        state=state,
+        started=row.started,
+        finished=row.finished,
+        host=row.host,
+        pid=row.pid,
+        versions=json.loads(row.versions),
+        summary=json.loads(row.summary),
+        trials=sum(c.trials for c in counts),
+        failed={c.status: c.trials for c in counts if c.status != "ok"},
+        best_seconds=min(times) if times else None,
+        next_number=1 + max((c.last for c in counts), default=-1),
+    )
+
+
+def trial_row(run_id: str, task_key: str, record: TrialRecord) -> Values:
+    schedule = record.schedule
+    outcome = record.outcome
+    prediction = record.proposal.prediction
+    return {
+        "run_id": run_id,
+        "number": record.number,
+        "candidate_key": digest([task_key, schedule.key]),
+        "template": schedule.template,
+        "template_version": schedule.version,
+        "schedule": canonical_json(schedule.to_json()),
+        "origin": record.proposal.origin,
+        "prediction": None if prediction is None else float(prediction),
+        "status": outcome.kind.value if isinstance(outcome, Failure) else "ok",
+        "seconds": record.seconds,
+        "outcome": canonical_json(outcome.to_json()),
+        "build_seconds": record.build_seconds,
+        "created": record.created or time.time(),
+    }
+
+
+def trial_of(row: Row[Any]) -> TrialRecord:
+    return TrialRecord(
+        number=row.number,
+        proposal=Proposal(Schedule.from_json(json.loads(row.schedule)), row.prediction, row.origin),
+        outcome=outcome_from_json(json.loads(row.outcome)),
+        build_seconds=row.build_seconds,
+        created=row.created,
+    )
+
+
+# --------------------------------------------------------------------------- kernels and artifacts
+
+
+def kernel_row(kernel: StoredKernel) -> Values:
+    return {
+        "workload_key": kernel.task.workload.key,
+        "target_key": kernel.task.target.key,
+        "device_model": kernel.device_model,
+        "rank": kernel.rank,
+        "run_id": kernel.run_id,
+        "trial_number": kernel.trial_number,
+        "template": kernel.schedule.template,
+        "template_version": kernel.schedule.version,
+        "schedule": canonical_json(kernel.schedule.to_json()),
+        "launch_program": canonical_json(kernel.program.to_json()),
+        "seconds": float(kernel.seconds),
+        "peak_fraction": None if kernel.peak_fraction is None else float(kernel.peak_fraction),
+        "artifact_sha256": kernel.artifact_sha256,
+        "state": kernel.state,
+        "updated": kernel.updated or time.time(),
+    }
+
+
+def kernel_of(row: Row[Any], task: Task) -> StoredKernel:
+    """``row``: a kernel with its artifact's ``compiler``."""
+    return StoredKernel(
+        task=task,
+        device_model=row.device_model,
+        rank=row.rank,
+        schedule=Schedule.from_json(json.loads(row.schedule)),
+        program=LaunchProgram.from_json(json.loads(row.launch_program)),
+        seconds=row.seconds,
+        artifact_sha256=row.artifact_sha256,
+        peak_fraction=row.peak_fraction,
+        run_id=row.run_id,
+        trial_number=row.trial_number,
+        state=row.state,
+        compiler=row.compiler,
+        updated=row.updated,
+    )
+
+
+def artifact_row(artifact: StoredArtifact) -> Values:
+    return {
+        "sha256": artifact.sha256,
+        "data": artifact.data,
+        "size": len(artifact.data),
+        "target_key": artifact.target.key,
+        "compiler": artifact.compiler,
+        "flags": canonical_json(list(artifact.flags)),
+        "source": artifact.source,
+        "source_sha256": artifact.source_sha256,
+        "created": artifact.created or time.time(),
+    }
+
+
+def artifact_of(row: Row[Any]) -> StoredArtifact:
+    """``row``: an artifact with its target's ``target_data``."""
+    return StoredArtifact(
+        sha256=row.sha256,
+        data=bytes(row.data),
+        target=target_of(row.target_data),
+        compiler=row.compiler,
+        flags=tuple(json.loads(row.flags)),
+        source=row.source,
+        source_sha256=row.source_sha256,
+        created=row.created,
+    )
+
+
+def miss_of(row: Row[Any]) -> Miss:
+    params = tuple(json.loads(row.params).items())
+    return Miss(row.op, params, row.target_key, row._mapping["count"], row.first, row.last)

@@ -1,0 +1,270 @@
+"""Runs and their trials."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, false, func, or_, select, update
+
+from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
+from tilewright.database import rows, schema
+from tilewright.database.engine import Transactions
+from tilewright.database.process import Process
+from tilewright.database.records import RUN_STATES, StoredRun
+from tilewright.database.store import Store
+
+_TRIAL = (
+    schema.trial.c.run_id,
+    schema.trial.c.number,
+    schema.trial.c.schedule,
+    schema.trial.c.origin,
+    schema.trial.c.prediction,
+    schema.trial.c.outcome,
+    schema.trial.c.build_seconds,
+    schema.trial.c.created,
+)
+
+
+class Runs(Store):
+    """The part of the database that holds what was tried."""
+
+    def __init__(self, path: Path, transactions: Transactions, readonly: bool) -> None:
+        super().__init__(path, transactions, readonly)
+        self._task_keys: dict[str, str] = {}
+
+    def add_run(
+        self,
+        task: Task,
+        device: Device,
+        strategy: str,
+        seed: int,
+        trials: int,
+        settings: Mapping[str, Any],
+        versions: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Start a run that this process owns; returns its id. ``trials``: how many are wanted in all.
+
+        ``versions`` adds to those of Python and Tilewright.
+        """
+        run_id = f"{time.strftime('%y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+        values = rows.run_row(run_id, task, device, Process.current(), settings, {**_versions(), **(versions or {})})
+        values |= {"strategy": strategy, "seed": seed, "trials_wanted": trials}
+
+        def work(c: Connection) -> None:
+            rows.put_task(c, task)
+            c.execute(schema.run.insert(), values)
+
+        self._write(work)
+        self._task_keys[run_id] = task.key
+        return run_id
+
+    def resume_run(self, run_id: str, task: Task, device: Device, trials: int) -> StoredRun:
+        """Take over a run (or ``last``) that no living process owns, to reach ``trials`` in all.
+
+        Raises ``UsageError`` if it is of another task or device, or still running.
+        """
+        run = self.run(run_id)
+        if run.task.key != task.key:
+            raise UsageError(
+                f"run {run.id} tuned {run.task.workload.label} on {run.task.target.name} "
+                f"with threads={run.task.target.threads}, which is another task",
+                "Repeat that run's operator, parameters and target, or start a new run",
+            )
+        if run.device_model != device.model:
+            raise UsageError(
+                f"run {run.id} was measured on {run.device_model}, this is {device.model}",
+                "Start a new run here",
+            )
+
+        def work(c: Connection) -> bool:
+            t = schema.run
+            row = c.execute(select(t.c.state, t.c.host, t.c.pid, t.c.process).where(t.c.id == run.id)).one()
+            if row.state == "running" and Process(row.host, row.pid, row.process).alive():
+                return bool(row.process == Process.current().token)
+            owned = rows.process_row(Process.current())
+            c.execute(
+                update(t).where(t.c.id == run.id).values(state="running", finished=None, trials_wanted=trials, **owned)
+            )
+            return True
+
+        if not self._write(work):
+            raise UsageError(
+                f"run {run.id} is still going on (process {run.pid} on {run.host})",
+                "Wait for it to end, or stop it",
+            )
+        return self.run(run.id)
+
+    def finish_run(self, run_id: str, state: str, summary: Mapping[str, Any] | None = None) -> None:
+        """End a run: ``done``, ``interrupted`` or ``failed``."""
+        if state not in RUN_STATES[1:]:
+            raise UsageError(f"a run cannot end as {state!r}", f"Use one of {', '.join(RUN_STATES[1:])}")
+        values: dict[str, Any] = {"state": state, "finished": time.time()}
+        if summary is not None:
+            values["summary"] = canonical_json(dict(summary))
+        t = schema.run
+        if not self._write(lambda c: c.execute(update(t).where(t.c.id == run_id).values(values)).rowcount):
+            raise self._no_run(run_id)
+
+    def run(self, run_id: str) -> StoredRun:
+        """A run by its id, or the newest for ``last``. Raises ``UsageError`` if there is none."""
+        t = schema.run
+        if run_id == "last":
+            wanted = select(t).order_by(t.c.started.desc(), t.c.id.desc()).limit(1)
+        else:
+            wanted = select(t).where(t.c.id == run_id)
+        found = self._runs(wanted)
+        if not found:
+            raise self._no_run(run_id)
+        return found[0]
+
+    def runs(self, limit: int | None = None) -> list[StoredRun]:
+        """Runs, newest first."""
+        t = schema.run
+        return self._runs(select(t).order_by(t.c.started.desc(), t.c.id.desc()).limit(limit))
+
+    def _no_run(self, run_id: str) -> UsageError:
+        if run_id == "last":
+            return UsageError(f"{self.path} holds no run yet", "Start one with tilewright tune")
+        return UsageError(f"{self.path} holds no run {run_id!r}", "List the runs with tilewright runs")
+
+    def _runs(self, wanted: Select[Any]) -> list[StoredRun]:
+        def work(c: Connection) -> list[StoredRun]:
+            found = c.execute(wanted).all()
+            t = schema.trial.c
+            counts: dict[str, list[Row[Any]]] = {}
+            for r in c.execute(
+                select(
+                    t.run_id,
+                    t.status,
+                    func.count().label("trials"),
+                    func.min(t.seconds).label("best"),
+                    func.max(t.number).label("last"),
+                )
+                .where(t.run_id.in_([r.id for r in found]))
+                .group_by(t.run_id, t.status)
+            ):
+                counts.setdefault(r.run_id, []).append(r)
+            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
+            with rows.decoding(str(self.path), "run"):
+                return [rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])) for r in found]
+
+        return self._read(work)
+
+    def add_trials(self, run_id: str, records: Iterable[TrialRecord]) -> None:
+        """Store trials of a run, all of them or none."""
+        task_key = self._task_key(run_id)
+        values = [rows.trial_row(run_id, task_key, r) for r in records]
+        if values:
+            self._write(lambda c: c.execute(schema.trial.insert(), values))
+
+    def _task_key(self, run_id: str) -> str:
+        if run_id not in self._task_keys:
+            t = schema.run.c
+            row = self._read(
+                lambda c: c.execute(select(t.workload_key, t.target_key).where(t.id == run_id)).one_or_none()
+            )
+            if row is None:
+                raise self._no_run(run_id)
+            self._task_keys[run_id] = digest([row.workload_key, row.target_key])
+        return self._task_keys[run_id]
+
+    def trials(self, run_id: str) -> list[TrialRecord]:
+        """A run's trials by number."""
+        t = schema.trial.c
+        return self._trials(select(*_TRIAL).where(t.run_id == run_id).order_by(t.number))
+
+    def task_history(
+        self,
+        task: Task,
+        device_model: str,
+        versions: Mapping[str, int] | None = None,
+        exclude_run: str | None = None,
+    ) -> list[TrialRecord]:
+        """Trials of all runs of a task on a device model, run after run, oldest first.
+
+        Numbers start again with each run, and times of two runs don't compare. ``versions``, by
+        template, leaves out the trials of other versions and of templates that it doesn't name.
+        """
+        r, t = schema.run.c, schema.trial.c
+        wanted = (
+            select(*_TRIAL)
+            .join(schema.run, r.id == t.run_id)
+            .where(
+                r.workload_key == task.workload.key,
+                r.target_key == task.target.key,
+                r.device_model == device_model,
+            )
+            .order_by(r.started, r.id, t.number)
+        )
+        if exclude_run is not None:
+            wanted = wanted.where(r.id != exclude_run)
+        return self._trials(_current(wanted, versions))
+
+    def target_history(
+        self,
+        target_key: str,
+        device_model: str,
+        limit: int = 20_000,
+        versions: Mapping[str, int] | None = None,
+    ) -> Iterator[tuple[Workload, list[TrialRecord]]]:
+        """Trials on a target and device model, a run at a time (only within it do times compare).
+
+        The newest runs first, as whole runs, until ``limit`` trials are reached. ``versions`` as for
+        ``task_history``.
+        """
+        r, t = schema.run.c, schema.trial.c
+        count = func.count(t.number).label("trials")
+        newest = (
+            select(r.id, r.workload_key, count)
+            .join(schema.trial, r.id == t.run_id)
+            .where(r.target_key == target_key, r.device_model == device_model)
+            .group_by(r.id, r.workload_key, r.started)
+            .order_by(r.started.desc(), r.id.desc())
+        )
+        found = self._read(lambda c: c.execute(_current(newest, versions)).all())
+        w = schema.workload
+        workloads: dict[str, Workload] = {}
+        for run in found:
+            if limit <= 0:
+                return
+            if run.workload_key not in workloads:
+                its = select(w).where(w.c.key == run.workload_key)
+                row = self._read(lambda c, its=its: c.execute(its).one())  # type: ignore[misc]
+                with rows.decoding(str(self.path), "workload"):
+                    workloads[run.workload_key] = rows.workload_of(row)
+            wanted = select(*_TRIAL).where(t.run_id == run.id).order_by(t.number)
+            yield workloads[run.workload_key], self._trials(_current(wanted, versions))
+            limit -= run.trials
+
+    def _trials(self, wanted: Select[Any]) -> list[TrialRecord]:
+        found = self._read(lambda c: c.execute(wanted).all())
+        with rows.decoding(str(self.path), "trial"):
+            return [rows.trial_of(r) for r in found]
+
+
+def _current(wanted: Select[Any], versions: Mapping[str, int] | None) -> Select[Any]:
+    """``wanted`` without the trials of other template versions than these."""
+    if versions is None:
+        return wanted
+    t = schema.trial.c
+    current = [(t.template == name) & (t.template_version == v) for name, v in versions.items()]
+    return wanted.where(or_(false(), *current))
+
+
+@lru_cache(maxsize=1)
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": sys.version.split()[0]}
+    for package in ("tilewright", "numpy", "sqlalchemy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
