@@ -1,0 +1,7 @@
+"""Running tuned kernels: numpy and the standard library only."""
+
+from tilewright.runtime.explain import Explanation
+from tilewright.runtime.library import Library
+from tilewright.runtime.stats import Stats
+
+__all__ = ["Explanation", "Library", "Stats"]

@@ -1,0 +1,175 @@
+"""Checking a call's arguments in Python: the errors that a plan raises, and the slower way to call.
+
+The same checks run in C for every call (``pycall.c``); what they refuse comes here, unchanged, to be
+named precisely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import TensorSpec
+from tilewright.runtime.stats import Counters
+
+Array = np.ndarray[Any, Any]
+
+
+class Misfit(Exception):
+    """An argument that a plan does not take: a reason of ``stats.REASONS`` and the error to raise."""
+
+    def __init__(self, reason: str, error: Exception) -> None:
+        super().__init__(str(error))
+        self.reason = reason
+        self.error = error
+
+
+def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bool = False) -> Array:
+    """``a`` as the array that ``spec`` asks for. Raises :class:`Misfit`, naming what is wrong."""
+    name = f"{label}: {spec.name}"
+    if type(a) is not np.ndarray:
+        raise Misfit("type", TypeError(f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_mend(a, output)}"))
+    if a.dtype.num != np.dtype(spec.dtype).num or not a.dtype.isnative:
+        raise Misfit("dtype", TypeError(f"{name} has dtype {a.dtype}, not {spec.dtype}. Convert it with astype first"))
+    if a.shape != spec.shape:
+        raise Misfit("shape", ValueError(f"{name} has shape {a.shape}, not {spec.shape}. Make a plan for it"))
+    if not a.flags.c_contiguous:
+        raise Misfit(
+            "strides",
+            ValueError(
+                f"{name} has strides {a.strides} (bytes), and is not dense and row-major. "
+                + ("Pass a dense one and copy it" if output else "Pass numpy.ascontiguousarray of it")
+            ),
+        )
+    if not a.flags.aligned or _address(a) % align:
+        need = max(align, a.dtype.alignment)
+        raise Misfit(
+            "alignment",
+            ValueError(f"{name} starts at an address that is no multiple of {need} bytes. Pass a copy of it"),
+        )
+    if output and not a.flags.writeable:
+        raise Misfit("readonly", ValueError(f"{name} is read-only. Pass an array that can be written"))
+    return a
+
+
+def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], out: Array) -> None:
+    """Raise :class:`Misfit` if a dense output shares memory with a dense input."""
+    low, high = _address(out), _address(out) + out.nbytes
+    for a, spec in zip(inputs, specs, strict=True):
+        start = _address(a)
+        if start < high and low < start + a.nbytes:
+            raise Misfit(
+                "overlap",
+                ValueError(f"{label}: out shares memory with {spec.name}. Pass another array, or none"),
+            )
+
+
+def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
+    """A new dense array whose first element is aligned to ``align`` bytes."""
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    raw = np.empty(count * dtype.itemsize + align, np.uint8)
+    skip = -_address(raw) % align
+    made: Array = raw[skip : skip + count * dtype.itemsize].view(dtype).reshape(shape)
+    return made
+
+
+class Checked:
+    """``(inputs..., out=None)`` with every argument checked here, then handed to ``run``.
+
+    Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape, layout
+    or overlap. A scalar input may be a plain number.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[TensorSpec],
+        output: TensorSpec,
+        run: Callable[[Sequence[Array], Array], None],
+        *,
+        align: int = 1,
+        tier: str,
+        counters: Counters,
+    ) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = f"{signature(name, inputs)}: see tilewright.Library.plan"
+        self.inputs = tuple(inputs)
+        self.output = TensorSpec("out", output.shape, output.dtype)
+        self.align = align
+        self._dtype = np.dtype(output.dtype)
+        self._run = run
+        self._count = ("fallback", "untuned") if tier == "fallback" else (tier,)
+        self._counters = counters
+
+    def __repr__(self) -> str:
+        return f"<plan {signature(self.__name__, self.inputs)}>"
+
+    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Array:
+        try:
+            return self.answer(args, out, keywords)
+        except Misfit as e:
+            raise e.error from None
+
+    def answer(self, args: Sequence[Any], out: Any, keywords: Sequence[str] | dict[str, Any] = ()) -> Array:
+        """The call's result. Raises :class:`Misfit` instead of its error."""
+        name, count = self.__name__, len(self.inputs)
+        if keywords:
+            raise Misfit(
+                "arguments",
+                TypeError(
+                    f"{name}: unexpected keyword {next(iter(keywords))!r}. Call {signature(name, self.inputs)}; "
+                    "attributes are fixed when the plan is made"
+                ),
+            )
+        if len(args) == count + 1 and out is None:
+            *args, out = args
+        if len(args) != count:
+            raise Misfit(
+                "arguments",
+                TypeError(f"{name} takes {count} arrays, got {len(args)}. Call {signature(name, self.inputs)}"),
+            )
+        arrays = [self._input(spec, a) for spec, a in zip(self.inputs, args, strict=True)]
+        if out is None:
+            out = empty(self.output.shape, self._dtype, max(self.align, 64))
+        else:
+            out = check(name, self.output, out, self.align, output=True)
+            overlap(name, arrays, self.inputs, out)
+        self._run(arrays, out)
+        self._counters.add(*self._count)
+        made: Array = out
+        return made
+
+    def _input(self, spec: TensorSpec, a: Any) -> Array:
+        if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):
+            held = empty((), spec.dtype, max(self.align, 64))
+            held[()] = a
+            return held
+        return check(self.__name__, spec, a, self.align)
+
+
+def signature(name: str, inputs: Sequence[TensorSpec]) -> str:
+    """``matmul(a, b, out=None)``."""
+    return f"{name}({', '.join([s.name for s in inputs] + ['out=None'])})"
+
+
+def _address(a: Array) -> int:
+    address: int = a.__array_interface__["data"][0]
+    return address
+
+
+def _kind(a: object) -> str:
+    if a is None:
+        return "None"
+    if isinstance(a, np.ndarray):
+        return f"a {type(a).__name__} (a subclass)"
+    name = type(a).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _type_mend(a: object, output: bool) -> str:
+    if output:
+        return "Pass an array for it, or leave it out"
+    return "Pass numpy.asarray of it" if a is not None else "Pass an array"

@@ -1,0 +1,157 @@
+"""The second tier: a template's default schedule, compiled when asked for, found again in the cache.
+
+What was compiled is recorded in the artifact cache under the task and the templates' versions, so
+that finding it takes neither a compiler nor the printing of a kernel.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.core import (
+    Candidate,
+    LaunchProgram,
+    Schedule,
+    Target,
+    Task,
+    TilewrightError,
+    Workload,
+    canonical_json,
+    digest,
+)
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.loader import LoadedKernel
+
+_CHECKED_ELEMENTS = 48  # per axis of the output, at each end
+_TOLERANCE = {"float32": 1e-3, "float64": 1e-9}
+
+
+@dataclass(frozen=True)
+class DefaultKernel:
+    """A template's default, loaded."""
+
+    kernel: LoadedKernel
+    schedule: Schedule
+    target: Target
+
+
+def any_recorded() -> bool:
+    """Whether the cache holds any default, so that looking for one is worth its time."""
+    from tilewright.paths import cache_root
+
+    return cache_root().is_dir() and _cache().get(_MARK) is not None
+
+
+def find_default(workload: Workload, threads: int) -> DefaultKernel | None:
+    """The default kernel of a workload on this machine if it is in the cache."""
+    from tilewright.backends.cpu.loader import LoadError, load_path
+    from tilewright.backends.cpu.targets import detect
+
+    task = Task(workload, detect(threads))
+    cache = _cache()
+    record = cache.get(_record_key(task))
+    if record is None:
+        return None
+    try:
+        found = json.loads(Path(record).read_text())
+        path = cache.get(found["library"])
+        if path is None:
+            return None
+        schedule = Schedule.from_json(found["schedule"])
+        library = load_path(path, found["sha256"])
+        program = LaunchProgram.from_json(found["program"])
+        return DefaultKernel(library.kernel(program, _launch(schedule), threads), schedule, task.target)
+    except (OSError, ValueError, KeyError, LoadError):
+        return None  # swept, or written by another version: as good as absent
+
+
+def compile_default(workload: Workload, threads: int) -> DefaultKernel:
+    """Compile, check and record the default kernel. Raises ``TilewrightError`` if any of it fails."""
+    from tilewright.backends.cpu.build import build_library, library_key
+    from tilewright.backends.cpu.compiler import find_compiler
+    from tilewright.backends.cpu.loader import load_path
+    from tilewright.backends.cpu.targets import detect
+    from tilewright.kernels.codegen.prelude import prelude
+    from tilewright.kernels.templates import default_schedule, lower
+
+    task = Task(workload, detect(threads))
+    schedule = default_schedule(task)
+    lowered = lower(Candidate(task, schedule))
+    cache, compiler = _cache(), find_compiler(task.target.arch)
+    sources = [prelude(task.target), lowered.source]
+    path, sha256, _ = build_library(sources, task.target, compiler, cache)
+    kernel = load_path(path, sha256).kernel(lowered.program, _launch(schedule), threads)
+    _check(workload, kernel)
+    record = {
+        "library": library_key("\n".join(sources), task.target, compiler),
+        "sha256": sha256,
+        "schedule": schedule.to_json(),
+        "program": lowered.program.to_json(),
+    }
+    cache.put(_record_key(task), canonical_json(record).encode())
+    cache.put(_MARK, b"template defaults are recorded here")
+    return DefaultKernel(kernel, schedule, task.target)
+
+
+_MARK = digest("runtime defaults, version 1")
+
+
+def _cache() -> Any:
+    from tilewright.backends.cpu.cache import ArtifactCache
+
+    return ArtifactCache()
+
+
+def _record_key(task: Task) -> str:
+    from tilewright.kernels.templates import TEMPLATES
+
+    return digest([_MARK, task.key, sorted((str(t.name), int(t.version)) for t in _each(TEMPLATES))])
+
+
+def _each(templates: Any) -> list[Any]:
+    return list(templates.values() if hasattr(templates, "values") else templates)
+
+
+def _launch(schedule: Schedule) -> dict[str, int]:
+    return {k: int(v) for k, v in schedule.launch}
+
+
+def _check(workload: Workload, kernel: LoadedKernel) -> None:
+    """Compare the output's corners with the reference, on random inputs; the rest must be written."""
+    from tilewright.kernels.program import Program
+    from tilewright.kernels.reference import evaluate_block, index_bounds
+    from tilewright.runtime.checked import empty
+
+    program = Program.loads(workload.program)
+    bounds = index_bounds(program)
+    rng = np.random.default_rng(0)
+    inputs = []
+    for tensor, spec in zip(program.inputs, workload.inputs, strict=True):
+        a = empty(spec.shape, spec.dtype, 4096)
+        if a.dtype.kind == "f":
+            a[...] = rng.standard_normal(spec.shape)
+        else:
+            a[...] = rng.integers(0, min(bounds.get(tensor.name, 8), 100), spec.shape)
+        inputs.append(a)
+    out = empty(workload.output.shape, workload.output.dtype, 4096)
+    out[...] = np.nan if out.dtype.kind == "f" else -1
+    kernel.run([a.__array_interface__["data"][0] for a in (*inputs, out)])
+    n = _CHECKED_ELEMENTS
+    for block in (
+        tuple(slice(0, min(n, s)) for s in out.shape),
+        tuple(slice(max(0, s - n), s) for s in out.shape),
+    ):
+        expected = np.asarray(evaluate_block(program, inputs, block), np.float64)
+        got = out[block].astype(np.float64)
+        scale = float(np.abs(expected).max(initial=0.0)) or 1.0
+        wrong = ~(np.abs(got - expected) <= _TOLERANCE.get(workload.output.dtype, 0.0) * scale)
+        if wrong.any() and not np.array_equal(got, expected, equal_nan=True):
+            raise TilewrightError(
+                f"the default kernel of {workload.label} computes wrong values", "Report this; numpy is used"
+            )

@@ -1,0 +1,259 @@
+"""``library.matmul(a, b)``: from arrays to the kernel for their shapes.
+
+In C, a table answers shapes that were seen before; what it does not know comes to a
+:class:`Dispatch`, which resolves it once and adds it to the table. The rules:
+
+- a tuned kernel (or a compiled template default) for these shapes, dtypes and attributes answers;
+- a built-in operator with no such kernel, or arrays whose layout no kernel takes, goes to numpy;
+- a user's operator has no numpy to go to: arrays of another layout are copied into a dense one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import TensorSpec, UsageError, Workload
+from tilewright.runtime.checked import Checked, Misfit, empty
+from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.numpy_fallback import DIRECT
+from tilewright.runtime.pycall import Builtins
+from tilewright.runtime.resolve import Resolver
+from tilewright.runtime.serving import Served
+
+Array = np.ndarray[Any, Any]
+Key = tuple[Any, ...]
+
+_KEPT = 4096  # kinds of calls; then all are forgotten and found again
+_COPIED = ("strides", "alignment", "overlap")  # misfits that a dense copy mends
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Dispatch:
+    """Answers ``name(*arrays, out=None, **attributes)``; a dispatcher's table sends it what is new.
+
+    ``table`` is called with every kind of call that from now on can be answered without asking
+    here: its arguments, and the plan (or, with a reason, the function) that answers it. Until there
+    is a table, ``upgrade`` is called when a builtin became possible.
+    """
+
+    def __init__(self, name: str, resolver: Resolver, built_in: bool) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = f"{name}(*arrays, out=None, **attributes): see tilewright.Library"
+        self.built_in = built_in
+        self._resolver = resolver
+        self._counters = resolver.counters
+        self._known: dict[Key, Served | str] = {}
+        self._lock = ForkLock()
+        self.table: Callable[..., None] | None = None
+        self.upgrade: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<operator {self.__name__} of a tilewright.Library>"
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        out = keywords.get("out")
+        attributes = {k: v for k, v in keywords.items() if k != "out"}
+        plain = all(isinstance(v, _PLAIN) for v in attributes.values())
+        if not plain or any(type(a) is not np.ndarray for a in args):
+            return self._strange(args, attributes, out, keywords)
+        key = (tuple((a.dtype.str, a.shape) for a in args), tuple(sorted(attributes.items())))
+        answer = self._known.get(key)
+        if answer is None:
+            answer = self._resolve(args, attributes, out)
+            with self._lock:
+                if len(self._known) >= _KEPT:
+                    self._known.clear()
+                self._known[key] = answer
+            self._tell(answer, args, keywords)
+        if isinstance(answer, str):
+            return self._numpy(answer, args, attributes, out, keywords)
+        arrays = list(args)
+        if len(arrays) == len(answer.checked.inputs) + 1 and out is None:
+            out = arrays.pop()
+        try:
+            return answer.checked.answer(arrays, out)
+        except Misfit as e:
+            if self.built_in:
+                return self._numpy(e.reason, args, attributes, out, keywords)
+            if e.reason not in _COPIED:
+                raise e.error from None
+            return self._copied(answer.checked, arrays, out, e.reason)
+
+    # ----------------------------------------------------------------------- finding an answer
+
+    def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Served | str:
+        """A plan, or the reason why numpy is to answer."""
+        self._resolver.require_open()
+        served = self._tuned(args, attributes)
+        if served is None and out is None and len(args) > 1:
+            served = self._tuned(args[:-1], attributes)  # the last one may be the output
+            if served is not None and len(served.checked.inputs) != len(args) - 1:
+                served = None
+        if served is not None:
+            return served
+        reason = self._why_not(args)
+        if self.built_in:
+            if reason == "untuned" and self._resolver.defaults_exist:
+                workload = self._workload(args, attributes)
+                if workload is not None:
+                    served = self._resolver.untuned(workload, "nothing was tuned for it")
+                    if served.explanation.tier == "default":
+                        return served
+            return reason
+        raise self._unknown(args, attributes)
+
+    def _tuned(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Served | None:
+        shapes = tuple((a.shape, a.dtype.name if a.dtype.isnative else a.dtype.str) for a in args)
+        return self._resolver.by_arrays(self.__name__, shapes, attributes)
+
+    def _why_not(self, args: tuple[Array, ...]) -> str:
+        if any(a.size == 0 for a in args):
+            return "empty"
+        if any(a.dtype.name not in ("float32", "float64") or not a.dtype.isnative for a in args):
+            return "dtype"
+        return "dtype" if len({a.dtype for a in args}) > 1 else "untuned"
+
+    def _workload(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Workload | None:
+        """The built-in operator's workload for these arrays, or ``None`` where it has none."""
+        from tilewright.kernels.operator import get_operator
+
+        op = get_operator(self.__name__)
+        if op.infer is None:
+            return None
+        try:
+            params = op.infer([a.shape for a in args], **{**attributes, "dtype": args[0].dtype.name})
+            return op.workload(**params)
+        except UsageError:  # numpy names what is wrong with the shapes, or takes them (batches)
+            return None
+
+    def _tell(self, answer: Served | str, args: tuple[Array, ...], keywords: Mapping[str, Any]) -> None:
+        if self.table is None:
+            if self.upgrade is not None and not isinstance(answer, str) and answer.native:
+                self.upgrade()
+            return
+        if isinstance(answer, str):
+            direct = DIRECT.get(self.__name__)
+            if direct is not None and set(keywords) <= {"out"}:
+                self.table(args, keywords, direct, answer)
+        elif answer.native:
+            self.table(args, keywords, answer.call, None)
+
+    # ----------------------------------------------------------------------- other ways to answer
+
+    def _strange(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]) -> Any:
+        """Arguments that are no plain arrays: numpy may know what to do with them."""
+        self._resolver.require_open()
+        if self.built_in:
+            return self._numpy("type", args, attributes, out, keywords)
+        for a in args:
+            if type(a) is not np.ndarray and not isinstance(a, (int, float, np.number)):
+                shown = "None" if a is None else type(a).__name__
+                raise TypeError(f"{self.__name__} takes numpy.ndarray arguments, got {shown}. Pass numpy.asarray of it")
+        for e in self._resolver.store.entries(self.__name__):
+            if len(e.inputs) == len(args) and all(map(_stands_for, args, e.inputs)):
+                served = self._resolver.by_arrays(self.__name__, e.shapes, attributes)
+                if served is not None:
+                    return served.checked(*args, out=out)
+        raise self._unknown(args, attributes)
+
+    def _numpy(
+        self, reason: str, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
+    ) -> Any:
+        """numpy's answer of a built-in operator."""
+        direct = DIRECT.get(self.__name__)
+        if direct is not None and not attributes:
+            result = direct(*args, **keywords)
+        elif direct is not None and all(self._own().get(k, v) == v for k, v in attributes.items()):
+            # What is no attribute of the operator is numpy's (dtype=, casting=), or its error.
+            result = direct(*args, **{k: v for k, v in keywords.items() if k not in self._own()})
+        else:
+            result = self._by_operator(args, attributes, out)
+        self._counters.add("fallback", reason)
+        return result
+
+    def _own(self) -> Mapping[str, Any]:
+        from tilewright.kernels.operator import get_operator
+
+        return {k: v for k, v in get_operator(self.__name__).attributes.items() if k != "dtype"}
+
+    def _by_operator(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any) -> Any:
+        from tilewright.kernels.operator import get_operator
+
+        op = get_operator(self.__name__)
+        arrays = [np.asarray(a) for a in args]
+        if op.infer is None or op.numpy is None:
+            raise UsageError(f"{self.__name__} cannot be called by arrays alone", f"Use plan({self.__name__!r}, ...)")
+        try:
+            params = op.infer([a.shape for a in arrays], **attributes)
+        except UsageError:
+            if out is not None or len(arrays) < 2:
+                raise
+            *arrays, out = arrays
+            params = op.infer([a.shape for a in arrays], **attributes)
+        result = np.asarray(op.numpy(*arrays, **params))
+        if out is None:
+            return result.astype(np.result_type(*arrays), copy=False)
+        np.copyto(out, result, casting="same_kind")
+        return out
+
+    def _copied(self, checked: Checked, args: list[Array], out: Any, reason: str) -> Any:
+        """A user's operator on arrays whose layout no kernel takes."""
+        arrays = [_dense(a, s, checked.align) for a, s in zip(args, checked.inputs, strict=True)]
+        result = checked.answer(arrays, None)
+        self._counters.add(reason)
+        if out is None:
+            return result
+        np.copyto(out, result, casting="no")
+        return out
+
+    def _unknown(self, args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Exception:
+        shown = ", ".join(f"{a.shape} {a.dtype}" if isinstance(a, np.ndarray) else repr(a) for a in args)
+        with_attributes = "".join(f" {k}={v}" for k, v in attributes.items())
+        tuned = sorted({e.label for e in self._resolver.store.entries(self.__name__)})
+        return UsageError(
+            f"{self.__name__} was not tuned for inputs {shown}{with_attributes}",
+            f"It was tuned for {'; '.join(tuned[:5])}" if tuned else "Tune it first",
+        )
+
+
+def _stands_for(a: Any, spec: TensorSpec) -> bool:
+    """Whether an array has the input's shape and dtype, or a number stands for a scalar input."""
+    if type(a) is not np.ndarray:
+        return spec.shape == ()
+    return bool(a.shape == spec.shape and a.dtype.name == spec.dtype)
+
+
+def _dense(a: Array, spec: TensorSpec, align: int) -> Array:
+    if a.flags.c_contiguous and a.flags.aligned and a.__array_interface__["data"][0] % align == 0:
+        return a
+    copy = empty(spec.shape, spec.dtype, max(align, 64))
+    copy[...] = a
+    return copy
+
+
+def native_dispatcher(dispatch: Dispatch, builtins: Builtins) -> Callable[..., Any]:
+    """A builtin with a table in front of ``dispatch``."""
+    counters = dispatch._counters
+    made = builtins.dispatcher(dispatch.__name__, dispatch.__doc__ or "", dispatch)
+    # Naming the builtin here would tie a knot that no collector sees through: the capsule inside it
+    # does not own what calls it, so a weak way in is enough. It lives while it is being called.
+    address = id(made.__self__)  # type: ignore[attr-defined]
+
+    def table(
+        args: tuple[Array, ...], keywords: dict[str, Any], answer: Callable[..., Any], reason: str | None
+    ) -> None:
+        builtins.insert(
+            address,
+            args,
+            keywords,
+            answer,
+            is_plan=reason is None,
+            served=counters.address("fallback"),
+            reason=counters.address(reason) if reason else 0,
+        )
+
+    dispatch.table = table
+    return made

@@ -1,0 +1,39 @@
+"""What a library says of how it answers a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tilewright.core import Value
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How calls with these parameters are answered, and why.
+
+    ``tier``: ``exact`` (a kernel tuned for them), ``default`` (a template's untuned default) or
+    ``fallback`` (numpy, or the interpreter for a user's operator). ``reason``: one line for a
+    person. ``schedule``: the kernel's knobs. ``seconds``: its time of one call when it was tuned.
+    ``device_model``: the hardware it was tuned on. ``run``: the tuning run.
+    """
+
+    tier: str
+    reason: str
+    op: str
+    params: Mapping[str, Value]
+    template: str | None = None
+    schedule: Mapping[str, Value] = field(default_factory=dict)
+    seconds: float | None = None
+    target: str | None = None
+    device_model: str | None = None
+    threads: int | None = None
+    run: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "params": dict(self.params), "schedule": dict(self.schedule)}
+
+    def __str__(self) -> str:
+        what = " ".join([self.op, *(f"{k}={v}" for k, v in self.params.items())])
+        return f"{what}: {self.tier}: {self.reason}"

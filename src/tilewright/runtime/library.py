@@ -1,0 +1,134 @@
+"""The library: tuned kernels of one database, to be called from Python."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.core import UsageError
+from tilewright.runtime.dispatch import Dispatch, native_dispatcher
+from tilewright.runtime.explain import Explanation
+from tilewright.runtime.resolve import Resolver
+from tilewright.runtime.stats import Counters, Stats
+from tilewright.runtime.store import Store
+
+if TYPE_CHECKING:
+    from tilewright.kernels.operator import Operator
+
+Array = np.ndarray[Any, Any]
+
+
+class Library:
+    """Kernels of a database (default: ``$TILEWRIGHT_DB``, else the user's own).
+
+    >>> library = Library("tuned.db")  # doctest: +SKIP
+    >>> c = library.matmul(a, b)  # doctest: +SKIP
+    >>> plan = library.plan("matmul", m=512, n=512, k=512)  # doctest: +SKIP
+    >>> plan(a, b, out=c)  # doctest: +SKIP
+
+    Every operator is a method, looked up by its arrays' shapes and dtypes and by attributes given as
+    keywords; :meth:`plan` does the look-up once. ``threads``: the most threads of a kernel; default,
+    and never more than, what this process may use. ``trust``: open a file that others can write.
+    ``missing_ok``: a missing file is an empty one. ``compile``: where nothing was tuned, compile a
+    template's default once, instead of falling back to numpy.
+
+    Raises ``DatabaseError`` for a file that cannot be used. Safe from any number of threads, and
+    after a fork. Plans outlive the library.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        threads: int | None = None,
+        trust: bool = False,
+        missing_ok: bool = False,
+        compile: bool = False,
+    ) -> None:
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise UsageError(f"threads={threads!r} is no number of threads", "Pass 1 or more, or None")
+        if path is None:
+            from tilewright.paths import default_path
+
+            path = default_path()
+        self._store = Store(path, trust=trust, missing_ok=missing_ok)
+        self._counters = Counters()
+        self._resolver = Resolver(self._store, threads, compile, self._counters)
+
+    @property
+    def path(self) -> str:
+        """The database's file."""
+        return str(self._store.path)
+
+    def plan(self, op: str | Operator, /, **params: Any) -> Callable[..., Array]:
+        """A callable ``(inputs..., out=None)`` for fixed parameters; it returns the output.
+
+        ``op``: a name, ``FILE.py:function`` or an operator. The callable takes dense, row-major,
+        aligned arrays of exactly the plan's shapes and dtypes, and an output that overlaps none of
+        them; anything else is a ``TypeError`` or ``ValueError``. Raises ``UsageError`` for an
+        unknown operator or parameters.
+        """
+        return self._resolver.plan(op, params).call
+
+    def explain(self, op: str | Operator, /, **params: Any) -> Explanation:
+        """How :meth:`plan` would answer: which tier, why, and with which kernel."""
+        return self._resolver.explain(op, params)
+
+    def stats(self) -> Stats:
+        """Counts of the calls answered so far, those of plans included."""
+        return self._counters.snapshot()
+
+    def operators(self) -> tuple[str, ...]:
+        """Names that this library answers: what was tuned, and what is built in."""
+        from tilewright.kernels.operators import OPERATORS
+
+        return tuple(sorted({*self._store.names(), *OPERATORS}))
+
+    def close(self) -> None:
+        """Answer no more by name. Plans made before go on working."""
+        self._resolver.closed = True
+        self._resolver.forget()
+        for name in [n for n, v in self.__dict__.items() if not n.startswith("_") and callable(v)]:
+            del self.__dict__[name]
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tilewright.Library {self.path}{' (closed)' if self._resolver.closed else ''}>"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.operators()})
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """An operator of that name; from then on an ordinary attribute."""
+        if name.startswith("_"):
+            raise AttributeError(f"Library has no attribute {name!r}")
+        self._resolver.require_open()
+        from tilewright.kernels.operators import OPERATORS
+
+        built_in = name in OPERATORS
+        if not built_in and name not in self._store.names():
+            raise AttributeError(f"{self.path} has no operator {name!r}. Known are {', '.join(self.operators())}")
+        dispatch = Dispatch(name, self._resolver, built_in)
+        builtins = self._resolver.builtins(name)
+        if builtins is None:
+            method: Callable[..., Any] = dispatch
+            library = weakref.ref(self)
+
+            def upgrade() -> None:
+                if (owner := library()) is not None:
+                    owner.__dict__.pop(name, None)  # the next look-up comes here again
+
+            dispatch.upgrade = upgrade
+        else:
+            method = native_dispatcher(dispatch, builtins)
+        self.__dict__[name] = method  # later look-ups do not come here
+        return method

@@ -1,0 +1,56 @@
+"""Answers without a kernel: NumPy's own functions, or the interpreter for a user's operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import Workload
+
+Array = np.ndarray[Any, Any]
+
+DIRECT: dict[str, Callable[..., Any]] = {"matmul": np.matmul, "batch_matmul": np.matmul}
+"""Operators that, without attributes, are one NumPy function which also takes ``out``."""
+
+
+def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None], str]:
+    """What computes a workload into a given output, and what it is called.
+
+    The arrays fit the workload and the output overlaps no input.
+    """
+    plain = all(v == dict(workload.defaults).get(k, v) for k, v in workload.params if k != "dtype")
+    if workload.op in DIRECT and plain and _is_built_in(workload):
+        function = DIRECT[workload.op]
+
+        def direct(inputs: Sequence[Array], out: Array) -> None:
+            function(*inputs, out=out)
+
+        return direct, "numpy"
+    from tilewright.kernels.operator import find_numpy
+
+    known = find_numpy(workload)
+    if known is not None:
+        run = known
+
+        def by_numpy(inputs: Sequence[Array], out: Array) -> None:
+            np.copyto(out, run(*inputs), casting="unsafe")
+
+        return by_numpy, "numpy"
+
+    from tilewright.kernels.program import Program
+    from tilewright.kernels.reference import evaluate
+
+    program = Program.loads(workload.program)
+
+    def interpret(inputs: Sequence[Array], out: Array) -> None:
+        np.copyto(out, evaluate(program, inputs), casting="unsafe")
+
+    return interpret, "the interpreter"
+
+
+def _is_built_in(workload: Workload) -> bool:
+    from tilewright.kernels.operator import find_numpy
+
+    return find_numpy(workload) is not None

@@ -1,0 +1,324 @@
+"""Builtin functions around kernels: the Python half of ``backends/cpu/support/pycall.c``.
+
+Every artifact carries that code, compiled without Python's headers. Here it is handed the
+interpreter's functions by address, and the places of the fields that it reads in an ndarray, found
+by looking into arrays whose contents are known. Where anything disagrees with what is expected
+(another interpreter, a free-threaded build, another array layout) there are no builtins, and calls
+take the slower way through :mod:`tilewright.runtime.checked`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import TilewrightError
+
+VERSION = 1
+MAX_TENSORS = 16
+_P = ctypes.c_void_p
+_POINTER = struct.calcsize("P")
+_FLAGS = ("CONTIGUOUS", "ALIGNED", "WRITEABLE")
+_FUNCTIONS = (
+    "Py_IncRef", "Py_DecRef", "PyObject_Vectorcall", "PyTuple_Size", "PyTuple_GetItem", "PyErr_SetString",
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyCapsule_New", "PyCapsule_GetPointer", "PyCFunction_NewEx",
+)  # fmt: skip
+_OFFSETS = ("type", "data", "nd", "dimensions", "descr", "flags", "type_num", "byteorder")
+
+
+class _Api(ctypes.Structure):
+    """``struct tw_py_api``."""
+
+    _fields_ = [
+        *((name, _P) for name in _FUNCTIONS),
+        *((name, _P) for name in ("none", "ndarray", "out_name", "kernel_error", "memory_error")),
+        *((name, ctypes.c_long) for name in _OFFSETS),
+        *((name, ctypes.c_long) for name in ("contiguous", "aligned", "writeable")),
+    ]
+
+
+class _Tensor(ctypes.Structure):
+    """``struct tw_tensor_desc``."""
+
+    _fields_ = [
+        ("nd", ctypes.c_long),
+        ("shape", ctypes.POINTER(ctypes.c_longlong)),
+        ("bytes", ctypes.c_longlong),
+        ("type_num", ctypes.c_long),
+    ]
+
+
+class _Plan(ctypes.Structure):
+    """``struct tw_plan_desc``."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("doc", ctypes.c_char_p),
+        ("inputs", ctypes.c_long),
+        ("tensors", ctypes.POINTER(_Tensor)),
+        ("launches", ctypes.c_long),
+        ("launch", _P),
+        ("workspace", ctypes.c_longlong),
+        ("zero_fill", ctypes.c_longlong),
+        ("align", ctypes.c_long),
+        ("release", ctypes.c_long),
+        ("env", _P),
+        ("served", _P),
+        *((name, _P) for name in ("module", "keep", "empty", "shape", "dtype", "fallback")),
+    ]
+
+
+# --------------------------------------------------------------------------- where things are
+
+
+@lru_cache(maxsize=1)
+def offsets() -> dict[str, int] | None:
+    """Byte offsets of what the C side reads; ``None`` where it must not read at all."""
+    if _interpreter() != "cpython" or "t" in getattr(sys, "abiflags", ""):
+        return None
+    if ctypes.sizeof(ctypes.c_long) != _POINTER or np.dtype(np.intp).itemsize != _POINTER:
+        return None
+    try:
+        return _find_offsets()
+    except (LookupError, AttributeError, ValueError):
+        return None
+
+
+def _interpreter() -> str:
+    return sys.implementation.name
+
+
+def _find_offsets() -> dict[str, int]:
+    # Words that must hold a known value, in many objects at once: one place is left for each.
+    base = np.zeros(4096, np.uint8)
+    objects = (np.ndarray, np.dtype("f4"), 1.5, "text", sys)
+    head = object.__basicsize__
+    found = {"type": _where([(o, head, id(type(o))) for o in objects], "P")}
+    arrays = [base[8 * i : 8 * i + 96].view(t).reshape(s) for i, (t, s) in enumerate(_PROBES)]
+    for number, a in enumerate(arrays):
+        a.flags.writeable = number % 2 == 0
+    size = np.ndarray.__basicsize__
+    found["data"] = _where([(a, size, a.__array_interface__["data"][0]) for a in arrays], "P")
+    found["nd"] = _where([(a, size, a.ndim) for a in arrays], "i")
+    found["descr"] = _where([(a, size, id(a.dtype)) for a in arrays], "P")
+    found["flags"] = _where([(a, size, a.flags.num) for a in arrays], "i")
+    base_at = _where([(a, size, id(a.base)) for a in arrays], "P")
+    # The two pointers between nd and base lead to shape and strides, one block.
+    found["dimensions"] = found["nd"] + _POINTER
+    if base_at != found["nd"] + 3 * _POINTER or found["nd"] != found["data"] + _POINTER:
+        raise LookupError("an ndarray's fields come in another order")
+    for a in arrays:
+        dims, strides = _words(a, found["dimensions"], 2)
+        if strides != dims + a.ndim * _POINTER or dims % _POINTER:
+            raise LookupError("shape and strides are not one block")
+        held = struct.unpack(f"{2 * a.ndim}n", ctypes.string_at(dims, 2 * a.ndim * _POINTER))
+        if held != (*a.shape, *a.strides):
+            raise LookupError("shape or strides are elsewhere")
+    dtypes = [np.dtype(t) for t in ("f2", "f4", "f8", "i1", "u1", "i4", "i8", "?", ">f4", ">i8", "c8", "S3")]
+    size = np.dtype.__basicsize__
+    found["type_num"] = _where([(d, size, d.num) for d in dtypes], "i")
+    found["byteorder"] = _where([(d, size, d.byteorder.encode()) for d in dtypes], "c")
+    return found
+
+
+_PROBES = (
+    ("f4", (4, 6)), ("f4", (24,)), ("f8", (2, 3, 2)), ("f8", (12, 1)), ("i4", (1, 24)), ("i8", (3, 2, 2)),
+    ("u1", (2, 2, 2, 12)), (">f4", (3, 8)), ("f4", (2, 3, 2, 2)), ("i1", (96,)),
+)  # fmt: skip
+
+
+def _words(o: object, at: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"{count}P", ctypes.string_at(id(o) + at, count * _POINTER))
+
+
+def _where(probes: Sequence[tuple[object, int, Any]], code: str) -> int:
+    """The one offset at which every object holds its value, read as ``code`` of :mod:`struct`."""
+    width = struct.calcsize(code)
+    places: set[int] | None = None
+    for o, size, value in probes:
+        memory = ctypes.string_at(id(o), size)
+        here = {p for p in range(0, size - width + 1, width) if struct.unpack_from(code, memory, p)[0] == value}
+        places = here if places is None else places & here
+    if places is None or len(places) != 1:
+        raise LookupError(f"{len(places or ())} places fit")
+    return places.pop()
+
+
+def _flag_bits() -> dict[str, int] | None:
+    """Bits of ``ndarray.flags.num``, checked on arrays that differ in them."""
+    bits = {"contiguous": 0x1, "aligned": 0x100, "writeable": 0x400}
+    raw = np.zeros(65, np.uint8)
+    whole = raw[:64].view("f4").reshape(4, 4)
+    arrays = [whole, whole[:, ::2], whole.T, raw[1:65].view("f4"), whole[:1], whole[:, :1], raw]
+    locked = whole.view()
+    locked.flags.writeable = False
+    for a in (*arrays, locked):
+        f = a.flags
+        for name, value in (("contiguous", f.c_contiguous), ("aligned", f.aligned), ("writeable", f.writeable)):
+            if bool(f.num & bits[name]) != value:
+                return None
+    return bits
+
+
+# --------------------------------------------------------------------------- builtins
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a call's argument must be: shape (elements) and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        n = self.dtype.itemsize
+        for s in self.shape:
+            n *= s
+        return n
+
+
+class Builtins:
+    """Makes plans and dispatchers with the code in one loaded artifact.
+
+    Use :func:`builtins_in`. The artifact stays loaded for good.
+    """
+
+    def __init__(self, library: ctypes.PyDLL) -> None:
+        self._library = library
+        self._module = sys.intern("tilewright")
+        o = ctypes.py_object
+        self._plan = library.tw_pycall_plan
+        self._plan.restype, self._plan.argtypes = o, [_P]
+        self._dispatcher = library.tw_pycall_dispatcher
+        self._dispatcher.restype = o
+        self._dispatcher.argtypes = [ctypes.c_char_p, ctypes.c_char_p, o, o]
+        self._insert = library.tw_pycall_insert
+        self._insert.restype, self._insert.argtypes = ctypes.c_int, [_P, o, o, o, o, ctypes.c_long, _P, _P]
+        self._entries = library.tw_pycall_entries
+        self._entries.restype, self._entries.argtypes = ctypes.c_long, [o]
+
+    def plan(
+        self,
+        name: str,
+        doc: str,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        *,
+        launches: int,
+        launch: int,
+        workspace: int,
+        zero_fill: int,
+        align: int,
+        release: bool,
+        env: int,
+        served: int,
+        keep: object,
+        empty: Callable[..., Any],
+        fallback: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        """A builtin ``name(inputs..., out=None)``.
+
+        ``launch``, ``env`` and ``served`` are addresses whose memory ``keep`` owns; sizes are bytes.
+        """
+        tensors = (_Tensor * (len(inputs) + 1))()
+        shapes = []
+        for slot, t in zip(tensors, (*inputs, output), strict=True):
+            shapes.append((ctypes.c_longlong * max(1, len(t.shape)))(*t.shape))
+            slot.nd, slot.shape, slot.bytes = len(t.shape), shapes[-1], t.nbytes
+            slot.type_num = t.dtype.num
+        objects = (self._module, keep, empty, output.shape, output.dtype, fallback)
+        desc = _Plan(
+            name.encode(), doc.encode(), len(inputs), tensors, launches, launch, workspace, zero_fill,
+            align, int(release), env, served, *(id(o) for o in objects),
+        )  # fmt: skip
+        made: Callable[..., Any] = self._plan(ctypes.addressof(desc))
+        return made
+
+    def dispatcher(self, name: str, doc: str, miss: Callable[..., Any]) -> Callable[..., Any]:
+        """A builtin that answers from its table, and passes what is not there to ``miss``."""
+        made: Callable[..., Any] = self._dispatcher(name.encode(), doc.encode(), self._module, miss)
+        return made
+
+    def insert(
+        self,
+        dispatcher: int,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        answer: Callable[..., Any],
+        *,
+        is_plan: bool,
+        served: int = 0,
+        reason: int = 0,
+    ) -> bool:
+        """Have a dispatcher answer calls like ``(*args, **keywords)`` by ``answer`` from now on.
+
+        ``dispatcher`` is the address of its self.
+        """
+        names, values = tuple(keywords), tuple(keywords.values())
+        keep = tuple((n, v) for n, v in keywords.items() if n != "out")
+        held = answer.__self__ if is_plan else answer  # type: ignore[attr-defined]
+        return bool(self._insert(dispatcher, args + values, names, keep, held, int(is_plan), served, reason))
+
+    def entries(self, dispatcher: Callable[..., Any]) -> int:
+        """How many kinds of calls a dispatcher knows."""
+        return int(self._entries(dispatcher.__self__))  # type: ignore[attr-defined]
+
+
+_made: list[Builtins] = []
+_unfit: set[int] = set()  # handles of artifacts without this version of the code
+
+
+def builtins_in(handle: int) -> Builtins | None:
+    """Builtins by the code in a loaded artifact (its ``dlopen`` handle).
+
+    ``None`` where this interpreter is not one whose objects may be read, or the artifact carries
+    another version of the code. The first artifact that will do serves all.
+    """
+    if not _made and handle not in _unfit:
+        made = _set_up(handle)
+        if made is None:
+            _unfit.add(handle)
+        else:
+            _made.append(made)
+    return current()
+
+
+def current() -> Builtins | None:
+    """The builtins of this process, once an artifact that carries them was seen."""
+    return _made[0] if _made else None
+
+
+def _set_up(handle: int) -> Builtins | None:
+    places, bits = offsets(), _flag_bits()
+    if places is None or bits is None:
+        return None
+    library = ctypes.PyDLL("", handle=handle)
+    try:
+        version, sizes = library.tw_pycall_version, library.tw_pycall_sizes
+        functions = {n: ctypes.cast(getattr(ctypes.pythonapi, n), _P).value for n in _FUNCTIONS}
+    except AttributeError:
+        return None
+    sizes.restype, sizes.argtypes = ctypes.c_long, [ctypes.c_long]
+    if version() != VERSION or [sizes(i) for i in range(3)] != [ctypes.sizeof(s) for s in (_Api, _Tensor, _Plan)]:
+        return None
+    objects = {
+        "none": None, "ndarray": np.ndarray, "out_name": _OUT, "kernel_error": TilewrightError,
+        "memory_error": MemoryError,
+    }  # fmt: skip
+    for o in objects.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(o))  # the C side keeps their addresses for good
+    api = _Api(**functions, **{k: id(v) for k, v in objects.items()}, **places, **bits)
+    library.tw_pycall_setup.restype, library.tw_pycall_setup.argtypes = None, [_P]
+    library.tw_pycall_setup(ctypes.addressof(api))
+    return Builtins(library)
+
+
+_OUT = sys.intern("out")

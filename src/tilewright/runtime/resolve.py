@@ -1,0 +1,365 @@
+"""Which answer fits a request: tuned kernel, template default, or numpy.
+
+A :class:`Resolver` knows plans, but no plan and no dispatcher's table leads back to the library
+object, so that everything is freed when the last user lets go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.core import DatabaseError, TilewrightError, UsageError, Value, Workload
+from tilewright.runtime.explain import Explanation
+from tilewright.runtime.forking import ForkLock, steady
+from tilewright.runtime.numpy_fallback import runner
+from tilewright.runtime.pycall import Builtins, current
+from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
+from tilewright.runtime.stats import Counters
+from tilewright.runtime.store import Entry, Store
+
+if TYPE_CHECKING:
+    from tilewright.kernels.operator import Operator
+
+_KEPT = 1024  # plans; the least recently asked for go first
+_SLOWEST_FLOPS = 1e10  # a second and thread: what an untuned kernel is expected to reach
+
+
+@dataclass(frozen=True)
+class Found:
+    """A look-up's result: the kernel, or why there is none; and what there is to say of the choice."""
+
+    entry: Entry | None
+    reason: str
+
+
+class Resolver:
+    """Answers for operators and parameters, or arrays, from one store. Safe from several threads."""
+
+    def __init__(self, store: Store, threads: int | None, compile: bool, counters: Counters) -> None:
+        self.store = store
+        self.counters = counters
+        self.closed = False
+        self._threads = threads
+        self._compile = compile
+        self._lock = ForkLock()
+        self._served: OrderedDict[tuple[str, ...], Served] = OrderedDict()
+        self._defaults: bool | None = True if compile else None
+
+    # ----------------------------------------------------------------------- requests
+
+    def plan(self, op: str | Operator, params: Mapping[str, Any]) -> Served:
+        """The answer for an operator with these parameters. Raises ``UsageError``, ``DatabaseError``."""
+        found, workload = self._look_up(op, params)
+        if found.entry is not None:
+            return self._exact(found.entry, found.reason)
+        assert workload is not None
+        return self.untuned(workload, found.reason)
+
+    def explain(self, op: str | Operator, params: Mapping[str, Any]) -> Explanation:
+        """What :meth:`plan` answers; it takes the same steps, but loads no tuned kernel."""
+        found, workload = self._look_up(op, params)
+        if found.entry is not None:
+            return _explained(found.entry, found.reason)
+        assert workload is not None
+        return self.untuned(workload, found.reason).explanation
+
+    def by_arrays(
+        self, op: str, shapes: Sequence[tuple[tuple[int, ...], str]], given: Mapping[str, Any]
+    ) -> Served | None:
+        """The kernel tuned for inputs of these shapes and dtypes and these attributes, or ``None``.
+
+        A user's operator that was tuned for them, but not for this machine, is answered too.
+        Raises ``UsageError`` where sizes that the inputs do not show leave a choice.
+        """
+        self.require_open()
+        wanted = tuple(shapes)
+        entries = [e for e in self.store.entries(op) if e.shapes == wanted and _agrees(e, given)]
+        if not entries:
+            return None
+        kinds = {tuple(e.params.items()) for e in entries}
+        if len(kinds) > 1:
+            differing = sorted({n for e in entries for n, v in e.params.items() if v != entries[0].params.get(n)})
+            raise UsageError(
+                f"several {op} kernels take inputs of these shapes; they differ in {', '.join(differing)}",
+                f"Call {op}(..., {', '.join(f'{n}=...' for n in differing)})",
+            )
+        found = self._choose(entries)
+        if found.entry is not None:
+            return self._exact(found.entry, found.reason)
+        if op in _built_in_names():
+            return None
+        return self.untuned(_stored_workload(self.store, entries[0]), found.reason)
+
+    def untuned(self, workload: Workload, reason: str) -> Served:
+        """The second or third tier for a workload."""
+        with self._lock:
+            key = ("untuned", workload.key, workload.op)
+            served = self._remembered(key)
+            if served is None:
+                explanation = self._untuned(workload, reason)
+                served = self._serve_untuned(workload, explanation)
+                self._remember(key, served)
+            return served
+
+    @property
+    def defaults_exist(self) -> bool:
+        """Whether template defaults were ever compiled here, or may be: else looking is in vain."""
+        if self._defaults is None:
+            from tilewright.runtime.defaults import any_recorded
+
+            try:
+                self._defaults = any_recorded()
+            except TilewrightError:  # a cache that cannot be used
+                self._defaults = False
+        return self._defaults
+
+    def builtins(self, op: str) -> Builtins | None:
+        """What makes builtins, if a kernel that carries it is loaded or can be, for ``op``."""
+        if current() is None:
+            found = self._choose(self.store.entries(op))
+            if found.entry is not None:
+                with contextlib.suppress(DatabaseError):  # a damaged kernel is reported when it is called
+                    self._exact(found.entry, found.reason)
+        return current()
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a kernel may use now."""
+        from tilewright.backends.cpu.cores import available_cores
+
+        cores = available_cores()
+        return cores if self._threads is None else min(self._threads, cores)
+
+    def require_open(self) -> None:
+        if self.closed:
+            raise UsageError("the library is closed", "Open another Library; plans made before go on working")
+
+    # ----------------------------------------------------------------------- look-up
+
+    def _look_up(self, op: str | Operator, params: Mapping[str, Any]) -> tuple[Found, Workload | None]:
+        self.require_open()
+        given = {k: v.item() if isinstance(v, np.generic) else v for k, v in params.items()}
+        if isinstance(op, str) and (":" in op or op.endswith(".py")):
+            from tilewright.kernels.operator import get_operator
+
+            op = get_operator(op)
+        if not isinstance(op, str):
+            workload = op.workload(**given)
+            found = self._choose(self.store.entries_of(workload.key, op.name))
+            return found, workload
+        entries = self.store.entries(op)
+        matching = [e for e in entries if {**e.defaults, **given} == e.params]
+        found = self._choose(matching)
+        if found.entry is not None:
+            return found, None
+        if op in _built_in_names():
+            from tilewright.kernels.operator import get_operator
+
+            workload = get_operator(op).workload(**given)
+            if not matching:  # written differently: "512", 512.0, or by another default
+                full = dict(workload.params)
+                found = self._choose([e for e in entries if e.params == full])
+            return found, workload
+        for workload in self.store.workloads(op):
+            if {**dict(workload.defaults), **given} == dict(workload.params):
+                return found, workload
+        raise _unknown(op, given, self.store)
+
+    def _choose(self, entries: Sequence[Entry]) -> Found:
+        """The best usable kernel of entries that all fit the request."""
+        from tilewright.backends.cpu.device import device_model
+        from tilewright.backends.cpu.targets import runs_here
+        from tilewright.core import ABI_VERSION
+
+        limit = self.threads
+        if not entries:
+            return Found(None, "nothing was tuned for it")
+        here = [e for e in entries if runs_here(e.target)]
+        if not here:
+            return Found(None, f"tuned only for {_each(e.target.name for e in entries)}, which this machine lacks")
+        sound = [e for e in here if e.state == "verified" and e.program.abi == ABI_VERSION]
+        if not sound:
+            return Found(None, "its kernel is stale: run `tilewright verify`")
+        fitting = [e for e in sound if e.target.threads <= limit]
+        if not fitting:
+            counts = _each(str(e.target.threads) for e in sound)
+            return Found(None, f"tuned only for {counts} threads, and no more than {limit} may run")
+        # Of two programs under one name, the one tuned last is what the user means by it now.
+        latest = max(fitting, key=lambda e: e.updated).workload_key
+        model = device_model()
+        best = max(
+            (e for e in fitting if e.workload_key == latest),
+            key=lambda e: (e.device_model == model, e.target.threads, e.target.vector_bytes, e.updated),
+        )
+        notes = [f"tuned on {best.device_model}" + ("" if best.device_model == model else f", not on this {model}")]
+        programs = len({e.workload_key for e in entries})
+        if programs > 1:
+            notes.append(f"the last tuned of {programs} programs of that name and parameters")
+        if self._threads is not None and best.target.threads != self._threads:
+            notes.append(f"for {best.target.threads} thread(s), {self._threads} asked for")
+        return Found(best, "; ".join(notes))
+
+    # ----------------------------------------------------------------------- tiers
+
+    def _exact(self, entry: Entry, reason: str) -> Served:
+        from tilewright.backends.cpu.loader import LoadError, load_bytes
+
+        with self._lock:
+            key = ("exact", entry.workload_key, entry.target.key, entry.device_model, entry.sha256, entry.schedule.key,
+                   entry.op)  # fmt: skip
+            served = self._remembered(key)
+            if served is not None:
+                return served
+            try:
+                code = self.store.code(entry.sha256)
+                launch = {k: int(v) for k, v in entry.schedule.launch}
+                with steady:
+                    kernel = load_bytes(code, entry.sha256).kernel(entry.program, launch, entry.target.threads)
+            except LoadError as e:
+                raise DatabaseError(
+                    f"the kernel of {entry.op} {entry.label} in {self.store.path} cannot be loaded: {e.message}",
+                    "Tune it again, or restore a copy of the database",
+                ) from e
+            served = serve_kernel(
+                _explained(entry, reason), entry.inputs, entry.output, kernel, entry.seconds, self.counters
+            )
+            self._remember(key, served)
+            return served
+
+    def _untuned(self, workload: Workload, reason: str) -> Explanation:
+        """What answers a workload that has no tuned kernel; where asked for, after compiling it."""
+        from tilewright.runtime.defaults import compile_default, find_default
+
+        fallback = Explanation("fallback", reason, workload.op, dict(workload.params))
+        try:
+            default = find_default(workload, self.threads) if self.defaults_exist else None
+            if default is None and self._compile:
+                default = compile_default(workload, self.threads)
+        except TilewrightError as e:
+            fallback = replace(fallback, reason=f"{reason}; and {e.message}")
+            default = None
+        if default is None:
+            return replace(fallback, reason=f"{fallback.reason}; {runner(workload)[1]} answers")
+        return replace(
+            fallback,
+            tier="default",
+            reason=f"{reason}; the template's default answers",
+            template=default.schedule.template,
+            schedule=dict(default.schedule.values),
+            target=default.target.name,
+            threads=default.target.threads,
+        )
+
+    def _serve_untuned(self, workload: Workload, explanation: Explanation) -> Served:
+        from tilewright.runtime.defaults import find_default
+
+        if explanation.tier == "default":
+            default = find_default(workload, self.threads)
+            if default is not None:
+                expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
+                return serve_kernel(
+                    explanation, workload.inputs, workload.output, default.kernel, expected, self.counters
+                )
+            explanation = replace(explanation, tier="fallback", reason="its default went from the cache")
+        return serve_numpy(explanation, workload, self.counters)
+
+    def _remembered(self, key: tuple[str, ...]) -> Served | None:
+        served = self._served.get(key)
+        if served is not None:
+            self._served.move_to_end(key)
+        return served
+
+    def _remember(self, key: tuple[str, ...], served: Served) -> None:
+        self._served[key] = served
+        if len(self._served) > _KEPT:
+            self._served.popitem(last=False)
+
+    def forget(self) -> None:
+        """Drop what is remembered; plans that someone holds stay."""
+        with self._lock:
+            self._served.clear()
+
+
+def _built_in_names() -> tuple[str, ...]:
+    from tilewright.kernels.operators import OPERATORS
+
+    return OPERATORS
+
+
+def _agrees(entry: Entry, given: Mapping[str, Any]) -> bool:
+    """Whether a call with these keywords means this entry; its arrays already say sizes and dtype."""
+    return all(n in entry.params and entry.params[n] == v for n, v in given.items()) and all(
+        entry.params[n] == v for n, v in entry.defaults.items() if n not in given and n != "dtype"
+    )
+
+
+def _stored_workload(store: Store, entry: Entry) -> Workload:
+    for workload in store.workloads(entry.op):
+        if workload.key == entry.workload_key:
+            return workload
+    raise DatabaseError(f"{store.path} changed while it was read", "Try again")
+
+
+def _explained(entry: Entry, reason: str) -> Explanation:
+    return Explanation(
+        tier="exact",
+        reason=reason,
+        op=entry.op,
+        params=dict(entry.params),
+        template=entry.schedule.template,
+        schedule=dict(entry.schedule.values),
+        seconds=entry.seconds,
+        target=entry.target.name,
+        device_model=entry.device_model,
+        threads=entry.target.threads,
+        run=entry.run,
+    )
+
+
+def _each(names: Any) -> str:
+    return " and ".join(sorted(set(names)))
+
+
+def _unknown(op: str, given: Mapping[str, Any], store: Store) -> UsageError:
+    """No such operator, or an operator known only with other parameters."""
+    import difflib
+
+    known = store.workloads(op)
+    if not known:
+        names = sorted({*store.names(), *_built_in_names()})
+        close = difflib.get_close_matches(op, names, 1, 0.5)
+        hint = f"Did you mean {close[0]}? " if close else ""
+        return UsageError(
+            f"unknown operator {op!r}", f"{hint}Known here are {', '.join(names)}; tune your own as FILE.py:function"
+        )
+    names = [n for n, _ in known[0].params]
+    strange = [n for n in given if n not in names]
+    missing = [n for n in names if n not in given and n not in dict(known[0].defaults)]
+    if strange:
+        cause = f"{op} has no parameter {strange[0]!r}"
+    elif missing:
+        cause = f"{op} needs {' and '.join(missing)}"
+    else:
+        cause = f"{op} is not known for {' '.join(f'{k}={v}' for k, v in given.items())}"
+    nearest = sorted(known, key=lambda w: _distance(dict(w.params), given))[:3]
+    return UsageError(
+        cause, f"It was tuned for {'; '.join(w.label.removeprefix(op).strip() for w in nearest)}. Tune it for these"
+    )
+
+
+def _distance(params: Mapping[str, Value], given: Mapping[str, Any]) -> float:
+    total = 0.0
+    for name, value in params.items():
+        other = given.get(name, value)
+        if other == value:
+            continue
+        sizes = [v for v in (value, other) if isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0]
+        total += abs(math.log(sizes[0] / sizes[1])) if len(sizes) == 2 else 10.0
+    return total

@@ -1,0 +1,69 @@
+"""Counts of calls.
+
+A count has two cells: one that the C side adds to while it holds the GIL, one that Python adds to
+under a lock. Neither ever writes the other's, so no count is lost.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.runtime.forking import ForkLock
+
+TIERS = ("exact", "default", "fallback")
+REASONS = (
+    "untuned",  # no kernel serves these shapes
+    "type",  # an argument is not exactly a numpy.ndarray
+    "dtype",
+    "shape",
+    "empty",  # an array without elements
+    "strides",  # not dense and row-major
+    "alignment",
+    "readonly",  # the output cannot be written
+    "overlap",  # the output shares memory with an input
+    "arguments",  # their number, or a keyword
+)
+_CELLS = (*TIERS, *REASONS)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Calls that a library answered.
+
+    ``tiers``: how many by a tuned kernel (``exact``), a template's default (``default``) and
+    and otherwise (``fallback``). ``reasons``: calls that no kernel took as they were, by reason of
+    ``REASONS``; all of ``fallback``, and calls of a user's operator whose arrays were copied first.
+    """
+
+    calls: int
+    tiers: dict[str, int]
+    reasons: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"calls": self.calls, "tiers": dict(self.tiers), "reasons": dict(self.reasons)}
+
+
+class Counters:
+    """The cells behind :class:`Stats`; plans keep them alive."""
+
+    def __init__(self) -> None:
+        self._native = (ctypes.c_ulonglong * len(_CELLS))()
+        self._python = dict.fromkeys(_CELLS, 0)
+        self._lock = ForkLock()
+
+    def address(self, name: str) -> int:
+        """Where the C side counts ``name``."""
+        return ctypes.addressof(self._native) + _CELLS.index(name) * ctypes.sizeof(ctypes.c_ulonglong)
+
+    def add(self, *names: str) -> None:
+        with self._lock:
+            for name in names:
+                self._python[name] += 1
+
+    def snapshot(self) -> Stats:
+        with self._lock:
+            total = {n: self._python[n] + self._native[i] for i, n in enumerate(_CELLS)}
+        tiers = {n: total[n] for n in TIERS}
+        return Stats(sum(tiers.values()), tiers, {n: total[n] for n in REASONS if total[n]})

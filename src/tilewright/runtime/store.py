@@ -1,0 +1,316 @@
+"""Reading a database with the standard library: which kernels it has, and their code.
+
+Every read opens the file, reads one consistent state and closes it again, so there is no connection
+to share between threads or to carry over a fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote, unquote
+
+from tilewright.core import DatabaseError, LaunchProgram, Schedule, Target, TensorSpec, Value, Workload
+from tilewright.runtime.forking import ForkLock, steady
+from tilewright.runtime.trust import require_trust
+
+SCHEMAS = ("0001",)
+"""Versions of the schema that this module reads (its tables must have the columns below)."""
+
+_NAMES = """
+    SELECT key AS workload_key, op, params, defaults, param_names FROM workload WHERE {workload}
+    UNION ALL
+    SELECT workload_key, op, params, defaults, param_names FROM alias WHERE {alias}
+"""
+_KERNELS = """
+    SELECT n.workload_key, n.op, n.params, n.defaults, n.param_names, w.inputs, w.output, w.flops, w.precision,
+           t.data AS target, k.device_model, k.run_id, k.schedule, k.launch_program, k.seconds,
+           k.artifact_sha256, k.state, k.updated
+    FROM ({names}) n
+    JOIN workload w ON w.key = n.workload_key
+    JOIN kernel k ON k.workload_key = n.workload_key AND k.rank = 1
+    JOIN target t ON t.key = k.target_key
+"""
+_OF_OP = _NAMES.format(workload="op = :op", alias="op = :op")
+_BY_OP = _KERNELS.format(names=_OF_OP)
+_BY_KEY = _KERNELS.format(names=_NAMES.format(workload="key = :key", alias="workload_key = :key"))
+T = TypeVar("T")
+_BUSY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A workload's best kernel on one target and device model, its code left in the file."""
+
+    workload_key: str
+    op: str
+    params: dict[str, Value]  # every parameter, in the operator's order
+    defaults: dict[str, Value]
+    inputs: tuple[TensorSpec, ...]
+    output: TensorSpec
+    flops: int
+    precision: str
+    target: Target
+    device_model: str
+    run: str | None
+    schedule: Schedule
+    program: LaunchProgram
+    seconds: float
+    sha256: str
+    state: str
+    updated: float
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """Shape and dtype of each input: what a call is looked up by."""
+        return tuple((s.shape, s.dtype) for s in self.inputs)
+
+    @property
+    def label(self) -> str:
+        """``m=512 n=512 k=512``: the parameters that differ from their defaults."""
+        return " ".join(f"{k}={v}" for k, v in self.params.items() if self.defaults.get(k) != v)
+
+
+class Store:
+    """One SQLite file of tuned kernels. Safe from several threads and after a fork.
+
+    Raises ``DatabaseError`` for a file that is missing (unless ``missing_ok``: then it is empty),
+    corrupt, of another version, or that others can write (unless ``trust``).
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, trust: bool = False, missing_ok: bool = False) -> None:
+        self.path = _file_of(os.fspath(path))
+        self._trust = trust
+        self._missing_ok = missing_ok
+        self._lock = ForkLock()
+        self._seen: tuple[object, ...] = ()
+        self._entries: dict[str, tuple[Entry, ...]] = {}
+        self._names: tuple[str, ...] | None = None
+        if self._present():
+            self._read(lambda c: None)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the operators that were tuned, sorted."""
+        with self._lock:
+            self._refresh()
+            if self._names is None:
+                query = "SELECT op FROM workload UNION SELECT op FROM alias ORDER BY op"
+                self._names = self._read(lambda c: tuple(r["op"] for r in c.execute(query))) or ()
+            return self._names
+
+    def entries(self, op: str) -> tuple[Entry, ...]:
+        """Best kernels of an operator: one for each workload, target and device model."""
+        with self._lock:
+            self._refresh()
+            found = self._entries.get(op)
+            if found is None:
+                found = self._read(lambda c: tuple(_entry(r) for r in c.execute(_BY_OP, {"op": op}))) or ()
+                self._entries[op] = found
+            return found
+
+    def entries_of(self, key: str, op: str) -> tuple[Entry, ...]:
+        """Best kernels of one workload, whatever it is called in the file; called ``op`` if known so."""
+        found = self._read(lambda c: tuple(_entry(r) for r in c.execute(_BY_KEY, {"key": key}))) or ()
+        return tuple(e for e in found if e.op == op) or tuple(replace(e, op=op) for e in found)
+
+    def workloads(self, op: str) -> tuple[Workload, ...]:
+        """Every workload of that name, with its program; tuned here or not, the latest first."""
+        query = f"""
+            SELECT n.op, n.params, n.defaults, n.param_names, w.program, w.inputs, w.output, w.flops, w.precision
+            FROM ({_OF_OP}) n JOIN workload w ON w.key = n.workload_key ORDER BY w.created DESC
+        """
+        return self._read(lambda c: tuple(_workload(r) for r in c.execute(query, {"op": op}))) or ()
+
+    def code(self, sha256: str) -> bytes:
+        """An artifact's bytes, not checked against the hash yet. Raises ``DatabaseError``."""
+        row = self._read(lambda c: c.execute("SELECT data FROM artifact WHERE sha256 = ?", (sha256,)).fetchone())
+        if row is None:
+            raise DatabaseError(f"{self.path} lacks the code {sha256[:12]} of a kernel", "Tune it again")
+        return bytes(row["data"])
+
+    def _present(self) -> bool:
+        if self.path.exists():
+            return True
+        if self._missing_ok:
+            return False
+        raise DatabaseError(
+            f"there is no database at {self.path}",
+            "Run `tilewright tune` to fill it, name another file, or pass missing_ok=True",
+        )
+
+    def _refresh(self) -> None:
+        """Forget what was read if the file has changed since."""
+        seen = _stamps(self.path)
+        if seen != self._seen:
+            self._seen, self._names = seen, None
+            self._entries.clear()
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What ``work`` returns, inside one read transaction; ``None`` for a missing file."""
+        if not self._present():
+            return None
+        give_up = time.monotonic() + _BUSY_SECONDS
+        while True:
+            before = _stamps(self.path)
+            # A file whose log is empty is whole by itself: it is read as it lies there, which takes no lock
+            # and leaves no file beside it, so a read-only folder will do. Was it touched meanwhile,
+            # what was read does not count.
+            alone = all(not s or s[1] == 0 for s in before[1:])
+            try:
+                with steady, _explained(self.path):
+                    if not self._trust:
+                        require_trust(self.path)
+                    with closing(_connect(self.path, immutable=alone)) as connection:
+                        connection.execute("BEGIN")
+                        _check_version(connection, self.path)
+                        result = work(connection)
+                if not alone or _stamps(self.path) == before:
+                    return result
+            except _Busy:
+                pass
+            except DatabaseError:
+                if not alone or _stamps(self.path) == before:
+                    raise
+            if time.monotonic() > give_up:
+                raise DatabaseError(
+                    f"{self.path} stayed locked by another process", "Wait for it to end, then try again"
+                )
+            time.sleep(0.01)
+
+
+class _Busy(Exception):
+    """Another process holds the file for a moment."""
+
+
+def _file_of(path: str) -> Path:
+    scheme, found, rest = path.partition("://")
+    if found:
+        if scheme.split("+")[0] != "sqlite":
+            raise DatabaseError(
+                f"the runtime reads SQLite files, not {scheme} databases", "Export the kernels to a file first"
+            )
+        path = unquote(rest.removeprefix("/").partition("?")[0])
+    # What is checked for trust is then also what is opened: no link is left in the path.
+    return Path(os.path.realpath(os.path.expanduser(path)))
+
+
+def _stamps(path: Path) -> tuple[tuple[int, ...], ...]:
+    """What changes when a database does: of its file, and of its logs where there are any."""
+    return tuple(_stamp(f"{path}{suffix}") for suffix in ("", "-wal", "-journal"))
+
+
+def _stamp(file: str) -> tuple[int, ...]:
+    try:
+        s = os.stat(file)
+    except OSError:
+        return ()
+    return (s.st_ino, s.st_size, s.st_mtime_ns)
+
+
+def _connect(path: Path, *, immutable: bool) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if immutable else ''}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    tables = {r[0] for r in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables:
+        return _refuse(f"{path} is empty", "Run `tilewright tune` to fill it")
+    if not {"alembic_version", "workload", "kernel", "artifact"} <= tables:
+        return _refuse(f"{path} is not a Tilewright database", "Name another file")
+    found = [r[0] for r in connection.execute("SELECT version_num FROM alembic_version")]
+    if len(found) == 1 and found[0] in SCHEMAS:
+        return None
+    shown = ", ".join(map(str, found)) or "none"
+    if len(found) == 1 and str(found[0]) < SCHEMAS[0]:
+        return _refuse(
+            f"{path} has the older schema {shown}", "Run `tilewright runs --db` on it once: that upgrades it"
+        )
+    return _refuse(
+        f"{path} has schema {shown}, made by a newer version; this one reads {SCHEMAS[-1]}", "Upgrade Tilewright"
+    )
+
+
+def _refuse(message: str, mend: str) -> None:
+    raise DatabaseError(message, mend)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """SQLite's and the system's errors as ``DatabaseError``, and what may pass soon as ``_Busy``."""
+    try:
+        yield
+    except sqlite3.Error as e:
+        code = getattr(e, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
+            raise _Busy from None
+        if code == sqlite3.SQLITE_CANTOPEN:
+            raise DatabaseError(f"{path} cannot be opened", "Check that it and its folder can be read") from e
+        raise DatabaseError(f"{path} is damaged or no database ({e})", "Restore a copy, or tune again") from e
+    except OSError as e:
+        raise DatabaseError(f"{path} cannot be read: {e.strerror}", "Check its path and mode") from e
+    except (KeyError, IndexError, TypeError, ValueError) as e:
+        raise DatabaseError(
+            f"{path} holds a row that cannot be read ({type(e).__name__}: {e})", "Restore a copy, or tune again"
+        ) from e
+
+
+def _named(row: sqlite3.Row) -> tuple[dict[str, Value], dict[str, Value]]:
+    params, defaults = json.loads(row["params"]), json.loads(row["defaults"])
+    order = json.loads(row["param_names"])
+    return {n: params[n] for n in order}, {n: defaults[n] for n in order if n in defaults}
+
+
+def _specs(row: sqlite3.Row) -> tuple[tuple[TensorSpec, ...], TensorSpec]:
+    return tuple(TensorSpec.from_json(s) for s in json.loads(row["inputs"])), TensorSpec.from_json(
+        json.loads(row["output"])
+    )
+
+
+def _entry(row: sqlite3.Row) -> Entry:
+    params, defaults = _named(row)
+    inputs, output = _specs(row)
+    return Entry(
+        workload_key=row["workload_key"],
+        op=row["op"],
+        params=params,
+        defaults=defaults,
+        inputs=inputs,
+        output=output,
+        flops=row["flops"],
+        precision=row["precision"],
+        target=Target.from_json(json.loads(row["target"])),
+        device_model=row["device_model"],
+        run=row["run_id"],
+        schedule=Schedule.from_json(json.loads(row["schedule"])),
+        program=LaunchProgram.from_json(json.loads(row["launch_program"])),
+        seconds=float(row["seconds"]),
+        sha256=row["artifact_sha256"],
+        state=row["state"],
+        updated=float(row["updated"]),
+    )
+
+
+def _workload(row: sqlite3.Row) -> Workload:
+    params, defaults = _named(row)
+    inputs, output = _specs(row)
+    return Workload(
+        op=row["op"],
+        params=tuple(params.items()),
+        defaults=tuple(defaults.items()),
+        program=row["program"],
+        inputs=inputs,
+        output=output,
+        flops=row["flops"],
+        precision=row["precision"],
+    )

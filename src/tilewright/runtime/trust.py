@@ -1,0 +1,79 @@
+"""Whether a database may be trusted: opening one means running the code in it.
+
+A checksum in the same file proves nothing, so what counts is who could have written the file: only
+its reader or root, through every folder that leads to it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from tilewright.core import DatabaseError
+
+_SIDE_FILES = ("-wal", "-shm", "-journal")  # SQLite reads these as part of the database
+_WRITERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def require_trust(path: Path) -> None:
+    """Raise ``DatabaseError`` if a user other than this one and root can write the database.
+
+    ``path`` has its symbolic links resolved. A folder further up may be writable by all if it is
+    sticky (``/tmp``), the one that holds the database may not: SQLite reads files beside it.
+    """
+    for suffix in ("", *_SIDE_FILES):
+        file = Path(f"{path}{suffix}")
+        try:
+            status = file.lstat()
+        except FileNotFoundError:
+            continue
+        _require(file, status, "the database" if not suffix else "a file that belongs to the database")
+    for depth, folder in enumerate(path.parents):
+        status = folder.stat()
+        sticky = bool(status.st_mode & stat.S_ISVTX) and depth > 0
+        _require(folder, status, "the folder", sticky)
+
+
+def _require(path: Path, status: os.stat_result, what: str, sticky: bool = False) -> None:
+    if status.st_uid not in (0, os.geteuid()):
+        raise DatabaseError(
+            f"{what} {path} belongs to another user ({_user(status.st_uid)}), and a database holds code that "
+            "would run as you",
+            "Use a copy of your own, or pass trust=True if you trust that user",
+        )
+    writers = status.st_mode & _WRITERS
+    if writers & stat.S_IWGRP and not writers & stat.S_IWOTH and _private_group(status):
+        writers = 0
+    if writers and not sticky:
+        who = "every user" if writers & stat.S_IWOTH else "its group"
+        raise DatabaseError(
+            f"{what} {path} can be written by {who}, and a database holds code that would run as you",
+            f"Run `chmod go-w {path}`, or pass trust=True if you trust them",
+        )
+
+
+def _private_group(status: os.stat_result) -> bool:
+    """Whether the group is this user's own: of the same name, primary, and without other members.
+
+    Many systems give each user one and make new files writable by it.
+    """
+    import grp
+    import pwd
+
+    if status.st_uid == 0 or status.st_gid == 0:
+        return False
+    try:
+        user, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    return user.pw_gid == group.gr_gid and user.pw_name == group.gr_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"

@@ -1,0 +1,65 @@
+"""Hand-written kernels, compiled once, and databases that hold them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from runtime_kernels import SOURCE, Built, Maker, scale, sqdist
+
+from tilewright.backends.cpu.build import build_library
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import find_compiler
+from tilewright.backends.cpu.targets import detect
+from tilewright.database import Database
+from tilewright.runtime import Library
+
+
+@pytest.fixture(scope="session")
+def cache_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _own_places(monkeypatch: pytest.MonkeyPatch, cache_root: Path, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(cache_root))
+    monkeypatch.setenv("TILEWRIGHT_DB", str(tmp_path / "default.db"))
+
+
+@pytest.fixture(scope="session")
+def built(cache_root: Path) -> Built:
+    compiler = find_compiler()
+    path, sha256, _ = build_library([SOURCE], detect(), compiler, ArtifactCache(cache_root))
+    return Built(Path(path).read_bytes(), sha256, compiler.version)
+
+
+@pytest.fixture
+def maker(tmp_path: Path, built: Built, empty_database: Path) -> Maker:
+    shutil.copy(empty_database, tmp_path / "t.db")
+    return Maker(tmp_path / "t.db", built)
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("database") / "empty.db"
+    Database.open(path).close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def filled_database(tmp_path_factory: pytest.TempPathFactory, built: Built) -> Path:
+    """matmul 4x4x4 (also with trans_b) and 3x5x7, sqdist and scale."""
+    path = tmp_path_factory.mktemp("database") / "filled.db"
+    maker = Maker(path, built)
+    maker.matmul(4, 4, 4)
+    maker.matmul(3, 5, 7)
+    maker.matmul(4, 4, 4, "tw_t_mm_trans", params={"trans_b": True})
+    maker.add(sqdist.workload(m=4, n=3, k=5), "tw_t_sqdist")
+    maker.add(scale.workload(n=64), "tw_t_scale", workspace=["*", "n", 4], zero_fill=["*", "n", 4], seconds=1e-3)
+    return path
+
+
+@pytest.fixture
+def library(tmp_path: Path, filled_database: Path) -> Library:
+    return Library(shutil.copy(filled_database, tmp_path / "filled.db"))

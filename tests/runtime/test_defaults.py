@@ -1,0 +1,138 @@
+"""The second tier: a template's default, compiled when asked for, then found in the cache."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime_kernels import random
+
+from tilewright.backends.cpu import compiler as compilers
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.core import TilewrightError
+from tilewright.runtime import Library, defaults
+
+SIZES: dict[str, Any] = {"m": 5, "n": 6, "k": 7}
+A, B = random(5, 7), random(7, 6, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_root: Path) -> Path:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("defaults")
+
+
+def no_compiler(*_: object, **__: object) -> Any:
+    raise TilewrightError("no C++ compiler was found", "Install g++")
+
+
+def test_compiles_once_and_is_found_again(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(shared_cache))
+    nothing = tmp_path / "none.db"
+    asked = Library(nothing, missing_ok=True, compile=True)
+    assert Library(nothing, missing_ok=True).explain("matmul", **SIZES).tier == "fallback"
+    plan = asked.plan("matmul", **SIZES)
+    np.testing.assert_allclose(plan(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(asked.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    assert asked.stats().tiers == {"exact": 0, "default": 2, "fallback": 0}
+    told = asked.explain("matmul", **SIZES)
+    assert told.tier == "default"
+    assert told.template == "cpu_contraction"
+    assert told.schedule
+    # Another library that asked for nothing finds it, even with no compiler.
+    monkeypatch.setattr(compilers, "find_compiler", no_compiler)
+    other = Library(nothing, missing_ok=True)
+    assert other.explain("matmul", **SIZES).tier == "default"
+    np.testing.assert_allclose(other.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(other.matmul(A.T, B[:5]), A.T @ B[:5], rtol=1e-4, atol=1e-5)
+    assert other.stats().tiers == {"exact": 0, "default": 1, "fallback": 1}
+
+
+def test_never_compiles_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defaults, "compile_default", no_compiler)
+    monkeypatch.setattr(compilers, "compile_library", no_compiler)
+    library = Library(tmp_path / "none.db", missing_ok=True)
+    np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    assert library.explain("matmul", **SIZES).tier == "fallback"
+    library.plan("matmul", **SIZES)(A, B)
+    assert library.stats().tiers == {"exact": 0, "default": 0, "fallback": 2}
+    assert not (tmp_path / "cache").exists()
+
+
+def test_falls_back_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilers, "find_compiler", no_compiler)
+    library = Library(tmp_path / "none.db", missing_ok=True, compile=True)
+    np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    plan = library.plan("matmul", **SIZES)
+    np.testing.assert_allclose(plan(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    assert library.stats().tiers["fallback"] == 2
+
+
+def test_a_default_that_is_wrong_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from tilewright.kernels import templates
+
+    lower = templates.lower
+
+    def broken(candidate: Any) -> Any:
+        made = lower(candidate)
+        # The generated entry returns at once: the output stays as it was.
+        symbol = made.symbol
+        source = (
+            f'extern "C" __attribute__((visibility("default"))) int {symbol}'
+            "(void *const *, const long long *, void *, const struct tw_env *) { return 0; }"
+        )
+        return replace(made, source=source)
+
+    monkeypatch.setattr(templates, "lower", broken)
+    library = Library(tmp_path / "none.db", missing_ok=True, compile=True)
+    np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    assert library.stats().tiers["fallback"] == 1
+    monkeypatch.setattr(templates, "lower", lower)
+    assert Library(tmp_path / "none.db", missing_ok=True).explain("matmul", **SIZES).tier == "fallback"
+
+
+def test_a_swept_cache_is_no_error(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(shared_cache))
+    Library(tmp_path / "none.db", missing_ok=True, compile=True).plan("matmul", **SIZES)
+    library, other = (Library(tmp_path / "none.db", missing_ok=True) for _ in range(2))
+    assert library.explain("matmul", **SIZES).tier == "default"
+    ArtifactCache(shared_cache).gc(0, grace=0)
+    for still in (library, other):
+        np.testing.assert_allclose(still.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    assert other.explain("matmul", **SIZES).tier == "fallback"
+
+
+def test_users_operator_compiles_too(library: Library, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(shared_cache))
+    from runtime_kernels import sqdist
+
+    asked = Library(library.path, compile=True)
+    x, y = random(6, 5), random(2, 5)
+    plan = asked.plan(sqdist, m=6, n=2, k=5)
+    np.testing.assert_allclose(plan(x, y), ((x[:, None] - y[None]) ** 2).sum(-1), rtol=1e-4)
+    assert asked.stats().tiers["default"] == 1
+
+
+def test_processes_share_the_cache(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(shared_cache))
+    Library(tmp_path / "none.db", missing_ok=True, compile=True).plan("matmul", **SIZES)
+    code = (
+        "import sys, tilewright\nlibrary = tilewright.Library(sys.argv[1], missing_ok=True)\n"
+        "print(library.explain('matmul', m=5, n=6, k=7).tier)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(tmp_path / "none.db")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "default\n"
