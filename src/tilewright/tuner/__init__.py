@@ -1,0 +1,9 @@
+"""Tuning: strategies, the loop, the final."""
+
+from __future__ import annotations
+
+from tilewright.tuner.api import tune
+from tilewright.tuner.observer import Observer
+from tilewright.tuner.result import BestKernel, TuneResult
+
+__all__ = ["BestKernel", "Observer", "TuneResult", "tune"]

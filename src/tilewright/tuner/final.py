@@ -1,0 +1,157 @@
+"""The final of a run: the fastest kernels are built alone, checked again, and paired with each other.
+
+Times of different moments are never compared: a kernel beats another only in a paired duel on the
+device, and the stored kernel of an earlier run is replaced only by one that beats it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Failure,
+    FailureKind,
+    IllegalSchedule,
+    Measurement,
+    Schedule,
+    Task,
+    TrialRecord,
+)
+from tilewright.database import Database, StoredArtifact, StoredKernel
+from tilewright.database.records import RANKS
+from tilewright.kernels import templates
+from tilewright.measure.builder import Builder
+from tilewright.measure.runner import LocalRunner
+from tilewright.tuner.observer import Observer
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A kernel in the final: rebuilt alone and verified, with the trial or stored kernel it stems from."""
+
+    candidate: Candidate
+    artifact: Artifact
+    record: TrialRecord | None
+    stored: StoredKernel | None = None
+
+    @property
+    def item(self) -> tuple[Candidate, Artifact]:
+        return self.candidate, self.artifact
+
+
+@dataclass(frozen=True)
+class FinalResult:
+    """The ranking, best first; ``kept`` when the stored champion stays at its head."""
+
+    ranked: tuple[StoredKernel, ...]
+    kept: bool
+
+
+def contenders(history: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
+    """The fastest trials, at most two per structure, so that the final is between different kernels."""
+    out: list[TrialRecord] = []
+    per: dict[str, int] = {}
+    for r in sorted((r for r in history if r.seconds is not None), key=lambda r: r.seconds or 0.0):
+        key = r.schedule.structure_key
+        if per.get(key, 0) < 2:
+            per[key] = per.get(key, 0) + 1
+            out.append(r)
+        if len(out) == count:
+            break
+    return out
+
+
+@dataclass(frozen=True)
+class Final:
+    """Holds what the final needs; :meth:`play` plays it and stores the ranking."""
+
+    task: Task
+    run_id: str
+    device_model: str
+    database: Database
+    builder: Builder
+    runner: LocalRunner
+    observer: Observer
+
+    def play(self, history: Sequence[TrialRecord], count: int = 5, peak_flops: float | None = None) -> FinalResult:
+        """The final among ``count`` trials and the stored champion; stores ranks 1 to 3.
+
+        ``peak_flops``: what the device's cores reach at most, for the share of it (FLOP/s).
+        """
+        champion = self._champion()
+        own = [
+            r
+            for r in contenders(history, count)
+            if champion is None or r.schedule.key != champion.candidate.schedule.key
+        ]
+        ladder = [champion] if champion else []
+        for n, record in enumerate(own):
+            self.observer.stage(f"final {n + 1}/{len(own)}")
+            entrant = self._enter(record.schedule, record)
+            if entrant is not None:
+                self._insert(ladder, entrant)
+        top = ladder[:RANKS]
+        if not top:
+            return FinalResult((), False)
+        # One batch gives all of them times on one scale, the winner's.
+        outcomes = self.runner.run(self.task, [f.item for f in top], top[0].item)
+        ranked = [
+            self._stored(f, o.seconds, peak_flops)
+            for f, o in zip(top, outcomes, strict=True)
+            if isinstance(o, Measurement)
+        ]
+        artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f in top]
+        self.database.set_kernels(self.task, self.device_model, self.run_id, ranked, artifacts)
+        return FinalResult(tuple(ranked), top[0] is champion)
+
+    def _champion(self) -> Finalist | None:
+        """The stored kernel of an earlier run, if its template still is what it was."""
+        stored = self.database.best(self.task, self.device_model)
+        if stored is None or templates.get_template(stored.schedule.template).version != stored.template_version:
+            return None
+        return self._enter(stored.schedule, None, stored)
+
+    def _enter(
+        self, schedule: Schedule, record: TrialRecord | None, stored: StoredKernel | None = None
+    ) -> Finalist | None:
+        candidate = Candidate(self.task, schedule)
+        try:
+            built = self.builder.build([candidate], alone=True)[0]
+        except IllegalSchedule as e:
+            built = Failure(FailureKind.COMPILE, str(e))
+        problem = built if isinstance(built, Failure) else self.runner.verify(self.task, (candidate, built))
+        if problem is not None:
+            self.observer.warning(f"a finalist failed its second check ({problem.kind.value}): {problem.message}")
+            return None
+        assert isinstance(built, Artifact)
+        return Finalist(candidate, built, record, stored)
+
+    def _insert(self, ladder: list[Finalist], entrant: Finalist) -> None:
+        """Put the entrant above the first kernel that it beats, from the top; drop it below rank 3."""
+        for place, other in enumerate(ladder[:RANKS]):
+            duel = self.runner.duel(self.task, entrant.item, other.item)
+            # A stored champion is replaced only when the whole interval says so.
+            if duel.high < 1.0 if other.stored else duel.ratio < 1.0:
+                ladder.insert(place, entrant)
+                return
+        ladder.append(entrant)
+
+    def _stored(self, f: Finalist, seconds: float, peak_flops: float | None) -> StoredKernel:
+        share = self.task.workload.flops / seconds / peak_flops if peak_flops else None
+        old = f.stored
+        return StoredKernel(
+            task=self.task,
+            device_model=self.device_model,
+            rank=1,
+            schedule=f.candidate.schedule,
+            program=f.artifact.program,
+            seconds=seconds,
+            artifact_sha256=f.artifact.sha256,
+            peak_fraction=share,
+            run_id=old.run_id if old else self.run_id,
+            trial_number=f.record.number if f.record else old.trial_number if old else None,
+            compiler=f.artifact.compiler,
+        )

@@ -1,0 +1,24 @@
+"""What a tuning run tells whoever watches it: a terminal, a log, a dashboard."""
+
+from __future__ import annotations
+
+from tilewright.core import Task, TrialRecord
+
+
+class Observer:
+    """Does nothing; override what you want to hear of. Called from the tuning thread."""
+
+    def waiting(self, device: str, holder: str) -> None:
+        """Another process holds the device; the run waits for it."""
+
+    def warning(self, message: str) -> None:
+        """Something a user should know, such as a busy core."""
+
+    def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
+        """The search begins; ``done`` trials of an earlier session are already stored."""
+
+    def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+        """One trial was stored; ``best`` is the fastest so far."""
+
+    def stage(self, text: str) -> None:
+        """The run enters another phase, such as the final between the fastest kernels."""

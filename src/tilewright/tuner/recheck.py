@@ -1,0 +1,95 @@
+"""Re-checking stored winners with the present compiler and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from tilewright.core import Artifact, Candidate, Failure, IllegalSchedule, TilewrightError
+from tilewright.database import Database, StoredArtifact, StoredKernel
+
+if TYPE_CHECKING:
+    from tilewright.measure.builder import Builder
+    from tilewright.measure.runner import LocalRunner
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """A stored kernel's second look: its new time, or why it must not be served."""
+
+    kernel: StoredKernel
+    seconds: float | None
+    problem: str | None
+
+
+def recheck(database: Database, *, op: str | None = None, device: str = "auto") -> Iterator[Recheck]:
+    """Rebuild, check and time the best kernel of every task that this machine's model holds.
+
+    A kernel of an older template version is rebuilt by the present one (a changed version makes a
+    record stale, not lost): right again, it is stored with the new code; otherwise marked stale.
+    """
+    from tilewright.backends.cpu.device import DeviceLock, device_model, parse_device
+    from tilewright.backends.cpu.targets import runs_here
+    from tilewright.measure.builder import Builder
+    from tilewright.measure.runner import LocalRunner
+
+    model = device_model()
+    mine = [k for k in database.kernels(op) if k.rank == 1 and k.device_model == model and runs_here(k.task.target)]
+    mine.sort(key=lambda k: k.task.target.key)
+    for _, group in groupby(mine, key=lambda k: k.task.target.key):
+        kernels = list(group)
+        target = kernels[0].task.target
+        where = parse_device(device, target.threads)
+        with (
+            DeviceLock(where),
+            Builder(target, cores=where.cores) as builder,
+            LocalRunner(where, target) as runner,
+        ):
+            for kernel in kernels:
+                yield _one(database, kernel, builder, runner)
+
+
+def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: LocalRunner) -> Recheck:
+    from tilewright.kernels import templates
+
+    def stale(why: str) -> Recheck:
+        database.update_kernel(kernel, state="stale")
+        return Recheck(kernel, None, why)
+
+    try:
+        version = templates.get_template(kernel.schedule.template).version
+    except TilewrightError as e:
+        return stale(f"its template is gone: {e}")
+    candidate = Candidate(kernel.task, replace(kernel.schedule, version=version))
+    try:
+        built = builder.build([candidate], alone=True)[0]
+    except IllegalSchedule as e:
+        return stale(f"its schedule is no longer legal: {e}")
+    if isinstance(built, Failure):
+        return stale(f"it no longer builds: {built.message}")
+    assert isinstance(built, Artifact)
+    problem = runner.verify(kernel.task, (candidate, built))
+    if problem is not None:
+        return stale(f"{problem.kind.value}: {problem.message}")
+    outcome = runner.run(kernel.task, [(candidate, built)], None)[0]
+    if isinstance(outcome, Failure):
+        return stale(f"{outcome.kind.value}: {outcome.message}")
+    share = None
+    if kernel.peak_fraction is not None:
+        share = kernel.peak_fraction * kernel.seconds / outcome.seconds
+    fresh = replace(
+        kernel, schedule=candidate.schedule, program=built.program, artifact_sha256=built.sha256,
+        seconds=outcome.seconds, peak_fraction=share, state="verified", compiler=built.compiler,
+    )  # fmt: skip
+    others = [k for k in database.task_kernels(kernel.task, kernel.device_model) if k.rank != kernel.rank]
+    source = templates.full_source(candidate)
+    database.set_kernels(
+        kernel.task,
+        kernel.device_model,
+        kernel.run_id,
+        [fresh, *others],
+        [StoredArtifact.read(built, source)],
+    )
+    return Recheck(kernel, outcome.seconds, None)

@@ -1,0 +1,91 @@
+"""What a tuning run found, as a value and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core import Failure, Schedule, Task, TrialRecord
+
+
+@dataclass(frozen=True)
+class BestKernel:
+    """A kernel that won its final: median seconds of one call, and its share of the FMA peak."""
+
+    seconds: float
+    gflops: float
+    peak_fraction: float | None
+    template: str
+    schedule: Schedule
+    run: str
+    trial: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "seconds": self.seconds,
+            "gflops": self.gflops,
+            "peak_fraction": self.peak_fraction,
+            "template": self.template,
+            "schedule": dict(self.schedule.values),
+            "run": self.run,
+            "trial": self.trial,
+        }
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """One finished run. ``time`` says where its ``seconds`` went; ``best`` is what look-ups now serve.
+
+    ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
+    """
+
+    task: Task
+    run: str
+    device: str
+    trials: int
+    failed: Mapping[str, int]
+    seconds: float
+    best: BestKernel | None
+    kept: bool
+    curve: tuple[tuple[int, float], ...]
+    time: Mapping[str, float]
+    structures: int
+    space_size: int
+    database: str
+    interrupted: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "workload": self.task.workload.label,
+            "workload_key": self.task.workload.key,
+            "target": self.task.target.name,
+            "threads": self.task.target.threads,
+            "device": self.device,
+            "run": self.run,
+            "database": self.database,
+            "trials": self.trials,
+            "failed": dict(self.failed),
+            "structures": self.structures,
+            "space_size": self.space_size,
+            "seconds": self.seconds,
+            "time": dict(self.time),
+            "best": self.best.to_json() if self.best else None,
+            "kept": self.kept,
+            "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
+        }
+
+
+def failures(history: Sequence[TrialRecord]) -> dict[str, int]:
+    """How many trials failed, by kind."""
+    return dict(Counter(r.outcome.kind.value for r in history if isinstance(r.outcome, Failure)))
+
+
+def curve(history: Sequence[TrialRecord]) -> tuple[tuple[int, float], ...]:
+    """Trial number and best seconds so far, one point per improvement."""
+    points: list[tuple[int, float]] = []
+    for r in history:
+        if r.seconds is not None and (not points or r.seconds < points[-1][1]):
+            points.append((r.number, r.seconds))
+    return tuple(points)

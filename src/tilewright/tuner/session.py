@@ -1,0 +1,173 @@
+"""The tuning loop: propose, build, measure, store, learn; then a final between the fastest.
+
+While one batch is measured on the device's cores, the next is proposed and built on the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Failure,
+    Measurement,
+    Outcome,
+    Proposal,
+    Schedule,
+    Task,
+    TrialRecord,
+)
+from tilewright.database import Database
+from tilewright.measure.builder import Builder
+from tilewright.measure.runner import LocalRunner
+from tilewright.tuner.observer import Observer
+from tilewright.tuner.strategies.base import Strategy
+
+Built = tuple[Candidate, Artifact]
+
+
+class Clock:
+    """Wall seconds spent by the tuning thread, by activity."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = {}
+        self.started = time.monotonic()
+
+    @contextmanager
+    def on(self, activity: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[activity] = self.spent.get(activity, 0.0) + time.perf_counter() - start
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends: trials in all (failures included), seconds, or never proposals again."""
+
+    trials: int
+    seconds: float | None = None
+    batch: int = 16
+
+
+@dataclass
+class Batch:
+    """Proposals in flight."""
+
+    proposals: list[Proposal]
+    builds: Future[list[Artifact | Failure]]
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        return [p.schedule for p in self.proposals]
+
+
+@dataclass
+class Session:
+    """One run of one task; ``history`` may hold the trials of an interrupted session."""
+
+    task: Task
+    run_id: str
+    database: Database
+    strategy: Strategy
+    builder: Builder
+    runner: LocalRunner
+    limits: Limits
+    observer: Observer
+    history: list[TrialRecord] = field(default_factory=list)
+    overlap: bool = True
+    clock: Clock = field(default_factory=Clock)
+    incumbent: Built | None = None
+
+    def search(self) -> None:
+        """Run trials until a limit is reached or the space is exhausted."""
+        ahead = self._propose([])
+        while ahead:
+            batch, ahead = ahead, None
+            with self.clock.on("waiting for builds"):
+                built = batch.builds.result()
+            measured = self._measure(batch, built)
+            if self.overlap:
+                ahead = self._propose(batch.schedules)
+            with self.clock.on("waiting for measurements"):
+                outcomes = measured.result()
+            self._record(batch, built, outcomes)
+            if not ahead:
+                ahead = self._propose([])
+
+    @property
+    def best(self) -> TrialRecord | None:
+        timed = [r for r in self.history if r.seconds is not None]
+        return min(timed, key=lambda r: r.seconds or 0.0, default=None)
+
+    def _propose(self, pending: Sequence[Schedule]) -> Batch | None:
+        left = self.limits.trials - len(self.history) - len(pending)
+        late = self.limits.seconds is not None and self.clock.elapsed >= self.limits.seconds
+        if left <= 0 or late:
+            return None
+        with self.clock.on("proposing"):
+            proposals = self.strategy.suggest(min(left, self.limits.batch), self.history, pending)
+        if not proposals:
+            return None
+        candidates = [Candidate(self.task, p.schedule) for p in proposals]
+        return Batch(proposals, self.builder.submit(candidates))
+
+    def _measure(self, batch: Batch, built: Sequence[Artifact | Failure]) -> Future[list[Outcome]]:
+        items = [
+            (Candidate(self.task, p.schedule), b)
+            for p, b in zip(batch.proposals, built, strict=True)
+            if isinstance(b, Artifact)
+        ]
+        return self.runner.submit(self.task, items, self.incumbent)
+
+    def _record(self, batch: Batch, built: Sequence[Artifact | Failure], measured: Sequence[Outcome]) -> None:
+        outcomes = iter(measured)
+        now = time.time()
+        records: list[TrialRecord] = []
+        for p, b in zip(batch.proposals, built, strict=True):
+            outcome = b if isinstance(b, Failure) else next(outcomes)
+            seconds = 0.0 if isinstance(b, Failure) or b.cached else b.build_seconds
+            records.append(TrialRecord(len(self.history) + len(records), p, outcome, seconds, now))
+        with self.clock.on("database"):
+            self.database.add_trials(self.run_id, records)
+        best = self.best
+        for r, b in zip(records, built, strict=True):
+            self.history.append(r)
+            if r.seconds is not None and (best is None or best.seconds is None or r.seconds < best.seconds):
+                best = r
+                if isinstance(b, Artifact):
+                    self.incumbent = (Candidate(self.task, r.schedule), b)
+            self.observer.trial(r, best)
+
+    def restore(self) -> None:
+        """After a resume: rebuild the fastest kernel so far, to pair new ones with."""
+        best = self.best
+        if best is None:
+            return
+        candidate = Candidate(self.task, best.schedule)
+        built = self.builder.build([candidate])[0]
+        if isinstance(built, Artifact):
+            self.incumbent = (candidate, built)
+
+    def times(self) -> dict[str, float]:
+        """Seconds of the run by activity; ``compiling``, ``verifying`` and ``timing`` overlap the rest."""
+        timed = [r.outcome for r in self.history if isinstance(r.outcome, Measurement)]
+        waiting = sum(v for k, v in self.clock.spent.items() if k.startswith("waiting"))
+        final = self.clock.spent.get("final", 0.0)
+        return {
+            **self.clock.spent,
+            "compiling": sum(r.build_seconds for r in self.history),
+            "verifying": sum(m.verify_seconds for m in timed),
+            "timing": sum(m.measure_seconds for m in timed),
+            "overhead": self.clock.elapsed - waiting - final,
+        }

@@ -1,0 +1,44 @@
+"""Search strategies. To add one: a file here, and a line in ``STRATEGIES`` (docs/howto/strategy.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tilewright.core import Schedule, UsageError
+from tilewright.cost_model.base import CostModel
+from tilewright.search_space import Space
+from tilewright.tuner.strategies.base import Strategy
+from tilewright.tuner.strategies.evolutionary import EvolutionaryStrategy
+from tilewright.tuner.strategies.grid import GridStrategy
+from tilewright.tuner.strategies.random import RandomStrategy
+
+
+class StrategyFactory(Protocol):
+    """Makes a strategy; ``initial`` schedules are proposed before all others."""
+
+    def __call__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        cost_model: CostModel | None = None,
+        initial: Sequence[Schedule] = (),
+    ) -> Strategy: ...
+
+
+STRATEGIES: dict[str, StrategyFactory] = {
+    "evolutionary": EvolutionaryStrategy,
+    "random": RandomStrategy,
+    "grid": GridStrategy,
+}
+
+
+def get_strategy(name: str) -> StrategyFactory:
+    """The strategy of that name. Raises ``UsageError`` for an unknown one."""
+    if name not in STRATEGIES:
+        raise UsageError(f"unknown strategy {name!r}", f"Use one of {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]
+
+
+__all__ = ["STRATEGIES", "Strategy", "StrategyFactory", "get_strategy"]

@@ -1,0 +1,31 @@
+"""What a strategy is: it decides which schedules to try next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+from tilewright.core import Proposal, Schedule, TrialRecord, digest
+
+
+class Strategy(Protocol):
+    """Proposes schedules of one space."""
+
+    def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
+        """Up to ``n`` legal schedules to try, none of them in ``history`` or ``pending``.
+
+        A pure function of the seed, ``history`` (every trial of the run so far, in order) and
+        ``pending`` (proposed, without a result yet); fewer than ``n`` only when the space is exhausted.
+        """
+        ...
+
+
+def derived_rng(seed: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> random.Random:
+    """Random numbers that depend on the seed and on how far the run is, and on nothing else."""
+    return random.Random(digest([seed, len(history), [p.key for p in pending]]))
+
+
+def tried(history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> set[Schedule]:
+    """What must not be proposed again."""
+    return {r.schedule for r in history} | set(pending)

@@ -1,0 +1,206 @@
+"""Evolutionary search: mutate and cross the fastest, let the cost model pick among the offspring.
+
+A round keeps the fastest schedules so far as parents, breeds a few generations from them (the favourites
+of one generation are parents of the next), lets the cost model screen about a thousand offspring cheaply
+and rank a shortlist carefully, and proposes a diverse top slice. Some
+proposals are random, so that the model also sees what it does not believe in. Several proposals may
+share a structure, since other launch arguments need no new binary, but enough structures are new.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+
+from tilewright.core import IllegalSchedule, Pairs, Proposal, Schedule, TrialRecord
+from tilewright.cost_model.base import CostModel, Scores
+from tilewright.search_space import Space
+from tilewright.tuner.strategies.base import derived_rng, tried
+from tilewright.tuner.strategies.random import fresh
+
+WARM_UP = 16
+"""Results before anything is bred; until then the cost model's prior ranks random schedules."""
+WARM_UP_POOL = 8
+"""Random schedules drawn per proposal while warming up."""
+PARENTS = 24
+GENERATIONS = 3
+OFFSPRING = 20
+"""Offspring of each generation per proposal."""
+IMMIGRANTS = 6
+"""Random schedules among the candidates, per proposal."""
+FEWEST = 6
+"""Proposals for which there are candidates even if fewer are asked for."""
+SHORTLIST = 4
+"""Candidates per proposal that survive the cost model's cheap look."""
+CROSSOVER = 0.4
+EPSILON = 0.1
+"""Share of random proposals."""
+BLIND_POOL = 4
+"""Random schedules drawn for each that is proposed."""
+PER_STRUCTURE = 4
+"""Proposals of one round that share a binary."""
+STRUCTURES = 3
+"""At least one in this many proposals brings a structure that the run has not seen."""
+
+
+class EvolutionaryStrategy:
+    """See the module's text. Without a cost model, offspring are picked in random order."""
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        cost_model: CostModel | None = None,
+        initial: Sequence[Schedule] = (),
+    ) -> None:
+        self.space = space
+        self.seed = seed
+        self.model = cost_model
+        self.initial = tuple(initial)
+
+    def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
+        rng = derived_rng(self.seed, history, pending)
+        seen = tried(history, pending)
+        if self.model is not None:
+            self.model.update(history)
+        first = [s for s in dict.fromkeys(self.initial) if s not in seen][:n]
+        out = self._proposals(first, "default", rng)
+        seen.update(first)
+        left = n - len(first)
+        blind = min(left, int(EPSILON * n + rng.random()))
+        old = [s for s in seen if s not in first]
+        if len(history) < WARM_UP:
+            pool = dict.fromkeys(fresh(self.space, rng, WARM_UP_POOL * left, seen), "sample")
+        else:
+            pool = self._breed(rng, history, seen, max(n, FEWEST))
+            likely = diverse(self._screened(pool, rng), SHORTLIST * left, old, (), SHORTLIST * PER_STRUCTURE)
+            pool = {s: pool[s] for s, _ in likely}
+        # The random ones may bring no new structure, so the others make up for them.
+        picked = diverse(self._ranked(pool, rng), left - blind, old, first, extra=blind)
+        out += [Proposal(s, score, pool[s]) for s, score in picked]
+        seen.update(s for s, _ in picked)
+        return out + self._proposals(self._unlike(rng, n - len(out), seen), "random", rng)
+
+    def _unlike(self, rng: random.Random, n: int, seen: set[Schedule]) -> list[Schedule]:
+        """Random schedules, those of structures that were not tried first."""
+        known = {structure_of(s) for s in seen}
+        drawn = fresh(self.space, rng, BLIND_POOL * n, seen)
+        return sorted(drawn, key=lambda s: structure_of(s) in known)[:n]
+
+    def _breed(
+        self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int
+    ) -> dict[Schedule, str]:
+        """New candidates for ``n`` proposals, each with how it came about."""
+        elite = self._fastest(history)
+        pool = dict.fromkeys(fresh(self.space, rng, IMMIGRANTS * n, seen), "sample")
+        parents = elite or list(pool)
+        for generation in range(GENERATIONS if parents else 0):
+            for _ in range(OFFSPRING * n):
+                a = _fit_parent(rng, parents)
+                if rng.random() < CROSSOVER:
+                    child, origin = self.space.crossover(rng, a, _fit_parent(rng, parents)), "crossover"
+                else:
+                    child, origin = self.space.mutate(rng, a), "mutation"
+                if child not in seen:
+                    pool.setdefault(child, origin)
+            favourites = self._screened(pool, rng)[:PARENTS] if generation + 1 < GENERATIONS else []
+            if favourites and favourites[0][1] != favourites[-1][1]:
+                # Alternate: what was measured to be fast, and what is believed to be.
+                pairs = zip_longest(elite, [s for s, _ in favourites])
+                parents = [s for pair in pairs for s in pair if s is not None]
+        return pool
+
+    def _fastest(self, history: Sequence[TrialRecord]) -> list[Schedule]:
+        """The fastest trials that are in the space as it is today, few of each structure."""
+        timed = sorted((r for r in history if r.seconds is not None), key=lambda r: (r.seconds, r.number))
+        count: Counter[Structure] = Counter()
+        out: list[Schedule] = []
+        for schedule in (r.schedule for r in timed):
+            if len(out) == PARENTS:
+                break
+            if count[structure_of(schedule)] < PER_STRUCTURE:
+                try:
+                    self.space.check(schedule)
+                except IllegalSchedule:
+                    continue
+                count[structure_of(schedule)] += 1
+                out.append(schedule)
+        return out
+
+    def _ranked(self, pool: Iterable[Schedule], rng: random.Random) -> Ranked:
+        """By the cost model's best judgement."""
+        return _best_first(pool, self.model.predict if self.model is not None else None, rng)
+
+    def _screened(self, pool: Iterable[Schedule], rng: random.Random) -> Ranked:
+        """By its cheap first look."""
+        return _best_first(pool, self.model.screen if self.model is not None else None, rng)
+
+    def _proposals(self, schedules: Sequence[Schedule], origin: str, rng: random.Random) -> list[Proposal]:
+        score = dict(self._ranked(schedules, rng))
+        return [Proposal(s, score[s], origin) for s in schedules]
+
+
+Structure = tuple[str, Pairs]
+Ranked = list[tuple[Schedule, float | None]]
+
+
+def _best_first(
+    pool: Iterable[Schedule], judge: Callable[[Sequence[Schedule]], Scores] | None, rng: random.Random
+) -> Ranked:
+    """Ties, and the absence of a judge, leave a random order."""
+    schedules = list(pool)
+    rng.shuffle(schedules)
+    if judge is None or not schedules:
+        return [(s, None) for s in schedules]
+    scores = judge(schedules)
+    order = sorted(range(len(schedules)), key=lambda i: -scores[i])
+    return [(schedules[i], float(scores[i])) for i in order]
+
+
+def structure_of(schedule: Schedule) -> Structure:
+    return (schedule.template, schedule.structure)
+
+
+def _fit_parent(rng: random.Random, parents: Sequence[Schedule]) -> Schedule:
+    """A parent, the first ones more often."""
+    return parents[int(len(parents) * rng.random() ** 2)]
+
+
+def diverse(
+    ranked: Ranked,
+    count: int,
+    old: Iterable[Schedule],
+    first: Sequence[Schedule] = (),
+    per_structure: int = PER_STRUCTURE,
+    extra: int = 0,
+) -> Ranked:
+    """``count`` of ``ranked``, best first, spread over structures as far as that is possible.
+
+    At most ``per_structure`` share one. With those in ``first``, at least one in ``STRUCTURES`` has a
+    structure of its own; and counting the ``old`` ones and ``extra`` others, so do the run's trials.
+    """
+    used = Counter(structure_of(s) for s in first)
+    done = list(old)
+    known = {structure_of(s) for s in done} | set(used)
+    own = max(0, -(-(len(first) + count) // STRUCTURES) - len(used))
+    new = max(0, -(-(len(done) + len(first) + count + extra) // STRUCTURES) - len(known))
+    picked: Ranked = []
+    passed: Ranked = []
+    for item in ranked:
+        slots = count - len(picked)
+        if slots <= 0:
+            break
+        structure = structure_of(item[0])
+        is_own, is_new = structure not in used, structure not in known
+        if used[structure] >= per_structure or (slots <= own and not is_own) or (slots <= new and not is_new):
+            passed.append(item)
+            continue
+        picked.append(item)
+        used[structure] += 1
+        known.add(structure)
+        own -= is_own
+        new -= is_new
+    return picked + passed[: count - len(picked)]

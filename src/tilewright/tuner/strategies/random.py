@@ -1,0 +1,54 @@
+"""Random search: uniform over the legal schedules, without repeats."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from tilewright.core import Proposal, Schedule, TrialRecord
+from tilewright.cost_model.base import CostModel
+from tilewright.search_space import Space
+from tilewright.tuner.strategies.base import derived_rng, tried
+
+PATIENCE = 50
+"""Draws per wanted schedule before a nearly exhausted space is walked instead."""
+
+
+def fresh(space: Space, rng: random.Random, n: int, seen: set[Schedule]) -> list[Schedule]:
+    """Up to ``n`` different random members of ``space`` outside ``seen``; fewer if it has no more."""
+    out: dict[Schedule, None] = {}
+    for _ in range(PATIENCE * n):
+        if len(out) == n:
+            return list(out)
+        schedule = space.sample(rng)
+        if schedule not in seen:
+            out[schedule] = None
+    if len(out) < n:
+        # Draws keep hitting what is known, so what is left is few enough to list.
+        rest = [s for s in space if s not in seen and s not in out]
+        rng.shuffle(rest)
+        out.update(dict.fromkeys(rest[: n - len(out)]))
+    return list(out)
+
+
+class RandomStrategy:
+    """Uniform proposals; ``initial`` schedules come first."""
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        cost_model: CostModel | None = None,
+        initial: Sequence[Schedule] = (),
+    ) -> None:
+        self.space = space
+        self.seed = seed
+        self.initial = tuple(initial)
+
+    def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
+        rng = derived_rng(self.seed, history, pending)
+        seen = tried(history, pending)
+        first = [s for s in dict.fromkeys(self.initial) if s not in seen][:n]
+        rest = fresh(self.space, rng, n - len(first), seen | set(first))
+        return [*(Proposal(s, None, "default") for s in first), *(Proposal(s, None, "random") for s in rest)]

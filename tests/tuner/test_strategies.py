@@ -1,0 +1,160 @@
+"""The shipped strategies against the contract, and what is particular to each."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tilewright.core import Schedule, UsageError
+from tilewright.cost_model import FeatureExtractor, get_cost_model
+from tilewright.search_space import Space
+from tilewright.testing.cost_model import example_features, example_footprint, example_task
+from tilewright.testing.strategy import StrategyContract, record, seconds_of, simulate, small_space
+from tilewright.tuner.strategies import STRATEGIES, Strategy, evolutionary, get_strategy
+from tilewright.tuner.strategies.evolutionary import (
+    PER_STRUCTURE,
+    STRUCTURES,
+    EvolutionaryStrategy,
+    diverse,
+    structure_of,
+)
+from tilewright.tuner.strategies.grid import GridStrategy
+from tilewright.tuner.strategies.random import RandomStrategy
+
+
+class TestRandom(StrategyContract):
+    def strategy(self, space: Space, seed: int, initial: Sequence[Schedule] = ()) -> Strategy:
+        return RandomStrategy(space, seed=seed, initial=initial)
+
+
+class TestGrid(StrategyContract):
+    seeded = False
+
+    def strategy(self, space: Space, seed: int, initial: Sequence[Schedule] = ()) -> Strategy:
+        return GridStrategy(space, seed=seed, initial=initial)
+
+
+class TestEvolutionaryWithoutModel(StrategyContract):
+    def strategy(self, space: Space, seed: int, initial: Sequence[Schedule] = ()) -> Strategy:
+        return EvolutionaryStrategy(space, seed=seed, initial=initial)
+
+
+class TestEvolutionary(StrategyContract):
+    def strategy(self, space: Space, seed: int, initial: Sequence[Schedule] = ()) -> Strategy:
+        return learned(space, seed, initial)
+
+
+def learned(space: Space, seed: int, initial: Sequence[Schedule] = ()) -> EvolutionaryStrategy:
+    task = example_task()
+    features = FeatureExtractor(task, space=space, analyse=example_footprint)
+    model = get_cost_model("xgboost")(task, seed=seed, features=features)
+    return EvolutionaryStrategy(space, seed=seed, cost_model=model, initial=initial)
+
+
+def test_grid_walks_the_space_in_order() -> None:
+    space = small_space()
+    trials = simulate(GridStrategy(space), [50] * 4)
+    assert [r.schedule for r in trials] == list(space)[:200]
+
+
+def test_random_covers_a_small_space_evenly() -> None:
+    space = small_space().spaces[1]
+    strategies = [RandomStrategy(space, seed=s) for s in range(400)]
+    counts = Counter(s.suggest(1, [], [])[0].schedule for s in strategies)
+    assert set(counts) == set(space)
+    assert max(counts.values()) < 100
+
+
+def test_names_lead_to_factories() -> None:
+    for name in STRATEGIES:
+        assert get_strategy(name)(small_space(), seed=1).suggest(2, [], [])
+    with pytest.raises(UsageError, match=r"unknown strategy 'annealing'.*evolutionary, random, grid"):
+        get_strategy("annealing")
+
+
+def test_evolution_starts_with_the_default_and_tells_where_proposals_come_from() -> None:
+    space = small_space()
+    default = next(iter(space))
+    strategy = learned(space, 0, [default])
+    first = strategy.suggest(16, [], [])
+    assert first[0].schedule == default
+    assert first[0].origin == "default"
+    assert all(p.prediction is not None for p in first)
+    trials = simulate(strategy, [16, 16, 16])
+    origins = Counter(p.origin for p in strategy.suggest(16, trials, []))
+    assert {"mutation", "crossover"} & set(origins)
+    assert 1 <= origins["random"] <= 3
+
+
+def test_evolution_spreads_over_structures_and_shares_them() -> None:
+    space = small_space()
+    trials = simulate(learned(space, 4), [16] * 7)
+    batches = [trials[i : i + 16] for i in range(0, len(trials), 16)]
+    for batch in batches:
+        per = Counter(structure_of(r.schedule) for r in batch)
+        assert len(per) >= len(batch) / STRUCTURES
+        assert max(per.values()) <= PER_STRUCTURE + 2  # the random share is not counted
+    shared = len({structure_of(r.schedule) for r in trials})
+    assert len(trials) / STRUCTURES <= shared < len(trials)
+
+
+def test_diverse_reserves_places_for_new_structures() -> None:
+    def make(structure: int, launch: int) -> Schedule:
+        return Schedule("t", 1, (("s", structure),), (("l", launch),))
+
+    ranked = [(make(s, i), -float(10 * s + i)) for s in range(10) for i in range(10)]
+    old = [make(0, 90 + i) for i in range(20)]
+    picked = diverse(ranked, 9, old)
+    counts = Counter(structure_of(s) for s, _ in picked)
+    # 29 trials need 10 structures and one is known, so all nine are new.
+    assert len(picked) == len(counts) == 9
+    assert structure_of(make(0, 0)) not in counts
+    plenty = diverse(ranked, 9, [make(s, 99) for s in range(10)])
+    assert [s for s, _ in plenty[:4]] == [make(0, i) for i in range(4)]
+    assert len({structure_of(s) for s, _ in plenty}) == 3
+    # Where there is one structure only, places are not left empty.
+    assert len(diverse(ranked[:10], 9, old)) == 9
+
+
+def test_evolution_finds_the_optimum_of_a_small_space_where_random_search_does_not() -> None:
+    space = small_space()
+    order = sorted(s.key for s in space)
+    assert len(order) == space.size
+    ranked = sorted(seconds_of(s) for s in space if not failing(s))
+    places: dict[str, list[int]] = {"evolutionary": [], "random": []}
+    for seed in range(5):
+        for name, strategy in (("evolutionary", learned(space, seed)), ("random", RandomStrategy(space, seed=seed))):
+            trials = simulate(strategy, [16] * 5)
+            best = min(r.seconds for r in trials if r.seconds is not None)
+            places[name].append(sum(t < best for t in ranked))
+    assert sorted(places["evolutionary"])[2] <= 1
+    assert sum(places["evolutionary"]) * 3 < sum(places["random"])
+
+
+def failing(schedule: Schedule) -> bool:
+    return record(0, schedule).seconds is None
+
+
+def test_hundreds_are_screened_and_a_shortlist_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = small_space()
+    asked: dict[str, list[int]] = {"predict": [], "screen": []}
+    model = get_cost_model("xgboost")(example_task(), features=example_features(example_task()))
+    for name, sizes in asked.items():
+        answer = getattr(model, name)
+
+        def counting(
+            schedules: Sequence[Schedule], sizes: list[int] = sizes, answer: Callable[..., object] = answer
+        ) -> object:
+            sizes.append(len(schedules))
+            return answer(schedules)
+
+        monkeypatch.setattr(model, name, counting)
+    rng = random.Random(0)
+    history = [record(i, s) for i, s in enumerate(dict.fromkeys(space.sample(rng) for _ in range(40)))]
+    EvolutionaryStrategy(space, cost_model=model).suggest(8, history, [])
+    most = 8 * (evolutionary.GENERATIONS * evolutionary.OFFSPRING + evolutionary.IMMIGRANTS)
+    assert 8 * evolutionary.IMMIGRANTS < max(asked["screen"]) <= most
+    assert sum(asked["predict"]) <= 8 * (evolutionary.SHORTLIST + 1)
