@@ -1,0 +1,129 @@
+"""The command group: lazy commands, uniform errors and exit codes.
+
+Exit codes: 0 done; 1 failure; 2 usage; 130 after Ctrl-C and 143 after SIGTERM, with everything
+measured stored.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from typing import Any
+
+import click
+
+from tilewright.cli.output import emit_error, wants_json
+from tilewright.core import TilewrightError
+
+COMMANDS = {
+    "tune": "Search for the fastest kernel of an operator.",
+    "best": "Show the best stored kernel of an operator.",
+    "ops": "List the operators.",
+    "space": "Show an operator's schedule space.",
+    "runs": "List tuning runs, newest first.",
+    "show": "Show one run: its best-so-far curve, trials and failures.",
+    "bench": "Compare the tuned kernel with other libraries, paired in one run.",
+    "verify": "Re-check and re-time stored kernels with the present compiler.",
+    "cache": "Inspect or shrink the artifact cache.",
+    "doctor": "Say what is installed, what the machine is, and what would be used.",
+}
+"""Every command and its one-line help: ``cli/NAME.py`` defines ``command``."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, handled like Ctrl-C."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is used, so that ``--help`` is instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"tilewright.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        from tilewright import __version__
+
+        click.echo(f"tilewright {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def app() -> None:
+    """Tune tensor kernels for this machine, and use what was tuned.
+
+    \b
+    Examples:
+      tilewright tune matmul m=512 n=512 k=512 --trials 64
+      tilewright best matmul m=512 n=512 k=512 --source
+      tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas
+    """
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code. Known errors become one line, never a traceback."""
+    args = sys.argv[1:] if arguments is None else arguments
+    json_mode = wants_json(args)
+
+    terminated = False
+
+    def terminate(_signum: int, _frame: Any) -> None:
+        nonlocal terminated
+        terminated = True
+        raise Terminated
+
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        result = app.main(args=args, prog_name="tilewright", standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+        # A command that ended in good order after a signal does not know which one it was.
+        return 143 if code == 130 and terminated else code
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except click.UsageError as e:
+        hint = f"See: {e.ctx.command_path} --help" if e.ctx else "See: tilewright --help"
+        emit_error(json_mode, "usage", e.format_message().rstrip("."), hint)
+        return 2
+    except click.ClickException as e:
+        emit_error(json_mode, "error", e.format_message(), "")
+        return 1
+    except TilewrightError as e:
+        emit_error(json_mode, e.kind, e.message, e.mend)
+        return e.exit_code
+    except Terminated:
+        emit_error(
+            json_mode,
+            "terminated",
+            "Stopped by SIGTERM",
+            "What was measured is stored; go on with --resume last",
+        )
+        return 143
+    except (KeyboardInterrupt, click.Abort):
+        emit_error(
+            json_mode,
+            "interrupted",
+            "Stopped by Ctrl-C",
+            "What was measured is stored; go on with --resume last",
+        )
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (``| head``): not an error of ours.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    finally:
+        signal.signal(signal.SIGTERM, previous)

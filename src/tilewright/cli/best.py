@@ -1,0 +1,92 @@
+"""``tilewright best``: the stored winner of an operator, and its source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tilewright.cli.options import (
+    db_option,
+    json_option,
+    operator_arguments,
+    target_of,
+    target_option,
+    threads_option,
+    workload_of,
+)
+from tilewright.cli.output import console, emit_json, percent, rate, seconds
+from tilewright.core import TilewrightError
+
+
+@click.command("best")
+@operator_arguments
+@target_option
+@threads_option
+@click.option("--source", is_flag=True, help="Print the kernel's C++ source.")
+@db_option
+@json_option
+def command(
+    op: str,
+    params: tuple[str, ...],
+    dtype: str | None,
+    target: str,
+    threads: int,
+    source: bool,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Show the best stored kernel of an operator.
+
+    \b
+    Examples:
+      tilewright best matmul m=512 n=512 k=512
+      tilewright best matmul m=512 n=512 k=512 --source > kernel.cpp
+    """
+    from tilewright.backends.cpu.device import device_model
+    from tilewright.core import Task
+    from tilewright.database import Database, safe_text
+    from tilewright.paths import default_path
+
+    task = Task(workload_of(op, params, dtype), target_of(target, threads))
+    with Database.open(db or default_path(), create=False, readonly=True) as database:
+        kernel = database.best(task, device_model())
+        artifact = database.artifact(kernel.artifact_sha256) if kernel and source else None
+    text = artifact.source if artifact else None
+    if kernel is None:
+        raise TilewrightError(
+            f"no kernel is stored for {task.workload.label} on {task.target.name}, {threads} thread(s)",
+            f"Tune it: tilewright tune {op} {' '.join(params)}",
+        )
+    flops = task.workload.flops
+    if as_json:
+        data: dict[str, Any] = {
+            "workload": task.workload.label,
+            "workload_key": task.workload.key,
+            "target": task.target.name,
+            "threads": threads,
+            "seconds": kernel.seconds,
+            "gflops": flops / kernel.seconds / 1e9,
+            "peak_fraction": kernel.peak_fraction,
+            "template": kernel.schedule.template,
+            "schedule": dict(kernel.schedule.values),
+            "state": kernel.state,
+            "run": kernel.run_id,
+            "trial": kernel.trial_number,
+            "artifact": kernel.artifact_sha256,
+            "compiler": kernel.compiler,
+        }
+        emit_json({**data, **({"source": text} if text else {})})
+        return
+    if text:
+        click.echo(text)
+        return
+    out = console()
+    out.print(
+        safe_text(
+            f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
+            f"{rate(flops, kernel.seconds)}, {percent(kernel.peak_fraction)} of the FMA peak ({kernel.state})"
+        )
+    )
+    out.print(safe_text(f"template {kernel.schedule.template}, run {kernel.run_id}, trial {kernel.trial_number}"))
+    out.print(safe_text(" ".join(f"{k}={v}" for k, v in kernel.schedule.values.items())))

@@ -1,0 +1,65 @@
+"""``tilewright cache``: the artifact cache's size, and shrinking it."""
+
+from __future__ import annotations
+
+import click
+
+from tilewright.cli.options import json_option
+from tilewright.cli.output import console, emit_json
+
+
+@click.group("cache")
+def command() -> None:
+    """Inspect or shrink the artifact cache ($TILEWRIGHT_CACHE, else the user's cache directory).
+
+    \b
+    Examples:
+      tilewright cache stats
+      tilewright cache gc --limit 100
+    """
+
+
+@command.command("stats")
+@json_option
+def stats(as_json: bool) -> None:
+    """Entries and bytes in the cache."""
+    from tilewright.backends.cpu.cache import ArtifactCache
+
+    cache = ArtifactCache()
+    s = cache.stats()
+    data = {"path": str(cache.root), "entries": s.entries, "bytes": s.bytes, "limit_bytes": s.limit_bytes}
+    if as_json:
+        emit_json(data)
+    else:
+        console().print(f"{data['path']}: {s.entries} entries, {s.bytes / 1e6:.1f} of {s.limit_bytes / 1e6:.0f} MB")
+
+
+@command.command("gc")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="MB",
+    help="Shrink to this size. [default: the cache's limit]",
+)
+@json_option
+def gc(limit: int | None, as_json: bool) -> None:
+    """Remove the least recently used entries until the cache fits its limit."""
+    from tilewright.backends.cpu.cache import ArtifactCache
+
+    cache = ArtifactCache()
+    before = cache.stats()
+    cache.gc(None if limit is None else limit * 1_000_000)
+    after = cache.stats()
+    if as_json:
+        emit_json(
+            {
+                "removed": before.entries - after.entries,
+                "freed_bytes": before.bytes - after.bytes,
+                "bytes": after.bytes,
+            }
+        )
+    else:
+        console().print(
+            f"removed {before.entries - after.entries} entries, {(before.bytes - after.bytes) / 1e6:.1f} MB; "
+            f"{after.bytes / 1e6:.1f} MB left"
+        )

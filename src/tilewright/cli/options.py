@@ -1,0 +1,72 @@
+"""Options that several commands share, and reading ``OP key=value...``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tilewright.core import Target, UsageError, Workload
+
+if TYPE_CHECKING:
+    from tilewright.kernels.operator import Operator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+db_option = click.option(
+    "--db", metavar="PATH", help="Database file. [default: $TILEWRIGHT_DB, else the user's data directory]"
+)
+dtype_option = click.option("--dtype", metavar="NAME", help="Element type, such as float32 or float64.")
+target_option = click.option(
+    "--target",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable.",
+)
+threads_option = click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
+device_option = click.option("--device", default="auto", show_default=True, help="Cores to measure on: cpu:0, cpu:0-1.")
+
+
+def operator_arguments(command: F) -> F:
+    """``OP key=value...`` and ``--dtype``: the operator a command is about."""
+    command = click.argument("params", nargs=-1, metavar="[KEY=VALUE]...")(command)
+    command = click.argument("op", metavar="OP")(command)
+    return dtype_option(command)
+
+
+def parse_params(params: Sequence[str], dtype: str | None) -> dict[str, str]:
+    """``("m=512", ...)`` to a dictionary of texts; the operator converts them."""
+    out: dict[str, str] = {}
+    for p in params:
+        name, sep, value = p.partition("=")
+        if not sep or not name.isidentifier() or not value:
+            raise UsageError(f"{p!r} is no KEY=VALUE", "Write sizes and attributes as m=512 or activation=relu")
+        if name in out:
+            raise UsageError(f"{name} is given twice", "Give each key once")
+        out[name] = value
+    if dtype:
+        if out.get("dtype", dtype) != dtype:
+            raise UsageError("dtype is given twice with different values", "Give --dtype or dtype=, not both")
+        out["dtype"] = dtype
+    return out
+
+
+def find_operator(op: str) -> Operator:
+    """A built-in operator by name, or one from ``FILE.py:function``."""
+    from tilewright.kernels.operator import get_operator, load_operator
+
+    return load_operator(op) if ":" in op or op.endswith(".py") else get_operator(op)
+
+
+def workload_of(op: str, params: Sequence[str], dtype: str | None) -> Workload:
+    return find_operator(op).workload(**parse_params(params, dtype))
+
+
+def target_of(name: str, threads: int) -> Target:
+    """The target named, for this machine. Raises ``TargetUnavailable`` if it lacks the instructions."""
+    from tilewright.backends.cpu.targets import parse_target
+
+    return parse_target(name, threads)

@@ -1,0 +1,70 @@
+"""What every command prints: JSON alone on stdout, everything for a person on stderr or a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SCHEMA = 1
+"""Version of the ``--json`` objects; breaking changes bump it."""
+
+
+def wants_json(args: list[str]) -> bool:
+    return "--json" in args
+
+
+def emit_json(value: dict[str, Any]) -> None:
+    """One JSON object on stdout, with the schema's version."""
+    click.echo(json.dumps({"schema": SCHEMA, **value}))
+
+
+def emit_error(json_mode: bool, kind: str, message: str, mend: str) -> None:
+    """One clear line on stderr; under ``--json`` also the error object on stdout."""
+    line = " ".join(f"{message}{'.' if mend else ''} {mend}".split())
+    click.echo(f"tilewright: {line}", err=True)
+    if json_mode:
+        emit_json({"error": {"kind": kind, "message": message, "mend": mend}})
+
+
+def console(stderr: bool = False) -> Console:
+    """A rich console; a file or a pipe gets plain text, wide enough for the tables."""
+    from rich.console import Console
+
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    width = None if terminal or "COLUMNS" in os.environ else 140
+    return Console(stderr=stderr, highlight=False, width=width)
+
+
+def program() -> str:
+    """How to call this command again: its name where it is on the path, else the path to it."""
+    here = sys.argv[0]
+    if shutil.which("tilewright") or os.path.basename(here) != "tilewright":
+        return "tilewright"
+    return os.path.relpath(here)
+
+
+def seconds(value: float | None) -> str:
+    """A duration for a person: ``17.6 us``, ``1.19 ms``."""
+    if value is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def rate(flops: int, value: float | None) -> str:
+    """GFLOP/s of a call that takes ``value`` seconds."""
+    return f"{flops / value / 1e9:.4g} GFLOP/s" if value else "-"
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}%"

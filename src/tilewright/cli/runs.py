@@ -1,0 +1,75 @@
+"""``tilewright runs``: what was tuned, newest first."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli.options import db_option, json_option
+from tilewright.cli.output import console, emit_json, seconds
+
+if TYPE_CHECKING:
+    from tilewright.database import StoredRun
+
+
+def run_row(run: StoredRun) -> dict[str, Any]:
+    """A run's line as JSON; ``show`` starts with the same."""
+    return {
+        "run": run.id,
+        "workload": run.task.workload.label,
+        "workload_key": run.task.workload.key,
+        "target": run.task.target.name,
+        "threads": run.task.target.threads,
+        "device": run.device_name,
+        "device_model": run.device_model,
+        "strategy": run.strategy,
+        "seed": run.seed,
+        "state": run.state,
+        "trials": run.trials,
+        "trials_wanted": run.trials_wanted,
+        "failed": dict(run.failed),
+        "best_seconds": run.best_seconds,
+        "started": run.started,
+        "finished": run.finished,
+    }
+
+
+@click.command("runs")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@db_option
+@json_option
+def command(limit: int, db: str | None, as_json: bool) -> None:
+    """List tuning runs, newest first.
+
+    \b
+    Examples:
+      tilewright runs
+      tilewright runs --limit 5 --json
+    """
+    from tilewright.database import Database, safe_text
+    from tilewright.paths import default_path
+
+    with Database.open(db or default_path(), create=False, readonly=True) as database:
+        runs = database.runs(limit)
+    if as_json:
+        emit_json({"runs": [run_row(r) for r in runs]})
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("run", "started", "workload", "target", "state", "trials", "failed", "best"):
+        table.add_column(column, overflow="fold")
+    for r in runs:
+        table.add_row(
+            safe_text(r.id),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(r.started)),
+            safe_text(r.task.workload.label),
+            safe_text(f"{r.task.target.name} x{r.task.target.threads}"),
+            r.state,
+            f"{r.trials}/{r.trials_wanted}",
+            str(sum(r.failed.values())),
+            seconds(r.best_seconds),
+        )
+    console().print(table)

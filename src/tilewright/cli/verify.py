@@ -1,0 +1,66 @@
+"""``tilewright verify``: are the stored winners still right and still that fast?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli.options import db_option, device_option, json_option
+from tilewright.cli.output import console, emit_json, seconds
+from tilewright.core import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.tuner.recheck import Recheck
+
+
+@click.command("verify")
+@db_option
+@click.option("--op", metavar="NAME", help="Only this operator's kernels.")
+@device_option
+@json_option
+def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
+    """Rebuild stored winners with the present compiler and templates, check and time them again.
+
+    A kernel that fails its check, or whose template is gone, is marked stale and no longer served.
+    Exit code 1 if any kernel failed.
+
+    \b
+    Examples:
+      tilewright verify
+      tilewright verify --db tuned.db --op matmul --json
+    """
+    from tilewright.database import Database, safe_text
+    from tilewright.paths import default_path
+    from tilewright.tuner.recheck import recheck
+
+    out = console(stderr=as_json)
+    rows: list[dict[str, Any]] = []
+    failed = 0
+    with Database.open(db or default_path(), create=False) as database:
+        for r in recheck(database, op=op, device=device):
+            failed += r.problem is not None
+            rows.append(_row(r))
+            verdict = f"[red]stale: {safe_text(r.problem)}[/red]" if r.problem else f"right, {seconds(r.seconds)}"
+            before = f" (stored: {seconds(r.kernel.seconds)})" if r.seconds else ""
+            out.print(f"{safe_text(r.kernel.task.workload.label)} x{r.kernel.task.target.threads}: {verdict}{before}")
+    if as_json:
+        emit_json({"kernels": rows, "failed": failed})
+    elif not rows:
+        raise TilewrightError(
+            "the database holds no kernels of this machine", "Tune something first: tilewright tune --help"
+        )
+    return 1 if failed else 0
+
+
+def _row(r: Recheck) -> dict[str, Any]:
+    return {
+        "workload": r.kernel.task.workload.label,
+        "workload_key": r.kernel.task.workload.key,
+        "target": r.kernel.task.target.name,
+        "threads": r.kernel.task.target.threads,
+        "stored_seconds": r.kernel.seconds,
+        "seconds": r.seconds,
+        "state": "stale" if r.problem else "verified",
+        "problem": r.problem,
+    }

@@ -1,0 +1,256 @@
+"""The command line: JSON contract, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.cli.app import COMMANDS, run
+
+SIZES = ("m=32", "n=48", "k=24")
+OPERATOR = """
+from tilewright import operator, te
+
+@operator
+def sqdist(m: int, n: int, k: int):
+    x, y = te.input("x", (m, k)), te.input("y", (n, k))
+    return te.compute((m, n), lambda i, j: te.sum(k, lambda r: (x[i, r] - y[j, r]) ** 2))
+"""
+
+
+class Reply:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.out)
+        assert value["schema"] == 1
+        return value
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: str) -> Reply:
+        capfd.readouterr()
+        code = run(list(arguments))
+        out, err = capfd.readouterr()
+        return Reply(code, out, err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with one tuned matmul."""
+    path = str(tmp_path_factory.mktemp("cli") / "t.db")
+    assert run(["tune", "matmul", *SIZES, "--trials", "12", "--seed", "1", "--db", path, "--json"]) == 0
+    return path
+
+
+def test_every_command_has_help_with_examples(cli: Any) -> None:
+    for name in COMMANDS:
+        reply = cli(name, "--help")
+        assert reply.code == 0
+        assert "Examples:" in reply.out, name
+
+
+def test_version_and_help(cli: Any) -> None:
+    assert cli("--version").out.strip() == f"tilewright {tilewright.__version__}"
+    assert "Commands:" in cli("--help").out
+
+
+def test_tune_json_has_what_scripts_need(cli: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t.db")
+    reply = cli("tune", "matmul", *SIZES, "--trials", "8", "--db", path, "--json")
+    assert reply.code == 0
+    data = reply.json
+    assert {"workload", "target", "run", "trials", "failed", "seconds", "best", "curve"} <= set(data)
+    assert data["trials"] == 8
+    assert data["best"]["seconds"] > 0
+    assert data["curve"][-1]["trial"] < 8
+    assert "trials" in reply.err
+
+
+def test_a_run_without_a_success_is_one_json_object_and_a_failure(
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright.kernels import templates
+
+    honest = templates.lower
+
+    def broken(candidate):  # type: ignore[no-untyped-def]
+        lowered = honest(candidate)
+        return type(lowered)(lowered.symbol, "this is no C++;", lowered.program)
+
+    monkeypatch.setattr(templates, "lower", broken)
+    reply = cli("tune", "matmul", "m=8", "n=8", "k=8", "--trials", "4", "--db", str(tmp_path / "t.db"), "--json")
+    assert reply.code == 1
+    data = reply.json
+    assert data["best"] is None
+    assert data["failed"] == {"compile": 4}
+    assert "tilewright show" in data["error"]["mend"]
+
+
+def test_tune_prints_a_panel(cli: Any, tmp_path: Path) -> None:
+    reply = cli("tune", "matmul", *SIZES, "--trials", "4", "--db", str(tmp_path / "t.db"))
+    assert reply.code == 0
+    for word in ("best", "of the FMA peak", "numpy", "saved in", "next"):
+        assert word in reply.out
+
+
+def test_best_and_its_source(cli: Any, db: str) -> None:
+    data = cli("best", "matmul", *SIZES, "--db", db, "--source", "--json").json
+    assert data["state"] == "verified"
+    assert 'extern "C"' in data["source"]
+    plain = cli("best", "matmul", *SIZES, "--db", db, "--source")
+    assert plain.out.strip() == data["source"].strip()
+
+
+def test_best_of_something_untuned_says_how_to_tune_it(cli: Any, db: str) -> None:
+    reply = cli("best", "matmul", "m=7", "n=7", "k=7", "--db", db, "--json")
+    assert reply.code == 1
+    assert "tilewright tune matmul m=7" in reply.json["error"]["mend"]
+
+
+def test_runs_newest_first_and_show(cli: Any, db: str) -> None:
+    assert cli("tune", "matmul", *SIZES, "--trials", "4", "--seed", "8", "--db", db, "--json").code == 0
+    runs = cli("runs", "--db", db, "--json").json["runs"]
+    assert [r["seed"] for r in runs] == [8, 1]
+    shown = cli("show", "last", "--db", db, "--json").json
+    assert shown["run"] == runs[0]["run"]
+    assert [t["number"] for t in shown["trial_records"]] == [3, 2, 1, 0]
+    assert "best so far" in cli("show", runs[1]["run"], "--db", db).out
+
+
+def test_ops_examples_are_what_tune_accepts(cli: Any) -> None:
+    from tilewright.kernels.operator import get_operator
+
+    ops = cli("ops", "--json").json["ops"]
+    assert {"matmul", "batch_matmul", "conv2d", "softmax"} <= {o["name"] for o in ops}
+    for o in ops:
+        assert {"name", "attributes", "dtypes", "example", "inputs"} <= set(o)
+        workload = get_operator(o["name"]).workload(**o["example"])
+        assert [tuple(i["shape"]) for i in o["inputs"]] == [s.shape for s in workload.inputs]
+
+
+def test_space_and_its_sample(cli: Any) -> None:
+    data = cli("space", "matmul", *SIZES, "--seed", "4", "--source", "--json").json
+    assert data["size"] > 100
+    assert "TW_ENTRY" in data["source"]
+    assert cli("space", "softmax", "m=8", "n=16").code == 0
+
+
+def test_bench_pairs_with_numpy(cli: Any, db: str) -> None:
+    data = cli("bench", "matmul", *SIZES, "--db", db, "--against", "numpy,openblas", "--rounds", "5", "--json").json
+    assert [r["rival"] for r in data["ratios"]] == ["numpy", "openblas"]
+    assert all(r["ratio"] > 0 for r in data["ratios"])
+    assert 0 < data["peak_fraction"] < 1.2
+
+
+def test_verify_rechecks_stored_kernels(cli: Any, db: str) -> None:
+    data = cli("verify", "--db", db, "--json").json
+    assert data["failed"] == 0
+    assert [k["state"] for k in data["kernels"]] == ["verified"]
+
+
+def test_cache_and_doctor(cli: Any) -> None:
+    assert cli("cache", "stats", "--json").json["entries"] >= 0
+    assert cli("cache", "gc", "--json").code == 0
+    doctor = cli("doctor", "--no-measure", "--json").json
+    assert doctor["machine"]["target"].startswith("cpu:")
+    assert "platform" in doctor
+
+
+def test_user_operator_from_a_file(cli: Any, tmp_path: Path) -> None:
+    source = tmp_path / "my_ops.py"
+    source.write_text(OPERATOR)
+    path = str(tmp_path / "t.db")
+    sizes = ("m=20", "n=24", "k=9")
+    assert cli("tune", f"{source}:sqdist", *sizes, "--trials", "4", "--db", path, "--json").code == 0
+    source.unlink()
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((20, 9), dtype=np.float32), rng.standard_normal((24, 9), dtype=np.float32)
+    with tilewright.Library(path) as library:
+        d = library.plan("sqdist", m=20, n=24, k=9)(x, y)
+    np.testing.assert_allclose(d, ((x[:, None] - y[None]) ** 2).sum(-1), rtol=1e-4, atol=1e-5)
+
+
+BAD = [
+    (2, ("tune", "matmull", *SIZES)),
+    (2, ("tune", "matmul", "m=4", "n=4")),
+    (2, ("tune", "matmul", "m=4", "n=4", "k=0")),
+    (2, ("tune", "matmul", "m=4", "n=4", "k=-3")),
+    (2, ("tune", "matmul", "m=4", "n=4", "k")),
+    (2, ("tune", "matmul", "m=4", "n=4", "k=4", "k=5")),
+    (2, ("tune", "matmul", *SIZES, "--dtype", "float99")),
+    (2, ("tune", "matmul", *SIZES, "--target", "gpu9000")),
+    (2, ("tune", "matmul", *SIZES, "--strategy", "luck")),
+    (2, ("tune", "matmul", *SIZES, "--trials", "0")),
+    (2, ("tune", "matmul", *SIZES, "--device", "cpu:999")),
+    (2, ("tune", "matmul", *SIZES, "--no-such-option")),
+    (2, ("bench", "matmul", *SIZES, "--against", "nobody")),
+    (2, ("no-such-command",)),
+    (1, ("best", "matmul", *SIZES, "--db", "{missing}")),
+    (1, ("tune", "matmul", *SIZES, "--db", "{corrupt}")),
+    (1, ("tune", "matmul", *SIZES, "--db", "{folder}")),
+    (1, ("tune", "{raises}:f", "m=4")),
+    (1, ("tune", "matmul", *SIZES, "--target", "{foreign}")),
+]
+
+
+@pytest.mark.parametrize(("code", "arguments"), BAD, ids=lambda v: " ".join(v) if isinstance(v, tuple) else str(v))
+def test_bad_input_is_one_clear_line(cli: Any, tmp_path: Path, code: int, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "corrupt.db").write_bytes(b"not a database " * 400)
+    (tmp_path / "raises.py").write_text("def f(m: int):\n    raise ZeroDivisionError('oh no')\n")
+    words = {
+        "missing": tmp_path / "missing.db",
+        "corrupt": tmp_path / "corrupt.db",
+        "folder": tmp_path,
+        "raises": tmp_path / "raises.py",
+        "foreign": "cpu:neon" if os.uname().machine == "x86_64" else "cpu:avx512",
+    }
+    given = [a.format(**words) if "{" in a else a for a in arguments]
+    default = [] if "--db" in given or given[0] not in ("tune", "bench") else ["--db", str(tmp_path / "t.db")]
+    reply = cli(*given, *default, "--json") if given[0] in COMMANDS else cli(*given, "--json")
+    assert reply.code == code, reply.err
+    error = reply.json["error"]
+    assert error["message"]
+    assert error["mend"], error
+    assert "Traceback" not in reply.err
+    assert len([line for line in reply.err.splitlines() if line.startswith("tilewright:")]) == 1, reply.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopping_keeps_everything_measured(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    path = tmp_path / "t.db"
+    command = [sys.executable, "-m", "tilewright", "tune", "matmul", *SIZES, "--trials", "5000", "--db", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        from tilewright.database import Database
+
+        stored = 0
+        deadline = time.monotonic() + 60
+        while not stored and time.monotonic() < deadline:
+            time.sleep(0.2)
+            if path.exists():
+                with Database.open(path, create=False) as database:
+                    runs = database.runs()
+                    stored = runs[0].trials if runs else 0
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    with Database.open(path, create=False) as database:
+        run_ = database.runs()[0]
+        assert run_.state == "interrupted"
+        assert run_.trials >= stored > 0
