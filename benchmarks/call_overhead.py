@@ -1,0 +1,142 @@
+"""What one call costs on tiny arrays: np.matmul beside lib.matmul and a bound plan, paired.
+
+    python benchmarks/call_overhead.py --out benchmarks/results/call_overhead.json
+
+The contestants take turns within each round of one process; a ratio is the median over rounds of
+np.matmul's time / ours, so drift cancels out. All of them check their arguments and write into
+``out``. Times are on the thread's CPU clock, which other processes disturb less. The database is a
+temporary one with matmul 4x4x4, tuned in a few trials; ``--db`` names another that has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tilewright
+
+SIZES = {"m": 4, "n": 4, "k": 4}
+IMPORT = "import time; t = time.perf_counter(); import tilewright; tilewright.Library; print(time.perf_counter() - t)"
+
+
+def loop(call: Callable[..., Any], args: Sequence[Any], out: Any, count: int) -> float:
+    """Nanoseconds a call, the loop's own cost included."""
+    steps = range(count)
+    a, b = args
+    start = time.thread_time_ns()
+    for _ in steps:
+        call(a, b, out=out)
+    return (time.thread_time_ns() - start) / count
+
+
+def loop_library(library: Any, args: Sequence[Any], out: Any, count: int) -> float:
+    """The same for ``library.matmul``, looked up on the library at every call, as users write it."""
+    steps = range(count)
+    a, b = args
+    start = time.thread_time_ns()
+    for _ in steps:
+        library.matmul(a, b, out=out)
+    return (time.thread_time_ns() - start) / count
+
+
+def loop_numpy(args: Sequence[Any], out: Any, count: int) -> float:
+    """``np.matmul``, looked up on the module at every call, as users write it."""
+    steps = range(count)
+    a, b = args
+    start = time.thread_time_ns()
+    for _ in steps:
+        np.matmul(a, b, out=out)
+    return (time.thread_time_ns() - start) / count
+
+
+def import_seconds(runs: int = 7) -> float:
+    """Median seconds for ``import tilewright`` with ``Library``, in fresh processes."""
+    return statistics.median(
+        float(subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True).stdout)
+        for _ in range(runs)
+    )
+
+
+def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
+    library = tilewright.Library(database)
+    told = library.explain("matmul", **SIZES)
+    if told.tier != "exact":
+        raise SystemExit(f"{database} has no kernel for matmul 4x4x4: {told.reason}")
+    plan = library.plan("matmul", **SIZES)
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal((4, 4)).astype(np.float32) for _ in range(2)]
+    out = np.empty((4, 4), np.float32)
+    contestants: dict[str, Callable[[], float]] = {
+        "np.matmul": lambda: loop_numpy(args, out, count),
+        "lib.matmul": lambda: loop_library(library, args, out, count),
+        "plan": lambda: loop(plan, args, out, count),
+    }
+    for run in contestants.values():
+        run()
+    samples: dict[str, list[float]] = {name: [] for name in contestants}
+    for r in range(rounds):
+        for name, run in list(contestants.items())[:: -1 if r % 2 else 1]:
+            samples[name].append(run())
+    base = samples["np.matmul"]
+    rows = {}
+    for name, times in samples.items():
+        ratios = sorted(b / t for b, t in zip(base, times, strict=True))
+        low, _, high = statistics.quantiles(ratios, n=4)
+        rows[name] = {
+            "nanoseconds": statistics.median(times), "ratio": statistics.median(ratios), "low": low, "high": high,
+        }  # fmt: skip
+    expected = {"exact": (rounds + 1) * count * 2, "default": 0, "fallback": 0}
+    if library.stats().tiers != expected:
+        raise SystemExit(f"some calls were not answered by the kernel: {library.stats()}")
+    return {
+        "schema": 1, "shape": SIZES, "rounds": rounds, "calls_a_round": count, "rows": rows,
+        "import_seconds": import_seconds(), "device": told.device_model, "kernel": told.template,
+        "python": platform.python_version(), "numpy": np.__version__,
+    }  # fmt: skip
+
+
+def tuned(folder: str) -> str:
+    """A database with matmul 4x4x4 tuned in a few trials."""
+    path = os.path.join(folder, "call.db")
+    command = [sys.executable, "-m", "tilewright", "tune", "matmul", *(f"{k}={v}" for k, v in SIZES.items())]
+    done = subprocess.run(
+        [*command, "--trials", "8", "--seed", "0", "--db", path, "--json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise SystemExit(f"tuning failed: {done.stderr.strip() or done.stdout.strip()}")
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--db", help="a database with a kernel for matmul m=4 n=4 k=4")
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--calls", type=int, default=5000, help="calls of each contestant in a round")
+    parser.add_argument("--out", type=Path, help="write the result here as JSON")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(options.db or tuned(folder), options.rounds, options.calls)
+    print(f"| call on 4x4 float32, out given | ns a call | np.matmul / it (quartiles) |\n{'|---' * 3}|")
+    for name, row in result["rows"].items():
+        print(f"| {name} | {row['nanoseconds']:.0f} | {row['ratio']:.2f} ({row['low']:.2f}-{row['high']:.2f}) |")
+    print(f"\nimport tilewright with Library: {result['import_seconds']:.3f} s")
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
