@@ -229,13 +229,14 @@ class Target:
     """What code is generated for: an instruction set and a number of threads.
 
     ``isa`` names the features whose compiler flags are used (sorted); ``vector_bytes`` and
-    ``registers`` describe the vector unit. Cache sizes (bytes; per core, the last level shared)
-    steer schedules but are no part of the identity.
+    ``registers`` describe the vector unit (on a GPU: the widest access of a thread, and its
+    registers). Cache sizes (bytes; per core, the last level shared) and ``limits`` (of a GPU; names in
+    ``backends/cuda/archs.py``) steer schedules but are no part of the identity.
     """
 
-    kind: str  # "cpu"
-    variant: str  # "avx512", "avx2", "neon", "portable"
-    arch: str  # "x86_64", "aarch64"
+    kind: str  # "cpu", "cuda"
+    variant: str  # "avx512", "avx2", "neon", "portable"; "sm_80", "sm_90a"
+    arch: str  # "x86_64", "aarch64"; "cuda"
     isa: tuple[str, ...]
     vector_bytes: int
     registers: int
@@ -243,6 +244,7 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     l3_bytes: int = 16 << 20
+    limits: Pairs = ()
 
     @property
     def name(self) -> str:
@@ -250,18 +252,28 @@ class Target:
         return f"{self.kind}:{self.variant}"
 
     @cached_property
+    def limit(self) -> Mapping[str, Value]:
+        """``limits`` by name."""
+        return dict(self.limits)
+
+    @cached_property
     def key(self) -> str:
         return digest([self.kind, self.variant, self.arch, list(self.isa), self.threads])
 
     def to_json(self) -> dict[str, Any]:
-        return {**self.__dict_fields(), "isa": list(self.isa)}
+        data = {**self.__dict_fields(), "isa": list(self.isa)}
+        if self.limits:
+            data["limits"] = dict(self.limits)
+        else:
+            del data["limits"]
+        return data
 
     def __dict_fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Target:
-        return Target(**{**data, "isa": tuple(data["isa"])})
+        return Target(**{**data, "isa": tuple(data["isa"]), "limits": tuple(data.get("limits", {}).items())})
 
 
 @dataclass(frozen=True)
@@ -354,10 +366,39 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Launch:
-    """One call of one function: its symbol, and the names of the integers passed to it."""
+    """One call of one function: its symbol, and the names of the integers passed to it.
+
+    A GPU kernel also has a ``grid`` (blocks in x, y and z, integer expressions over launch arguments),
+    a ``block`` (threads in x, y and z) and ``shared`` bytes of dynamic shared memory. It gets a pointer
+    to every tensor, one to the workspace, then its arguments as 32-bit integers; ``parameters`` gives
+    another list: pairs of a kind and a value, ``("tensor", number)``, ``("workspace", byte offset)``,
+    ``("int32", expression)``, ``("int64", expression)``, ``("float32", number)`` or
+    ``("float64", number)``.
+    """
 
     symbol: str
     arguments: tuple[str, ...] = ()
+    grid: tuple[IntExpr, ...] = ()
+    block: tuple[int, ...] = ()
+    shared: IntExpr = 0
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    def to_json(self) -> list[Any]:
+        plain = [self.symbol, list(self.arguments)]
+        if not self.grid:
+            return plain
+        shape: dict[str, Any] = {"grid": list(self.grid), "block": list(self.block), "shared": self.shared}
+        if self.parameters:
+            shape["parameters"] = [list(p) for p in self.parameters]
+        return [*plain, shape]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Launch:
+        shape = data[2] if len(data) > 2 else {}
+        return Launch(
+            data[0], tuple(data[1]), tuple(shape.get("grid", ())), tuple(shape.get("block", ())),
+            shape.get("shared", 0), tuple((k, v) for k, v in shape.get("parameters", ())),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -379,7 +420,7 @@ class LaunchProgram:
     def to_json(self) -> dict[str, Any]:
         return {
             "abi": self.abi,
-            "launches": [[x.symbol, list(x.arguments)] for x in self.launches],
+            "launches": [x.to_json() for x in self.launches],
             "workspace": self.workspace,
             "zero_fill": self.zero_fill,
             "align": self.align,
@@ -388,7 +429,7 @@ class LaunchProgram:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> LaunchProgram:
         return LaunchProgram(
-            launches=tuple(Launch(s, tuple(a)) for s, a in data["launches"]),
+            launches=tuple(Launch.from_json(x) for x in data["launches"]),
             workspace=data["workspace"],
             zero_fill=data["zero_fill"],
             align=data["align"],
@@ -413,12 +454,14 @@ class Artifact:
     source_sha256: str
     build_seconds: float = 0.0
     cached: bool = False
+    resources: Pairs = ()  # of a GPU kernel: registers, spill_bytes, shared_bytes, ...
 
     def to_json(self) -> dict[str, Any]:
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["program"] = self.program.to_json()
         data["target"] = self.target.to_json()
         data["flags"] = list(self.flags)
+        data["resources"] = dict(self.resources)
         return data
 
     @staticmethod
@@ -429,6 +472,7 @@ class Artifact:
                 "program": LaunchProgram.from_json(data["program"]),
                 "target": Target.from_json(data["target"]),
                 "flags": tuple(data["flags"]),
+                "resources": tuple(data.get("resources", {}).items()),
             }
         )
 
