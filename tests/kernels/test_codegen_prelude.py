@@ -15,6 +15,7 @@ from scipy import special
 from tilewright.backends import get_backend
 from tilewright.core import Target
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.special import round_tf32
 
 Array = npt.NDArray[Any]
 BACKEND = get_backend("cpu")
@@ -65,13 +66,20 @@ EXPORT void brain(const float *x, float *y, long n) {
     for (long i = 0; i < n; i++) { tw::bf16 h; tw::narrow(h, x[i]); y[i] = tw::widen(h); }
 }
 """
+_TF32 = """
+EXPORT void tf32_v(const float *x, float *y, long n) {
+    for (long i = 0; i < n; i += TW_LANES(float))
+        tw::store_n(y + i, tw::round_tf32(tw::load_n<tw::f32v>(x + i, n - i)), n - i);
+}
+EXPORT void tf32_s(const float *x, float *y, long n) { for (long i = 0; i < n; i++) y[i] = tw::round_tf32(x[i]); }
+"""
 
 
 @pytest.fixture(scope="module", params=TARGETS, ids=lambda t: t.variant)
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     target: Target = request.param
     export = '#define EXPORT extern "C" __attribute__((visibility("default")))\n'
-    return ctypes.CDLL(BACKEND.build([prelude(target), export, _MATH, _MEMORY, _HALF], target).path)
+    return ctypes.CDLL(BACKEND.build([prelude(target), export, _MATH, _MEMORY, _HALF, _TF32], target).path)
 
 
 def call(library: ctypes.CDLL, name: str, x: Array, y: Array, n: int | None = None) -> Array:
@@ -111,6 +119,18 @@ def test_functions_are_accurate(library: ctypes.CDLL, function: str) -> None:
         error = ulps(got, exact)
         worst = int(np.argmax(error))
         assert error[worst] <= limit, f"{which}_{function}({x[worst]!r}) = {got[worst]!r}, not {exact[worst]!r}"
+
+
+@pytest.mark.parametrize("which", ["tf32_v", "tf32_s"])
+def test_tf32_rounds_as_the_interpreter_says(library: ctypes.CDLL, which: str) -> None:
+    ties = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, -(1 + 2.0**-11), 2.0**-140, 3 * 2.0**-137, 65535.99])
+    x = np.concatenate([samples(), ties.astype(np.float32)])
+    got = call(library, which, x, np.full_like(x, 7))
+    with np.errstate(all="ignore"):
+        exact = round_tf32(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(got, exact)
+    assert (np.signbit(got) == np.signbit(exact))[~np.isnan(x)].all()
+    assert got[-6] == np.float32(1 + 2.0**-10)  # away from zero
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

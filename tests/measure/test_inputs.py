@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tilewright.kernels.program import Program, Tensor
-from tilewright.measure.inputs import RECIPES, Recipe, make_input, make_inputs, round_to_bfloat16
+from tilewright.kernels.special import to_bfloat16
+from tilewright.measure.inputs import RECIPES, Recipe, make_input, make_inputs
 
 
 def test_inputs_depend_on_recipe_and_position_alone() -> None:
@@ -47,5 +48,5 @@ def test_every_dtype(dtype: str) -> None:
 def test_bfloat16_rounds_to_nearest_even() -> None:
     ulp = 2.0**-7
     given = np.array([1.0, 1 + ulp / 4, 1 + ulp / 2, 1 + 1.5 * ulp, 1 + 0.75 * ulp, -2.5], np.float32)
-    back = (round_to_bfloat16(given).astype(np.uint32) << 16).view(np.float32)
+    back = (to_bfloat16(given).astype(np.uint32) << 16).view(np.float32)
     assert list(back) == [1.0, 1.0, 1.0, 1 + 2 * ulp, 1 + ulp, -2.5]

@@ -29,7 +29,7 @@ ITEMSIZE = {
 ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 LOGIC = ("and", "or", "not")
-FUNCTIONS = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor")
+FUNCTIONS = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor", "round_tf32")
 LEAVES = ("const", "axis", "load", "var")
 OPS = (*LEAVES, *ARITHMETIC, *COMPARISONS, *LOGIC, *FUNCTIONS, "select", "cast")
 
@@ -301,6 +301,8 @@ def unary(op: str, a: ExprLike) -> Expr:
     x = wrap(a)
     if x.dtype == "bool" or (op not in ("neg", "abs") and x.dtype not in FLOATS):
         raise TypeError(f"{op} takes a real value, not {x.dtype}; use te.cast(x, 'float32')")
+    if op == "round_tf32" and x.dtype != "float32":
+        raise TypeError(f"round_tf32 takes a float32, not {x.dtype}; use te.cast(x, 'float32')")
     if x.dtype == INDEX and x.op == "const" and isinstance(x.value, int):
         return const(-x.value if op == "neg" else abs(x.value), INDEX)
     return Expr(op, x.dtype, (x,))

@@ -166,18 +166,22 @@ class Operator:
         except Exception as error:
             raise _blame(error, self.define.__code__.co_filename, self.name) from error
         inputs = zip(program.inputs, labels, strict=True)
+        text = program.dumps()
         return Workload(
             op=self.name,
             params=tuple(params.items()),
             defaults=tuple(self.attributes.items()),
-            program=program.dumps(),
+            program=text,
             inputs=tuple(TensorSpec(label, t.shape, t.dtype) for t, label in inputs),
             output=TensorSpec("out", program.output.shape, program.output.dtype),
             flops=program.flops,
+            precision="tf32" if '"round_tf32"' in text else "ieee",
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> te.TensorRef:
-        """The plain function: a tensor expression, to be used inside another operator."""
+        """The plain function: a tensor expression, to be used inside another operator, in its dtype."""
+        if self.takes_dtype and "dtype" not in inspect.signature(self.define).bind_partial(*args, **kwargs).arguments:
+            kwargs["dtype"] = te.default_dtype()
         return self.define(*args, **kwargs)
 
 

@@ -206,12 +206,12 @@ def _parse(text: str) -> Program:
 def count_ops(*exprs: Expr) -> int:
     """Arithmetic operations on data in one evaluation, a repeated subexpression counted once.
 
-    Index arithmetic, logic, casts and selects are free.
+    Index arithmetic, logic, casts, roundings and selects are free.
     """
     numbers, seen = ValueNumbers(), set[int]()
     for e in exprs:
         for node in e.walk():
-            free = node.op in LEAVES or node.op in ("cast", "select") or node.dtype in (INDEX, "bool")
+            free = node.op in LEAVES or node.op in ("cast", "select", "round_tf32") or node.dtype in (INDEX, "bool")
             if not free:
                 seen.add(numbers.of(node))
     return len(seen)

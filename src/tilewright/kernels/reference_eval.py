@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.kernels.bounds import Bounds
 from tilewright.kernels.expr import FLOATS, INDEX, Expr, ValueNumbers
 from tilewright.kernels.program import Stage
-from tilewright.kernels.special import erf
+from tilewright.kernels.special import erf, round_tf32
 
 Array = np.ndarray[Any, Any]
 Box = tuple[tuple[int, int], ...]
@@ -49,7 +49,7 @@ _FUNCTIONS: dict[str, Any] = {
     "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
     "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "tanh": np.tanh, "erf": erf,
-    "floor": np.floor,
+    "floor": np.floor, "round_tf32": round_tf32,
 }  # fmt: skip
 
 

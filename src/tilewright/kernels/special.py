@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks, on float64 arrays."""
+"""Functions and formats that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -30,6 +30,37 @@ def erf(x: Array) -> Array:
         out = out * t + table[d][piece]
     # The pieces hold erf(x) / x, which keeps full relative accuracy next to zero.
     result: Array = np.where(size == _REACH, np.sign(x), np.clip(x * out, -1.0, 1.0))
+    return result
+
+
+def round_tf32(x: Array) -> Array:
+    """float64 values rounded to TF32's: 11 significant bits, to nearest, ties away from zero.
+
+    The exponent's range is float32's, subnormal values included; NaN and infinities pass through.
+    """
+    x = np.asarray(x, np.float64)
+    exponent = np.maximum(np.frexp(x)[1], -125) - 11  # of the last bit kept
+    scaled = np.abs(np.ldexp(x, -exponent))
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        whole = np.floor(scaled)
+        whole = np.where(scaled - whole >= 0.5, whole + 1, whole)
+    out = np.ldexp(whole, exponent)
+    result: Array = np.copysign(np.where(out >= 2.0**128, np.inf, out), x)
+    return result
+
+
+def from_bfloat16(bits: Array) -> Array:
+    """float32 values of bfloat16 bit patterns (uint16)."""
+    result: Array = (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)
+    return result
+
+
+def to_bfloat16(values: Array) -> Array:
+    """Bit patterns (uint16) of values rounded to float32, then to bfloat16, to nearest even."""
+    single = np.ascontiguousarray(values, np.float32).reshape(np.shape(values))
+    bits = single.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    result: Array = np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)
     return result
 
 

@@ -29,9 +29,9 @@ from tilewright.kernels.expr import DTYPES, FLOATS, INDEX, INTEGERS, Expr, ExprL
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right, simple_monoid
 
 __all__ = [
-    "Expr", "Monoid", "Reduction", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "erf",
+    "Expr", "Monoid", "Reduction", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "default_dtype", "erf",
     "exp", "floor", "input", "left", "log", "max", "maximum", "min", "minimum", "monoid", "prod",
-    "program", "reduce", "right", "rsqrt", "scalar", "select", "sqrt", "sum", "tanh",
+    "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "select", "sqrt", "sum", "tanh",
 ]  # fmt: skip
 
 Extents = Union[int, Sequence[int]]
@@ -130,6 +130,11 @@ def input(name: str, shape: Sequence[int], dtype: str | None = None) -> TensorRe
     if declared is not None:
         declared.append(ref)
     return ref
+
+
+def default_dtype() -> str:
+    """The dtype of inputs that name none: the ``dtype`` parameter of the operator being defined."""
+    return _default_dtype.get()
 
 
 def scalar(name: str, dtype: str | None = None) -> TensorRef:
@@ -453,6 +458,14 @@ def erf(a: ExprLike) -> Expr:
 def floor(a: ExprLike) -> Expr:
     """The largest whole number that is at most ``a``, as a real value."""
     return unary("floor", a)
+
+
+def round_tf32(a: ExprLike) -> Expr:
+    """A float32 rounded to TF32: 10 explicit bits of mantissa, to nearest, ties away from zero.
+
+    The exponent's range stays that of float32; infinities and NaN pass through.
+    """
+    return unary("round_tf32", a)
 
 
 # --------------------------------------------------------------------------- programs

@@ -74,8 +74,8 @@ class GuardedArray:
         self.address = base + GUARD + lead
 
     def poison(self) -> None:
-        """Fill with NaN (floats) or with a pattern that no small result equals."""
-        self.data.fill(POISON if self.array.dtype.kind == "f" else CANARY)
+        """Fill with NaN (floats; uint16 holds bfloat16) or with a pattern that no small result equals."""
+        self.data.fill(POISON if self.array.dtype.kind == "f" or self.array.dtype == np.uint16 else CANARY)
 
     def trespassed(self) -> bool:
         """Whether bytes just outside the array have changed."""

@@ -2,7 +2,8 @@
 
 Every value is tracked as a bound on its size and a power of two that divides it; while bound over
 step fits the mantissa, additions, multiplications, comparisons, selects, minima and maxima round
-nothing, in any order, so a kernel's result must equal the reference bit for bit.
+nothing, in any order, so a kernel's result must equal the reference bit for bit. A result that is
+rounded once, by a last cast to a narrower type, is known to the bit as well.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from tilewright.kernels.expr import INDEX, INTEGERS, ITEMSIZE, Expr
 from tilewright.kernels.program import Program, Stage
 
 MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+TF32_BITS = 11
 REACHES = (8, 4, 3, 2, 1)
+ROOM = 4.0  # a 16-bit result should hold sums of this many times their typical size
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Multiples of ``step`` (a power of two) of size at most ``bound``."""
+    """Multiples of ``step`` (a power of two) of size at most ``bound``, typically of ``size``."""
 
     bound: float
     step: float = 1.0
+    size: float = 1.0
 
 
 def exact_stages(program: Program, reach: int) -> frozenset[str]:
@@ -32,45 +36,80 @@ def exact_stages(program: Program, reach: int) -> frozenset[str]:
 
 
 def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
-    """The largest reach at which the most stages are exact, and those stages."""
+    """The largest reach at which the most stages are exact, and those stages.
+
+    For a 16-bit output, one at which sums are small enough to be told apart in it, if there is one.
+    """
     best: tuple[int, frozenset[str]] = (1, frozenset())
+    inputs = {t.name for t in program.inputs}
+    limit = 2.0 ** MANTISSA.get(program.output.dtype, 53)
+    rank = (0, 0.0)
     for reach in REACHES:
-        stages = exact_stages(program, reach)
-        if len(stages) > len(best[1]):
-            best = (reach, stages)
+        grids = {name: g for name, g in _grids(program, reach).items() if name not in inputs}
+        largest = max((ROOM * g.size / g.step for g in grids.values()), default=0.0)
+        crowded = largest / limit if ITEMSIZE[program.output.dtype] == 2 else 0.0
+        if (len(grids), -max(crowded, 1.0)) > rank:
+            best, rank = (reach, frozenset(grids)), (len(grids), -max(crowded, 1.0))
     return best
+
+
+def full_range(program: Program) -> frozenset[str]:
+    """8-bit whole inputs that may hold anything: no whole arithmetic of the program overflows then.
+
+    All of them, or none.
+    """
+    names = frozenset(t.name for t in program.inputs if t.dtype in ("int8", "uint8"))
+    known = {t.name: Grid({"int8": 128.0, "uint8": 255.0}.get(t.dtype, 8.0)) for t in program.inputs}
+    for s in program.stages:
+        ranges = s.ranges
+        parts = [*s.body] if s.monoid is None else [*s.body, s.monoid.finish]
+        whole = [e for part in s.body for e in part.walk() if e.dtype in INTEGERS]
+        if any(_grid(e, known, {}, ranges) is None for e in whole):
+            return frozenset()
+        grid = _stage(s, known, False)
+        if grid is not None:
+            known[s.name] = grid
+        elif any(p.dtype in INTEGERS for p in parts):
+            return frozenset()
+    return names
 
 
 def _grids(program: Program, reach: int) -> dict[str, Grid]:
     known: dict[str, Grid] = {}
     for t in program.inputs:
-        known[t.name] = Grid(1.0 if t.dtype == "bool" else float(reach))
+        known[t.name] = Grid(1.0) if t.dtype == "bool" else Grid(float(reach), 1.0, math.sqrt(reach * (reach + 1) / 3))
     for s in program.stages:
-        grid = _stage(s, known)
+        grid = _stage(s, known, s is program.stages[-1])
         if grid is not None:
             known[s.name] = grid
     return known
 
 
-def _stage(stage: Stage, known: Mapping[str, Grid]) -> Grid | None:
+def _stage(stage: Stage, known: Mapping[str, Grid], last: bool) -> Grid | None:
     ranges = stage.ranges
-    bodies = [_grid(e, known, {}, ranges) for e in stage.body]
+    bodies = [_grid(_unrounded(e) if last and stage.monoid is None else e, known, {}, ranges) for e in stage.body]
     if any(b is None for b in bodies):
         return None
     parts = [b for b in bodies if b is not None]
     m = stage.monoid
     if m is None:
-        return _fits(parts[0], stage.dtype)
+        return parts[0] if last else _fits(parts[0], stage.dtype)
     count = math.prod(stage.reduce)
     ops = {n.op for e in m.combine for n in e.walk()} - {"var", "const"}
     if len(parts) == 1 and ops == {"add"}:
-        parts = [Grid(parts[0].bound * count, parts[0].step)]
+        parts = [Grid(parts[0].bound * count, parts[0].step, parts[0].size * math.sqrt(count))]
     elif ops & {"add", "sub", "mul", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor"}:
         return None
     fitted = [_fits(p, e.dtype) for p, e in zip(parts, stage.body, strict=True)]
     if any(f is None for f in fitted):
         return None
-    return _grid(m.finish, known, {f"l{n}": p for n, p in enumerate(parts)}, ranges)
+    finish = _unrounded(m.finish) if last else m.finish
+    return _grid(finish, known, {f"l{n}": p for n, p in enumerate(parts)}, ranges)
+
+
+def _unrounded(e: Expr) -> Expr:
+    """What a final cast to a real type rounds; any other expression as it is."""
+    return e.args[0] if e.op == "cast" and e.dtype in MANTISSA else e
 
 
 def _fits(grid: Grid, dtype: str) -> Grid | None:
@@ -106,24 +145,27 @@ def _constant(value: float) -> Grid | None:
     step = 1.0
     while value % step and step > 2.0**-10:
         step /= 2
-    return Grid(abs(value), step) if value % step == 0 else None
+    return Grid(abs(value), step, abs(value)) if value % step == 0 else None
 
 
 def _combine(e: Expr, args: list[Grid]) -> Grid | None:
     op = e.op
-    bound, step = max(a.bound for a in args), min(a.step for a in args)
+    bound, step, size = max(a.bound for a in args), min(a.step for a in args), max(a.size for a in args)
     if op in ("add", "sub"):
-        return Grid(args[0].bound + args[1].bound, step)
+        return Grid(args[0].bound + args[1].bound, step, math.hypot(args[0].size, args[1].size))
     if op == "mul":
-        return Grid(args[0].bound * args[1].bound, args[0].step * args[1].step)
+        return Grid(args[0].bound * args[1].bound, args[0].step * args[1].step, args[0].size * args[1].size)
     if op in ("neg", "abs", "min", "max"):
-        return Grid(bound, step)
+        return Grid(bound, step, size)
     if op == "select":
-        return Grid(max(a.bound for a in args[1:]), min(a.step for a in args[1:]))
+        a, b = args[1:]
+        return Grid(max(a.bound, b.bound), min(a.step, b.step), max(a.size, b.size))
     if op in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"):
         return Grid(1.0)
     if op == "floor" or (op in ("floordiv", "mod") and e.dtype in (*INTEGERS, INDEX)):
-        return Grid(max(bound, 1.0))
+        return Grid(max(bound, 1.0), 1.0, size)
+    if op == "round_tf32":
+        return Grid(bound, step, size) if bound / step <= 2.0**TF32_BITS else None
     if op == "cast":
-        return Grid(bound, step) if e.dtype in MANTISSA else Grid(bound)
+        return Grid(bound, step if e.dtype in MANTISSA else 1.0, size)
     return None  # div, mod of reals, and the transcendental functions round

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from tilewright.kernels.expr import FLOATS
 from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.measure.exact import full_range
 
 Array = npt.NDArray[Any]
 
@@ -49,13 +51,16 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
-def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int]) -> Array:
-    """Values of the program's input number ``index``."""
+def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int], full: bool = False) -> Array:
+    """Values of the program's input number ``index``; ``full``: 8-bit whole numbers over their whole range."""
     rng = np.random.default_rng([recipe.seed, index])
     if tensor.dtype == "bool":
         return rng.integers(0, 2, tensor.shape).astype(np.bool_)
     if tensor.dtype not in FLOATS:
         low, high = (0, bounds[tensor.name]) if tensor.name in bounds else (-recipe.reach, recipe.reach + 1)
+        if full and tensor.name not in bounds and recipe.kind != "whole":
+            kind = np.iinfo(tensor.dtype)
+            low, high = int(kind.min), int(kind.max) + 1
         return rng.integers(max(low, 0) if tensor.dtype == "uint8" else low, high, tensor.shape).astype(
             numpy_dtype(tensor.dtype)
         )
@@ -66,16 +71,23 @@ def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, 
     else:
         values = rng.standard_normal(tensor.shape, dtype=np.float32)
     if tensor.dtype == "bfloat16":
-        return round_to_bfloat16(values)
+        return to_bfloat16(values)
     return values.astype(numpy_dtype(tensor.dtype), copy=False)
 
 
 def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> tuple[Array, ...]:
     """Every input of a program; ``bounds`` gives the exclusive limit of inputs used as indices."""
-    return tuple(make_input(t, n, recipe, bounds) for n, t in enumerate(program.inputs))
+    full = full_range(program)
+    return tuple(make_input(t, n, recipe, bounds, t.name in full) for n, t in enumerate(program.inputs))
 
 
-def round_to_bfloat16(values: Array) -> Array:
-    """Bits of float32 values rounded to bfloat16, to nearest even."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+def decoded(values: Array, dtype: str) -> Array:
+    """Values of a tensor as it is passed: bfloat16 bits as float32, all others unchanged."""
+    return from_bfloat16(values) if dtype == "bfloat16" else values
+
+
+def rounded(values: Array, dtype: str) -> Array:
+    """Values in a real ``dtype``, rounded to nearest even; bfloat16 as float32."""
+    if dtype == "bfloat16":
+        return from_bfloat16(to_bfloat16(values))
+    return values.astype(numpy_dtype(dtype))

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, const
+from tilewright.kernels.expr import FLOATS, INDEX, INTEGERS, ITEMSIZE, Expr, const
 from tilewright.kernels.program import Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.kernels.reference import evaluate
-from tilewright.measure.inputs import Array
+from tilewright.measure.exact import MANTISSA
+from tilewright.measure.inputs import Array, decoded
 
 WEIGHT = 1000
 F64 = "float64"
@@ -27,19 +28,27 @@ class Projection:
     """The result summed along ``axis`` with ``weights`` must equal ``expected`` exactly.
 
     ``rest`` is what an epilogue adds to the contraction, subtracted first; ``None`` without one.
+    ``bits``: whole numbers up to this power of two are exact in the output; larger ones are rounded.
     """
 
     axis: int
     weights: Array
     expected: Array
     rest: Array | None = None
+    bits: int = 53
 
     def wrong(self, out: Array) -> int:
         """How many projected elements differ."""
         wide = out.astype(np.float64)
+        large = np.abs(wide) > 2.0**self.bits
+        allowed: Array | float = 0.0
+        if large.any():  # half the distance to the next value that the output's dtype holds
+            off = np.where(large, np.exp2(np.floor(np.log2(np.where(large, np.abs(wide), 1.0))) - self.bits), 0.0)
+            allowed = np.tensordot(off, np.abs(self.weights), (self.axis, 0))
         if self.rest is not None:
             wide -= self.rest
-        return int((np.tensordot(wide, self.weights, (self.axis, 0)) != self.expected).sum())
+        apart = np.abs(np.tensordot(wide, self.weights, (self.axis, 0)) - self.expected)
+        return int((~(apart <= allowed)).sum())
 
 
 def project(program: Program, values: Sequence[Array], seed: int) -> Projection | None:
@@ -61,10 +70,11 @@ def project(program: Program, values: Sequence[Array], seed: int) -> Projection 
         others = [f for f in factors if f is not holding[0]]
         weights = np.random.default_rng(seed).integers(-WEIGHT, WEIGHT + 1, stage.extents[axis])
         small = _projected(program, stage, axis, holding[0], others)
-        given = [np.asarray(v, np.float64) if t.dtype in FLOATS else v for t, v in _pairs(program, values)]
+        given = [decoded(v, t.dtype).astype(np.float64) if t.dtype in FLOATS else v for t, v in _pairs(program, values)]
         expected = evaluate(small, [*given, weights.astype(np.float64)])
         extra = None if rest is None else np.asarray(evaluate(rest, given))
-        return Projection(axis, weights.astype(np.float64), np.asarray(expected), extra)
+        bits = MANTISSA.get(program.output.dtype, 53)
+        return Projection(axis, weights.astype(np.float64), np.asarray(expected), extra, bits)
     return None
 
 
@@ -76,22 +86,23 @@ def _parts(program: Program) -> tuple[Stage, Program | None] | None:
     """The contraction, and the program of what is added to it."""
     first, *later = program.stages
     m = first.monoid
-    if m is None or len(first.body) != 1 or m.finish.op != "var" or m.combine[0].op != "add":
+    if m is None or len(first.body) != 1 or _bare(m.finish).op != "var" or m.combine[0].op != "add":
         return None
-    if any(t.dtype == "bfloat16" for t in program.inputs) or _factors(first.body[0]) == []:
+    if later and m.finish.op != "var":
         return None
     if not later:
         return first, None
     if len(later) > 1 or later[0].monoid is not None or later[0].extents != first.extents:
         return None
-    body = later[0].body[0]
+    body = _bare(later[0].body[0])
     while body.op == "add" and body.args[1].loads() and not _reads(body.args[1], first.name):
-        if body.args[0].op == "load" and body.args[0].value == first.name:
+        if _bare(body.args[0]).op == "load" and _bare(body.args[0]).value == first.name:
             break
         return None
     if body.op != "add":
         return None
     core, other = body.args if _reads(body.args[0], first.name) else body.args[::-1]
+    core = _bare(core)
     plain = core.op == "load" and [str(a.value) for a in core.args] == list(later[0].axes)
     if not plain or _reads(other, first.name):
         return None
@@ -128,9 +139,21 @@ def _projected(program: Program, stage: Stage, axis: int, held: Expr, others: Se
 def _factors(e: Expr) -> list[Expr]:
     if e.op == "mul":
         return [*_factors(e.args[0]), *_factors(e.args[1])]
-    if e.op == "cast" and e.dtype in FLOATS:
+    if e.op == "round_tf32" or _widens(e):
         return _factors(e.args[0])
     return [e]
+
+
+def _widens(e: Expr) -> bool:
+    """Whether ``e`` is a cast that changes no value here: to a real type, or to a wider whole one."""
+    if e.op != "cast":
+        return False
+    source = e.args[0].dtype
+    return e.dtype in FLOATS or (e.dtype in INTEGERS and source in INTEGERS and ITEMSIZE[source] < ITEMSIZE[e.dtype])
+
+
+def _bare(e: Expr) -> Expr:
+    return _bare(e.args[0]) if e.op == "cast" and e.dtype in FLOATS else e
 
 
 def _widen(e: Expr) -> Expr:

@@ -20,13 +20,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, const
+from tilewright.kernels.expr import FLOATS, INDEX, ITEMSIZE, Expr, const
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right, simple_monoid
+from tilewright.measure.exact import MANTISSA
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 SLACK = 2.0
 FUNCTION_UNITS = 4.0  # what exp, log, tanh, erf and rsqrt of a kernel may be off by, in u
 TINY = 1e-35  # results below this may be flushed to zero
+TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
+HALF_STEP = 2.0**-25  # half the distance of the smallest float16 values
 F64 = "float64"
 
 Terms = dict[tuple[str, ...], tuple[float, tuple[Expr, ...]]]
@@ -381,7 +384,7 @@ class _Deriver:
             return any(self._nonnegative(a) for a in e.args)
         if e.op == "select":
             return all(self._nonnegative(a) for a in e.args[1:])
-        return e.op in ("cast", "floor") and self._nonnegative(e.args[0])
+        return e.op in ("cast", "floor", "round_tf32") and self._nonnegative(e.args[0])
 
     def _error(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         """Absolute error of ``e`` as computed in its own dtype."""
@@ -419,11 +422,12 @@ class _Deriver:
 
     def _cast(self, e: Expr, error: Terms, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         source = e.args[0].dtype
-        if e.dtype in FLOATS and (source not in FLOATS or UNIT[source] >= UNIT[e.dtype]):
+        if e.dtype in FLOATS and _holds(e.dtype, source):
             return error  # widening
         if e.dtype in FLOATS:
             value = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
-            return _add(error, _term(UNIT[e.dtype], (f64("abs", value),)))
+            own = _term(UNIT[e.dtype], (f64("abs", value),))
+            return _add(error, own, _term(HALF_STEP, ())) if e.dtype == "float16" else _add(error, own)
         self.stepwise |= bool(error)
         return {}
 
@@ -448,6 +452,8 @@ class _Deriver:
         if op in ("floor", "floordiv", "mod"):
             self.stepwise |= op != "floor" or bool(parts[0])
             return _add(*parts, own) if op == "mod" else {}
+        if op == "round_tf32":  # defined to the bit, but a value that is off may be rounded the other way
+            return _add(parts[0], _term(TF32_STEP, (size,))) if parts[0] else {}
         near = _term(FUNCTION_UNITS * u, (size,))
         return _add(near, self._carried(op, args[0], value, parts[0]), _term(u, ()) if op == "log" else {})
 
@@ -469,6 +475,13 @@ class _Deriver:
             return _times(error, 1.0, (f64("sub", _const(1.0), f64("mul", value, value)),))
         assert op == "erf", op
         return _times(error, 2 / math.sqrt(math.pi), (f64("exp", f64("neg", f64("mul", x, x))),))
+
+
+def _holds(dtype: str, source: str) -> bool:
+    """Whether a real dtype holds every value of another dtype."""
+    if source in FLOATS:
+        return UNIT[source] >= UNIT[dtype] and not (dtype == "float16" and source == "bfloat16")
+    return source == INDEX or 8 * ITEMSIZE[source] <= MANTISSA[dtype]
 
 
 def _load(name: str, s: Stage) -> Expr:

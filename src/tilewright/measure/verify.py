@@ -19,10 +19,11 @@ import numpy as np
 
 from tilewright.kernels.program import Program
 from tilewright.kernels.reference import evaluate_block, index_bounds
+from tilewright.kernels.special import from_bfloat16, to_bfloat16
 from tilewright.measure import tolerance
 from tilewright.measure.buffers import GuardedArray
 from tilewright.measure.exact import whole_reach
-from tilewright.measure.inputs import RECIPES, Array, Recipe, make_inputs, numpy_dtype
+from tilewright.measure.inputs import RECIPES, Array, Recipe, decoded, make_inputs, numpy_dtype
 from tilewright.measure.projection import Projection, project
 from tilewright.measure.references import Block, Interval, References, widened
 
@@ -84,7 +85,7 @@ class Verifier:
         problem = self._side_effects(data)
         if problem:
             return problem
-        out = data.output.array
+        out = decoded(data.output.array, self.program.output.dtype)
         for interval in data.intervals:
             problem = mismatch(out, interval, data.recipe, data.excused)
             if problem:
@@ -134,7 +135,7 @@ class Verifier:
             return self._make(recipe, align)
         everything = exact >= {s.name for s in self.program.stages}
         if whole and not everything and any(i.free is not None for i in intervals):
-            values = tuple(np.abs(v) + 1 if v.dtype.kind == "f" else v for v in values)
+            values = tuple(natural(v, t.dtype) for v, t in zip(values, self.program.inputs, strict=True))
             recipe = Recipe("natural", recipe.seed, recipe.place, recipe.reach)
             intervals = self.references.intervals(recipe, values, blocks, frozenset())
         partial = len(blocks) > 1
@@ -188,6 +189,13 @@ class Verifier:
         if points[2] > points[1]:
             return max(seconds[2] - seconds[1], 1e-9) / (points[2] - points[1])
         return seconds[2] / points[2]
+
+
+def natural(values: Array, dtype: str) -> Array:
+    """Reals made positive whole numbers; whole inputs as they are."""
+    if dtype == "bfloat16":
+        return to_bfloat16(np.abs(from_bfloat16(values)) + 1)
+    return np.abs(values) + 1 if values.dtype.kind == "f" else values
 
 
 def sample_blocks(shape: Sequence[int], budget: int, seed: int = 7) -> list[Block]:

@@ -1,0 +1,99 @@
+"""Element types of matrix products: what is multiplied, summed and stored for each ``dtype``.
+
+Sums are float32, or float64 for float64 and int32 for int8. Bias, activation and residual follow in
+the sum's type (in float32 where int8 gives a real result); the result is rounded once, at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.core import UsageError
+from tilewright.kernels import te
+from tilewright.kernels.special import from_bfloat16, to_bfloat16
+
+Array = np.ndarray[Any, Any]
+OutDtype = Literal["auto", "float32", "float64", "float16", "bfloat16", "int32"]
+Precision = Literal["ieee", "tf32"]
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8")
+
+_RESULTS = {
+    "float32": ("float32", "float16", "bfloat16"),
+    "float64": ("float64",),
+    "float16": ("float16", "float32"),
+    "bfloat16": ("bfloat16", "float32"),
+    "int8": ("int32", "float32", "float16", "bfloat16"),
+}
+"""Output types of each input type; ``auto`` is the first."""
+
+
+def sum_dtype(dtype: str) -> str:
+    """In which type products are multiplied and summed."""
+    return {"float64": "float64", "int8": "int32"}.get(dtype, "float32")
+
+
+def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation: str) -> str:
+    """The output's type. Raises ``UsageError`` for a combination that there is none of."""
+    if precision == "tf32" and dtype != "float32":
+        raise UsageError(
+            f"{op}: precision=tf32 rounds float32 operands, and dtype is {dtype}",
+            "Use dtype=float32, or leave precision out",
+        )
+    allowed = _RESULTS[dtype]
+    out = allowed[0] if out_dtype == "auto" else out_dtype
+    if out not in allowed:
+        raise UsageError(f"{op}: dtype={dtype} cannot give out_dtype={out}", f"Use auto or one of {', '.join(allowed)}")
+    if out == "int32" and activation not in ("none", "relu"):
+        raise UsageError(
+            f"{op}: activation={activation} is for real values, and the result is int32",
+            "Use out_dtype=float32, or activation=none or relu",
+        )
+    return out
+
+
+def factor(x: te.Expr, precision: str = "ieee") -> te.Expr:
+    """An operand's element as it is multiplied."""
+    return te.round_tf32(x) if precision == "tf32" else te.cast(x, sum_dtype(x.dtype))
+
+
+def epilogue_dtype(dtype: str, out: str) -> str:
+    """In which type bias, activation and residual are computed."""
+    return "float32" if dtype == "int8" and out != "int32" else sum_dtype(dtype)
+
+
+def numpy_product(a: Array, b: Array, precision: str, out_dtype: str) -> tuple[Array, str]:
+    """``a @ b`` in the type that an epilogue is computed in, and the output's type.
+
+    bfloat16 is passed as its bits (uint16).
+    """
+    dtype = "bfloat16" if a.dtype == np.uint16 else a.dtype.name
+    allowed = _RESULTS.get(dtype, (dtype,))
+    out = allowed[0] if out_dtype == "auto" else out_dtype
+    if precision == "tf32":
+        a, b = _tf32(a), _tf32(b)
+    elif dtype == "int8":  # every sum is exact in float64, which numpy multiplies far faster
+        product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        return product.astype(epilogue_dtype(dtype, out)), out
+    elif dtype != "float64":
+        a, b = wide(a), wide(b)
+    return np.matmul(a, b), out
+
+
+def wide(x: Array) -> Array:
+    """16-bit reals as float32; others as they are."""
+    return from_bfloat16(x) if x.dtype == np.uint16 else x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def numpy_result(x: Array, out: str) -> Array:
+    """``x`` rounded to the output's type; bfloat16 as its bits."""
+    with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite
+        return to_bfloat16(x) if out == "bfloat16" else x.astype(out, copy=False)
+
+
+def _tf32(x: Array) -> Array:
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isnan(x), x, rounded)
