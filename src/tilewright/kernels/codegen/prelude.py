@@ -6,18 +6,22 @@ from functools import lru_cache
 from importlib.resources import files
 
 from tilewright.core import Target
+from tilewright.kernels.cuda import prelude as cuda
 
 # In the order in which they are printed: tanh and erf stand on exp. Everything is a template or
 # inlined, so what a kernel does not use costs parsing only (2 ms for all of it).
-_HEADERS = ("base", "vector", "half", "sqrt", "floor", "exp", "log", "tanh", "erf")
+_HEADERS = ("base", "vector", "half", "sqrt", "floor", "exp", "log", "tanh", "erf", "tf32")
 
 
-def prelude(target: Target) -> str:
+def prelude(target: Target, emulated: bool = False) -> str:
     """C++17 text that kernel sources for ``target`` stand on.
 
-    It fixes the vector width (``target.vector_bytes``); the compiler's own feature macros choose
-    between masked instructions and portable code.
+    On a CPU it fixes the vector width (``target.vector_bytes``); the compiler's own feature macros
+    choose between masked instructions and portable code. For CUDA it holds the primitives that the
+    architecture has, for NVRTC or (``emulated``) by their meaning for the emulator.
     """
+    if target.kind == "cuda":
+        return cuda.prelude(int(target.limit["cc"]), emulated)
     return _prelude(target.vector_bytes)
 
 

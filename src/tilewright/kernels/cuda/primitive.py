@@ -1,0 +1,87 @@
+"""What a primitive is: one hardware operation as PTX, as plain C++, and the kernels that compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """One tiny kernel that uses a primitive and writes down what came out.
+
+    ``body`` is the kernel's text: ``x0``, ``x1``, ... point to the arrays that ``inputs()`` gives (the
+    same ones on every machine) and ``out`` to ``size`` elements of ``dtype``. 16-bit and smaller data is
+    passed as unsigned integers. It runs with ``threads`` threads in each of ``blocks`` blocks and
+    ``shared`` bytes of shared memory.
+
+    ``expected`` computes the output with numpy alone (``None`` where only a recording can tell).
+    Outputs are compared bit for bit, any NaN being equal to any other; ``scale`` of the inputs (the
+    size of the sums that were rounded, an array like the output) allows ``tolerance * scale`` instead,
+    for arithmetic whose order the hardware leaves open.
+    """
+
+    name: str
+    body: str
+    inputs: Callable[[], tuple[Array, ...]]
+    dtype: str
+    size: int
+    expected: Callable[..., Array] | None = None
+    scale: Callable[..., Array] | None = None
+    tolerance: float = 0.0
+    threads: int = 32
+    blocks: int = 1
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A hardware operation behind C++ functions in namespace ``tw``.
+
+    ``ptx`` defines the functions for the GPU (compute capability ``least_cc`` or later, as in 80 for
+    8.0); ``emulated`` defines the same functions by their meaning, each with a last parameter
+    ``int line = __builtin_LINE()``, which is the kernel's line in reports. ``provides`` names them.
+    """
+
+    name: str
+    summary: str
+    least_cc: int
+    ptx: str
+    emulated: str
+    provides: tuple[str, ...]
+    conformance: tuple[Conformance, ...] = ()
+
+
+def words(count: int, seed: int) -> NDArray[np.uint32]:
+    """``count`` pseudo-random 32-bit words, the same with every numpy (splitmix64's upper halves)."""
+    z = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed << 32)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(32)).astype(np.uint32)
+
+
+def floats(count: int, seed: int, low: float = -2.0, high: float = 2.0) -> NDArray[np.float32]:
+    """``count`` pseudo-random values between ``low`` and ``high``."""
+    unit = words(count, seed).astype(np.float64) / 2.0**32
+    return (low + unit * (high - low)).astype(np.float32)
+
+
+SPECIAL = (
+    0x00000000, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001,
+    0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x33000000, 0x33000001,
+    0x33800000, 0x387FC000, 0x387FE000, 0x38800000, 0x477FE000, 0x477FEFFF, 0x477FF000, 0x47800000,
+    0x3F801000, 0x3F802000, 0x3F803000, 0x3F800FFF, 0x3F808000, 0x3F818000, 0x3F80FFFF, 0x7F7FF000,
+)  # fmt: skip
+"""Floats, as bits, at which rounding and range tests change their mind: both zeros, infinities, NaN
+(quiet and signalling), denormals, the ends of the range, and ties of 16-bit and TF32 rounding."""
+
+
+def special() -> NDArray[np.float32]:
+    """:data:`SPECIAL` as 32 floats."""
+    return np.array(SPECIAL, np.uint32).view(np.float32)

@@ -1,0 +1,237 @@
+"""The conformance suite on the emulator: against numpy, and against the recordings that a GPU must reproduce."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.backends import emulator
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.build import flags
+from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
+from tilewright.core import UsageError
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.cuda.conformance import (
+    Array,
+    Case,
+    cases,
+    check_against,
+    compare,
+    load,
+    make_case,
+    record,
+    save,
+    unit,
+)
+from tilewright.kernels.cuda.primitive import Conformance, Primitive, words
+from tilewright.kernels.cuda.primitives import PRIMITIVES
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "conformance"
+CASES = {c.name: c for c in cases()}
+PRELUDE = prelude(archs.target("sm_80"), emulated=True)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> emulator.EmulatedKernel:
+    return emulator.build(PRELUDE + unit(cases()), [c.symbol for c in cases()])
+
+
+def run(kernel: emulator.EmulatedKernel, case: Case, order: str = "fifo", copies: str = "lazy") -> Array:
+    output = case.output()
+    report = emulator.run(kernel, case.program, case.launch, case.inputs, output, order=order, copies=copies)
+    if report.unchecked:
+        pytest.skip(report.unchecked)
+    assert report.ok, report.bugs
+    return output
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_meaning_agrees_with_numpy_and_the_recording(
+    kernel: emulator.EmulatedKernel, name: str, update_golden: bool
+) -> None:
+    case = CASES[name]
+    got = run(kernel, case)
+    right = case.expected()
+    if right is not None:
+        assert not (difference := compare(case, got, right)), difference
+    if not update_golden:
+        golden = load(GOLDEN)
+        lines = check_against({**golden, "cases": {name: golden["cases"].get(name)}}, record(lambda _: got, [case]))
+        assert not lines, lines[0]
+
+
+@pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
+def test_the_suite_is_clean_under_sanitizers(sanitize: tuple[str, ...]) -> None:
+    built = emulator.build(PRELUDE + unit(cases()), [c.symbol for c in cases()], sanitize=sanitize)
+    if built.unchecked:
+        pytest.skip(built.unchecked)
+    got = record(lambda case: run(built, case))
+    assert check_against(load(GOLDEN), got) == ()
+
+
+@pytest.mark.parametrize(("order", "copies"), [("lifo", "eager"), ("random:7", "lazy"), ("random:8", "eager")])
+def test_every_order_gives_the_same(kernel: emulator.EmulatedKernel, order: str, copies: str) -> None:
+    golden = load(GOLDEN)
+    got = record(lambda case: run(kernel, case, order, copies))
+    assert check_against(golden, got) == ()
+
+
+def test_the_recordings_cover_the_suite_and_say_where_they_are_from(
+    kernel: emulator.EmulatedKernel, update_golden: bool
+) -> None:
+    if update_golden:
+        save(record(lambda case: run(kernel, case)), GOLDEN)
+    golden = load(GOLDEN)
+    assert golden["recorded_on"] == "emulator"
+    assert set(golden["cases"]) == set(CASES)
+    assert {p.stem for p in GOLDEN.iterdir()} == {p.name for p in PRIMITIVES}
+
+
+# ----------------------------------------------------------------- the comparison can fail
+
+
+def golden_of(case: Case) -> Array:
+    data = load(GOLDEN)["cases"][case.name]
+    return np.frombuffer(bytes.fromhex(data["hex"]), data["dtype"]).copy()
+
+
+def test_one_bit_is_a_difference() -> None:
+    case = CASES["ldmatrix/ldmatrix_x4"]
+    golden = golden_of(case)
+    got = golden.copy()
+    got[77] ^= 1 << 16
+    assert compare(case, golden, golden) == ""
+    assert "1 of 128 values differ, the first at 77" in compare(case, got, golden)
+
+
+def test_rounding_is_none_but_a_lost_product_is() -> None:
+    case = CASES["mma_f16/random"]
+    golden = golden_of(case)
+    assert compare(case, np.nextafter(golden, np.float32(9)), golden) == ""
+    x0, x1, x2 = case.inputs
+    less = x0.copy()
+    less[9] &= np.uint32(0xFFFF0000)  # one element of a
+    assert case.spec.expected is not None
+    assert "8 of 128 values differ" in compare(case, case.spec.expected(less, x1, x2), golden)
+
+
+def test_special_values_must_keep_their_kind() -> None:
+    case = CASES["mma_f16/special"]
+    golden = golden_of(case)
+    other_nan = np.where(np.isnan(golden), np.array(0xFFC00001, np.uint32).view(np.float32), golden)
+    assert compare(case, other_nan.astype(np.float32), golden) == ""
+    for value in (np.inf, -np.inf, np.nan):
+        at = np.flatnonzero(np.isnan(golden) if np.isnan(value) else golden == value)
+        assert len(at), value
+        got = golden.copy()
+        got[at[0]] = 1.0
+        assert "differ" in compare(case, got, golden)
+        assert "differ" in compare(case, golden, got)
+
+
+def test_a_recording_of_another_shape_or_suite_is_refused() -> None:
+    golden = load(GOLDEN)
+    name = "sync/block"
+    short = {"dtype": "uint32", "hex": golden["cases"][name]["hex"][:-8]}
+    assert "uint32[191] instead of" in check_against(golden, {"cases": {**golden["cases"], name: short}})[0]
+    without = {k: v for k, v in golden["cases"].items() if k != name}
+    assert check_against(golden, {"cases": without}) == (f"{name}: only in the golden recording",)
+    extra = {"cases": {**golden["cases"], "sync/later": golden["cases"][name]}}
+    assert check_against(extra, extra) == ("sync/later: no longer in the suite",)
+
+
+def test_recordings_of_two_devices_do_not_mix(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no conformance recording"):
+        load(tmp_path)
+    suite = [CASES["sync/block"], CASES["shuffle/xor"]]
+    recording = record(golden_of, suite, recorded_on="NVIDIA H200")
+    assert len(save(recording, tmp_path)) == 2
+    assert load(tmp_path) == recording
+    path = tmp_path / "shuffle.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "recorded_on": "emulator"}))
+    with pytest.raises(UsageError, match="recorded on"):
+        load(tmp_path)
+
+
+# ----------------------------------------------------------------- what the meanings refuse
+
+
+SETUP = "    TW_SHARED(smem); tw::u32 s = tw::shared_address(smem); int t = threadIdx.x; out[t] = t; (void)s;\n"
+FAULTS = {
+    "cp_async source": ("    tw::cp_async<16>(s, x0 + 1); tw::cp_commit(); tw::cp_wait<0>();", "misaligned"),
+    "cp_async target": ("    tw::cp_async<8>(s + 4, x0); tw::cp_commit(); tw::cp_wait<0>();", "misaligned"),
+    "cp_async outside": ("    tw::cp_async<4>(s + 256, x0); tw::cp_commit(); tw::cp_wait<0>();", "out_of_bounds_shared"),
+    "cp_async too much": ("    tw::cp_async<4>(s, x0, 5); tw::cp_commit(); tw::cp_wait<0>();", "undefined"),
+    "cp_async negative": ("    tw::cp_async<4>(s, x0, -1); tw::cp_commit(); tw::cp_wait<0>();", "undefined"),
+    "ldmatrix row": ("    tw::u32 r[4]; tw::ldmatrix_x4(r, s + 8 * t);", "misaligned"),
+    "ldmatrix outside": ("    tw::u32 r[4]; tw::ldmatrix_x4(r, s + 16 * t);", "out_of_bounds_shared"),
+    "ldmatrix divergent": ("    tw::u32 r[2]; if (t < 31) tw::ldmatrix_x2(r, s);", "divergence"),
+    "load_shared": ("    out[t] = tw::load_shared<tw::u32>(smem + 2);", "misaligned"),
+    "load_shared outside": ("    out[t] = tw::load_shared<tw::u32>(smem + 256);", "out_of_bounds_shared"),
+    "store_global": ("    tw::store_global(out + 1, tw::pack<tw::u32, 4>{});", "misaligned"),
+    "load_global outside": ("    out[t] = tw::load_global<tw::u32>(x0 + 64);", "out_of_bounds_global"),
+    "shuffle divergent": ("    if (t % 2) out[t] = tw::shuffle_xor(t, 1);", "divergence"),
+    "sync divergent": ("    if (t < 5) tw::sync();", "divergence"),
+    "atomic_add": ("    tw::atomic_add((tw::u32 *)((char *)out + 2), 1u);", "misaligned"),
+    "not rounded": (
+        "    float c[4] = {}; tw::u32 a[4] = {}, b[2] = {}; a[1] = tw::float_bits(0.1f); tw::mma_tf32(c, a, b);", "undefined",
+    ),
+}  # fmt: skip
+
+
+def faulty(what: str) -> Case:
+    spec = Conformance(
+        re.sub(r"\W", "_", what), SETUP + FAULTS[what][0], lambda: (np.zeros(64, np.uint32),), "uint32", 64, shared=256
+    )
+    return make_case(dataclasses.replace(PRIMITIVES[0], name="faulty"), spec)
+
+
+@pytest.fixture(scope="module")
+def faults() -> emulator.EmulatedKernel:
+    wrong = [faulty(what) for what in FAULTS]
+    return emulator.build(PRELUDE + unit(wrong), [c.symbol for c in wrong])
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_misuse_is_a_bug_at_its_line(faults: emulator.EmulatedKernel, what: str) -> None:
+    case = faulty(what)
+    report = emulator.run(faults, case.program, {}, case.inputs, case.output())
+    assert not report.ok
+    first = report.bugs[0]
+    assert (first.kind, first.line) == (FAULTS[what][1], 3), first.message
+
+
+def test_registers_of_unread_lanes_do_not_matter() -> None:
+    # Only the first 16 lanes' addresses count in ldmatrix_x2.
+    body = SETUP + "    tw::store_shared(smem + 4 * t, 5u); tw::sync(); tw::u32 r[2];\n"
+    body += "    tw::ldmatrix_x2(r, t < 16 ? s + t % 8 * 16 : 999u); out[t] = r[0];"
+    spec = Conformance("lanes", body, lambda: (np.zeros(64, np.uint32),), "uint32", 32, shared=256)
+    case = make_case(dataclasses.replace(PRIMITIVES[0], name="lanes"), spec)
+    got = run(emulator.build(PRELUDE + case.source, [case.symbol]), case)
+    assert (got == 5).all()
+
+
+def test_the_documented_primitive_works() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "howto" / "primitive.md").read_text(encoding="utf-8")
+    names = {"Primitive": Primitive, "Conformance": Conformance, "words": words, "np": np}
+    exec(text.split("```python\n")[1].split("```")[0], names)
+    primitive = names["PRIMITIVE"]
+    assert isinstance(primitive, Primitive)
+    case = make_case(primitive, primitive.conformance[0])
+    emulated = f"{PRELUDE}namespace tw {{{primitive.emulated}}}\n"
+    got = run(emulator.build(emulated + case.source, [case.symbol]), case)
+    right = case.expected()
+    assert right is not None
+    assert compare(case, got, right) == ""
+    target = archs.target("sm_80")
+    try:
+        nvrtc = find_nvrtc(target.variant)
+    except NoNvrtc:
+        return
+    cubin, _ = nvrtc.compile(f"{prelude(target)}namespace tw {{{primitive.ptx}}}\n{case.source}", flags(target))
+    assert case.symbol.encode() in cubin
