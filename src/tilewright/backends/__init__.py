@@ -86,6 +86,7 @@ class Backend(Protocol):
 
 BACKENDS = {
     "cpu": "tilewright.backends.cpu.backend:CpuBackend",
+    "cuda": "tilewright.backends.cuda.backend:CudaBackend",
 }
 """Target kind -> where its backend is, as ``module:class``."""
 

@@ -1,0 +1,132 @@
+"""CUDA C++ into cubins, through a cache that keeps what the compiler said of each kernel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import CompileError
+from tilewright.backends.cuda import cubin, gate, ptxas
+from tilewright.backends.cuda.nvrtc import DEADLINE, Nvrtc, find_nvrtc
+from tilewright.core import Pairs, Target, UsageError, digest
+
+_FORMAT = 1  # of the note beside a cubin in the cache
+
+FLAGS = (
+    "-std=c++17",
+    "--ptxas-options=-v",  # costs nothing, and its log is the only place that tells of spills
+    "--diag-suppress=177",  # unused functions: a prelude holds more than one kernel needs
+)
+
+
+def flags(target: Target) -> tuple[str, ...]:
+    """NVRTC's options for a target. None relaxes floating point; fused multiply-adds are allowed, as by default."""
+    return (f"--gpu-architecture={target.variant}", *FLAGS)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A cubin on disk: path, hash, whether nothing was compiled, and static resources by kernel."""
+
+    path: str
+    sha256: str
+    cached: bool
+    resources: Mapping[str, Pairs]
+
+
+class NvrtcToolchain:
+    """Compiles for one target with NVRTC. Safe to call from several threads, which compile at the same time.
+
+    Raises ``NoNvrtc`` where there is none that knows the architecture.
+    """
+
+    emulated = False
+    batch = 1  # kernels a unit: four together save 14% of the time, but one that is refused takes the others along
+
+    def __init__(self, target: Target, cache: ArtifactCache | None = None, nvrtc: Nvrtc | None = None) -> None:
+        if target.kind != "cuda":
+            raise UsageError(f"NVRTC does not compile for {target.name}", "Use a target of kind cuda")
+        self.target = target
+        self.cache = cache or ArtifactCache()
+        self.nvrtc = nvrtc or find_nvrtc(target.variant)
+        self.version = self.nvrtc.name
+        self.flags = flags(target)
+
+    def key(self, unit: str) -> str:
+        """What a cubin's bytes depend on: source, options, compiler."""
+        return digest(["cubin", self.nvrtc.key, list(self.flags), sha256(unit.encode()).hexdigest()])
+
+    def compile(self, unit: str, symbols: Sequence[str] = (), deadline: float = DEADLINE) -> Compiled:
+        """Compile a unit within ``deadline`` seconds, then judge its kernels (all, or those named).
+
+        Raises ``CompileError``, and ``Rejected`` by the static gate; both cost nothing the second time.
+        """
+        key = self.key(unit)
+        compiled, warnings = self._cached(key) or self._compile(unit, key, deadline)
+        for symbol in symbols or compiled.resources:
+            own = compiled.resources.get(symbol)
+            if own is None:
+                raise CompileError(
+                    f"the source has no kernel {symbol}: {', '.join(compiled.resources) or 'none'} in it"
+                )
+            refused = gate.after(dict(own), warnings, self.target, symbol)
+            if refused is not None:
+                raise gate.Rejected(refused, refused.reason)
+        return compiled
+
+    def _compile(self, unit: str, key: str, deadline: float) -> tuple[Compiled, tuple[ptxas.Warning, ...]]:
+        data, log = self.nvrtc.compile(unit, self.flags, deadline)
+        report = ptxas.parse_log(log)
+        resources = resources_of(data, report)
+        path = self.cache.put(key, data)
+        note = {
+            "format": _FORMAT,
+            "resources": {k: dict(v) for k, v in resources.items()},
+            "warnings": [[w.code, w.text, w.function] for w in report.warnings],
+        }
+        self.cache.put(_note_key(key), json.dumps(note).encode())
+        return Compiled(path, Path(path).stem, False, resources), report.warnings
+
+    def _cached(self, key: str) -> tuple[Compiled, tuple[ptxas.Warning, ...]] | None:
+        path, note_path = self.cache.get(key), self.cache.get(_note_key(key))
+        if path is None or note_path is None:
+            return None
+        try:
+            note: dict[str, Any] = json.loads(Path(note_path).read_bytes())
+            if note["format"] != _FORMAT:
+                return None
+            resources = {k: tuple(v.items()) for k, v in note["resources"].items()}
+            warnings = tuple(ptxas.Warning(*w) for w in note["warnings"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return Compiled(path, Path(path).stem, True, resources), warnings
+
+
+def resources_of(data: bytes, report: ptxas.Report) -> dict[str, Pairs]:
+    """Static resources of each kernel in a cubin and its log; they become features of the cost model.
+
+    ``registers`` and ``spill_bytes`` (stored and loaded), ``stack_bytes`` a thread; ``shared_bytes`` static, a block;
+    ``constant_bytes``, ``code_bytes``; ``max_threads`` a block (0: unbounded).
+    """
+    out: dict[str, Pairs] = {}
+    for name, info in cubin.parse(data).kernels.items():
+        said = report.kernels.get(name, ptxas.Usage())
+        out[name] = (
+            ("registers", info.registers),
+            ("spill_bytes", said.spill_stores + said.spill_loads),
+            ("stack_bytes", info.stack_bytes),
+            ("shared_bytes", info.shared_bytes),
+            ("constant_bytes", info.constant_bytes),
+            ("code_bytes", info.code_bytes),
+            ("max_threads", info.max_threads),
+        )
+    return out
+
+
+def _note_key(key: str) -> str:
+    return digest(["cubin note", key])

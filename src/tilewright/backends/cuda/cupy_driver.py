@@ -1,0 +1,335 @@
+"""CuPy as the driver: its thin wrappers of the CUDA driver and runtime, raw pointers throughout.
+
+CuPy 13 or later, for CUDA 12 or 13. Memory is CUDA's own, not CuPy's pool: what is freed is free.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+import numpy.typing as npt
+
+from tilewright.backends.cuda import archs, busy, nvml, status
+from tilewright.backends.cuda.attributes import limits_of
+from tilewright.backends.cuda.driver import LoadError, NoDriver, NotInstalled, Parameters
+from tilewright.core import Pairs, UsageError
+
+_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
+_OLDEST = 13  # major version of CuPy
+_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_TO_DEVICE, _TO_HOST, _WITHIN = 1, 2, 3  # cudaMemcpyKind
+_KEPT = 512  # argument lists kept a kernel
+
+C_TYPES: Mapping[str, Any] = {
+    "pointer": ctypes.c_void_p, "int32": ctypes.c_int32, "int64": ctypes.c_int64, "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+}  # fmt: skip
+
+
+class CupyDriver:
+    """Opens devices through CuPy. Raises ``NoDriver`` where CuPy is missing, broken or of the wrong CUDA release."""
+
+    name = "cupy"
+
+    def __init__(self) -> None:
+        installed = installed_packages()
+        if not installed:
+            raise NotInstalled(
+                "CuPy is not installed: no CUDA kernel can run",
+                "pip install 'tilewright[cuda13]' (or 'tilewright[cuda12]' for a driver of CUDA 12)",
+            )
+        if len(installed) > 1:
+            names = " and ".join(installed)
+            raise NoDriver(
+                f"{names} are both installed, and hide each other",
+                f"pip uninstall {' '.join(installed)}, then install one of them",
+            )
+        try:
+            import cupy
+            from cupy.cuda import driver, runtime
+        except ImportError as e:
+            text = " ".join(str(e).split())
+            if "libcuda.so" in text:
+                raise NoDriver("there is no NVIDIA driver on this machine", "Install one") from None
+            raise NoDriver(f"{next(iter(installed))} does not import: {text[:200]}", "Install it again") from None
+        version = str(cupy.__version__)
+        if int(version.partition(".")[0]) < _OLDEST:
+            raise NoDriver(f"CuPy {version} is too old", f"pip install --upgrade {next(iter(installed))}")
+        self.cupy: Any = cupy
+        self.runtime: Any = runtime
+        self.driver: Any = driver
+        self.version = version
+        check_releases(next(iter(installed)), int(runtime.runtimeGetVersion()), int(runtime.driverGetVersion()))
+
+    def count(self) -> int:
+        with self.guarded("counting devices"):
+            return int(self.runtime.getDeviceCount())
+
+    def open(self, index: int) -> CupyContext:
+        found = self.count()
+        if not 0 <= index < found:
+            raise NoDriver(f"there is no device cuda:{index}: this process sees {found}", "Use cuda:0, or another")
+        return CupyContext(self, index)
+
+    @contextmanager
+    def guarded(self, doing: str) -> Iterator[None]:
+        """CuPy's exceptions as ours."""
+        try:
+            yield
+        except (self.runtime.CUDARuntimeError, self.driver.CUDADriverError) as e:
+            raise status.error_of(getattr(e, "status", None), str(e), doing) from None
+        except RuntimeError as e:
+            if "libcuda.so" in str(e):
+                raise NoDriver("there is no NVIDIA driver on this machine", "Install one") from None
+            raise
+
+
+def installed_packages() -> dict[str, str]:
+    """CuPy's packages in this environment, with their versions. Nothing is imported."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def check_releases(package: str, runtime: int, driver: int) -> None:
+    """Refuse a CuPy that this driver cannot serve. Versions are CUDA's: 13020 is 13.2; a driver of 0 is none."""
+    if driver == 0:
+        raise NoDriver(
+            "there is no NVIDIA driver on this machine",
+            "Use --target cpu, or `tilewright check` to run CUDA kernels on the emulator",
+        )
+    if driver // 1000 < runtime // 1000:
+        ours, theirs = runtime // 1000, f"{driver // 1000}.{driver % 1000 // 10}"
+        fit = f"pip uninstall {package}; pip install 'tilewright[cuda{driver // 1000}]'"
+        mend = f"{fit}, or update the driver" if driver // 1000 >= 12 else "Update the driver to CUDA 12 or later"
+        raise NoDriver(f"{package} is for CUDA {ours}, and this driver supports CUDA {theirs}", mend)
+
+
+class CupyContext:
+    """One device, by its primary context: the one that CuPy and torch use too."""
+
+    def __init__(self, driver: CupyDriver, index: int) -> None:
+        self._driver = driver
+        self._r, self._d = driver.runtime, driver.driver
+        self.index = index
+        with driver.guarded(f"opening cuda:{index}"):
+            before = self._d.ctxGetCurrent()
+            self._r.setDevice(index)
+            try:
+                self._r.free(0)  # makes the primary context
+                self._handle = int(self._d.ctxGetCurrent())
+                properties = self._r.getDeviceProperties(index)
+                _, total = self._r.memGetInfo()
+            finally:
+                if before:  # setting a thread's device back would make a context where there was none
+                    self._d.ctxSetCurrent(before)
+            self.limits: Pairs = limits_of(lambda number: int(self._r.deviceGetAttribute(number, index)), int(total))
+            self.bus_id = str(self._r.deviceGetPCIBusId(index))
+            name = properties["name"]
+            self.model = name.decode() if isinstance(name, bytes) else str(name)
+            self.facts: Pairs = (
+                ("driver", driver.name),
+                ("cupy", driver.version),
+                ("cuda_runtime", _release(int(self._r.runtimeGetVersion()))),
+                ("cuda_driver", _release(int(self._r.driverGetVersion()))),
+                ("nvidia_driver", nvml.display_driver()),
+                ("pci", self.bus_id),
+            )
+        self._blocker: CupyFunction | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def current(self, doing: str) -> Iterator[None]:
+        """Make this device's context the calling thread's for a while."""
+        with self._driver.guarded(doing):
+            before = self._d.ctxGetCurrent()
+            if before == self._handle:
+                yield
+                return
+            self._d.ctxSetCurrent(self._handle)
+            try:
+                yield
+            finally:
+                self._d.ctxSetCurrent(before)
+
+    def stream(self, given: int | None) -> int:
+        """The stream to queue on: the one given, or CuPy's current one."""
+        return int(self._driver.cupy.cuda.get_current_stream().ptr) if given is None else given
+
+    # ------------------------------------------------------------------ memory
+
+    def allocate(self, size: int) -> int:
+        with self.current(f"allocating {size} bytes"):
+            return int(self._r.malloc(max(1, size)))
+
+    def free(self, address: int) -> None:
+        with self.current("freeing memory"):
+            self._r.free(address)
+
+    def upload(self, address: int, data: npt.NDArray[Any]) -> None:
+        _contiguous(data)
+        if data.nbytes:
+            with self.current("copying to the device"):
+                self._r.memcpy(address, data.ctypes.data, data.nbytes, _TO_DEVICE)
+                self._r.streamSynchronize(0)  # small copies from pageable memory return before they have arrived
+
+    def download(self, address: int, out: npt.NDArray[Any]) -> None:
+        _contiguous(out)
+        if out.nbytes:
+            with self.current("copying from the device"):
+                self._r.streamSynchronize(self.stream(None))
+                self._r.memcpy(out.ctypes.data, address, out.nbytes, _TO_HOST)
+
+    def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
+        if size:
+            with self.current("filling memory"):
+                self._r.memsetAsync(address, byte, size, self.stream(stream))
+
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        if size:
+            with self.current("copying memory"):
+                self._r.memcpyAsync(to, source, size, _WITHIN, self.stream(stream))
+
+    # ------------------------------------------------------------------ code
+
+    def load(self, code: bytes) -> CupyModule:
+        if not code:
+            raise LoadError("there is no code to load", "Build it again")
+        with self.current("loading code"):
+            return CupyModule(self, int(self._d.moduleLoadData(code)))
+
+    def busy(self, seconds: float) -> None:
+        parameters = busy.parameters(seconds)
+        with self._lock:
+            if self._blocker is None:
+                found = archs.variants_for(int(dict(self.limits)["cc"]))
+                if not found:
+                    raise NoDriver(f"{self.model} is of an architecture that is not known", "Use a later Tilewright")
+                self._blocker = self.load(busy.cubin(found[0])).function(busy.SYMBOL)
+        self._blocker.launch((1, 1, 1), (1, 1, 1), 0, parameters)
+
+    # ------------------------------------------------------------------ time
+
+    def event(self) -> CupyEvent:
+        with self.current("making an event"):
+            return CupyEvent(self, int(self._r.eventCreate()))
+
+    def elapsed(self, start: CupyEvent, stop: CupyEvent) -> float:
+        with self.current("reading events"):
+            return float(self._r.eventElapsedTime(start.handle, stop.handle)) / 1e3
+
+    def synchronize(self) -> None:
+        with self.current("waiting for the device"):
+            self._r.deviceSynchronize()
+
+    def clocks(self) -> Mapping[str, float]:
+        return nvml.clocks(self.bus_id)
+
+
+class CupyModule:
+    """Code on a device. It is unloaded by :meth:`close`, not when it is forgotten."""
+
+    def __init__(self, context: CupyContext, handle: int) -> None:
+        self._context = context
+        self._handle = handle
+
+    def function(self, symbol: str) -> CupyFunction:
+        with self._context.current(f"looking for kernel {symbol}"):
+            return CupyFunction(self._context, int(self._context._d.moduleGetFunction(self._handle, symbol)), symbol)
+
+    def close(self) -> None:
+        handle, self._handle = self._handle, 0
+        if handle:
+            with self._context.current("unloading code"):
+                self._context._d.moduleUnload(handle)
+
+
+class CupyFunction:
+    """A kernel."""
+
+    def __init__(self, context: CupyContext, handle: int, symbol: str) -> None:
+        self._context = context
+        self._handle = handle
+        self._doing = f"launching {symbol}"
+        self._shared = 0
+        self._arguments: dict[tuple[tuple[str, Any], ...], _Arguments] = {}
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        parameters: Parameters,
+        stream: int | None = None,
+    ) -> None:
+        key = tuple(parameters)
+        arguments = self._arguments.get(key)
+        if arguments is None:
+            if len(self._arguments) >= _KEPT:
+                self._arguments.clear()
+            arguments = self._arguments[key] = _Arguments(key)
+        # The path that serving and timing take: context managers would cost as much as the launch itself.
+        c, d = self._context, self._context._d
+        before = c._handle
+        try:
+            before = d.ctxGetCurrent()
+            if before != c._handle:
+                d.ctxSetCurrent(c._handle)
+            if shared > self._shared:  # beyond 48 KB a kernel must ask; it never hurts
+                d.funcSetAttribute(self._handle, _DYNAMIC_SHARED, shared)
+                self._shared = shared
+            d.launchKernel(self._handle, *grid, *block, shared, c.stream(stream), arguments.address, 0)
+        except (d.CUDADriverError, c._r.CUDARuntimeError) as e:
+            raise status.error_of(e.status, str(e), self._doing) from None
+        finally:
+            if before != c._handle:
+                d.ctxSetCurrent(before)
+
+
+class _Arguments:
+    """A kernel's arguments in memory, and the array of pointers to them that a launch takes."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._values = [C_TYPES[kind](value) for kind, value in parameters]
+        self._pointers = (ctypes.c_void_p * max(1, len(self._values)))(*(ctypes.addressof(v) for v in self._values))
+        self.address = ctypes.addressof(self._pointers)
+
+
+class CupyEvent:
+    """A CUDA event; destroyed with this object."""
+
+    def __init__(self, context: CupyContext, handle: int) -> None:
+        self._context = context
+        self.handle = handle
+        # Not at exit: the driver may be gone by then.
+        weakref.finalize(self, _destroy, context._r, handle).atexit = False
+
+    def record(self) -> None:
+        with self._context.current("recording an event"):
+            self._context._r.eventRecord(self.handle, self._context.stream(None))
+
+
+def _destroy(runtime: Any, handle: int) -> None:
+    try:
+        runtime.eventDestroy(handle)
+    except runtime.CUDARuntimeError:
+        return  # the device failed: its events went with it
+
+
+def _contiguous(array: npt.NDArray[Any]) -> None:
+    if not array.flags.c_contiguous:
+        raise UsageError("only contiguous arrays are copied to and from a device", "Pass numpy.ascontiguousarray of it")
+
+
+def _release(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

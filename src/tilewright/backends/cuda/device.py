@@ -1,0 +1,182 @@
+"""CUDA devices by name (``cuda:0``), their lock, and what is known of the machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.locks import DeviceLock, Holder, lock_folder
+from tilewright.backends.cuda import archs, cupy_driver, nvml, nvrtc
+from tilewright.backends.cuda.driver import DRIVERS, NotInstalled, get_driver
+from tilewright.backends.cuda.probe import Gpu, gpus, target_of
+from tilewright.core import Device, Pairs, TilewrightError, UsageError
+
+
+@dataclass(frozen=True)
+class CudaDevice(Device):
+    """One GPU. ``index`` is its number in this process, ``bus_id`` its place in the machine, ``limits`` its own."""
+
+    kind: str = "cuda"
+    index: int = 0
+    bus_id: str = ""
+    limits: Pairs = ()
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The number that its lock bears: from its PCI address, since CUDA_VISIBLE_DEVICES renumbers devices."""
+        match = re.fullmatch(r"([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)\.([0-9a-fA-F]+)", self.bus_id)
+        if match is None:
+            return (self.index,)
+        domain, bus, slot, function = (int(x, 16) for x in match.groups())
+        return ((domain << 16) | (bus << 8) | (slot << 3) | function,)
+
+
+def parse_device(text: str = "cuda") -> CudaDevice:
+    """The device that ``cuda`` (the first) or ``cuda:N`` names.
+
+    Raises ``UsageError`` for a malformed name or a number that is not there, ``NoDriver`` without a GPU.
+    """
+    match = re.fullmatch(r"cuda(?::(\d+))?", text)
+    if match is None:
+        raise UsageError(f"unknown device {text!r}", "Use cuda:0, cuda:1, ...")
+    found = gpus()
+    index = int(match[1] or 0)
+    if index >= len(found):
+        raise UsageError(f"there is no device {text}", f"Use {' or '.join(f'cuda:{g.index}' for g in found)}")
+    return _device(found[index])
+
+
+def _device(gpu: Gpu) -> CudaDevice:
+    driver = nvrtc.driver_version()
+    facts: Pairs = (
+        ("cuda_driver", f"{driver[0]}.{driver[1]}" if driver else ""),
+        ("nvidia_driver", nvml.display_driver()),
+        ("pci", gpu.bus_id),
+    )
+    return CudaDevice(
+        f"cuda:{gpu.index}", gpu.model, facts=facts, index=gpu.index, bus_id=gpu.bus_id, limits=gpu.limits
+    )
+
+
+class CudaLock(DeviceLock):
+    """Exclusive use of a GPU among this user's processes, as :class:`DeviceLock` is of cores."""
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        on_wait: Callable[[Holder], None] | None = None,
+        timeout: float | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        # A folder of its own: numbers of GPUs and of cores overlap.
+        own = lock_folder()
+        tell = None if on_wait is None else lambda holder: on_wait(_GpuHolder.of(holder, device.name))
+        super().__init__(device, tell, timeout, folder or own.with_name(f"{own.name}-cuda"))
+
+    def acquire(self) -> None:
+        try:
+            super().acquire()
+        except TilewrightError as e:
+            text = re.sub(r"core \d+ is held", f"{self.device.name} is held", e.message)
+            raise TilewrightError(text, e.mend) from None
+
+
+@dataclass(frozen=True)
+class _GpuHolder(Holder):
+    name: str = ""
+
+    @staticmethod
+    def of(holder: Holder, name: str) -> _GpuHolder:
+        return _GpuHolder(holder.core, holder.pid, holder.command, holder.since, name)
+
+    def __str__(self) -> str:
+        return re.sub(r"core \d+ is held", f"{self.name} is held", super().__str__())
+
+
+def noise_warnings(device: CudaDevice) -> list[str]:
+    """What may disturb timings on a device, one line each."""
+    out = []
+    others = nvml.other_processes(device.bus_id)
+    if others:
+        out.append(f"{len(others)} other process(es) compute on {device.name}: {', '.join(map(str, others[:4]))}")
+    slow = nvml.slowed_by(device.bus_id)
+    if slow:
+        out.append(f"the clocks of {device.name} are held down by {' and '.join(slow)}")
+    return out
+
+
+def environment(device: CudaDevice) -> Pairs:
+    """Facts of a device at present, to store with a measurement: versions, clocks, temperature."""
+    return (*device.facts, *nvml.clocks(device.bus_id).items())
+
+
+def describe_cuda(load: bool = True) -> dict[str, Any]:
+    """What CUDA code can be compiled and run here, as JSON, for ``tilewright doctor``.
+
+    ``load`` also imports the bindings that are installed, to see whether they work. Nothing here raises: what is
+    missing or broken is ``None`` or empty, with its reason (and mend) under ``problems``.
+    """
+    problems: list[str] = []
+    compiler: dict[str, Any] | None = None
+    try:
+        found = nvrtc.find_nvrtc()
+        compiler = {
+            "path": found.path, "version": f"{found.version[0]}.{found.version[1]}",
+            "targets": [f"cuda:{v}" for v in archs.VARIANTS if found.supports(v)],
+        }  # fmt: skip
+    except TilewrightError as e:
+        problems.append(str(e))
+    devices: list[dict[str, Any]] = []
+    try:
+        for gpu in gpus():
+            device = _device(gpu)
+            entry: dict[str, Any] = {"name": device.name, "model": device.model, **dict(device.facts), "target": None}
+            devices.append({**entry, **_target_facts(gpu, problems), "clocks": dict(nvml.clocks(device.bus_id))})
+            problems += noise_warnings(device)
+    except TilewrightError as e:
+        problems.append(str(e))
+    release = nvrtc.driver_version()
+    return {
+        "nvrtc": compiler,
+        "cuda_driver": f"{release[0]}.{release[1]}" if release else None,
+        "nvidia_driver": nvml.display_driver() or None,
+        "drivers": _drivers(problems, load, bool(devices)),
+        "devices": devices,
+        "problems": problems,
+    }
+
+
+def _target_facts(gpu: Gpu, problems: list[str]) -> Mapping[str, Any]:
+    try:
+        target = target_of(gpu)
+    except TilewrightError as e:
+        problems.append(str(e))
+        return {}
+    return {"target": target.name, "limits": {**dict(gpu.limits), **target.limit}}
+
+
+def _drivers(problems: list[str], load: bool, wanted: bool) -> dict[str, Any]:
+    """The bindings: version and whether they work (``None`` when not tried)."""
+    packages = cupy_driver.installed_packages()
+    out: dict[str, Any] = {}
+    for name in DRIVERS:
+        if name == "emulator":
+            continue
+        entry: dict[str, Any] = {"installed": False, "works": None}
+        if load or not packages:
+            try:
+                entry |= {"installed": True, "version": getattr(get_driver(name), "version", None), "works": True}
+            except NotInstalled as e:
+                if name == "cupy" and wanted:  # without a GPU nothing is missing
+                    problems.append(str(e))
+            except TilewrightError as e:
+                entry |= {"installed": True, "works": False, "problem": e.message}
+                if wanted:
+                    problems.append(str(e))
+        out[name] = entry
+    if packages:
+        out["cupy"] |= {"installed": True, "packages": packages}
+    return out

@@ -1,0 +1,303 @@
+"""NVRTC, NVIDIA's run-time compiler: CUDA C++ in, cubin out. It needs no GPU and no driver.
+
+The library is called through ctypes, which releases the interpreter's lock, so several threads compile at once.
+Nothing that is found is executed: libraries are opened by path, in the order of :func:`candidates`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.compiler import CompileError, CompileTimeout, first_error
+from tilewright.core import TargetUnavailable, TilewrightError
+
+DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.1
+
+_VARIABLE = "TILEWRIGHT_NVRTC"
+_MEND = (
+    "pip install 'tilewright[cuda13]' (or 'tilewright[cuda12]' for a driver of CUDA 12), install the CUDA toolkit and "
+    f"set CUDA_HOME, or set {_VARIABLE} to the path of libnvrtc.so"
+)
+_CANCELLED = 16
+_MAJORS = (13, 12)  # CUDA releases whose libraries are looked for by name on the loader's path
+
+
+class NoNvrtc(TargetUnavailable):
+    """No NVRTC on this machine, none that opens, or none that knows the architecture."""
+
+
+class Nvrtc:
+    """One NVRTC library. Safe to use from several threads.
+
+    ``version``: major and minor CUDA release; ``archs``: compute capabilities that it compiles for (80, 90, ...);
+    ``key`` tells builds apart that bear the same version.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._library = ctypes.CDLL(path)
+            self._declare()
+        except OSError as e:
+            raise NoNvrtc(f"{path} cannot be loaded: {_one_line(str(e))}", _MEND) from None
+        except AttributeError as e:
+            raise NoNvrtc(f"{path} is no NVRTC of CUDA 11.2 or later: {_one_line(str(e))}", _MEND) from None
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
+        self.version = (major.value, minor.value)
+        self._load_builtins()
+        count = ctypes.c_int()
+        self._check(self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count)), "nvrtcGetNumSupportedArchs")
+        known = (ctypes.c_int * max(1, count.value))()
+        self._check(self._library.nvrtcGetSupportedArchs(known), "nvrtcGetSupportedArchs")
+        self.archs = tuple(sorted(known[: count.value]))
+
+    @property
+    def name(self) -> str:
+        return f"NVRTC {self.version[0]}.{self.version[1]}"
+
+    @property
+    def key(self) -> str:
+        size = 0
+        with contextlib.suppress(OSError):
+            size = os.stat(self.path).st_size
+        return f"{self.name} {size}"
+
+    def supports(self, arch: str) -> bool:
+        """Whether it compiles for ``sm_90a``-like ``arch``."""
+        match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+        return match is not None and int(match[1]) in self.archs
+
+    def compile(self, source: str, options: Sequence[str], deadline: float = DEADLINE) -> tuple[bytes, str]:
+        """Cubin and log of one translation unit.
+
+        Raises ``CompileError`` with the first diagnostic, and ``CompileTimeout`` past ``deadline`` seconds. The
+        compiler looks at the clock between its steps; one long step of its assembler ends before it stops.
+        """
+        if "\0" in source:
+            raise CompileError("the source holds a zero byte")
+        program = ctypes.c_void_p()
+        lib = self._library
+        text = source.encode()
+        self._check(
+            lib.nvrtcCreateProgram(ctypes.byref(program), text, b"kernel.cu", 0, None, None), "nvrtcCreateProgram"
+        )
+        try:
+            encoded = [o.encode() for o in options]
+            with self._until(program, deadline):
+                status = lib.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
+            log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+            if status == _CANCELLED:
+                raise CompileTimeout(f"{self.name} took more than {deadline:g} s and was stopped", log)
+            if status != 0:
+                said = log if log.strip() else f"{self.name}: {self._error(status)}"
+                raise CompileError(first_error(said, 1), log)
+            return self._bytes(program, "CUBIN"), log
+        finally:
+            lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+    @contextlib.contextmanager
+    def _until(self, program: ctypes.c_void_p, deadline: float) -> Iterator[None]:
+        if not hasattr(self._library, "nvrtcSetFlowCallback"):  # new in CUDA 12.8: older ones run to their end
+            yield
+            return
+        # The compiler asks this callback thousands of times whether to stop. A Python function would wait for the
+        # interpreter's lock each time; strlen of a two-byte buffer answers 0, and 1 once the timer has set it.
+        flag = ctypes.create_string_buffer(2)
+        answer = ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p)
+        self._check(self._library.nvrtcSetFlowCallback(program, answer, ctypes.addressof(flag)), "nvrtcSetFlowCallback")
+        timer = threading.Timer(deadline, lambda: ctypes.memset(flag, 1, 1))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _load_builtins(self) -> None:
+        # NVRTC opens this companion by its bare name; some releases do not look beside themselves for it.
+        beside = Path(self.path).parent / f"libnvrtc-builtins.so.{self.version[0]}.{self.version[1]}"
+        if os.path.isabs(self.path) and beside.exists():
+            with contextlib.suppress(OSError):
+                self._builtins = ctypes.CDLL(str(beside))
+
+    def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._check(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), f"nvrtcGet{what}Size")
+        out = ctypes.create_string_buffer(max(1, size.value))
+        self._check(getattr(self._library, f"nvrtcGet{what}")(program, out), f"nvrtcGet{what}")
+        return out.raw[: size.value]
+
+    def _error(self, status: int) -> str:
+        text: bytes | None = self._library.nvrtcGetErrorString(status)
+        return text.decode(errors="replace") if text else f"status {status}"
+
+    def _check(self, status: int, what: str) -> None:
+        if status != 0:
+            raise TilewrightError(f"{what} of {self.path} failed: {self._error(status)}", _MEND)
+
+    def _declare(self) -> None:
+        p, i, size = ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_size_t)
+        text, ints = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int)
+        signatures: dict[str, tuple[Any, ...]] = {
+            "nvrtcVersion": (ints, ints),
+            "nvrtcGetNumSupportedArchs": (ints,),
+            "nvrtcGetSupportedArchs": (ints,),
+            "nvrtcCreateProgram": (ctypes.POINTER(p), text, text, i, p, p),
+            "nvrtcCompileProgram": (p, i, ctypes.POINTER(text)),
+            "nvrtcGetProgramLogSize": (p, size),
+            "nvrtcGetProgramLog": (p, text),
+            "nvrtcGetCUBINSize": (p, size),
+            "nvrtcGetCUBIN": (p, text),
+            "nvrtcDestroyProgram": (ctypes.POINTER(p),),
+        }
+        for name, arguments in signatures.items():
+            function = getattr(self._library, name)
+            function.restype, function.argtypes = i, arguments
+        self._library.nvrtcGetErrorString.restype = text
+        self._library.nvrtcGetErrorString.argtypes = (i,)
+        if hasattr(self._library, "nvrtcSetFlowCallback"):
+            self._library.nvrtcSetFlowCallback.restype = i
+            self._library.nvrtcSetFlowCallback.argtypes = (p, p, p)
+
+
+# --------------------------------------------------------------------------- finding it
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an NVRTC may be: its path or library name, and how it was come by."""
+
+    path: str
+    found_by: str
+
+
+def candidates() -> tuple[Place, ...]:
+    """Libraries that could be NVRTC, best first; those with a folder exist.
+
+    $TILEWRIGHT_NVRTC alone where it is set. Otherwise: NVIDIA's wheels (CuPy looks there too), the environment's own
+    lib folder (conda), $CUDA_HOME and $CUDA_PATH, /usr/local/cuda*, and the loader's path.
+    """
+    given = os.environ.get(_VARIABLE, "").strip()
+    if given:
+        return (Place(given, f"${_VARIABLE}"),)
+    places: list[Place] = []
+    for folder in _wheel_folders():
+        places += _libraries(folder, "wheel")
+    places += _libraries(Path(sys.prefix) / "lib", "environment")
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        root = os.environ.get(variable, "").strip()
+        if root:
+            places += _toolkit(Path(root), f"${variable}")
+    for root_path in sorted(Path("/usr/local").glob("cuda*"), key=_version_of, reverse=True):
+        places += _toolkit(root_path, str(root_path))
+    places += [Place(f"libnvrtc.so.{major}", "loader path") for major in _MAJORS]
+    seen: set[str] = set()
+    unique = []
+    for p in places:
+        real = os.path.realpath(p.path) if os.path.isabs(p.path) else p.path
+        if real not in seen:
+            seen.add(real)
+            unique.append(p)
+    return tuple(unique)
+
+
+def find_nvrtc(arch: str | None = None) -> Nvrtc:
+    """The NVRTC to use, for an architecture if one is given.
+
+    The first of :func:`candidates` that opens, knows ``arch``, and is not of a later CUDA generation than this
+    machine's driver, if it has one. Raises ``NoNvrtc``, naming versions and the architecture.
+    """
+    found: list[Nvrtc] = []
+    problems: list[TilewrightError] = []
+    given = bool(os.environ.get(_VARIABLE, "").strip())
+    for place in candidates():
+        try:
+            found.append(_open(place.path))
+        except TilewrightError as e:
+            # A name that the loader does not know is no problem; a file that does not open is one.
+            if os.path.isabs(place.path) or given:
+                problems.append(e)
+    if not found:
+        if problems:
+            raise problems[0]
+        raise NoNvrtc("no NVRTC found: CUDA code cannot be compiled on this machine", _MEND)
+    driver = driver_version()
+    fit = found if driver is None or given else [n for n in found if n.version[0] <= driver[0]]
+    if not fit and driver is not None:
+        raise NoNvrtc(
+            f"{found[0].name} makes code that this driver (CUDA {driver[0]}.{driver[1]}) cannot load",
+            f"pip install 'tilewright[cuda{driver[0]}]', or update the driver",
+        )
+    if arch is None:
+        return fit[0]
+    for n in fit:
+        if n.supports(arch):
+            return n
+    best = max(fit, key=lambda n: n.version)
+    raise NoNvrtc(
+        f"{best.name} is too old for {arch}: it compiles for {', '.join(f'sm_{a}' for a in best.archs)}",
+        f"Install a later one: {_MEND}",
+    )
+
+
+@lru_cache(maxsize=16)
+def _open(path: str) -> Nvrtc:
+    return Nvrtc(path)
+
+
+def driver_version() -> tuple[int, int] | None:
+    """The CUDA release that this machine's driver supports, as major and minor; ``None`` without a driver."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+        version = ctypes.c_int()
+        if library.cuDriverGetVersion(ctypes.byref(version)) != 0 or version.value <= 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def _wheel_folders() -> list[Path]:
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return []
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    folders = [f for root in roots for f in Path(root).glob("*/lib")]
+    # nvidia/cu13/lib since CUDA 13, nvidia/cuda_nvrtc/lib before.
+    return sorted(folders, key=lambda f: _version_of(f.parent), reverse=True)
+
+
+def _toolkit(root: Path, found_by: str) -> list[Place]:
+    folders = [root / "lib64", root / "lib", *sorted(root.glob("targets/*/lib"))]
+    return [p for f in folders for p in _libraries(f, found_by)]
+
+
+def _libraries(folder: Path, found_by: str) -> list[Place]:
+    try:
+        names = [n for n in os.listdir(folder) if re.fullmatch(r"libnvrtc\.so(\.\d+)*", n)]
+    except OSError:
+        return []
+    names.sort(key=lambda n: [int(x) for x in re.findall(r"\d+", n)], reverse=True)
+    return [Place(str((folder / n).absolute()), found_by) for n in names]
+
+
+def _version_of(path: Path) -> list[int]:
+    return [int(x) for x in re.findall(r"\d+", path.name)]
+
+
+def _one_line(text: str, limit: int = 200) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."

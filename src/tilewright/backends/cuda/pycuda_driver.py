@@ -1,0 +1,259 @@
+"""PyCUDA as the driver (opt-in: it is built on the user's machine, see docs/cuda.md).
+
+It uses the device's primary context, the one that other libraries use too, and PyCUDA's default stream: PyCUDA
+cannot queue on another library's stream.
+"""
+
+from __future__ import annotations
+
+import atexit
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+import numpy.typing as npt
+
+from tilewright.backends.cuda import archs, busy, nvml, status
+from tilewright.backends.cuda.attributes import limits_of
+from tilewright.backends.cuda.driver import LoadError, NoDriver, NotInstalled, Parameters
+from tilewright.core import Pairs, UsageError
+
+_FORMATS = {"pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
+_RECIPE = "PATH=/usr/local/cuda/bin:$PATH pip install 'tilewright[pycuda]', see docs/cuda.md"
+
+
+class PycudaDriver:
+    """Opens devices through PyCUDA. Raises ``NoDriver`` where it is missing or there is no driver."""
+
+    name = "pycuda"
+
+    def __init__(self) -> None:
+        try:
+            self.version = metadata.version("pycuda")
+        except metadata.PackageNotFoundError:
+            raise NotInstalled("PyCUDA is not installed", _RECIPE) from None
+        try:
+            import pycuda.driver as cuda
+        except ImportError as e:
+            text = " ".join(str(e).split())
+            if "libcuda.so" in text:
+                raise NoDriver("there is no NVIDIA driver on this machine", "Install one") from None
+            raise NoDriver(f"PyCUDA does not import: {text[:200]}", f"Build it again: {_RECIPE}") from None
+        self.cuda: Any = cuda
+        with self.guarded("starting CUDA"):
+            cuda.init()
+
+    def count(self) -> int:
+        with self.guarded("counting devices"):
+            return int(self.cuda.Device.count())
+
+    def open(self, index: int) -> PycudaContext:
+        found = self.count()
+        if not 0 <= index < found:
+            raise NoDriver(f"there is no device cuda:{index}: this process sees {found}", "Use cuda:0, or another")
+        return PycudaContext(self, index)
+
+    @contextmanager
+    def guarded(self, doing: str) -> Iterator[None]:
+        """PyCUDA's exceptions as ours; they carry CUDA's text, not its number."""
+        try:
+            yield
+        except self.cuda.Error as e:
+            code = status.OUT_OF_MEMORY if isinstance(e, self.cuda.MemoryError) else status.code_of(str(e))
+            raise status.error_of(code, str(e), doing) from None
+
+
+class PycudaContext:
+    """One device, by its primary context."""
+
+    def __init__(self, driver: PycudaDriver, index: int) -> None:
+        self._driver = driver
+        self._cuda = cuda = driver.cuda
+        self.index = index
+        with driver.guarded(f"opening cuda:{index}"):
+            device = cuda.Device(index)
+            self._handle = device.retain_primary_context()
+            atexit.register(self._handle.detach)  # by itself PyCUDA would destroy what it only borrowed
+            self.model = str(device.name())
+            self.bus_id = str(device.pci_bus_id())
+            total = int(device.total_memory())
+            self.limits: Pairs = limits_of(
+                lambda number: int(device.get_attribute(cuda.device_attribute.values[number])), total
+            )
+            release = int(cuda.get_driver_version())
+        self.facts: Pairs = (
+            ("driver", driver.name),
+            ("pycuda", driver.version),
+            ("cuda_runtime", ".".join(str(x) for x in cuda.get_version()[:2])),
+            ("cuda_driver", f"{release // 1000}.{release % 1000 // 10}"),
+            ("nvidia_driver", nvml.display_driver()),
+            ("pci", self.bus_id),
+        )
+        self._allocations: dict[int, Any] = {}
+        self._blocker: PycudaFunction | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def current(self, doing: str) -> Iterator[None]:
+        """Make this device's context the calling thread's for a while."""
+        with self._driver.guarded(doing):
+            self._handle.push()
+            try:
+                yield
+            finally:
+                self._cuda.Context.pop()
+
+    # ------------------------------------------------------------------ memory
+
+    def allocate(self, size: int) -> int:
+        with self.current(f"allocating {size} bytes"):
+            allocation = self._cuda.mem_alloc(max(1, size))
+        address = int(allocation)
+        with self._lock:
+            self._allocations[address] = allocation
+        return address
+
+    def free(self, address: int) -> None:
+        with self._lock:
+            allocation = self._allocations.pop(address, None)
+        if allocation is None:
+            raise UsageError(f"no memory of this context begins at {address:#x}", "Free what was allocated, once")
+        with self.current("freeing memory"):
+            allocation.free()
+
+    def upload(self, address: int, data: npt.NDArray[Any]) -> None:
+        _contiguous(data)
+        if data.nbytes:
+            with self.current("copying to the device"):
+                self._cuda.memcpy_htod(address, data)
+
+    def download(self, address: int, out: npt.NDArray[Any]) -> None:
+        _contiguous(out)
+        if out.nbytes:
+            with self.current("copying from the device"):
+                self._cuda.memcpy_dtoh(out, address)
+
+    def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
+        _default(stream)
+        if size:
+            with self.current("filling memory"):
+                self._cuda.memset_d8_async(address, byte, size)
+
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        _default(stream)
+        if size:
+            with self.current("copying memory"):
+                self._cuda.memcpy_dtod_async(to, source, size)
+
+    # ------------------------------------------------------------------ code
+
+    def load(self, code: bytes) -> PycudaModule:
+        if not code:
+            raise LoadError("there is no code to load", "Build it again")
+        try:
+            with self.current("loading code"):
+                return PycudaModule(self, self._cuda.module_from_buffer(code))
+        except UnicodeDecodeError:  # PyCUDA's message quotes a log that the driver left unwritten
+            raise LoadError("the driver refuses the code", "Build it again for this device and driver") from None
+
+    def busy(self, seconds: float) -> None:
+        parameters = busy.parameters(seconds)
+        with self._lock:
+            if self._blocker is None:
+                found = archs.variants_for(int(dict(self.limits)["cc"]))
+                if not found:
+                    raise NoDriver(f"{self.model} is of an architecture that is not known", "Use a later Tilewright")
+                self._blocker = self.load(busy.cubin(found[0])).function(busy.SYMBOL)
+        self._blocker.launch((1, 1, 1), (1, 1, 1), 0, parameters)
+
+    # ------------------------------------------------------------------ time
+
+    def event(self) -> PycudaEvent:
+        with self.current("making an event"):
+            return PycudaEvent(self, self._cuda.Event())
+
+    def elapsed(self, start: PycudaEvent, stop: PycudaEvent) -> float:
+        with self.current("reading events"):
+            return float(start.handle.time_till(stop.handle)) / 1e3
+
+    def synchronize(self) -> None:
+        with self.current("waiting for the device"):
+            self._cuda.Context.synchronize()
+
+    def clocks(self) -> Mapping[str, float]:
+        return nvml.clocks(self.bus_id)
+
+
+class PycudaModule:
+    """Code on a device; PyCUDA unloads it once nothing refers to it."""
+
+    def __init__(self, context: PycudaContext, handle: Any) -> None:
+        self._context = context
+        self._handle = handle
+
+    def function(self, symbol: str) -> PycudaFunction:
+        if self._handle is None:
+            raise LoadError(f"the code that held {symbol} was unloaded", "Load it again")
+        with self._context.current(f"looking for kernel {symbol}"):
+            return PycudaFunction(self._context, self._handle.get_function(symbol), symbol)
+
+    def close(self) -> None:
+        with self._context.current("unloading code"):
+            self._handle = None
+
+
+class PycudaFunction:
+    """A kernel."""
+
+    def __init__(self, context: PycudaContext, handle: Any, symbol: str) -> None:
+        self._context = context
+        self._handle = handle
+        self._doing = f"launching {symbol}"
+        self._shared = 0
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        parameters: Parameters,
+        stream: int | None = None,
+    ) -> None:
+        _default(stream)
+        packed = pack(parameters)
+        with self._context.current(self._doing):
+            if shared > self._shared:
+                attribute = self._context._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self._handle.set_attribute(attribute, shared)
+                self._shared = shared
+            self._handle._launch_kernel(grid, block, packed, shared, None)
+
+
+class PycudaEvent:
+    """A CUDA event."""
+
+    def __init__(self, context: PycudaContext, handle: Any) -> None:
+        self._context = context
+        self.handle = handle
+
+    def record(self) -> None:
+        with self._context.current("recording an event"):
+            self.handle.record()
+
+
+def pack(parameters: Parameters) -> bytes:
+    """A kernel's parameter block: each value at its natural alignment."""
+    return struct.pack("@" + "".join(_FORMATS[kind] for kind, _ in parameters), *(v for _, v in parameters))
+
+
+def _default(stream: int | None) -> None:
+    if stream:
+        raise UsageError("PyCUDA cannot queue work on another library's stream", "Use CuPy for that")
+
+
+def _contiguous(array: npt.NDArray[Any]) -> None:
+    if not array.flags.c_contiguous:
+        raise UsageError("only contiguous arrays are copied to and from a device", "Pass numpy.ascontiguousarray of it")
