@@ -164,7 +164,7 @@ def compile_library(
     with _scratch() as folder:
         out = os.path.join(folder, "kernel.so")
         command = [*compiler.command, "-x", "c++", *flags(target, compiler), "-", "-x", "none", support]
-        _run([*command, *link_flags(compiler), "-o", out], source, deadline)
+        run_compiler([*command, *link_flags(compiler), "-o", out], source, deadline)
         return Path(out).read_bytes()
 
 
@@ -214,9 +214,9 @@ def support_object(target: Target, compiler: Compiler, cache: ArtifactCache, dea
             objects.append(os.path.join(folder, source.stem + ".o"))
             command = [*compiler.command, *options, "-c", "-x", _LANGUAGE[source.suffix], "-"]
             language = "-std=c++17" if source.suffix == ".cpp" else "-std=gnu11"
-            _run([*command, language, f"-I{SUPPORT}", "-o", objects[-1]], source.read_text(), deadline)
+            run_compiler([*command, language, f"-I{SUPPORT}", "-o", objects[-1]], source.read_text(), deadline)
         merged = os.path.join(folder, "support.o")
-        _run([*compiler.command, "-r", "-nostdlib", *objects, "-o", merged], "", deadline)
+        run_compiler([*compiler.command, "-r", "-nostdlib", *objects, "-o", merged], "", deadline)
         return cache.put(key, Path(merged).read_bytes())
 
 
@@ -240,7 +240,8 @@ def _scratch() -> Iterator[str]:
         ) from e
 
 
-def _run(command: Sequence[str], source: str, deadline: float) -> None:
+def run_compiler(command: Sequence[str], source: str, deadline: float) -> None:
+    """Run a compiler on a text within ``deadline`` seconds. Raises ``CompileError`` with what it said."""
     # A session of its own, so that the driver's children die with it.
     try:
         process = subprocess.Popen(

@@ -1,0 +1,207 @@
+"""Compiling a kernel's source for the emulator: prelude and kernel in, a program (or library) out.
+
+Only the kernel's own translation unit is compiled each time. The runtime is compiled once for each
+compiler and set of sanitizers, and linked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import CompileError, Compiler, CompileTimeout, find_compiler, run_compiler
+from tilewright.core import UsageError, digest
+
+RUNTIME = Path(__file__).parent / "runtime"
+SANITIZERS = ("address", "undefined", "thread")
+DEADLINE = 120.0  # seconds; an ordinary kernel takes 0.2, the runtime 2
+
+_COMMON = (
+    "-std=c++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-omit-frame-pointer",
+    "-fno-strict-aliasing", "-fvisibility=hidden", "-ffp-contract=off", "-g1", "-gdwarf-4",
+)  # fmt: skip
+# Kernels: -O1 compiles fastest, and what sanitizers report keeps its lines.
+_KERNEL = ("-O1", "-fno-math-errno", "-w")
+# The runtime must not call memcpy and memset of its own accord: the thread sanitizer intercepts them.
+_RUNTIME = ("-O2", "-fno-builtin", "-Wall", "-Wextra", "-Werror")
+_GCC_RUNTIME = ("-fno-tree-loop-distribute-patterns",)
+
+
+@dataclass(frozen=True)
+class EmulatedKernel:
+    """A compiled source: a program that :func:`~.run.run` starts, or a shared library for the driver.
+
+    ``unchecked`` says why its sanitizers are not there (then ``path`` is empty and nothing can run).
+    """
+
+    path: str
+    symbols: tuple[str, ...]
+    sanitize: tuple[str, ...] = ()
+    profile: bool = False
+    shared_library: bool = False
+    unchecked: str = ""
+    sha256: str = ""
+    compiler: str = ""
+    cached: bool = False
+    seconds: float = field(default=0.0, compare=False)
+
+
+def build(
+    source: str,
+    symbols: Sequence[str],
+    *,
+    sanitize: Sequence[str] = (),
+    profile: bool = False,
+    shared_library: bool = False,
+    cache: Path | None = None,
+    deadline: float = DEADLINE,
+) -> EmulatedKernel:
+    """Compile ``source`` (emulated prelude and kernels) for the kernels named ``symbols``.
+
+    ``sanitize``: any of ``address``, ``undefined`` and ``thread`` (the last excludes ``address``).
+    ``profile`` makes :func:`~.run.run` count memory traffic. ``cache`` is the cache's folder (default:
+    the user's). Where the compiler has no such sanitizer the result's ``unchecked`` says so. Raises
+    ``CompileError`` with the first diagnostic, ``UsageError``, and ``TilewrightError`` without a compiler.
+    """
+    chosen = check_sanitizers(sanitize)
+    compiler = find_compiler()
+    store = ArtifactCache(cache)
+    begin = time.perf_counter()
+    unit = translation_unit(source, symbols)
+    key = kernel_key(unit, compiler, chosen, shared_library)
+
+    def result(path: str, cached: bool) -> EmulatedKernel:
+        if not shared_library and not os.access(path, os.X_OK):
+            os.chmod(path, stat.S_IRWXU)
+        return EmulatedKernel(
+            path, tuple(symbols), chosen, profile, shared_library, "", Path(path).stem, compiler.version, cached,
+            time.perf_counter() - begin,
+        )  # fmt: skip
+
+    path = store.get(key)
+    if path is not None:
+        return result(path, True)
+    if missing := missing_sanitizer(compiler, chosen):
+        return EmulatedKernel("", tuple(symbols), chosen, profile, shared_library, missing, compiler=compiler.version)
+    data = compile_unit(unit, compiler, chosen, shared_library, store, deadline)
+    return result(store.put(key, data), False)
+
+
+def check_sanitizers(sanitize: Sequence[str]) -> tuple[str, ...]:
+    """The sanitizers asked for, in order and once. Raises ``UsageError``."""
+    for name in sanitize:
+        if name not in SANITIZERS:
+            raise UsageError(f"unknown sanitizer {name!r}", f"Use some of {', '.join(SANITIZERS)}")
+    if "thread" in sanitize and "address" in sanitize:
+        raise UsageError("the address and the thread sanitizer exclude each other", "Run twice, once with each of them")
+    return tuple(name for name in SANITIZERS if name in sanitize)
+
+
+def translation_unit(source: str, symbols: Sequence[str]) -> str:
+    """``source`` followed by the table of its kernels. Raises ``UsageError``."""
+    for symbol in symbols:
+        if not re.fullmatch(r"[A-Za-z_]\w*", symbol, re.ASCII):
+            raise UsageError(f"{symbol!r} is no name of a kernel")
+    if not symbols:
+        raise UsageError("no kernel is named")
+    calls = "\n".join(f"TW_EMU_CALL({s})" for s in symbols)
+    table = "\n".join(f"TW_EMU_ENTRY({s})" for s in symbols)
+    return (
+        f'{source}\n#line 1 "entries"\n#include "emu.h"\n{calls}\n'
+        f"const emu::Entry emu::entries[] = {{\n{table}\n}};\nconst int emu::entry_count = {len(symbols)};\n"
+    )
+
+
+def sanitizer_flags(sanitize: Sequence[str]) -> tuple[str, ...]:
+    """Flags for compiling kernels and for linking."""
+    if not sanitize:
+        return ()
+    out = [f"-fsanitize={','.join(sanitize)}"]
+    if "undefined" in sanitize:
+        out += ["-fno-sanitize=vptr", "-fno-sanitize-recover=undefined"]
+    return tuple(out)
+
+
+def kernel_flags(sanitize: Sequence[str]) -> tuple[str, ...]:
+    """Flags for compiling kernels."""
+    return (*_COMMON, *_KERNEL, *sanitizer_flags(sanitize))
+
+
+@lru_cache(maxsize=1)
+def runtime_hash() -> str:
+    """Hash of everything that the runtime is made from."""
+    return digest([[p.name, sha256(p.read_bytes()).hexdigest()] for p in sorted(RUNTIME.iterdir()) if p.is_file()])
+
+
+def kernel_key(unit: str, compiler: Compiler, sanitize: Sequence[str], shared_library: bool) -> str:
+    """What the bytes of a build depend on."""
+    return digest(
+        ["emulated", compiler.key, runtime_hash(), list(kernel_flags(sanitize)), shared_library,
+         sha256(unit.encode()).hexdigest()]
+    )  # fmt: skip
+
+
+def compile_unit(
+    unit: str,
+    compiler: Compiler,
+    sanitize: Sequence[str],
+    shared_library: bool,
+    cache: ArtifactCache,
+    deadline: float = DEADLINE,
+) -> bytes:
+    """Compile a translation unit and link it with the runtime: the program's or library's bytes."""
+    runtime = runtime_object(compiler, sanitize, shared_library, cache)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        out = os.path.join(folder, "kernel")
+        shape = ("-shared", "-Wl,-z,defs") if shared_library else ("-pie",)
+        command = [*compiler.command, *kernel_flags(sanitize), f"-I{RUNTIME}", "-x", "c++", "-", "-x", "none", runtime]
+        run_compiler([*command, *shape, "-o", out], unit, deadline)
+        return Path(out).read_bytes()
+
+
+def runtime_object(compiler: Compiler, sanitize: Sequence[str], shared_library: bool, cache: ArtifactCache) -> str:
+    """Path of the compiled runtime; built once and cached."""
+    defines = [f"-DTW_EMU_{short}" for name, short in _DEFINES.items() if name in sanitize]
+    options = [*_COMMON, *_RUNTIME, *(_GCC_RUNTIME if compiler.family == "gcc" else ()), *defines]
+    unused = ("host.cpp", "crash.cpp") if shared_library else ("library.cpp",)
+    key = digest(["emulator", runtime_hash(), compiler.key, options, shared_library])
+    found = cache.get(key)
+    if found is not None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        # One translation unit: the C library's headers are read once.
+        names = sorted(p.name for p in RUNTIME.glob("*.cpp") if p.name not in unused)
+        unit = "".join(f'#include "{name}"\n' for name in names)
+        out = os.path.join(folder, "runtime.o")
+        run_compiler([*compiler.command, *options, f"-I{RUNTIME}", "-c", "-x", "c++", "-", "-o", out], unit, DEADLINE)
+        return cache.put(key, Path(out).read_bytes())
+
+
+_DEFINES = {"address": "ASAN", "undefined": "UBSAN", "thread": "TSAN"}
+
+
+@lru_cache(maxsize=16)
+def missing_sanitizer(compiler: Compiler, sanitize: tuple[str, ...]) -> str:
+    """Why this compiler cannot use these sanitizers; empty when it can."""
+    if not sanitize:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        out = os.path.join(folder, "probe")
+        try:
+            run_compiler(
+                [*compiler.command, *sanitizer_flags(sanitize), "-x", "c++", "-", "-o", out], "int main() {}", DEADLINE
+            )
+        except CompileTimeout:
+            raise
+        except CompileError as e:
+            return f"{compiler.version.split()[0]} has no {' and '.join(sanitize)} sanitizer here ({e.message})"
+    return ""

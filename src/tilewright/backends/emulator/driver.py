@@ -1,0 +1,333 @@
+"""A CUDA driver without a GPU: device memory is this process's, launches run on the emulator at once.
+
+It lets the whole GPU measurement run where there is no GPU. Times that it gives say nothing about a GPU.
+What ends a kernel on a GPU ends its context here too: bugs that the emulator reports raise a sticky
+``DeviceError``, and an access outside of every buffer may end the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.driver import DeviceError, LaunchError, LoadError, NoDriver, OutOfMemory, Parameters
+from tilewright.backends.emulator.run import parse_order
+from tilewright.core import Pairs
+
+MODEL = "emulator"
+_VARIANT = "sm_90a"  # whose limits it claims
+_ALIGN = 256
+_GUARD = 64 << 10  # bytes before and after an allocation that cannot be touched
+
+_C_TYPES: Mapping[str, Any] = {
+    "pointer": ctypes.c_void_p, "int32": ctypes.c_int32, "int64": ctypes.c_int64, "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+}  # fmt: skip
+
+
+class EmulatorDriver:
+    """Opens the emulated device. ``order`` and ``copies`` are those of ``run``."""
+
+    name = "emulator"
+
+    def __init__(self, order: str = "fifo", copies: str = "lazy") -> None:
+        self.order = parse_order(order)
+        self.lazy = copies != "eager"
+
+    def count(self) -> int:
+        return 1
+
+    def open(self, index: int) -> EmulatorContext:
+        if index != 0:
+            raise NoDriver(f"there is no emulated device {index}", "Use number 0")
+        return EmulatorContext(self)
+
+
+class EmulatorContext:
+    """The emulated device in this process. Work is done when it is queued."""
+
+    index = 0
+    model = MODEL
+
+    def __init__(self, driver: EmulatorDriver) -> None:
+        self._driver = driver
+        memory = _physical_memory() // 2
+        self.limits: Pairs = (*archs.target(_VARIANT).limits, ("memory_bytes", memory))
+        self.facts: Pairs = (("driver", driver.name),)
+        self._room = memory
+        self._allocations: dict[int, tuple[int, int, int]] = {}  # address -> size, mapping, its size
+        self._lock = threading.RLock()
+        self._failure: DeviceError | None = None
+
+    def check(self) -> None:
+        """Raise what spoilt this context, as every call on a GPU would."""
+        if self._failure is not None:
+            raise self._failure
+
+    def fail(self, message: str) -> None:
+        """Spoil this context. Raises ``DeviceError``."""
+        self._failure = DeviceError(message, True, "Start a new process")
+        raise self._failure
+
+    # ------------------------------------------------------------------ memory
+
+    def allocate(self, size: int) -> int:
+        self.check()
+        size = max(1, size)
+        with self._lock:
+            if size > self._room:
+                raise OutOfMemory(
+                    f"the emulated device is out of memory: no room for {size} bytes", "Use smaller sizes"
+                )
+            inner = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+            guard = -(-_GUARD // mmap.PAGESIZE) * mmap.PAGESIZE
+            start = _map(inner + 2 * guard)
+            if start is None:
+                raise OutOfMemory(f"the system gives no memory for {size} bytes", "Use smaller sizes")
+            _protect(start, guard)
+            _protect(start + guard + inner, guard)
+            # Against the guard at its end, as closely as the alignment allows.
+            address = start + guard + (inner - size) // _ALIGN * _ALIGN
+            self._allocations[address] = (size, start, inner + 2 * guard)
+            self._room -= size
+            return address
+
+    def free(self, address: int) -> None:
+        with self._lock:
+            size, start, whole = self._allocation(address)
+            del self._allocations[address]
+            self._room += size
+            _unmap(start, whole)
+
+    def _allocation(self, address: int) -> tuple[int, int, int]:
+        found = self._allocations.get(address)
+        if found is None:
+            raise DeviceError(f"{address:#x} is no allocated address", False)
+        return found
+
+    def _within(self, address: int, size: int) -> None:
+        self.check()
+        with self._lock:
+            for base, (held, _, _) in self._allocations.items():
+                if base <= address and address + size <= base + held:
+                    return
+        raise DeviceError(f"{size} bytes at {address:#x} are not all in one allocation", False)
+
+    def upload(self, address: int, data: npt.NDArray[Any]) -> None:
+        _contiguous(data)
+        if data.nbytes:
+            self._within(address, data.nbytes)
+            ctypes.memmove(address, data.ctypes.data, data.nbytes)
+
+    def download(self, address: int, out: npt.NDArray[Any]) -> None:
+        _contiguous(out)
+        if out.nbytes:
+            self._within(address, out.nbytes)
+            ctypes.memmove(out.ctypes.data, address, out.nbytes)
+
+    def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
+        if size:
+            self._within(address, size)
+            ctypes.memset(address, byte, size)
+
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        if size:
+            self._within(to, size)
+            self._within(source, size)
+            ctypes.memmove(to, source, size)
+
+    # ------------------------------------------------------------------ code and time
+
+    def load(self, code: bytes) -> EmulatorModule:
+        self.check()
+        return EmulatorModule(self, code)
+
+    def event(self) -> EmulatorEvent:
+        return EmulatorEvent()
+
+    def elapsed(self, start: EmulatorEvent, stop: EmulatorEvent) -> float:
+        self.check()
+        if start.time is None or stop.time is None:
+            raise DeviceError("an event was not recorded", False)
+        return stop.time - start.time
+
+    def synchronize(self) -> None:
+        self.check()
+
+    def busy(self, seconds: float) -> None:
+        # Nothing queues up: launches are over when they return.
+        self.check()
+
+    def clocks(self) -> Mapping[str, float]:
+        return {}
+
+    def memory_table(self) -> list[tuple[int, int]]:
+        """Address and size of every allocation."""
+        with self._lock:
+            return [(address, held[0]) for address, held in self._allocations.items()]
+
+    def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], parameters: Parameters) -> None:
+        """Run a kernel to its end. Raises ``LaunchError`` and ``DeviceError``."""
+        self.check()
+        if min(shape) < 0 or max(shape) >= 1 << 32:
+            raise LaunchError(f"{symbol}: impossible grid, block or shared memory {tuple(shape)}")
+        values = []
+        for i, (kind, value) in enumerate(parameters):
+            if kind not in _C_TYPES:
+                raise LaunchError(f"{symbol}: unknown kind of parameter {kind!r}")
+            given = _C_TYPES[kind](value)
+            wanted = module.library.tw_emu_parameter_size(symbol.encode(), i)
+            if wanted not in (-1, ctypes.sizeof(given)):
+                raise LaunchError(f"{symbol}: parameter {i} has {wanted} bytes, not {ctypes.sizeof(given)}")
+            values.append(given)
+        pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(v) for v in values))
+        error = ctypes.create_string_buffer(2048)
+        order, seed = self._driver.order
+        lazy = int(self._driver.lazy)
+        with self._lock:  # a library's runtime serves one launch at a time
+            table = self.memory_table()
+            flat = [n for pair in table for n in pair]
+            module.library.tw_emu_memory((ctypes.c_ulonglong * max(1, len(flat)))(*flat), len(table))
+            code = module.library.tw_emu_launch(
+                symbol.encode(), (ctypes.c_uint * 7)(*shape), pointers, len(values), order, seed, lazy,
+                error, len(error),
+            )  # fmt: skip
+        text = error.value.decode(errors="replace")
+        if code == 1:
+            raise LaunchError(f"{symbol}: {text}")
+        if code:
+            self.fail(f"{symbol}: {text}")
+
+
+class EmulatorEvent:
+    """A point in time: everything before it has happened."""
+
+    def __init__(self) -> None:
+        self.time: float | None = None
+
+    def record(self) -> None:
+        self.time = time.perf_counter()
+
+
+class EmulatorModule:
+    """Kernels of a library that the emulator's toolchain built."""
+
+    def __init__(self, context: EmulatorContext, code: bytes) -> None:
+        self._context = context
+        self.library = _open(code)
+        self._closed = False
+
+    def function(self, symbol: str) -> EmulatorFunction:
+        if self._closed:
+            raise LoadError("the module is closed")
+        if self.library.tw_emu_parameters(symbol.encode()) < 0:
+            raise LoadError(f"there is no kernel {symbol} in this code")
+        return EmulatorFunction(self._context, self, symbol)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            close = ctypes.CDLL(None).dlclose
+            close.argtypes = (ctypes.c_void_p,)
+            close(self.library._handle)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+
+class EmulatorFunction:
+    """One kernel."""
+
+    def __init__(self, context: EmulatorContext, module: EmulatorModule, symbol: str) -> None:
+        self._context, self._module, self.symbol = context, module, symbol
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        parameters: Parameters,
+        stream: int | None = None,
+    ) -> None:
+        if self._module.closed:
+            raise LaunchError(f"{self.symbol}: its module is closed")
+        self._context.launch(self._module, self.symbol, (*grid, *block, shared), parameters)
+
+
+# --------------------------------------------------------------------------- the system
+
+
+def _open(code: bytes) -> ctypes.CDLL:
+    try:
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:  # mode 0700
+            path = os.path.join(folder, "kernel.so")
+            with open(path, "wb") as f:
+                f.write(code)
+            library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        for name, result, arguments in _INTERFACE:
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError) as e:
+        raise LoadError(
+            f"the emulator cannot load this code: {' '.join(str(e).split())[:200]}", "Build it again"
+        ) from None
+    return library
+
+
+_INTERFACE: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
+    ("tw_emu_memory", None, (ctypes.c_void_p, ctypes.c_int)),
+    ("tw_emu_parameters", ctypes.c_int, (ctypes.c_char_p,)),
+    ("tw_emu_parameter_size", ctypes.c_int, (ctypes.c_char_p, ctypes.c_int)),
+    (
+        "tw_emu_launch", ctypes.c_int,
+        (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_ulonglong,
+         ctypes.c_int, ctypes.c_char_p, ctypes.c_ulong),
+    ),
+)  # fmt: skip
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+    )  # fmt: skip
+    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return libc
+
+
+def _map(size: int) -> int | None:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    address = _libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    return None if address in (None, ctypes.c_void_p(-1).value) else int(address)
+
+
+def _unmap(address: int, size: int) -> None:
+    _libc().munmap(address, size)
+
+
+def _protect(address: int, size: int) -> None:
+    _libc().mprotect(address, size, 0)
+
+
+def _physical_memory() -> int:
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return 4 << 30
+
+
+def _contiguous(a: npt.NDArray[Any]) -> None:
+    if not a.flags.c_contiguous:
+        raise ValueError("the array must be contiguous")

@@ -1,0 +1,299 @@
+"""Running a launch program on the emulator, in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.backends.emulator.build import EmulatedKernel
+from tilewright.backends.emulator.report import Bug, Report, parse_runtime, parse_sanitizers
+from tilewright.core import Launch, LaunchProgram, TilewrightError, UsageError, evaluate
+
+Array = NDArray[Any]
+
+GRACE = 2.0  # seconds that a program has to end itself after its time limit, with a report that names the line
+
+_FLOAT_KINDS = "fV"  # V: numpy has no bfloat16 of its own
+
+
+def run(
+    kernel: EmulatedKernel,
+    program: LaunchProgram,
+    launch: Mapping[str, int],
+    inputs: Sequence[Array],
+    output: Array,
+    *,
+    order: str = "fifo",
+    copies: str = "lazy",
+    timeout: float = 60.0,
+) -> Report:
+    """Run ``program`` once, on copies of ``inputs``, and fill ``output``.
+
+    ``launch``: values of the program's launch arguments. ``order``: how blocks and threads take turns,
+    ``fifo``, ``lifo`` or ``random:SEED``; ``copies``: whether asynchronous copies move data at once
+    (``eager``) or at the wait that requires it (``lazy``). The memory of the output, of the workspace and
+    of each block is poisoned first. Stopped after ``timeout`` seconds. What the kernel does wrong is in
+    the report; ``UsageError`` is raised for arguments that make no sense.
+    """
+    if kernel.unchecked:
+        return Report(False, unchecked=kernel.unchecked)
+    if kernel.shared_library:
+        raise UsageError("a shared library cannot be run", "Build it without shared_library")
+    inputs = [np.ascontiguousarray(x) for x in inputs]
+    if not output.flags.c_contiguous:
+        raise UsageError("the output must be contiguous")
+    job = _job(kernel, program, launch, inputs, output, parse_order(order), _lazy(copies), timeout)
+    with _folder() as folder:
+        (folder / "job").write_text(job)
+        for i, x in enumerate(inputs):
+            x.reshape(-1).view(np.uint8).tofile(folder / str(i))
+        code, said = _execute(kernel, folder, timeout)
+        if unable := _sanitizer_failed(said):
+            return Report(False, unchecked=unable)
+        text = _text(folder / "report")
+        result = _text_bytes(folder / "output")
+    return _report(kernel, text, said, code, result, output, timeout)
+
+
+def parse_order(order: str) -> tuple[int, int]:
+    """``(0, 1)`` for fifo, ``(1, 1)`` for lifo, ``(2, SEED)`` for ``random:SEED``. Raises ``UsageError``."""
+    name, _, seed = order.partition(":")
+    if name == "random" and seed.isdecimal():
+        return 2, int(seed)
+    if order in {"fifo", "lifo"}:
+        return ("fifo", "lifo").index(order), 1
+    raise UsageError(f"unknown order {order!r}", "Use fifo, lifo or random:SEED")
+
+
+def _lazy(copies: str) -> bool:
+    if copies not in {"lazy", "eager"}:
+        raise UsageError(f"unknown way to copy {copies!r}", "Use lazy or eager")
+    return copies == "lazy"
+
+
+# --------------------------------------------------------------------------- the job
+
+
+def _job(
+    kernel: EmulatedKernel,
+    program: LaunchProgram,
+    launch: Mapping[str, int],
+    inputs: Sequence[Array],
+    output: Array,
+    order: tuple[int, int],
+    lazy: bool,
+    timeout: float,
+) -> str:
+    lines = [f"order {order[0]} {order[1]} {int(lazy)} {int(kernel.profile)}", f"seconds {timeout}"]
+    for i, x in enumerate([*inputs, output]):
+        # What every caller has to grant: the element's own alignment, or what the program asks for.
+        # Profiles are of memory as device allocators give it.
+        align = max(program.align, x.dtype.itemsize, 256 if kernel.profile else 1)
+        if align & (align - 1):
+            raise UsageError(f"the alignment {align} is no power of two")
+        name = "input" if i < len(inputs) else "output"
+        lines.append(f"{name} {x.nbytes} {align} {0 if name == 'input' else poison(output.dtype)}")
+    try:
+        size, zero = (int(evaluate(e, launch)) for e in (program.workspace, program.zero_fill))
+        if not 0 <= zero <= size:
+            raise UsageError(f"{zero} bytes to clear in a workspace of {size}")
+        if size:
+            lines.append(f"workspace {size} {zero}")
+        lines += [_launch_line(x, launch, len(inputs) + 1, bool(size)) for x in program.launches]
+    except KeyError as e:
+        raise UsageError(f"the launch argument {e.args[0]!r} has no value") from None
+    return "\n".join(lines) + "\n"
+
+
+def _launch_line(x: Launch, launch: Mapping[str, int], tensors: int, workspace: bool) -> str:
+    grid = [evaluate(e, launch) for e in x.grid]
+    shape = [*grid, *[1] * (3 - len(grid)), *x.block, *[1] * (3 - len(x.block)), evaluate(x.shared, launch)]
+    if min(shape) < 0 or max(shape) >= 1 << 32 or not x.grid or not x.block:
+        raise UsageError(f"{x.symbol}: impossible grid, block or shared memory {shape}")
+    parameters: Sequence[tuple[str, Any]] = x.parameters or [
+        *(("tensor", i) for i in range(tensors)),
+        ("workspace", 0),
+        *(("int32", name) for name in x.arguments),
+    ]
+    words = [x.symbol, *map(str, shape), str(len(parameters))]
+    for kind, value in parameters:
+        if kind == "tensor":
+            number: Any = int(value)
+        elif kind in {"workspace", "int32", "int64"}:
+            number = evaluate(value, launch)
+        elif kind in {"float32", "float64"}:
+            number = repr(float(launch[value] if isinstance(value, str) else value))
+        else:
+            raise UsageError(f"{x.symbol}: unknown kind of parameter {kind!r}")
+        words += [kind, str(number)]
+    return "launch " + " ".join(words)
+
+
+def poison(dtype: np.dtype[Any]) -> int:
+    """The 16-bit pattern that fills an output before the run: NaN, or an unlikely integer."""
+    return 0xFFFD if dtype.kind in _FLOAT_KINDS or dtype == np.uint16 else 0xA5C3
+
+
+@contextlib.contextmanager
+def _folder() -> Any:
+    try:
+        with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as name:
+            yield Path(name)
+    except OSError as e:
+        raise TilewrightError(f"cannot write the job: {e}", "Free some space, or set TMPDIR") from e
+
+
+# --------------------------------------------------------------------------- the process
+
+
+def _execute(kernel: EmulatedKernel, folder: Path, timeout: float) -> tuple[int | None, str]:
+    code, said = None, ""
+    for prefix in _prefixes() if "thread" in kernel.sanitize else ((),):
+        code, said = _process([*prefix, kernel.path], folder, timeout + GRACE)
+        if code is None or (not _sanitizer_failed(said) and "setarch" not in said):
+            break
+    return code, said
+
+
+@lru_cache(maxsize=1)
+def _prefixes() -> tuple[tuple[str, ...], ...]:
+    # The thread sanitizer's fixed address ranges do not survive strong address randomisation.
+    tool = shutil.which("setarch")
+    return ((tool, "-R"), ()) if tool else ((),)
+
+
+def _process(command: Sequence[str], folder: Path, timeout: float) -> tuple[int | None, str]:
+    process = _start(command, folder)
+    try:
+        _, err = process.communicate(timeout=timeout)
+        return process.returncode, err.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def _start(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+    for attempt in range(20):
+        try:
+            return subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                start_new_session=True, env={**os.environ, **_ENVIRONMENT},
+            )  # fmt: skip
+        except OSError as e:
+            # A process that another thread is just starting still holds the file that was written.
+            if e.errno != errno.ETXTBSY or attempt == 19:
+                raise TilewrightError(f"the emulator does not start: {e}", "Build the kernel again") from e
+            time.sleep(0.01)
+    raise AssertionError
+
+
+_ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=65:color=never:detect_stack_use_after_return=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1:color=never:exitcode=64:abort_on_error=0",
+    "TSAN_OPTIONS": "halt_on_error=0:exitcode=66:color=never:report_thread_leaks=0:report_signal_unsafe=0:"
+    "history_size=2:atexit_sleep_ms=0",
+    "LC_ALL": "C",
+}
+
+
+def _sanitizer_failed(said: str) -> str:
+    found = re.search(r"FATAL: (\w+Sanitizer): (.*)", said) or re.search(
+        r"==\d+==(?:ERROR: )?(\w+Sanitizer):? ((?:failed to|CHECK failed).*)", said
+    )
+    if found:
+        return f"{found.group(1)} could not run here: {found.group(2).strip() or 'it failed to start'}"
+    if found := re.search(r"error while loading shared libraries: (.*)", said):
+        return f"the sanitizer's library cannot be loaded: {found.group(1)}"
+    return ""
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _text_bytes(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+# --------------------------------------------------------------------------- the outcome
+
+
+def _report(
+    kernel: EmulatedKernel, text: str, said: str, code: int | None, result: bytes | None, output: Array, timeout: float
+) -> Report:
+    found = parse_runtime(text, kernel.path)
+    bugs = [*parse_sanitizers(said)]
+    if found.bug:
+        bugs.append(found.bug)
+    if code is None:
+        bugs.append(Bug("timeout", f"the kernel was still running after {timeout:g} s"))
+    elif not bugs and (code != 0 or not found.done):
+        bugs.append(Bug("crash", _last_words(code, said)))
+    filled = None
+    if result is not None and len(result) == output.nbytes and found.done:
+        output.reshape(-1).view(np.uint8)[:] = np.frombuffer(result, np.uint8)
+        filled = output
+        bugs += unwritten(output)
+    return Report(not bugs, tuple(bugs), "", found.profile, found.seconds, filled)
+
+
+def _last_words(code: int, said: str) -> str:
+    lines = [x for x in said.splitlines() if x.strip()]
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+    return f"the emulator {how}" + (f": {lines[-1].strip()}" if lines else "")
+
+
+def unwritten(output: Array) -> list[Bug]:
+    """Elements that still hold the poison, or NaNs of memory that nothing was written to.
+
+    Best effort: elements of one byte cannot be told from results, and arithmetic may change a NaN.
+    """
+    size = output.dtype.itemsize
+    if size == 1 or not output.size:
+        return []
+    words = output.reshape(-1).view({2: np.uint16, 4: np.uint32, 8: np.uint64}[size])
+    pattern = poison(output.dtype)
+    repeated = int.from_bytes(pattern.to_bytes(2, "little") * (size // 2), "little")
+    if len(at := np.flatnonzero(words == repeated)):
+        where = _position(int(at[0]), output)
+        return [
+            Bug(
+                "uninitialized",
+                f"{len(at)} of {output.size} elements of the output are never written, the first {where}",
+            )
+        ]
+    if output.dtype.kind != "f" or size == 2:
+        return []
+    for value, name in ((0x7FFD, "shared memory"), (0x7FFB, "workspace memory")):
+        whole = int.from_bytes(value.to_bytes(2, "little") * (size // 2), "little")
+        if len(at := np.flatnonzero(words == whole)):
+            where = _position(int(at[0]), output)
+            return [
+                Bug(
+                    "uninitialized",
+                    f"{len(at)} elements of the output come from {name} that was never written, the first {where}",
+                )
+            ]
+    return []
+
+
+def _position(flat: int, output: Array) -> str:
+    return "at " + str(tuple(int(i) for i in np.unravel_index(flat, output.shape))) if output.ndim else "at ()"

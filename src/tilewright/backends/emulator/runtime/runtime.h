@@ -1,0 +1,199 @@
+// The runtime's own types: fibers, blocks, options, the bug that ended a launch.
+//
+// Nothing here is instrumented by a sanitizer. Under the thread sanitizer the C library's functions are
+// intercepted all the same, and would report the runtime's own state: code that fibers run uses plain
+// loops and Vec instead of memcpy and malloc.
+#pragma once
+#include "emu.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+namespace emu {
+
+// ---- memory of the runtime (memory.cpp) -------------------------------------------------------------
+
+size_t page_size();
+unsigned char *map_pages(size_t bytes);  // zeroed, a multiple of the page size
+void unmap_pages(void *p, size_t bytes);
+// Zeroed memory of at least `bytes`, whose size is then in `bytes`; small pieces come from a pool.
+void *take_memory(size_t &bytes);
+void give_memory(void *p, size_t bytes);
+void fill_words(unsigned char *p, size_t bytes, unsigned pattern);  // a 16-bit pattern, over and over
+
+// A growing array of plain values.
+template <class T> struct Vec {
+    T *data = nullptr;
+    size_t size = 0, capacity = 0;
+    T &operator[](size_t i) { return data[i]; }
+    void reserve(size_t n) {
+        if (n <= capacity) return;
+        size_t bytes = 2 * n * sizeof(T);
+        T *fresh = static_cast<T *>(take_memory(bytes));
+        for (size_t i = 0; i < size; i++) fresh[i] = data[i];
+        release();
+        data = fresh;
+        held = bytes;
+        capacity = bytes / sizeof(T);
+    }
+    void push(const T &v) {
+        reserve(size + 1);
+        data[size++] = v;
+    }
+    void release() {
+        if (data) give_memory(data, held);
+        data = nullptr;
+        capacity = 0;
+    }
+    T *begin() { return data; }
+    T *end() { return data + size; }
+
+  private:
+    size_t held = 0;
+};
+
+// What a kernel may touch: `size` bytes at `base`, in pages of its own within the guarded mapping.
+struct Range {
+    unsigned char *base;
+    size_t size;
+    bool writable;
+    char name[32];
+    unsigned char *map;
+    size_t map_size;
+    unsigned char *pages;
+    size_t page_bytes;
+};
+extern Vec<Range> ranges;
+
+enum class Place { right, left };  // against the end of its pages, or their beginning
+Range &allocate(const char *name, size_t size, size_t align, Place place);
+void protect_input(Range &r);
+bool slack_intact(const Range &r);  // whether the bytes around it in its pages are as they were
+const Range *range_near(const void *p);
+// "byte 128 of out (64 bytes)", into `text`; whether the address was recognised.
+bool describe_global(const void *p, char *text, size_t n);
+
+constexpr unsigned SHARED_POISON = 0x7ffd, WORKSPACE_POISON = 0x7ffb;  // quiet NaN in every float type
+constexpr unsigned SHARED_BASE = 9 * 128;  // so that no kernel counts on more than the alignment it asked for
+struct SharedMemory {
+    unsigned char *base = nullptr;
+    size_t size = 0;
+    unsigned char *map = nullptr;
+    size_t map_size = 0;
+    void prepare(size_t bytes);  // poisoned; under the thread sanitizer at fresh addresses
+    void release();
+};
+
+// ---- what went wrong (fault.cpp) --------------------------------------------------------------------
+
+struct Bug {
+    char kind[32];
+    char message[1536];
+    int line;
+    bool has_thread;
+    Index block, thread;
+    int depth;  // of `pc`: code addresses relative to the program, innermost first
+    uintptr_t pc[16];
+};
+extern Bug bug;
+extern bool failed;
+void record(const char *kind, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void blame(const Thread *t);
+
+// ---- execution (schedule.cpp) -----------------------------------------------------------------------
+
+enum class Order { fifo, lifo, random };
+struct Options {
+    Order order = Order::fifo;
+    uint64_t seed = 1;
+    bool lazy = true, profile = false;
+};
+extern Options options;
+extern bool blocks_share_fibers;  // in this launch: there are more blocks than fibers for them
+uint64_t random_bits();
+
+struct PendingCopy {
+    Copied moved;
+    unsigned group;
+    int line;
+    bool done;
+};
+enum class State : unsigned char { ready, at_barrier, in_collective, exited };
+
+struct Block;
+struct Fiber : Thread {
+    Block *owner;
+    void *stack_pointer;
+    unsigned char *stack;
+    State state;
+    const char *what;  // it waits for, at `line`
+    int line;
+    Vec<PendingCopy> copies;
+    size_t first_copy;  // those before it are done
+    unsigned groups;    // committed
+    void *sanitizer_stack, *sanitizer_fiber;
+};
+inline Fiber *self() { return static_cast<Fiber *>(current); }
+
+struct Meeting {  // of the threads of a block or the lanes of a warp
+    unsigned arrived, turn;
+    int line;
+    const char *name;
+    unsigned char order[2];  // what the sanitizer's orders hang on; in turns, so that an early bird's next
+                             // arrival orders nothing
+};
+struct Warp {
+    Meeting meeting;
+    unsigned size;
+    void *lanes[32];
+};
+struct Block {
+    Index index;
+    Fiber *fibers;
+    unsigned alive, runnable;
+    Meeting barrier;
+    Vec<Warp> warps;
+    SharedMemory memory;
+    unsigned char *stacks;
+};
+// Runs a launch to its end. False: it failed, and `bug` says how.
+bool run_launch(const Entry &entry, Index grid, Index block, size_t shared, void **parameters);
+extern unsigned char launch_end;  // what every thread releases at its end, and the host then acquires
+const Entry *find_entry(const char *symbol);
+void copies_at_exit(Fiber *f);
+
+// ---- context switches (context.cpp) -----------------------------------------------------------------
+
+constexpr size_t STACK = 256 << 10;  // its lowest page cannot be touched
+unsigned char *map_stacks(unsigned count);
+void start_context(Fiber *f, void (*body)());  // so that its first resume calls body
+void resume(Fiber *f);                         // from the scheduler, until it suspends
+void suspend();                                // back to the scheduler
+void leave();                                  // for good
+
+// ---- sanitizers (sanitizer.cpp) ---------------------------------------------------------------------
+
+void sanitizer_start_fiber(Fiber *f);  // when it takes up a thread
+void sanitizer_end_fiber(Fiber *f);
+void sanitizer_release(void *at);
+void sanitizer_acquire(void *at);
+void sanitizer_ignore(bool on);
+void sanitizer_poison(void *p, size_t bytes, bool on);
+extern const bool thread_sanitizer, address_sanitizer;
+
+// ---- profile (profile.cpp) --------------------------------------------------------------------------
+
+enum class Access : unsigned char { global_load, global_store, shared_load, shared_store };
+void profile_begin_launch(size_t shared, const Fiber *first);
+void profile_access(const void *p, unsigned bytes, Access kind, int line, const void *site);
+void profile_warp(Block *b, unsigned warp);  // all its lanes have met: what is open belongs together
+void profile_collective(const char *name, int line);
+void profile_barrier();
+void profile_copy(Fiber *f);
+void profile_wait(Fiber *f, int pending, int line);
+void profile_exit(Fiber *f);
+void profile_write(int descriptor);
+
+}  // namespace emu
+#pragma GCC visibility pop

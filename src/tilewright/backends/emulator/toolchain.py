@@ -1,0 +1,57 @@
+"""The emulator as a compiler of the builder: translation units into shared libraries for its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import CompileError, Compiler, find_compiler
+from tilewright.backends.emulator.build import DEADLINE, compile_unit, kernel_flags, kernel_key, translation_unit
+from tilewright.core import Pairs, Target, UsageError, digest
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A shared library on disk: path, hash, whether nothing was compiled. The emulator knows no resources."""
+
+    path: str
+    sha256: str
+    cached: bool
+    resources: Mapping[str, Pairs] = field(default_factory=dict)
+
+
+class EmulatorToolchain:
+    """Compiles CUDA kernels for the emulator. Safe to call from several threads.
+
+    Raises ``TilewrightError`` where there is no C++ compiler.
+    """
+
+    emulated = True
+    batch = 4  # kernels a unit: linking costs as much as compiling one
+
+    def __init__(self, target: Target, cache: ArtifactCache | None = None, compiler: Compiler | None = None) -> None:
+        if target.kind != "cuda":
+            raise UsageError(f"the emulator does not run kernels for {target.name}", "Use a target of kind cuda")
+        self.target = target
+        self.cache = cache or ArtifactCache()
+        self.compiler = compiler or find_compiler()
+        self.version = f"emulated by {self.compiler.version}"
+        self.flags = kernel_flags(())
+
+    def key(self, unit: str) -> str:
+        """What a library is cached under, but for the names of its kernels."""
+        return kernel_key(unit, self.compiler, (), True)
+
+    def compile(self, unit: str, symbols: Sequence[str], deadline: float = DEADLINE) -> Compiled:
+        """Compile a unit within ``deadline`` seconds. Raises ``CompileError``."""
+        if not symbols:
+            raise CompileError("no kernel is named")
+        key = digest([self.key(unit), list(symbols)])
+        path = self.cache.get(key)
+        cached = path is not None
+        if path is None:
+            whole = translation_unit(unit, symbols)
+            path = self.cache.put(key, compile_unit(whole, self.compiler, (), True, self.cache, deadline))
+        return Compiled(path, Path(path).stem, cached)

@@ -1,0 +1,214 @@
+"""The emulator behind the CUDA driver's protocol, and as a toolchain of the builder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulated import SIZE, THREADS, numbers, reversed_blocks, unit
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.targets import parse_target
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.driver import (
+    Context,
+    DeviceError,
+    LaunchError,
+    LoadError,
+    Module,
+    NoDriver,
+    OutOfMemory,
+    get_driver,
+    resolve,
+)
+from tilewright.backends.emulator import CompileError
+from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
+from tilewright.backends.emulator.toolchain import EmulatorToolchain
+from tilewright.core import Launch, UsageError
+
+BODIES = {
+    "reverse": "s[t] = x0[i]; tw::sync(); out[i] = s[63 - t];",
+    "scale": "out[i] *= (float)n;",
+    "diverges": "if (t < 5) tw::sync();\nout[i] = 1;",
+    "overruns": "tw::store_global(out + n, 1.0f);",
+}
+SHAPE = ((4, 1, 1), (THREADS, 1, 1), 512)
+
+
+@pytest.fixture(scope="module")
+def toolchain(cache: ArtifactCache) -> EmulatorToolchain:
+    return EmulatorToolchain(archs.target("sm_90a"), cache)
+
+
+@pytest.fixture(scope="module")
+def code(toolchain: EmulatorToolchain) -> bytes:
+    return Path(toolchain.compile(unit(BODIES), list(BODIES)).path).read_bytes()
+
+
+@pytest.fixture
+def context() -> Context:
+    return get_driver("emulator").open(0)
+
+
+@pytest.fixture
+def module(context: Context, code: bytes) -> Module:
+    return context.load(code)
+
+
+def place(context: Context, size: int = 4 * SIZE) -> int:
+    address = context.allocate(size)
+    assert address % 256 == 0
+    return address
+
+
+def test_launches(context: Context, module: Module) -> None:
+    x0, out = place(context), place(context)
+    context.upload(x0, numbers())
+    context.fill(out, 0xFF, 4 * SIZE)
+    first = resolve(Launch("reverse", ("n",), ("blocks",), (THREADS,), 512), [x0, out], 0, {"n": 1, "blocks": 4})
+    module.function("reverse").launch(*first)
+    second = resolve(Launch("scale", ("n",), (4,), (THREADS,), 512), [x0, out], 0, {"n": 3})
+    module.function("scale").launch(*second)
+    context.synchronize()
+    got = np.empty(SIZE, np.float32)
+    context.download(out, got)
+    np.testing.assert_array_equal(got, reversed_blocks(numbers()) * 3)
+    context.copy(x0, out, 4 * SIZE)
+    context.download(x0, got)
+    np.testing.assert_array_equal(got, reversed_blocks(numbers()) * 3)
+    context.free(x0)
+    context.free(out)
+    module.close()
+    module.close()
+    with pytest.raises(LoadError, match="closed"):
+        module.function("scale")
+
+
+def test_orders(code: bytes) -> None:
+    for order, copies in (("lifo", "eager"), ("random:7", "lazy")):
+        context = EmulatorDriver(order, copies).open(0)
+        x0, out = context.allocate(4 * SIZE), context.allocate(4 * SIZE)
+        context.upload(x0, numbers())
+        parameters = [("pointer", x0), ("pointer", out), ("pointer", 0), ("int32", 1)]
+        context.load(code).function("reverse").launch(*SHAPE, parameters)
+        got = np.empty(SIZE, np.float32)
+        context.download(out, got)
+        np.testing.assert_array_equal(got, reversed_blocks(numbers()))
+
+
+def test_events_and_facts(context: Context) -> None:
+    a, b = context.event(), context.event()
+    a.record()
+    context.busy(0.001)
+    b.record()
+    assert 0 <= context.elapsed(a, b) < 1
+    assert context.model == "emulator"
+    assert set(archs.target("sm_90a").limit) <= set(dict(context.limits))
+    assert int(dict(context.limits)["memory_bytes"]) > 0
+    assert context.clocks() == {}
+    with pytest.raises(DeviceError, match="not recorded"):
+        context.elapsed(a, context.event())
+
+
+def test_refused_launches_leave_the_device_well(context: Context, module: Module) -> None:
+    out = place(context)
+    four = [("pointer", out), ("pointer", out), ("pointer", 0), ("int32", 1)]
+    scale = module.function("scale")
+    for shape, parameters, message in (
+        (((4, 1, 1), (2048, 1, 1), 0), four, "too many threads"),
+        (((4, 1, 1), (64, 1, 1), 1 << 20), four, "227 KiB"),
+        (((1 << 33, 1, 1), (64, 1, 1), 0), four, "impossible grid"),
+        (SHAPE, four[:3], "another number of parameters"),
+        (SHAPE, [*four[:3], ("int64", 1)], "parameter 3 has 4 bytes, not 8"),
+        (SHAPE, [*four[:3], ("half", 1)], "unknown kind"),
+    ):
+        with pytest.raises(LaunchError, match=message):
+            scale.launch(*shape, parameters)
+    context.fill(out, 0, 4 * SIZE)
+    scale.launch(*SHAPE, four)
+    context.synchronize()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("diverges", r"divergence in line \d+, block \(0, 0, 0\)"), ("overruns", "out_of_bounds_global.*past the end")],
+)
+def test_bugs_spoil_the_context(context: Context, module: Module, name: str, message: str) -> None:
+    x0, out = place(context), place(context)
+    parameters = [("pointer", x0), ("pointer", out), ("pointer", 0), ("int32", SIZE)]
+    with pytest.raises(DeviceError, match=message) as e:
+        module.function(name).launch(*SHAPE, parameters)
+    assert e.value.sticky
+    for use in (context.synchronize, lambda: context.allocate(4), lambda: context.busy(0.1)):
+        with pytest.raises(DeviceError, match=message):
+            use()
+
+
+def test_a_module_runs_on_after_a_bug(code: bytes) -> None:
+    # The runtime drops the fibers that a failed launch left behind.
+    for name in ("diverges", "reverse"):
+        context = EmulatorContext(EmulatorDriver())
+        x0, out = context.allocate(4 * SIZE), context.allocate(4 * SIZE)
+        context.upload(x0, numbers())
+        loaded = context.load(code)
+        parameters = [("pointer", x0), ("pointer", out), ("pointer", 0), ("int32", 1)]
+        if name == "diverges":
+            with pytest.raises(DeviceError):
+                loaded.function(name).launch(*SHAPE, parameters)
+        else:
+            loaded.function(name).launch(*SHAPE, parameters)
+            got = np.empty(SIZE, np.float32)
+            context.download(out, got)
+            np.testing.assert_array_equal(got, reversed_blocks(numbers()))
+
+
+def test_memory(context: Context) -> None:
+    total = int(dict(context.limits)["memory_bytes"])
+    with pytest.raises(OutOfMemory, match="out of memory"):
+        context.allocate(total + 1)
+    address = place(context, 100)
+    with pytest.raises(DeviceError, match="not all in one allocation") as e:
+        context.upload(address, np.zeros(101, np.uint8))
+    assert not e.value.sticky
+    with pytest.raises(DeviceError, match="no allocated address"):
+        context.free(address + 1)
+    with pytest.raises(ValueError, match="contiguous"):
+        context.download(address, np.zeros((4, 4), np.uint8)[:, 0])
+    empty = np.empty(0, np.float32)
+    context.upload(context.allocate(0), empty)
+
+
+def test_devices_and_code_that_are_not_there(context: Context, module: Module) -> None:
+    driver = get_driver("emulator")
+    assert (driver.name, driver.count()) == ("emulator", 1)
+    with pytest.raises(NoDriver, match="no emulated device 1"):
+        driver.open(1)
+    with pytest.raises(LoadError, match="cannot load this code"):
+        context.load(b"\x7fELF is not enough")
+    with pytest.raises(LoadError, match="no kernel absent"):
+        module.function("absent")
+
+
+# ------------------------------------------------------------------ toolchain
+
+
+def test_toolchain_caches(toolchain: EmulatorToolchain) -> None:
+    text = unit({"k": "out[i] = 1;"})
+    first, again = toolchain.compile(text, ["k"], 60.0), toolchain.compile(text, ["k"], 60.0)
+    assert (first.cached, again.cached, first.sha256) == (False, True, again.sha256)
+    assert first.resources == {}
+    assert Path(first.path).stem == first.sha256
+    assert toolchain.key(text) == toolchain.key(text)
+    assert toolchain.key(text) != toolchain.key(text + " ")
+    assert toolchain.emulated
+    assert toolchain.version.startswith("emulated by ")
+
+
+def test_toolchain_refuses(toolchain: EmulatorToolchain, cache: ArtifactCache) -> None:
+    with pytest.raises(CompileError, match="undeclared"):
+        toolchain.compile(unit({"k": "out[i] = undeclared;"}), ["k"], 60.0)
+    with pytest.raises(CompileError, match="no kernel is named"):
+        toolchain.compile(unit({}), [], 60.0)
+    with pytest.raises(UsageError, match="kind cuda"):
+        EmulatorToolchain(parse_target("cpu:portable"), cache)
