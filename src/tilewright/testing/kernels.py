@@ -19,6 +19,7 @@ from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.program import Program
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.reference import index_bounds
+from tilewright.kernels.special import from_bfloat16, to_bfloat16
 from tilewright.kernels.templates.base import LoweredKernel
 
 Array = npt.NDArray[Any]
@@ -140,13 +141,15 @@ def run_kernel(
 
 
 def random_arrays(program: Program, seed: int = 0) -> list[Array]:
-    """Inputs for a program: normal reals, whole numbers within the bounds of gathered axes."""
+    """Inputs for a program: normal reals (bfloat16 as bits), whole numbers within the bounds of gathered axes."""
     rng = np.random.default_rng(seed)
     limits = index_bounds(program)
     arrays: list[Array] = []
     for t in program.inputs:
         if t.dtype == "bool":
             arrays.append(rng.random(t.shape) < 0.5)
+        elif t.dtype == "bfloat16":
+            arrays.append(to_bfloat16(rng.standard_normal(t.shape)))
         elif t.dtype.startswith("float"):
             arrays.append(np.asarray(rng.standard_normal(t.shape)).astype(t.dtype))
         else:
@@ -158,10 +161,12 @@ def random_arrays(program: Program, seed: int = 0) -> list[Array]:
 def check(program: Program, inputs: Sequence[Array], got: Array) -> None:
     """Compare with the float64 reference: whole results exactly, reals by their accumulated rounding."""
     expected = reference(program, inputs)
+    if program.output.dtype == "bfloat16":
+        got = from_bfloat16(got)
     assert not np.isnan(np.asarray(got, np.float64)).any() or np.isnan(np.asarray(expected, np.float64)).any(), (
         "poison left in the output"
     )
-    if np.dtype(program.output.dtype).kind in "iub":
+    if program.output.dtype != "bfloat16" and np.dtype(program.output.dtype).kind in "iub":
         np.testing.assert_array_equal(got, expected.astype(program.output.dtype))
         return
     longest = max(int(np.prod(s.reduce, dtype=np.int64)) for s in program.stages)

@@ -6,6 +6,8 @@
         templates = ("mine",)
         programs = {"blur": my_blur_program}
 
+Templates for GPUs have :class:`~tilewright.testing.cuda_template.CudaTemplateContract`.
+
 Each sampled schedule is compiled and run with threads 1 and 3 between guard zones, with a poisoned
 output and workspace, and compared with the float64 reference.
 """
@@ -19,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.backends import get_backend
+from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates import TEMPLATES, get_template
@@ -29,29 +32,101 @@ from tilewright.testing.programs import PROGRAMS
 GOLDEN_SYMBOL = "tw_golden"
 
 
-class TemplateContract:
-    """Tests of templates on small programs; every pair that matches is a test of its own."""
+class ScheduleContract:
+    """What holds of any template's space, nests and sources, without running anything.
 
-    templates: tuple[str, ...] = tuple(TEMPLATES)
+    Every pair of a template and a program that matches is a test of its own.
+    """
+
+    templates: tuple[str, ...] = ()
     programs: Mapping[str, Callable[[], Program]] = PROGRAMS
-    schedules = 2
-    """Sampled schedules per program, beside the default one."""
-
-    targets: tuple[str, ...] = ("auto",)
-    """Targets to generate for; those that this machine lacks are skipped."""
+    targets: tuple[str, ...] = ()
+    """Targets to generate for, where a test asks for ``target_name``."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "pair" not in metafunc.fixturenames:
             return
         pairs = []
         for name in self.templates:
-            template = get_template(name)
-            for label, build in self.programs.items():
-                if template.matches(task_of(build(), _portable(template), label)):
+            for label in self.programs:
+                template, _, task = self.portable((name, label))
+                if template.matches(task):
                     pairs.append(pytest.param((name, label), id=f"{name}-{label}"))
         metafunc.parametrize("pair", pairs)
         if "target_name" in metafunc.fixturenames:
             metafunc.parametrize("target_name", self.targets)
+
+    def portable(self, pair: tuple[str, str]) -> tuple[Template, Program, Task]:
+        """Template, program and task of a pair, on a target that needs no particular machine."""
+        template, program = get_template(pair[0]), self.programs[pair[1]]()
+        return template, program, task_of(program, portable_target(template), pair[1])
+
+    # ------------------------------------------------------------------ schedules
+
+    def test_the_default_is_in_the_space(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        default = template.default(task)
+        template.space(task).check(default)
+        assert (default.template, default.version) == (template.name, template.version)
+
+    def test_foreign_schedules_are_refused(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        default = template.default(task)
+        for broken in (
+            Schedule(default.template, default.version, (*default.structure, ("no_such_knob", 1)), default.launch),
+            Schedule(default.template, default.version, default.structure[1:], default.launch),
+        ):
+            with pytest.raises(IllegalSchedule):
+                template.lower(Candidate(task, broken))
+            with pytest.raises(IllegalSchedule):
+                template.nests(task, broken)
+
+    def test_the_launch_half_does_not_change_the_source(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        space = template.space(task)
+        rng = random.Random(7)
+        found: dict[str, tuple[Schedule, LoweredKernel]] = {}
+        for _ in range(6):
+            schedule = space.sample(rng)
+            for _ in range(6):
+                kernel = template.lower(Candidate(task, schedule))
+                first, before = found.setdefault(schedule.structure_key, (schedule, kernel))
+                assert kernel == before, f"{dict(first.launch)} and {dict(schedule.launch)} print different kernels"
+                schedule = space.mutate(rng, schedule) if space.size > 1 else schedule
+
+    def test_lowering_is_deterministic_and_uses_its_own_names(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        candidate = Candidate(task, template.default(task))
+        kernel = template.lower(candidate)
+        assert kernel == template.lower(candidate)
+        assert kernel.symbol == candidate.symbol
+        names = {a for x in kernel.program.launches for a in x.arguments}
+        assert names <= {k for k, _ in candidate.schedule.launch}
+        assert all(x.symbol.startswith(candidate.symbol) for x in kernel.program.launches)
+
+    def test_nests_cover_every_point(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        space = template.space(task)
+        rng = random.Random(3)
+        for schedule in [template.default(task), *(space.sample(rng) for _ in range(5))]:
+            for nest in template.nests(task, schedule):
+                spans = dict(nest.axes)
+                for loop in nest.loops:
+                    assert loop.step >= 1
+                    spans[loop.axis] = min(spans[loop.axis], loop.step)
+                assert set(spans.values()) <= {1}, f"loops of {nest.name} leave {spans}"
+                assert any(a.store for a in nest.accesses)
+
+
+class TemplateContract(ScheduleContract):
+    """Tests of CPU templates on small programs."""
+
+    templates: tuple[str, ...] = tuple(n for n, t in TEMPLATES.items() if "cpu" in t.kinds)
+    schedules = 2
+    """Sampled schedules per program, beside the default one."""
+
+    targets: tuple[str, ...] = ("auto",)
+    """Targets to generate for; those that this machine lacks are skipped."""
 
     # ------------------------------------------------------------------ results
 
@@ -76,70 +151,10 @@ class TemplateContract:
                 except AssertionError as error:
                     raise AssertionError(f"{pair} with {values}:\n{error}") from error
 
-    # ------------------------------------------------------------------ schedules
-
-    def test_the_default_is_in_the_space(self, pair: tuple[str, str]) -> None:
-        template, _, task = self._task(pair)
-        default = template.default(task)
-        template.space(task).check(default)
-        assert (default.template, default.version) == (template.name, template.version)
-
-    def test_foreign_schedules_are_refused(self, pair: tuple[str, str]) -> None:
-        template, _, task = self._task(pair)
-        default = template.default(task)
-        for broken in (
-            Schedule(default.template, default.version, (*default.structure, ("no_such_knob", 1)), default.launch),
-            Schedule(default.template, default.version, default.structure[1:], default.launch),
-        ):
-            with pytest.raises(IllegalSchedule):
-                template.lower(Candidate(task, broken))
-            with pytest.raises(IllegalSchedule):
-                template.nests(task, broken)
-
-    def test_the_launch_half_does_not_change_the_source(self, pair: tuple[str, str]) -> None:
-        template, _, task = self._task(pair)
-        space = template.space(task)
-        rng = random.Random(7)
-        found: dict[str, tuple[Schedule, LoweredKernel]] = {}
-        for _ in range(6):
-            schedule = space.sample(rng)
-            for _ in range(6):
-                kernel = template.lower(Candidate(task, schedule))
-                first, before = found.setdefault(schedule.structure_key, (schedule, kernel))
-                assert kernel == before, f"{dict(first.launch)} and {dict(schedule.launch)} print different kernels"
-                schedule = space.mutate(rng, schedule) if space.size > 1 else schedule
-
-    def test_lowering_is_deterministic_and_uses_its_own_names(self, pair: tuple[str, str]) -> None:
-        template, _, task = self._task(pair)
-        candidate = Candidate(task, template.default(task))
-        kernel = template.lower(candidate)
-        assert kernel == template.lower(candidate)
-        assert kernel.symbol == candidate.symbol
-        names = {a for x in kernel.program.launches for a in x.arguments}
-        assert names <= {k for k, _ in candidate.schedule.launch}
-        assert all(x.symbol.startswith(candidate.symbol) for x in kernel.program.launches)
-
-    def test_nests_cover_every_point(self, pair: tuple[str, str]) -> None:
-        template, _, task = self._task(pair)
-        space = template.space(task)
-        rng = random.Random(3)
-        for schedule in [template.default(task), *(space.sample(rng) for _ in range(5))]:
-            for nest in template.nests(task, schedule):
-                spans = dict(nest.axes)
-                for loop in nest.loops:
-                    assert loop.step >= 1
-                    spans[loop.axis] = min(spans[loop.axis], loop.step)
-                assert set(spans.values()) <= {1}, f"loops of {nest.name} leave {spans}"
-                assert any(a.store for a in nest.accesses)
-
-    # ------------------------------------------------------------------ helpers
-
-    def _task(self, pair: tuple[str, str], target: str = "", threads: int = 1) -> tuple[Template, Program, Task]:
+    def _task(self, pair: tuple[str, str], target: str, threads: int) -> tuple[Template, Program, Task]:
         name, label = pair
         template = get_template(name)
         program = self.programs[label]()
-        if not target:
-            return template, program, task_of(program, _portable(template, threads), label)
         backend = get_backend(template.kinds[0])
         found = (
             backend.targets(threads)[0]
@@ -151,12 +166,11 @@ class TemplateContract:
         return template, program, task_of(program, found, label)
 
 
-def _portable(template: Template, threads: int = 1) -> Target:
+def portable_target(template: Template, threads: int = 1) -> Target:
     """A target of the template's kind that needs no particular machine."""
-    kind = template.kinds[0]
-    if kind == "cpu":
-        return Target("cpu", "portable", "x86_64", (), 16, 16, threads)
-    return get_backend(kind).targets(threads)[0]
+    if template.kinds[0] == "cuda":
+        return cuda_target("sm_80")
+    return Target("cpu", "portable", "x86_64", (), 16, 16, threads)
 
 
 def golden_source(template: Template, task: Task) -> str:

@@ -7,6 +7,7 @@ Adding a template is one module with a class that follows :class:`~.base.Templat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 
@@ -19,15 +20,21 @@ from tilewright.search_space import Space, UnionSpace
 _TEMPLATES = {
     "cpu_contraction": ("contraction", "CpuContraction"),
     "cpu_generic": ("generic", "GenericCpu"),
+    "cuda_mma": ("cuda_mma", "CudaMma"),
+    "cuda_simt": ("cuda_simt", "CudaSimt"),
 }
 
 FALLBACKS = ("cpu_generic",)
 """Templates that match everything, used where no other matches."""
 
 
-@cache
 def get_template(name: str) -> Template:
-    """The template of that name. Raises ``UsageError`` for an unknown one."""
+    """The template of that name, a registered one included. Raises ``UsageError`` for an unknown one."""
+    return _REGISTERED.get(name) or _built_in(name)
+
+
+@cache
+def _built_in(name: str) -> Template:
     if name not in _TEMPLATES:
         raise UsageError(f"no template is called {name!r}", f"Use one of {', '.join(_TEMPLATES)}")
     module, attribute = _TEMPLATES[name]
@@ -53,16 +60,57 @@ class _Registry(Mapping[str, Template]):
 TEMPLATES: Mapping[str, Template] = _Registry()
 
 
+# Templates of users' own kernels: found by name from when they are registered, and chosen for a task only
+# where ``using`` says so.
+_REGISTERED: dict[str, Template] = {}
+_CHOSEN: dict[str, tuple[Template, bool]] = {}
+
+
+def register(template: Template) -> None:
+    """Make a template that is not built in known by its name."""
+    _REGISTERED[template.name] = template
+
+
+@contextmanager
+def using(task: Task, template: Template, others: bool = False) -> Iterator[None]:
+    """Meanwhile, this template computes the task: alone, or with ``others`` before those that match it."""
+    register(template)
+    before = _CHOSEN.get(task.key)
+    _CHOSEN[task.key] = (template, others)
+    try:
+        yield
+    finally:
+        if before is None:
+            del _CHOSEN[task.key]
+        else:
+            _CHOSEN[task.key] = before
+
+
 def templates_for(task: Task) -> tuple[Template, ...]:
     """Templates that can compute a task, most specific first; generic ones only when no other can."""
+    chosen, others = _CHOSEN.get(task.key, (None, True))
+    if chosen is not None and not others:
+        return (chosen,)
     usable = [t for t in TEMPLATES.values() if task.target.kind in t.kinds and t.matches(task)]
     if not usable:
         raise UsageError(
-            f"no template generates code for {task.workload.label} on {task.target.name}",
-            f"Targets with templates: {', '.join(sorted({k for t in TEMPLATES.values() for k in t.kinds}))}",
+            f"no template generates code for {task.workload.label} on {task.target.name}", _mend(task.target.kind)
         )
     special = tuple(t for t in usable if t.name not in FALLBACKS)
-    return special or tuple(usable)
+    found = special or tuple(usable)
+    return found if chosen is None else (chosen, *found)
+
+
+def _mend(kind: str) -> str:
+    """What to do where no template of a kind of target computes a program."""
+    own = [t.name for t in TEMPLATES.values() if kind in t.kinds]
+    general = sorted({k for n in FALLBACKS for k in get_template(n).kinds})
+    if not own:
+        return f"Targets with templates: {', '.join(sorted({k for t in TEMPLATES.values() for k in t.kinds}))}"
+    return (
+        f"{' and '.join(own)} compute reductions of one value, with elementwise stages before and after; "
+        f"use --target {' or '.join(general)} for everything else"
+    )
 
 
 def task_space(task: Task) -> Space:
@@ -90,11 +138,16 @@ def lower(candidate: Candidate) -> LoweredKernel:
 
 
 __all__ = [
-    "FALLBACKS", "TEMPLATES", "LoweredKernel", "Template", "default_schedule", "get_template", "lower", "task_space",
-    "templates_for",
+    "FALLBACKS", "TEMPLATES", "LoweredKernel", "Template", "default_schedule", "get_template", "lower", "register",
+    "task_space", "templates_for", "using",
 ]  # fmt: skip
 
 
-def full_source(candidate: Candidate) -> str:
-    """The whole translation unit of one candidate: the target's prelude, then its kernel."""
-    return prelude(candidate.task.target) + lower(candidate).source
+def full_source(candidate: Candidate, emulated: bool = False) -> str:
+    """The whole translation unit of one candidate: the target's prelude, then its kernel.
+
+    ``emulated``: of a GPU kernel, the same kernel for the emulator.
+    """
+    target = candidate.task.target
+    head = prelude(target, emulated=True) if emulated else prelude(target)
+    return head + lower(candidate).source

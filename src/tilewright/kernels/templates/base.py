@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,12 +17,13 @@ class LoweredKernel:
 
     ``source`` is C++ that follows ``codegen.prelude(target)`` in a translation unit, with every
     name it defines prefixed by ``symbol`` or static inside ``namespace <symbol>_``; several kernels
-    can stand in one unit. It depends on the schedule's structure only.
+    can stand in one unit, unless it must stand ``alone``. It depends on the schedule's structure only.
     """
 
     symbol: str
     source: str
     program: LaunchProgram
+    alone: bool = False
 
 
 class Template(Protocol):
@@ -32,10 +34,10 @@ class Template(Protocol):
 
     name: str
     version: int
-    kinds: tuple[str, ...]  # target kinds it generates for: ("cpu",)
+    kinds: tuple[str, ...]  # target kinds it generates for: ("cpu",), ("cuda",)
 
     def matches(self, task: Task) -> bool:
-        """Whether this template can compute the task's program."""
+        """Whether this template can compute the task's program, on a target of its kinds."""
         ...
 
     def space(self, task: Task) -> SearchSpace:
@@ -49,6 +51,14 @@ class Template(Protocol):
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         """The loops of each kernel part, for features and analysis; cheap (well under 1 ms).
 
+        Raises ``IllegalSchedule`` for a schedule that is not in the space.
+        """
+        ...
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        """What is known before compiling beside the nests: resources, occupancy, waves; cheap.
+
+        The same names for every template of a target kind; empty where the nests say it all (CPU).
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """
         ...

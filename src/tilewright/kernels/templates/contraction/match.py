@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.expr import INDEX, Expr, same
+from tilewright.kernels.expr import INDEX, Expr, axis, same
 from tilewright.kernels.program import Program, Stage, Tensor
 
 DTYPES = ("float32", "float64")
 """What is accumulated, and what stages after it give."""
 
 STORED = (*DTYPES, "int64", "int32", "int8", "uint8", "bool")
-"""What inputs may hold: 16-bit reals need conversions that packing does not print."""
+"""What inputs and the output may hold: 16-bit reals need conversions that packing does not print."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,27 @@ class Group:
                 return None
         return steps[-1][0]
 
+    def indices(self, fused: str) -> dict[str, Expr]:
+        """Every axis as an expression of the axis called ``fused``, which walks the whole group."""
+        out: dict[str, Expr] = {}
+        step = 1
+        for number, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
+            value = axis(fused)
+            if step > 1:
+                value = value // step
+            if number < len(self.axes) - 1:
+                value = value % extent
+            out[name] = value
+            step *= extent
+        return out
+
     def split(self, fused: str) -> dict[str, str]:
         """C text of every axis, given the text of the fused index."""
         out: dict[str, str] = {}
         step = 1
-        for n, (axis, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
+        for n, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
             text = fused if step == 1 else f"({fused})/{step}L"
-            out[axis] = text if n == len(self.axes) - 1 else f"({text})%{extent}L"
+            out[name] = text if n == len(self.axes) - 1 else f"({text})%{extent}L"
             step *= extent
         return out
 
@@ -254,7 +268,7 @@ def _recognise(program: Program) -> Contraction:
         raise _NoMatch
     if stage.monoid.name not in ("sum", "prod", "max", "min"):
         raise _NoMatch
-    if any(t.dtype not in STORED for t in program.inputs):
+    if any(t.dtype not in STORED for t in (*program.inputs, program.output)):
         raise _NoMatch
     _check_epilogue(program, stage, after)
     ranges = stage.ranges

@@ -5,26 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Value
-from tilewright.kernels.expr import Expr, axis, const
+from tilewright.kernels.expr import Expr, const
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.program import count_ops, flops_per_point
 from tilewright.kernels.templates.contraction.geometry import Plan, ceildiv
-from tilewright.kernels.templates.contraction.match import Group
-
-
-def _axes(group: Group, fused: str) -> dict[str, Expr]:
-    """Every axis of a group as an expression of the fused one."""
-    out: dict[str, Expr] = {}
-    step = 1
-    for number, (name, extent) in enumerate(zip(reversed(group.axes), reversed(group.extents), strict=True)):
-        value = axis(fused)
-        if step > 1:
-            value = value // step
-        if number < len(group.axes) - 1:
-            value = value % extent
-        out[name] = value
-        step *= extent
-    return out
 
 
 def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
@@ -59,7 +43,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         Loop("n", n, 1, "vector", "register"),
     ]
     names: dict[str, Expr] = {a: const(0, "index") for a in c.stage.axes}
-    names |= _axes(c.outer, "o") | _axes(c.m, "m") | _axes(c.n, "n") | _axes(c.k, "k")
+    names |= c.outer.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
     accesses = []
     staged = []
     layouts = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
@@ -35,6 +36,9 @@ class CpuContraction:
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(self._plan(task, schedule), schedule.values)
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        return {}
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         p = self._plan(candidate.task, candidate.schedule)

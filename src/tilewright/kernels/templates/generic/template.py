@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Candidate, Launch, LaunchProgram, Schedule, Task
@@ -34,6 +35,9 @@ class GenericCpu:
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         return tuple(nest(p) for p in self._plans(task, schedule))
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        return {}
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         task = candidate.task

@@ -1,0 +1,86 @@
+"""A contraction's accesses, for the loop nests that templates describe their schedules with.
+
+Nests are over the fused axes ``z`` (batch, where there is one), ``m``, ``n`` and ``k``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.kernels.expr import Expr, axis, const
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.program import count_ops
+from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+
+WORKSPACE = "ws"
+"""Name of the partial results as a tensor."""
+
+
+def extents(c: CudaContraction) -> dict[str, int]:
+    """The fused axes and their extents."""
+    found = {"m": c.m.size, "n": c.n.size, "k": c.k.size}
+    return {"z": c.batch.size, **found} if c.batch.size > 1 else found
+
+
+@lru_cache(maxsize=256)
+def accesses(c: CudaContraction, split: bool) -> tuple[Access, ...]:
+    """What the main kernel reads and writes; with ``split`` it writes partial results."""
+    names: dict[str, Expr] = {a: const(0, "index") for a in c.stage.axes}
+    for group, fused in ((c.batch, "z"), (c.m, "m"), (c.n, "n"), (c.k, "k")):
+        names |= group.indices(fused)
+    found = []
+    for value in (c.a, c.b):
+        for read in value.loads() if value is not None else ():
+            found.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
+    if split:
+        at = axis("m") * c.n.size + axis("n")
+        if c.batch.size > 1:
+            at = axis("z") * (c.m.size * c.n.size) + at
+        return (*found, Access(WORKSPACE, (at,), c.acc, store=True))
+    stages = {s.name for s in c.program.stages}
+    for stage in c.epilogue:
+        for read in stage.loads():
+            if read.value not in stages:
+                at_read = tuple(i.substitute(names) for i in read.args)
+                found.append(Access(str(read.value), at_read, read.dtype, outside=True))
+    out = tuple(names[a] for a in c.stage.axes)
+    return (*found, Access(c.output.name, out, c.output.dtype, store=True))
+
+
+def staged_names(c: CudaContraction, side: str) -> tuple[str, ...]:
+    """Tensors of a side, which its tile in shared memory holds the values of."""
+    value = c.side(side)
+    return tuple(dict.fromkeys(str(x.value) for x in value.loads())) if value is not None else ()
+
+
+@lru_cache(maxsize=256)
+def flops_per_output(c: CudaContraction) -> int:
+    """Operations of the finish and the stages after it."""
+    return count_ops(c.monoid.finish) + sum(count_ops(*s.body) for s in c.epilogue)
+
+
+@lru_cache(maxsize=256)
+def combining(c: CudaContraction, split: int) -> LoopNest:
+    """The second kernel of a split K."""
+    e, s = axis("e"), axis("s")
+    width = splitk.width(c)
+    return LoopNest(
+        name="combine",
+        axes={"e": c.outputs, "s": split},
+        loops=(
+            Loop("e", c.outputs, splitk.THREADS * width, "parallel", "l2"),
+            Loop("e", splitk.THREADS * width, 32 * width, "serial", "l1"),
+            Loop("s", split, 1, "serial", "register"),
+            Loop("e", 32 * width, width, "vector", "register"),
+            Loop("e", width, 1, "unroll", "register"),
+        ),
+        accesses=(
+            Access(WORKSPACE, (s * c.outputs + e,), c.acc),
+            Access(c.output.name, (e,), c.output.dtype, store=True),
+        ),
+        flops_per_point=1,
+        itemsize=VALUE_BYTES[c.acc],
+        flops_per_output=flops_per_output(c),
+    )

@@ -1,0 +1,188 @@
+"""From accumulators to the output: the monoid's finish, the stages after it, conversion, the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.templates.contraction.match import Affine
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.operand import vector_width
+from tilewright.kernels.templates.cuda.text import (
+    STORAGE,
+    VALUE,
+    affine_text,
+    axis_texts,
+    computed,
+    from_storage,
+    mentioned,
+    printer,
+    to_storage,
+)
+
+SIXTEEN = ("float16", "bfloat16")
+POSITIONS = ("batch", "m", "n")
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What happens to a finished sum of a contraction.
+
+    ``values`` is how many one call of ``store`` gets (a power of two; 0: it is not called). ``edges`` are
+    the axes, of ``"mn"``, along which a call may lie outside.
+    """
+
+    c: CudaContraction
+    values: int = 1
+    edges: str = "mn"
+
+    @property
+    def acc(self) -> str:
+        """C type of the accumulators."""
+        return VALUE[self.c.acc]
+
+    @property
+    def out(self) -> str:
+        """C type of the output's elements."""
+        return STORAGE[self.c.output.dtype]
+
+    @cached_property
+    def width(self) -> int:
+        """The most elements along N that one store may hold: a power of two, 16 bytes at most."""
+        c = self.c
+        return vector_width(c, Affine(0, c.out_strides), c.n, ITEMSIZE[c.output.dtype])
+
+    def offset(self, batch: str, m: str, n: str) -> str:
+        """Text of an element's position in the output."""
+        return affine_text(self.c, Affine(0, self.c.out_strides), {"batch": batch, "m": m, "n": n, "k": "0"})
+
+    def value(self, acc: str, batch: str, m: str, n: str) -> tuple[list[str], str]:
+        """Statements, and then the text of the output's value in its storage type."""
+        c = self.c
+        axes = axis_texts(c, batch, m, n)
+        chain = [(c.stage.name, c.stage.dtype, c.monoid.finish), *((s.name, s.dtype, s.body[0]) for s in c.epilogue)]
+        held: dict[str, str] = {}
+        lines: list[str] = []
+        for number, (stage, dtype, e) in enumerate(chain):
+            last = number == len(chain) - 1
+            if last and e.op == "cast" and e.dtype == dtype == c.output.dtype and dtype in SIXTEEN:
+                e = e.args[0]  # the store rounds
+            p = printer(c.program, c.stage.ranges, axes, {"l0": acc}, (e,), lambda x: held.get(str(x.value)))
+
+            def fresh(_: str) -> str:
+                return f"t{len(lines)}"
+
+            p.names = {}
+            p.bind((e,), lines.append, fresh)
+            text = p.scalar(e)
+            if last:
+                return lines, to_storage(c.output.dtype, text)
+            held[stage] = f"s{number}"
+            ctype = "bool" if dtype == "bool" else computed(dtype)
+            if dtype in SIXTEEN:
+                text = from_storage(dtype, to_storage(dtype, text))
+            elif dtype in ("int8", "uint8"):
+                text = f"({STORAGE[dtype]})({text})"
+            lines.append(f"const {ctype} s{number} = {text};")
+        raise AssertionError("unreachable")
+
+    # ------------------------------------------------------------------ functions of the kernel's namespace
+
+    @cached_property
+    def _finish(self) -> str:
+        """The body of ``finish``."""
+        lines, text = self.value("v", "batch", "m", "n")
+        return "".join(f"    {line}\n" for line in lines) + f"    return {text};\n"
+
+    def finish(self, v: str, n: str = "n") -> str:
+        """A call of ``finish``, where ``batch``, ``m`` and the inputs have their names."""
+        found = mentioned(self._finish, *(t.name for t in self.c.program.inputs), "batch", "m", "n")
+        inputs = [x for x in found if x not in POSITIONS]
+        return f"finish({', '.join([*inputs, v, *(n if x == 'n' else x for x in found if x in POSITIONS)])})"
+
+    def write(self, values: int, at: str | None = None, pad: str = "    ", edge: bool = False) -> str:
+        """Statements that finish and store the array ``v`` of ``values`` at ``n``, ``n + 1``, ...
+
+        ``at`` is the first one's position in the output where that is known as such; they lie there in
+        order. ``edge``: the array may reach beyond N.
+        """
+        w = min(values, self.width)
+        many = w < values
+        n = "n + i" if many else "n"
+        place = self.offset("batch", "m", f"({n})") if at is None else f"{at} + i" if many else at
+        out = ""
+        if many:
+            out += f"{pad}TW_UNROLL\n{pad}for (int i = 0; i < {values}; i += {w}) {{\n"
+            pad += "    "
+            if edge:
+                out += f"{pad}if (n + i >= {self.c.n.size}) continue;\n"
+        if w == 1:
+            value = self.finish("v[i]" if many else "v[0]", n)
+        else:
+            out += (
+                f"{pad}tw::pack<{self.out}, {w}> p;\n{pad}TW_UNROLL\n{pad}for (int j = 0; j < {w}; j++) "
+                f"p.v[j] = {self.finish('v[i + j]' if many else 'v[j]', f'{n} + j')};\n"
+            )
+            value = "p"
+        out += f"{pad}tw::store_global(out + ({place}), {value});\n"
+        return f"{out}{pad[4:]}}}\n" if many else out
+
+    @cached_property
+    def _store(self) -> str:
+        """The body of ``store``."""
+        c, v = self.c, self.values
+        out = f"    if (m >= {c.m.size}) return;\n" if "m" in self.edges else ""
+        inner = "n" in self.edges and c.n.size % v != 0
+        if "n" in self.edges and not inner:
+            out += f"    if (n >= {c.n.size}) return;\n"
+        return out + self.write(v, edge=inner)
+
+    @cached_property
+    def _needs(self) -> tuple[str, ...]:
+        """What ``store`` reads of inputs and position."""
+        return mentioned(self._store, *(t.name for t in self.c.program.inputs), *POSITIONS)
+
+    def define(self) -> str:
+        """Two functions for the kernel's namespace, with those of their parameters that they read.
+
+        ``finish(inputs..., v, batch, m, n)`` is the value to be stored for the accumulator ``v``;
+        ``store(inputs..., out, v, batch, m, n)`` finishes the array ``v`` of V (a power of two)
+        values at n, n+1, ... (n a multiple of V) and stores those that are inside the output.
+        """
+        c, v = self.c, self.values
+        taken = _taken(c, mentioned(self._finish, *(t.name for t in c.program.inputs), *POSITIONS), f"{self.acc} v")
+        text = f"TW_DEVICE {self.out} finish({taken}) {{\n{self._finish}}}\n"
+        if v == 0:
+            return text
+        taken = _taken(c, self._needs, f"{self.out} *out, const {self.acc} (&v)[{v}]")
+        return f"{text}TW_DEVICE void store({taken}) {{\n{self._store}}}\n"
+
+    def store(self, values: str, batch: str, m: str, n: str) -> str:
+        """A statement that calls ``store`` inside of the kernel; ``values`` names an array of V values."""
+        at = {"batch": batch, "m": m, "n": n}
+        inputs = [x for x in self._needs if x not in at]
+        return f"store({', '.join([*inputs, 'out', values, *(at[x] for x in self._needs if x in at)])});"
+
+
+def _taken(c: CudaContraction, read: tuple[str, ...], middle: str) -> str:
+    """Parameters: inputs that are read, ``middle``, positions that are read."""
+    inputs = [f"const {STORAGE[t.dtype]} *{t.name}" for t in c.program.inputs if t.name in read]
+    return ", ".join([*inputs, middle, *(f"int {x}" for x in POSITIONS if x in read)])
+
+
+def combine(c: CudaContraction, left: str, right: str) -> str:
+    """Text of two partial results as one, in the accumulator's type."""
+    e: Expr = c.monoid.combine[0]
+    return printer(c.program, {}, {}, {"l0": left, "r0": right}, (e,)).scalar(e)
+
+
+def update(c: CudaContraction, left: str, a: str, b: str) -> str:
+    """Text of a partial result with one more step of K, given the values of the two sides."""
+    e = c.monoid.combine[0].substitute({"r0": c.body})
+    return printer(c.program, {}, {}, {"l0": left, "a": a, "b": b}, (e,)).scalar(e)
+
+
+def identity(c: CudaContraction) -> str:
+    """Text of the reduction's start."""
+    return printer(c.program, {}, {}, {}, ()).scalar(c.monoid.identity[0])

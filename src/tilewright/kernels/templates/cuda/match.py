@@ -1,0 +1,278 @@
+"""Recognising contractions for a GPU: a reduction over f(A, B), with elementwise stages after it.
+
+Output axes fall into M (only side A reads them), N (only side B does) and batch (both or neither).
+A group is walked as one fused index that is split again by division, so any axes fit in any group,
+whatever their place in the output. All reduce axes are K. A body that has no two sides is one side,
+B: then there is no A, and M is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tilewright.kernels.expr import INDEX, Expr, same
+from tilewright.kernels.program import Monoid, Program, Stage, Tensor
+from tilewright.kernels.templates.contraction.match import Group
+from tilewright.kernels.templates.cuda.inline import inlined
+from tilewright.kernels.templates.cuda.regroup import regrouped
+
+ACCUMULATED = ("float32", "float64", "int32", "int64")
+"""What may be accumulated. Sides may hold any dtype."""
+
+LARGEST = (1 << 31) - (1 << 16)
+"""Fused indices are 32-bit, with room for a tile past the end."""
+
+
+@dataclass(frozen=True, eq=False)
+class CudaContraction:
+    """A matched program: ``stage`` reduces ``body`` over K, ``epilogue`` are maps over its result.
+
+    ``program`` computes the task's program, but stages before the reduction are
+    part of it now, and an axis may have been split in two: use its stages
+    and shapes for indices, and the task's for the arrays that callers pass.
+    ``a`` and ``b`` are the values of the two sides over the stage's axes (``a`` is ``None`` where the
+    body has one side only); ``body`` is over vars ``a`` and ``b``; ``acc`` is what is accumulated.
+    """
+
+    program: Program
+    stage: Stage
+    epilogue: tuple[Stage, ...]
+    batch: Group
+    m: Group
+    n: Group
+    k: Group
+    a: Expr | None
+    b: Expr
+    body: Expr
+    acc: str
+
+    @property
+    def output(self) -> Tensor:
+        return self.program.output
+
+    @property
+    def monoid(self) -> Monoid:
+        assert self.stage.monoid is not None
+        return self.stage.monoid
+
+    @cached_property
+    def out_strides(self) -> dict[str, int]:
+        """Elements between neighbours in the output along each output axis."""
+        return dict(zip(self.stage.axes, self.output.strides, strict=True))
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the output."""
+        return self.batch.size * self.m.size * self.n.size
+
+    def side(self, name: str) -> Expr | None:
+        """The value of side ``a`` or ``b``."""
+        return self.a if name == "a" else self.b
+
+    def group(self, side: str) -> Group:
+        """The output axes of a side that the other one does not read."""
+        return self.m if side == "a" else self.n
+
+    @cached_property
+    def is_sum(self) -> bool:
+        """Whether the reduction is a plain sum."""
+        combine, identity = self.monoid.combine[0], self.monoid.identity[0]
+        names = {str(x.value) for x in combine.args if x.op == "var"}
+        return combine.op == "add" and names == {"l0", "r0"} and identity.op == "const" and identity.value == 0
+
+    @cached_property
+    def is_product(self) -> bool:
+        """Whether this is a sum of ``a * b``: what matrix units compute."""
+        names = [str(x.value) for x in self.body.args if x.op == "var"]
+        return self.is_sum and self.body.op == "mul" and sorted(names) == ["a", "b"]
+
+    @cached_property
+    def zero_is_neutral(self) -> bool:
+        """Whether a step of K whose sides are both zero changes nothing, so that tiles may be padded."""
+        return self.is_sum and _at_zero(self.body) == 0
+
+
+def match(program: Program) -> CudaContraction | None:
+    """The contraction that a program is, or ``None``."""
+    return match_text(program.dumps())
+
+
+@lru_cache(maxsize=256)
+def match_text(text: str) -> CudaContraction | None:
+    """The same, from the program's canonical text (``Workload.program``); the same object each time."""
+    try:
+        return _recognise(Program.loads(text))
+    except _NoMatch:
+        return None
+
+
+class _NoMatch(Exception):
+    pass
+
+
+def _recognise(program: Program) -> CudaContraction:
+    program = inlined(program)
+    stage, *after = program.stages
+    if stage.monoid is None or len(stage.monoid.identity) != 1 or len(stage.body) != 1 or not stage.reduce:
+        raise _NoMatch
+    acc = stage.monoid.identity[0].dtype
+    body = stage.body[0]
+    if acc not in ACCUMULATED or body.dtype != acc or stage.monoid.combine[0].dtype != acc:
+        raise _NoMatch
+    _check_epilogue(program, stage, after)
+    program = regrouped(program)
+    stage, *after = program.stages
+    body = stage.body[0]
+    ranges = stage.ranges
+    wide = tuple(x for x in stage.axes if ranges[x] > 1)
+    found: CudaContraction | None = None
+
+    def groups(a: frozenset[str], b: frozenset[str]) -> tuple[Group, Group, Group]:
+        m = tuple(x for x in wide if x in a and x not in b)
+        n = tuple(x for x in wide if x in b and x not in a)
+        batch = tuple(x for x in wide if x not in m and x not in n)
+        return tuple(Group(g, tuple(ranges[x] for x in g)) for g in (batch, m, n))  # type: ignore[return-value]
+
+    def made(a: Expr | None, b: Expr, function: Expr, parts: tuple[Group, Group, Group]) -> CudaContraction:
+        k = Group(stage.reduce_axes, stage.reduce)
+        if max(*(g.size for g in parts), k.size) > LARGEST:
+            raise _NoMatch
+        return CudaContraction(program, stage, tuple(after), *parts, k, a, b, function, acc)
+
+    # Side B is what reads the innermost output axis, where that gives two sides; else another axis.
+    for mark in reversed(wide):
+        try:
+            sides = _split(body, mark, frozenset(wide))
+        except _NoMatch:
+            continue
+        parts = groups(sides.a_axes, sides.b_axes)
+        assert sides.a is not None
+        assert sides.b is not None
+        assert sides.function is not None
+        candidate = made(sides.a, sides.b, sides.function, parts)
+        if candidate.m.size > 1 and candidate.n.size > 1:
+            return candidate
+        found = found or candidate
+    if found is not None:
+        return found
+    whole = groups(frozenset(), frozenset(wide))
+    return made(None, body, Expr("var", body.dtype, (), "b"), whole)
+
+
+def _check_epilogue(program: Program, stage: Stage, after: list[Stage]) -> None:
+    """Every later stage must be a map over the same axes that reads earlier stages in place."""
+    names = {s.name for s in program.stages}
+    if {str(x.value) for x in stage.loads()} & names:
+        raise _NoMatch
+    for s in after:
+        if s.monoid is not None or s.extents != stage.extents:
+            raise _NoMatch
+        for read in s.loads():
+            if str(read.value) in names and [(i.op, i.value) for i in read.args] != [("axis", x) for x in s.axes]:
+                raise _NoMatch
+
+
+@dataclass
+class _Sides:
+    """Splits a body into one value a side and a function of the two."""
+
+    a_axes: frozenset[str]
+    b_axes: frozenset[str]
+    mark: str
+    outputs: frozenset[str]
+    a: Expr | None = None
+    b: Expr | None = None
+    function: Expr | None = None
+
+    def body(self, e: Expr) -> Expr:
+        if e.op == "const":
+            return e
+        axes = e.axes() & self.outputs
+        loads = e.loads()
+        if loads and e.dtype != INDEX:
+            on_b = [self.mark in x.axes() for x in loads]
+            if not any(on_b) and axes <= self.a_axes:
+                return self._side("a", e)
+            if all(on_b) and axes <= self.b_axes:
+                return self._side("b", e)
+        if e.op in ("load", "axis") or not e.args or e.dtype == INDEX:
+            raise _NoMatch
+        if e.op == "mul":
+            return self._product(e)
+        return Expr(e.op, e.dtype, tuple(self.body(x) for x in e.args), e.value)
+
+    def _side(self, name: str, value: Expr) -> Expr:
+        known = self.a if name == "a" else self.b
+        if known is not None and not same(known, value):
+            raise _NoMatch
+        setattr(self, name, value)
+        return Expr("var", value.dtype, (), name)
+
+    def _product(self, e: Expr) -> Expr:
+        """A product whose factors interleave (x * scale * w) is regrouped by side."""
+        saved = self.a, self.b
+        try:
+            return Expr("mul", e.dtype, tuple(self.body(x) for x in e.args))
+        except _NoMatch:
+            self.a, self.b = saved
+        factors = _factors(e)
+        mine = [f for f in factors if f.op != "const" and self.mark in f.axes()]
+        rest = [f for f in factors if not any(f is x for x in mine)]
+        if not mine or not rest:
+            raise _NoMatch
+        values = []
+        for group, allowed in ((rest, self.a_axes), (mine, self.b_axes)):
+            total = group[0]
+            for f in group[1:]:
+                total = Expr("mul", e.dtype, (total, f))
+            if total.axes() & self.outputs - allowed or not total.loads():
+                raise _NoMatch
+            values.append(total)
+        return Expr("mul", e.dtype, (self._side("a", values[0]), self._side("b", values[1])))
+
+
+def _factors(e: Expr) -> list[Expr]:
+    return [f for x in e.args for f in _factors(x)] if e.op == "mul" else [e]
+
+
+def _split(body: Expr, mark: str, outputs: frozenset[str]) -> _Sides:
+    a_axes: frozenset[str] = frozenset()
+    b_axes: frozenset[str] = frozenset()
+    for read in body.loads():
+        axes = read.axes() & outputs
+        if mark in axes:
+            b_axes |= axes
+        else:
+            a_axes |= axes
+    sides = _Sides(a_axes, b_axes, mark, outputs)
+    sides.function = sides.body(body)
+    if sides.a is None or sides.b is None:
+        raise _NoMatch
+    return sides
+
+
+def _at_zero(e: Expr) -> float | None:
+    """The value of a body whose sides are zero, where it is easily told."""
+    if e.op == "const" and isinstance(e.value, (int, float)):
+        return float(e.value)
+    if e.op == "var":
+        return 0.0
+    rule = _RULES.get(e.op)
+    values = [_at_zero(x) for x in e.args]
+    if rule is None or any(v is None for v in values):
+        return None
+    return rule(*(v for v in values if v is not None))
+
+
+_RULES: dict[str, Callable[..., float]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "neg": lambda x: -x,
+    "abs": abs,
+    "cast": lambda x: x,
+    "min": min,
+    "max": max,
+}

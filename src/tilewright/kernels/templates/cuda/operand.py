@@ -1,0 +1,222 @@
+"""How a side of a contraction is read from global memory.
+
+A *plain* side is one linear read, perhaps under a condition (padding) and perhaps converted: tiles of
+it can be copied in vectors, or asynchronously. Any other side is computed element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.program import Tensor
+from tilewright.kernels.templates.contraction.match import Affine, Group, affine, position
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
+
+FAR = 1 << 40
+CONVERSIONS = ("cast", "round_tf32")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """One linear read: ``tensor[where]``, where ``guard`` holds (``None``: everywhere), else ``other``.
+
+    ``chain`` is what is applied to the element, outermost first: nodes ``cast`` and ``round_tf32``
+    (their operands do not matter). ``other`` has been through the whole chain only where it is zero.
+    """
+
+    tensor: Tensor
+    where: Affine
+    chain: tuple[Expr, ...] = ()
+    guard: Expr | None = None
+    other: float = 0.0
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Side ``a`` or ``b`` of a contraction: use :func:`operand`. ``along`` is ``"k"`` or ``"mn"`` in what follows."""
+
+    c: CudaContraction
+    side: str
+
+    @property
+    def value(self) -> Expr:
+        found = self.c.side(self.side)
+        assert found is not None
+        return found
+
+    @property
+    def dtype(self) -> str:
+        """Dtype of the side's value."""
+        return self.value.dtype
+
+    @property
+    def ctype(self) -> str:
+        """C type of the side's value."""
+        return VALUE[self.dtype]
+
+    @property
+    def group(self) -> Group:
+        """M for side A, N for side B."""
+        return self.c.group(self.side)
+
+    @cached_property
+    def plain(self) -> Plain | None:
+        """The side as one linear read, if it is one."""
+        return _plain(self.value, self.c)
+
+    @cached_property
+    def copied(self) -> bool:
+        """Whether the side's value is an element as it lies in memory, or zero: no conversion."""
+        p = self.plain
+        return p is not None and not p.chain and p.other == 0 and VALUE[p.tensor.dtype] == _stored(p.tensor.dtype)
+
+    # ------------------------------------------------------------------ order in memory
+
+    @cached_property
+    def contiguous(self) -> str:
+        """Along which direction, ``"k"`` or ``"mn"``, neighbours lie next to each other in memory.
+
+        For a side that is not plain, or is contiguous in neither, the direction with smaller steps.
+        """
+        steps = {"k": 1 << 62, "mn": 1 << 62}
+        for read in _outer_loads(self.value):
+            step = _steps(read, self.c.program.tensors[str(read.value)])
+            for along, group in (("k", self.c.k), ("mn", self.group)):
+                inner = [step.get(a, 0) for a, e in zip(group.axes, group.extents, strict=True) if e > 1][-1:]
+                if inner and inner[0]:
+                    steps[along] = min(steps[along], inner[0])
+        return "k" if steps["k"] < steps["mn"] else "mn"
+
+    def width(self, along: str, limit: int = 16) -> int:
+        """The most elements that one access of at most ``limit`` bytes may hold along a direction.
+
+        A power of two: a vector that starts at a multiple of it never leaves a contiguous run, stays
+        under one guard, and is aligned if the tensor is.
+        """
+        p = self.plain
+        if p is None:
+            return 1
+        group = self.c.k if along == "k" else self.group
+        guarded = p.guard.axes() if p.guard is not None else frozenset()
+        return vector_width(self.c, p.where, group, ITEMSIZE[p.tensor.dtype], limit, guarded)
+
+    # ------------------------------------------------------------------ text
+
+    def _fused(self, batch: str, mn: str, k: str) -> dict[str, str]:
+        m, n = (mn, "0") if self.side == "a" else ("0", mn)
+        return {"batch": batch, "m": m, "n": n, "k": k}
+
+    def offset(self, batch: str, mn: str, k: str, beyond: int = 0) -> str:
+        """Text of a plain side's position in its tensor (elements).
+
+        It is valid within the extents, and can be computed up to ``beyond`` outside of them.
+        """
+        assert self.plain is not None
+        return affine_text(self.c, self.plain.where, self._fused(batch, mn, k), beyond)
+
+    def guard(self, batch: str, mn: str, k: str) -> str | None:
+        """Text of a plain side's own condition; ``None`` where there is none. Extents are not checked."""
+        assert self.plain is not None
+        guard = self.plain.guard
+        if guard is None:
+            return None
+        axes = axis_texts(self.c, **self._fused(batch, mn, k))
+        return printer(self.c.program, self.c.stage.ranges, axes, {}, (guard,)).scalar(guard)
+
+    def scalar(self, batch: str, mn: str, k: str) -> str:
+        """Text of one value of any side; valid within the extents only."""
+        axes = axis_texts(self.c, **self._fused(batch, mn, k))
+        return printer(self.c.program, self.c.stage.ranges, axes, {}, (self.value,)).scalar(self.value)
+
+    def converted(self, text: str) -> str:
+        """Text of a plain side's value, given the text of the element in its computed type."""
+        assert self.plain is not None
+        e = Expr("var", self.plain.tensor.dtype, (), "v")
+        for link in reversed(self.plain.chain):
+            e = Expr(link.op, link.dtype, (e,))
+        return printer(self.c.program, {}, {}, {"v": text}, (e,)).scalar(e)
+
+
+def _outer_loads(e: Expr) -> list[Expr]:
+    """The reads of a value, but not those that only give indices of others."""
+    return [e] if e.op == "load" else [x for a in e.args for x in _outer_loads(a)]
+
+
+def _steps(read: Expr, tensor: Tensor) -> dict[str, int]:
+    """How far a read moves with each axis, elements; far where an index is not linear in it."""
+    total: dict[str, int] = {}
+    for index, stride in zip(read.args, tensor.strides, strict=True):
+        linear = affine(index)
+        for axis in index.axes():
+            total[axis] = total.get(axis, 0) + (linear.of(axis) * stride if linear is not None else FAR)
+    return {axis: abs(step) for axis, step in total.items()}
+
+
+@lru_cache(maxsize=512)
+def operand(c: CudaContraction, side: str) -> Operand:
+    """Side ``a`` or ``b`` of a contraction; the same object each time."""
+    return Operand(c, side)
+
+
+def vector_width(
+    c: CudaContraction, where: Affine, group: Group, itemsize: int, limit: int = 16, stop: frozenset[str] = frozenset()
+) -> int:
+    """The most elements (a power of two, at most ``limit`` bytes) that one access along a group may hold.
+
+    ``where`` is the access's position in its tensor; a run ends at an axis in ``stop``.
+    """
+    run, inside = 1, set[str]()
+    for axis, extent in zip(reversed(group.axes), reversed(group.extents), strict=True):
+        if extent == 1:
+            continue
+        if where.of(axis) != run or axis in stop:
+            break
+        run *= extent
+        inside.add(axis)
+    wide = {a for a, e in c.stage.ranges.items() if e > 1}
+    steps = [abs(step) for axis, step in where.coef.items() if axis in wide and axis not in inside]
+    width = 1
+    while width * 2 * itemsize <= limit and all(x % (width * 2) == 0 for x in (run, where.const, *steps)):
+        width *= 2
+    return width
+
+
+def _stored(dtype: str) -> str:
+    # Only four- and eight-byte elements are copied as they are: narrower ones are widened on the way.
+    return VALUE[dtype] if ITEMSIZE[dtype] >= 4 else ""
+
+
+def _unwrap(e: Expr) -> tuple[list[Expr], Expr]:
+    chain = []
+    while e.op in CONVERSIONS:
+        chain.append(e)
+        e = e.args[0]
+    return chain, e
+
+
+def _plain(value: Expr, c: CudaContraction) -> Plain | None:
+    chain, e = _unwrap(value)
+    guard: Expr | None = None
+    other = 0.0
+    if e.op == "select":
+        guard, inner, outer = e.args
+        if inner.op == "const":
+            guard, inner, outer = Expr("not", "bool", (guard,)), outer, inner
+        rest, filler = _unwrap(outer)
+        if filler.op != "const" or not isinstance(filler.value, (int, float)):
+            return None
+        other = float(filler.value)
+        if (chain or rest) and other != 0:
+            return None
+        if guard.loads() or any(x.op in ("axis", "const") and x.dtype != INDEX for x in guard.walk()):
+            return None
+        more, e = _unwrap(inner)
+        chain += more
+    if e.op != "load":
+        return None
+    tensor = c.program.tensors[str(e.value)]
+    where = position(e, tensor)
+    return None if where is None else Plain(tensor, where, tuple(chain), guard, other)

@@ -1,0 +1,93 @@
+"""What is known of a GPU schedule before it is compiled: resources, occupancy, waves, traffic.
+
+Every CUDA template gives the same names (:data:`STATIC`), so that a cost model can learn across them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+
+from tilewright.core import Target
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.templates.contraction.geometry import ceildiv
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.operand import operand
+from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+
+STATIC: Mapping[str, str] = {
+    "shared_bytes": "bytes of shared memory a block",
+    "threads": "threads a block",
+    "registers": "registers a thread, estimated",
+    "blocks_per_sm": "blocks that fit a multiprocessor at once",
+    "occupancy": "share of a multiprocessor's threads in use",
+    "waves": "rounds of blocks over all multiprocessors",
+    "wave_efficiency": "share of the multiprocessors' slots in use, over all rounds",
+    "tile_m": "rows of a block's tile",
+    "tile_n": "columns of a block's tile",
+    "tile_k": "steps of K between two barriers",
+    "stages": "tiles of K in shared memory",
+    "split_k": "pieces that K falls into",
+    "global_bytes": "bytes that blocks read from and write to global memory, before any cache",
+    "shared_bytes_per_flop": "bytes that warps read from shared memory an operation",
+    "tensor_core": "whether matrix units compute",
+}
+"""Names and meanings, in order."""
+
+
+def limit(target: Target, name: str) -> int:
+    """A limit of the target, as a whole number."""
+    return int(target.limit[name])
+
+
+def allocated(registers: int) -> int:
+    """Registers a thread that the hardware sets aside: eights."""
+    return ceildiv(registers, 8) * 8
+
+
+def blocks_per_sm(target: Target, threads: int, registers: int, shared_bytes: int) -> int:
+    """How many blocks fit a multiprocessor at once; 0 if not even one does."""
+    if threads > limit(target, "threads_per_block") or shared_bytes > limit(target, "shared_per_block"):
+        return 0
+    return min(
+        limit(target, "blocks_per_sm"),
+        limit(target, "threads_per_sm") // threads,
+        limit(target, "registers_per_sm") // (allocated(registers) * ceildiv(threads, 32) * 32),
+        limit(target, "shared_per_sm") // (shared_bytes + limit(target, "shared_reserved")),
+    )
+
+
+def element_bytes(c: CudaContraction, side: str) -> int:
+    """Bytes that one value of a side takes in global memory; 0 for an absent side."""
+    if c.side(side) is None:
+        return 0
+    plain = operand(c, side).plain
+    if plain is not None:
+        return ITEMSIZE[plain.tensor.dtype]
+    reads = operand(c, side).value.loads()
+    return sum(ITEMSIZE[x.dtype] for x in reads)
+
+
+def static(
+    target: Target, c: CudaContraction, *,
+    threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, stages: int, split_k: int,
+    shared_bytes_per_flop: float, tensor_core: bool,
+) -> dict[str, float]:  # fmt: skip
+    """The numbers of :data:`STATIC`, in that order."""
+    tiles = c.batch.size * ceildiv(c.m.size, tile_m) * ceildiv(c.n.size, tile_n)
+    blocks = tiles * split_k
+    resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
+    slots = resident * limit(target, "sms")
+    waves = blocks / slots
+    a, b = element_bytes(c, "a"), element_bytes(c, "b")
+    moved = tiles * c.k.size * (tile_m * a + tile_n * b) + c.outputs * ITEMSIZE[c.output.dtype]
+    if split_k > 1:
+        moved += 2 * split_k * c.outputs * VALUE_BYTES[c.acc]
+    values = (
+        shared_bytes, threads, registers, resident,
+        resident * threads / limit(target, "threads_per_sm"),
+        waves, waves / ceil(waves),
+        tile_m, tile_n, tile_k, stages, split_k,
+        moved, shared_bytes_per_flop, tensor_core,
+    )  # fmt: skip
+    return dict(zip(STATIC, map(float, values), strict=True))

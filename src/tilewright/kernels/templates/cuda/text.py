@@ -1,0 +1,212 @@
+"""C++ of index arithmetic and of values, for kernels on a GPU.
+
+Indices are ``int`` wherever they fit: 64-bit arithmetic takes several instructions there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.codegen.printer import Printer, computed
+from tilewright.kernels.codegen.ranges import Range, index_range
+from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.templates.contraction.match import Affine, Group
+from tilewright.kernels.templates.cuda.match import CudaContraction
+
+STORAGE = {
+    "float32": "float", "float64": "double", "float16": "tw::f16", "bfloat16": "tw::bf16",
+    "int64": "long long", "int32": "int", "int8": "signed char", "uint8": "unsigned char",
+    "bool": "unsigned char",
+}  # fmt: skip
+"""C type of a tensor's elements in memory."""
+
+VALUE = {
+    "float32": "float", "float64": "double", "float16": "float", "bfloat16": "float",
+    "int64": "long long", "int32": "int", "int8": "int", "uint8": "int", "bool": "int",
+}  # fmt: skip
+"""C type in which a value is held between memory and use: registers, shared memory."""
+
+VALUE_BYTES = {name: 8 if ctype in ("double", "long long") else 4 for name, ctype in VALUE.items()}
+
+NARROW = 1 << 31
+
+
+def load_text(dtype: str, pointer: str) -> str:
+    """Text of one element read from global memory, in its computed type."""
+    text = f"tw::load_global<{STORAGE[dtype]}>({pointer})"
+    return from_storage(dtype, text)
+
+
+def from_storage(dtype: str, text: str) -> str:
+    """Text of a stored value in its computed type."""
+    if dtype in ("float16", "bfloat16"):
+        return f"tw::to_float({text})"
+    if dtype == "bool":
+        return f"({text} != 0)"
+    return f"(long)({text})" if dtype == "int64" else text
+
+
+def to_storage(dtype: str, text: str) -> str:
+    """Text of a computed value as it is stored."""
+    if dtype in ("float16", "bfloat16"):
+        return f"tw::to_{'f16' if dtype == 'float16' else 'bf16'}((float)({text}))"
+    return f"({STORAGE[dtype]})({text})"
+
+
+def split(group: Group, fused: str) -> dict[str, str]:
+    """Text of every axis of a group, given the text of the fused index (an ``int``, at least 0)."""
+    out: dict[str, str] = {}
+    step = 1
+    for number, (axis, extent) in enumerate(zip(reversed(group.axes), reversed(group.extents), strict=True)):
+        text = f"unsigned({fused})" if step == 1 else f"unsigned({fused}) / {step}u"
+        last = number == len(group.axes) - 1
+        whole = step == 1 and last
+        out[axis] = f"({fused})" if whole else f"int({text})" if last else f"int({text} % {extent}u)"
+        step *= extent
+    return out
+
+
+def axis_texts(c: CudaContraction, batch: str = "0", m: str = "0", n: str = "0", k: str = "0") -> dict[str, str]:
+    """Text of every axis of the contraction, given the fused indices; an axis of one element is 0."""
+    texts = dict.fromkeys((*c.stage.axes, *c.stage.reduce_axes), "0")
+    for group, fused in ((c.batch, batch), (c.m, m), (c.n, n), (c.k, k)):
+        texts |= split(group, fused)
+    return texts
+
+
+def reach(c: CudaContraction, where: Affine, beyond: int = 0) -> int:
+    """The largest magnitude that a position, or a part of it, can have (elements).
+
+    ``beyond`` is how far fused indices may exceed their extents.
+    """
+    ranges = dict(c.stage.ranges)
+    for group in (c.batch, c.m, c.n, c.k):
+        if beyond and group.axes:  # the outermost axis takes what is too much
+            ranges[group.axes[0]] += -(-beyond * group.extents[0] // group.size)
+    return abs(where.const) + sum(abs(step) * (ranges.get(axis, 1) - 1) for axis, step in where.coef.items())
+
+
+def affine_text(c: CudaContraction, where: Affine, fused: Mapping[str, str], beyond: int = 0) -> str:
+    """Text of a linear position (elements) from the fused indices ``batch``, ``m``, ``n``, ``k``.
+
+    It is an ``int`` unless the position can exceed one, with indices up to ``beyond`` outside.
+    """
+    wide = reach(c, where, beyond) >= NARROW
+    terms = []
+
+    def term(text: str, step: int) -> None:
+        if step:
+            text = f"(long long)({text})" if wide else f"({text})"
+            terms.append(text if step == 1 else f"{text} * {step}")
+
+    for name, group in (("batch", c.batch), ("m", c.m), ("n", c.n), ("k", c.k)):
+        step = group.stride(where)
+        if step is not None:
+            if step:
+                term(fused[name], step)
+        else:
+            for axis, text in split(group, fused[name]).items():
+                term(text, where.of(axis))
+    if where.const or not terms:
+        terms.append(f"{where.const}LL" if wide else f"({where.const})" if where.const < 0 else f"{where.const}")
+    return " + ".join(terms)
+
+
+@dataclass
+class DevicePrinter(Printer):
+    """The scalar printer with ``int`` indices where ``narrow``, and 16-bit casts that round."""
+
+    narrow: bool = True
+
+    def scalar(self, e: Expr) -> str:
+        if self.narrow and e.op == "const" and e.dtype == INDEX:
+            return f"{e.value}" if int(e.value) >= 0 else f"({e.value})"  # type: ignore[arg-type]
+        return super().scalar(e)
+
+    def _scalar_cast(self, a: Expr, dtype: str) -> str:
+        text = self.scalar(a)
+        if dtype in ("float16", "bfloat16") and a.dtype != dtype:
+            return f"tw::to_float({to_storage(dtype, text)})"
+        if self.narrow and dtype == INDEX:
+            return f"(int)({text})"
+        return super()._scalar_cast(a, dtype)
+
+    def _division(self, e: Expr, text: str) -> str:
+        if not self.narrow or e.dtype != INDEX:
+            return super()._division(e, text)
+        low = index_range(e.args[0], self.ranges)[0]
+        d = e.args[1].value
+        if low is not None and low >= 0:
+            return f"int(unsigned({text}) {'/' if e.op == 'floordiv' else '%'} {d}u)"
+        return f"tw::{e.op}<int>({text}, {d})"
+
+
+def printer(
+    program: Program, ranges: Mapping[str, int], axis: Mapping[str, str], var: Mapping[str, str],
+    exprs: tuple[Expr, ...], own: Callable[[Expr], str | None] = lambda _: None,
+) -> DevicePrinter:  # fmt: skip
+    """A printer of scalar values: reads go to ``x0``, ``x1``, ... unless ``own`` prints them.
+
+    ``ranges`` are the axes' extents; ``exprs`` is what will be printed: indices are ``int`` where all
+    of theirs fit.
+    """
+    bounds: dict[str, Range] = {name: (0, extent - 1) for name, extent in ranges.items()}
+
+    def load(e: Expr, _: str | None) -> str:
+        mine = own(e)
+        return mine if mine is not None else read_text(made, program.tensors[str(e.value)], e)
+
+    made = DevicePrinter(axis, load, var, ranges=bounds, narrow=narrow(program, exprs, bounds))
+    return made
+
+
+def read_text(p: DevicePrinter, tensor: Tensor, e: Expr) -> str:
+    """Text of a read at its own indices."""
+    suffix, cast = ("", "") if p.narrow else ("L", "(long)")
+    terms = []
+    for index, step, extent in zip(e.args, tensor.strides, tensor.shape, strict=True):
+        if extent > 1:
+            text = f"{cast}({p.scalar(index)})"
+            terms.append(text if step == 1 else f"{text} * {step}{suffix}")
+    return load_text(tensor.dtype, f"{tensor.name} + ({' + '.join(terms) or '0'})")
+
+
+def narrow(program: Program, exprs: tuple[Expr, ...], bounds: Mapping[str, Range]) -> bool:
+    """Whether every index in these expressions, and every position they read, is an ``int``."""
+    for e in exprs:
+        for x in e.walk():
+            if x.op == "load" and program.tensors[str(x.value)].size >= NARROW:
+                return False
+            if x.dtype == INDEX:
+                low, high = index_range(x, bounds)
+                if low is None or high is None or low < -NARROW or high >= NARROW:
+                    return False
+    return True
+
+
+def mentioned(text: str, *names: str) -> tuple[str, ...]:
+    """Those of the names that occur in a text, in the order given."""
+    words = set(re.findall(r"\w+", text))
+    return tuple(n for n in names if n in words)
+
+
+def parameters(program: Program, arguments: tuple[str, ...] = ()) -> str:
+    """A kernel's parameters: inputs, ``out``, ``ws`` and launch arguments."""
+    inputs = [f"const {STORAGE[t.dtype]} *__restrict__ {t.name}" for t in program.inputs]
+    rest = [f"{STORAGE[program.output.dtype]} *__restrict__ out", "unsigned char *__restrict__ ws"]
+    return ", ".join([*inputs, *rest, *(f"int {a}" for a in arguments)])
+
+
+def item(dtype: str) -> int:
+    """Bytes of an element in memory."""
+    return ITEMSIZE[dtype]
+
+
+__all__ = [
+    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "computed",
+    "from_storage", "item", "load_text", "mentioned", "narrow", "parameters", "printer", "reach", "read_text",
+    "split", "to_storage",
+]  # fmt: skip

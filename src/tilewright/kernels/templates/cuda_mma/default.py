@@ -1,0 +1,132 @@
+"""A schedule by arithmetic: the tile, ring, copies and split of k with the shortest estimated time.
+
+The estimate is the slowest of what the busiest multiprocessor must do: multiply, start copies, receive
+bytes from the L2 cache, and from memory with as many on their way as the ring holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilewright.core import IllegalSchedule, Target, Value
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda_mma.geometry import ceildiv, copy_bytes
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_mma.source import Source
+from tilewright.search_space import SearchSpace
+
+SHAPES = (
+    (128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 128, 2, 2), (128, 64, 2, 2), (64, 128, 2, 2),
+    (64, 256, 1, 4), (64, 64, 2, 2), (32, 128, 1, 4), (128, 32, 4, 1), (32, 64, 1, 4), (64, 32, 4, 1), (32, 32, 2, 2),
+    (16, 128, 1, 4), (16, 64, 1, 4), (128, 16, 4, 1), (64, 16, 4, 1), (32, 16, 2, 1), (16, 32, 1, 2), (16, 16, 1, 1),
+)  # fmt: skip
+"""Tiles (rows, columns) and warps worth a first try."""
+
+MATRIX_SHARE = 0.65
+"""Of the dense peak that ``mma.sync`` with large tiles reaches on recent products."""
+LATENCY = 0.9e-6
+"""Seconds from a request to memory until its bytes arrive, under load."""
+L2_BYTES_PER_CYCLE = 48.0
+"""From the L2 cache to one multiprocessor."""
+COPIES_PER_CYCLE = 16.0
+"""Copies that a multiprocessor starts in a cycle, with their addresses."""
+ELEMENTS_PER_CYCLE = 6.0
+"""Single elements that it carries to shared memory."""
+STEP_CYCLES = 80.0
+"""For a barrier and the start of the next tile of k."""
+LAUNCH = 2.5e-6
+"""Seconds that a further launch adds."""
+BLOCK_START = 1.2e-6
+"""Seconds before a block's first product: addresses, and the first tiles."""
+SECTOR = 32
+"""Bytes that memory is read in."""
+SEGMENT = 128
+"""Bytes in a row from which memory is read at its full speed."""
+
+
+def _number(target: Target, name: str) -> float:
+    return float(target.limit[name])
+
+
+def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
+    """Estimated time of a schedule."""
+    item, sms = p.instruction.item, limit(target, "sms")
+    clock, full = _number(target, "clock_hz"), _number(target, "bandwidth")
+    bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
+    warps = v["WARPS_M"] * v["WARPS_N"]
+    ring = v["STAGES"] * (bm + bn) * bk * item
+    room = limit(target, "shared_per_sm") // (ring + limit(target, "shared_reserved"))
+    registers = min(255, bm * bn // (32 * warps) + 90)
+    resident = max(1, min(room, limit(target, "registers_per_sm") // (32 * warps * registers), 16))
+    blocks = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) * parts
+    steps = ceildiv(ceildiv(p.k, bk), parts)
+    busiest = ceildiv(blocks, sms)  # blocks that the busiest multiprocessor computes
+    together = min(resident, busiest)
+    # Eight warps keep the matrix units busy if each has enough independent work.
+    rate = _number(target, p.instruction.peak) / sms * MATRIX_SHARE * min(1.0, warps * together / 8)
+    rate *= min(1.0, (bm * bn / warps / (64 * 64)) ** 0.3)
+    products = 2.0 * bm * bn * bk * steps * busiest / rate + STEP_CYCLES / clock * steps * busiest / together
+    rows = min(bm, p.m), min(bn, p.n)
+    started, near, far, before = 0.0, 0.0, 0.0, 0.0
+    for source, tile, valid, copy in ((p.a, bm, rows[0], v["copy_a"]), (p.b, bn, rows[1], v["copy_b"])):
+        pieces = tile * bk * item * steps * busiest
+        width = copy_bytes(copy)
+        started += pieces / width / COPIES_PER_CYCLE / clock if width else pieces / item / ELEMENTS_PER_CYCLE / clock
+        near += valid * bk * item * steps * busiest / (L2_BYTES_PER_CYCLE * clock)
+        along = valid if source.contiguous == "row" and copy != "pack" else bk
+        far += p.batch * source.rows * p.k * item / min(1.0, along * item / SEGMENT) ** 0.25
+        if copy == "pack":
+            before += LAUNCH + _packing(source, full)
+    waiting = (v["STAGES"] - 1) * sum(rows) * bk * item * together * min(blocks, sms)
+    far /= min(full, waiting / LATENCY)
+    total = max(products + 0.5 * started, started, near, far) + BLOCK_START * ceildiv(busiest, together) + before
+    total += p.c.outputs * ITEMSIZE[p.c.output.dtype] / full
+    if parts > 1:
+        total += LAUNCH + 2 * parts * p.c.outputs * 4 / full
+    return float(total)
+
+
+def _packing(source: Source, bandwidth: float) -> float:
+    """Seconds to read an operand, element by element, and write its packed copy."""
+    return 3 * source.packed_bytes / bandwidth
+
+
+def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """The best of some hundred schedules by :func:`seconds`; among equals the first."""
+    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    timed = [(seconds(p, target, v), n, v) for n, v in enumerate(_candidates(p, target, options))]
+    for _, _, values in sorted(timed, key=lambda t: t[:2]):
+        try:
+            within.schedule(values)
+        except IllegalSchedule:
+            continue
+        return values
+    return dict(next(iter(within)).values)  # a target with very little shared memory: whatever is legal
+
+
+def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:
+    wide = ITEMSIZE[p.c.output.dtype] < 4
+    # Narrower copies than the widest are never better; single elements may be, where packing does not pay.
+    copies: list[tuple[str, ...]] = [options["copy_a"], options["copy_b"]]
+    copies = [c[:1] if c[0] == "async16" else c for c in copies]
+    for bm, bn, warps_m, warps_n in SHAPES:
+        if bm not in options["BM"] or bn not in options["BN"]:
+            continue
+        # Single elements of rows that are contiguous fill whole sectors from 32 bytes of rows on.
+        ways = [
+            tuple(x for x in w if x != "gather" or s.contiguous == "k" or min(t * s.item, s.rows * s.item) >= SECTOR)
+            or w
+            for w, s, t in zip(copies, (p.a, p.b), (bm, bn), strict=True)
+        ]
+        full = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) >= limit(target, "sms")
+        splits = (1,) if full else options["SPLIT"]
+        for bk, stages, parts, a, b in itertools.product(options["BK"], (4, 3, 5, 2), splits, *ways):
+            yield {
+                "BM": bm, "WARPS_M": warps_m, "BN": bn, "WARPS_N": warps_n, "BK": bk, "STAGES": stages,
+                "min_blocks": 1, "double_buffer": True, "copy_a": a, "copy_b": b, "unroll": 1,
+                "store_shared": wide and parts == 1, "split_k": parts > 1,
+                "SPLIT": parts, "GROUP": max(g for g in options["GROUP"] if g <= 8),
+            }  # fmt: skip

@@ -1,0 +1,125 @@
+"""C++ that reads fragments from shared memory and multiplies them.
+
+A fragment of one instruction is two matrices of 8 rows by 16 bytes for each 8 rows of an operand. Where
+k is contiguous in shared memory ``ldmatrix`` delivers them for every dtype; where rows are, it does so
+transposed for 16-bit elements, and 4-byte elements are read one by one.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.cuda_mma.geometry import Plan, Side
+from tilewright.kernels.templates.cuda_mma.instruction import DEPTH_BYTES
+
+
+def _first(s: Side, p: Plan) -> tuple[str, str]:
+    """Row and k, in the tile, of what a lane reads first."""
+    warp, chunk = p.warp_at(s.name), p.instruction.chunk
+    if s.order == "row" and s.item == 4:
+        return f"{warp}lane / 4", "lane % 4"
+    if s.order == "row":
+        if s.name == "a":
+            return f"{warp}lane / 8 % 2 * 8", "lane % 8 + lane / 16 * 8"
+        if p.ni == 1:  # two matrices at once: only lanes 0 to 15 give addresses
+            return f"{warp}0", "lane"
+        return f"{warp}lane / 16 * 8", "lane % 16"
+    if s.name == "a":
+        return f"{warp}lane % 16", f"lane / 16 * {chunk}"
+    if p.ni == 1:
+        return f"{warp}lane % 8", f"lane / 8 * {chunk}"
+    return f"{warp}lane % 8 + lane / 16 * 8", f"lane / 8 % 2 * {chunk}"
+
+
+def declare(p: Plan) -> list[str]:
+    """Statements that compute where a lane's first fragment lies in the tiles (bytes)."""
+    out = []
+    for s in p.sides:
+        row, k = _first(s, p)
+        at = s.layout.text(f"({row})", f"({k})").replace("L", "")
+        out.append(f"const tw::u32 at_{s.name} = {at if s.item == 1 else f'({at}) * {s.item}'};")
+    return out
+
+
+def read(s: Side, p: Plan) -> list[str]:
+    """Statements that fill ``f<side>`` for step ``q`` of ring slot ``slot``."""
+    name = s.name
+    base = f"s{name} + slot * {s.bytes}"
+    count = p.mi if name == "a" else p.ni
+    if s.order == "row" and s.item == 4:
+        return _single(s, p, count)
+    # Fragments are 16 rows apart; a swizzle keeps steps of 16 rows (k contiguous) or of k (rows contiguous).
+    trans = "_trans" if s.order == "row" else ""
+    if s.order == "k":
+        address = f"{base} + {{i}} * {16 * s.line} + (at_{name} ^ (q * {DEPTH_BYTES}))"
+    else:
+        address = f"{base} + q * {p.instruction.depth * s.line} + (at_{name} ^ ({{i}} * {16 * s.item}))"
+    lines = []
+    if name == "a":
+        return [
+            "TW_UNROLL",
+            f"for (int i = 0; i < {count}; i++) tw::ldmatrix_x4{trans}(fa[i], {address.format(i='i')});",
+        ]
+    pairs = count // 2
+    if pairs:
+        lines += [
+            "TW_UNROLL",
+            f"for (int j = 0; j < {pairs}; j++) {{",
+            "    tw::u32 r[4];",
+            f"    tw::ldmatrix_x4{trans}(r, {address.format(i='j')});",
+            "    fb[2 * j][0] = r[0]; fb[2 * j][1] = r[1]; fb[2 * j + 1][0] = r[2]; fb[2 * j + 1][1] = r[3];",
+            "}",
+        ]
+    if count % 2:
+        lines.append(f"tw::ldmatrix_x2{trans}(fb[{count - 1}], {address.format(i=str(pairs))});")
+    return lines
+
+
+def _single(s: Side, p: Plan, count: int) -> list[str]:
+    """4-byte elements one by one: lanes of a warp read 4 of k by 8 rows."""
+    base = 0 if s.name == "a" else p.stages * p.a.bytes
+    start = f"smem + {base} + slot * {s.bytes} + q * {p.instruction.depth * s.line}"
+
+    def element(rows: str, k: int) -> str:
+        return f"tw::load_shared<tw::u32>({start} + {k * s.line} + (at_{s.name} ^ ({rows})))"
+
+    lines = ["TW_UNROLL", f"for (int i = 0; i < {count}; i++) {{"]
+    if s.name == "a":
+        for n in range(4):
+            lines.append(f"    fa[i][{n}] = {element(f'i * 64 + {n % 2 * 32}', n // 2 * 4)};")
+    else:
+        for n in range(2):
+            lines.append(f"    fb[i][{n}] = {element('i * 32', n * 4)};")
+    return [*lines, "}"]
+
+
+def rounded(p: Plan) -> list[str]:
+    """Statements that round fragments to TF32, as the expression asks: the hardware would cut them off."""
+    if not p.instruction.rounds:
+        return []
+    return [
+        line
+        for name, count, parts in (("fa", p.mi, 4), ("fb", p.ni, 2))
+        for line in (
+            "TW_UNROLL",
+            f"for (int i = 0; i < {count}; i++) {{",
+            "    TW_UNROLL",
+            f"    for (int e = 0; e < {parts}; e++) {name}[i][e] = "
+            f"tw::float_bits(tw::round_tf32(tw::bits_float({name}[i][e])));",
+            "}",
+        )
+    ]
+
+
+def multiply(p: Plan) -> list[str]:
+    """Statements that multiply the fragments ``fa`` and ``fb`` of one step."""
+
+    def row(i: str, header: str) -> list[str]:
+        return ["TW_UNROLL", f"for ({header}) tw::{p.instruction.function}(acc[{i}][j], fa[{i}], fb[j]);"]
+
+    forth, back = f"int j = 0; j < {p.ni}; j++", f"int j = {p.ni - 1}; j >= 0; j--"
+    if p.mi == 1:
+        return row("0", forth)
+    # Every other row goes backwards, so that neighbouring instructions share an operand.
+    if p.mi == 2:
+        return row("0", forth) + row("1", back)
+    rows = row("i", forth) + row("i + 1", back)
+    return ["TW_UNROLL", f"for (int i = 0; i < {p.mi}; i += 2) {{", *("    " + x for x in rows), "}"]

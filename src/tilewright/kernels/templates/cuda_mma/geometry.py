@@ -1,0 +1,269 @@
+"""Sizes that follow from a product and a schedule: tiles, shared-memory layouts, copies, registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.kernels.loopnest import Layout
+from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, DEPTH_BYTES, ROWS, Instruction
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_mma.source import Source
+
+BANK_LINE = 128
+"""Bytes that shared memory serves in one cycle: 32 banks of 4."""
+STRIP_RUN = 32
+"""Columns of the store's staging strip that follow each other without a gap: as many as there are banks."""
+STRIP_GAP = 4
+"""Elements between two runs of a row: lanes that read 16 bytes of different runs use different banks."""
+OVERHEAD_REGISTERS = 40
+"""Addresses, counters and predicates of the main loop, beside one register a copy: observed."""
+
+
+def ceildiv(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def log2(n: int) -> int:
+    return n.bit_length() - 1
+
+
+def power_of_two(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
+def shared_layout(rows: int, depth: int, item: int, order: str) -> Layout:
+    """Where element (row, k) of an operand tile lies in shared memory, swizzled against bank conflicts.
+
+    ``order`` says which axis is contiguous. Eight rows of 16 bytes that ``ldmatrix`` reads at once, or
+    four rows of 32 bytes for 4-byte elements read one by one, fall into 32 different banks.
+    """
+    if order == "k":
+        line, strides = depth * item, (depth, 1)
+    else:
+        line, strides = rows * item, (1, rows)
+    group = 2 * CHUNK if order == "row" and item == 4 else CHUNK
+    bits = min(log2(BANK_LINE // group), log2(max(1, line // group)))
+    if not power_of_two(line) or bits == 0:
+        return Layout((rows, depth), strides)
+    base = log2(group // item)
+    shift = max(log2(BANK_LINE), log2(line)) - log2(group)
+    return Layout((rows, depth), strides, (bits, base, shift))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand's tile: ``rows`` of m or n by ``depth`` of k, and how it gets to shared memory.
+
+    ``copy`` is the number of bytes of one asynchronous copy, or 0 where elements pass through registers.
+    ``order``: which axis is contiguous in shared memory, ``k`` or ``row``.
+    """
+
+    name: str  # "a" or "b"
+    source: Source
+    extent: int  # rows in all
+    rows: int
+    warp_rows: int
+    depth: int
+    item: int
+    copy: int
+    order: str
+
+    @cached_property
+    def layout(self) -> Layout:
+        return shared_layout(self.rows, self.depth, self.item, self.order)
+
+    @property
+    def line(self) -> int:
+        """Bytes of one line of the tile in shared memory."""
+        return (self.depth if self.order == "k" else self.rows) * self.item
+
+    @property
+    def bytes(self) -> int:
+        """Of one tile in shared memory."""
+        return self.rows * self.depth * self.item
+
+    @property
+    def direct(self) -> bool:
+        """Whether copies are asynchronous."""
+        return self.copy > 0
+
+    @property
+    def step(self) -> int:
+        """Elements of one copy, or of one word that passes through registers."""
+        return (self.copy or self.gather_bytes) // self.item
+
+    @property
+    def gather_bytes(self) -> int:
+        """Bytes that a thread collects before it writes them: few where lanes already walk k."""
+        return CHUNK if self.source.contiguous == "row" else 4
+
+    @property
+    def copies(self) -> int:
+        """Copies, or collected words, of one tile."""
+        return self.bytes // (self.step * self.item)
+
+    def rounds(self, threads: int) -> int:
+        """Copies of each thread for one tile."""
+        return ceildiv(self.copies, threads)
+
+    def held_registers(self, threads: int) -> int:
+        """Registers that hold elements on their way to shared memory."""
+        return 0 if self.direct else self.rounds(threads) * ceildiv(self.step * self.item, 4)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the printed source depends on."""
+
+    p: Product
+    symbol: str
+    bm: int
+    bn: int
+    bk: int
+    warps_m: int
+    warps_n: int
+    stages: int
+    double_buffer: bool
+    unroll: int
+    min_blocks: int
+    split_k: bool
+    copy_a: str
+    copy_b: str
+    store_shared: bool
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.p.instruction
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps_m * self.warps_n
+
+    @property
+    def wm(self) -> int:
+        return self.bm // self.warps_m
+
+    @property
+    def wn(self) -> int:
+        return self.bn // self.warps_n
+
+    @property
+    def mi(self) -> int:
+        """Instructions of a warp along m."""
+        return self.wm // ROWS
+
+    @property
+    def ni(self) -> int:
+        """Instructions of a warp along n."""
+        return self.wn // COLUMNS
+
+    @property
+    def steps(self) -> int:
+        """Instructions along k in one tile."""
+        return self.bk * self.instruction.item // DEPTH_BYTES
+
+    @cached_property
+    def a(self) -> Side:
+        return self._side("a", self.p.a, self.p.m, self.bm, self.wm, self.copy_a)
+
+    @cached_property
+    def b(self) -> Side:
+        return self._side("b", self.p.b, self.p.n, self.bn, self.wn, self.copy_b)
+
+    def _side(self, name: str, source: Source, extent: int, rows: int, warp_rows: int, copy: str) -> Side:
+        source = source.packed if copy == "pack" else source
+        width = copy_bytes(copy)
+        order = "row" if width and source.contiguous == "row" else "k"
+        return Side(name, source, extent, rows, warp_rows, self.bk, self.instruction.item, width, order)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.a, self.b
+
+    @property
+    def batch(self) -> str:
+        """Text of a block's batch."""
+        return "batch" if self.p.batch > 1 else "0"
+
+    def warp_at(self, name: str) -> str:
+        """Text, to be followed by a further term, of the first row of a warp on side ``a`` or ``b``."""
+        count, rows = (self.warps_m, self.wm) if name == "a" else (self.warps_n, self.wn)
+        if count == 1:
+            return ""
+        which = "warp" if count * 32 == self.threads else "wm" if name == "a" else "wn"
+        return f"{which} * {rows} + "
+
+    @property
+    def edges(self) -> str:
+        """The axes, of ``mn``, along which tiles reach beyond the output."""
+        return ("m" if self.p.m % self.bm else "") + ("n" if self.p.n % self.bn else "")
+
+    @property
+    def short(self) -> bool:
+        """Whether all tiles of k are on their way before the first is multiplied."""
+        return not self.split_k and self.tiles_k < self.stages
+
+    @property
+    def ahead(self) -> int:
+        """Tiles on their way before the first is multiplied."""
+        return self.tiles_k if self.short else self.stages - 1
+
+    @property
+    def tiles_m(self) -> int:
+        return ceildiv(self.p.m, self.bm)
+
+    @property
+    def tiles_n(self) -> int:
+        return ceildiv(self.p.n, self.bn)
+
+    @property
+    def tiles_k(self) -> int:
+        return ceildiv(self.p.k, self.bk)
+
+    @property
+    def tiles(self) -> int:
+        """Output tiles, all batches together."""
+        return self.p.batch * self.tiles_m * self.tiles_n
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.a.bytes + self.b.bytes
+
+    @property
+    def strip(self) -> int:
+        """Elements between the rows of a warp's staging strip."""
+        return strip(self.wn)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block."""
+        strips = self.warps_m * self.warps_n * ROWS * self.strip * 4 if self.store_shared else 0
+        return max(self.stages * self.stage_bytes, strips)
+
+    @property
+    def registers(self) -> int:
+        """Estimated registers of a thread in the main loop."""
+        return registers(self)
+
+
+def strip(columns: int) -> int:
+    """Elements between the rows of a staging strip: pairs of four rows fall into 32 different banks."""
+    if columns <= COLUMNS:
+        return columns
+    held = columns + (columns - 1) // STRIP_RUN * STRIP_GAP
+    return held + (COLUMNS - held) % (2 * COLUMNS)
+
+
+def copy_bytes(copy: str) -> int:
+    """Bytes of one asynchronous copy of a ``copy_a``/``copy_b`` value; 0 for ``gather``."""
+    return {"async16": 16, "async8": 8, "async4": 4, "pack": 16, "gather": 0}[copy]
+
+
+def registers(p: Plan) -> int:
+    """Accumulators, fragments, elements on their way, and what addresses need."""
+    sums = p.mi * p.ni * 4
+    fragments = (p.mi * 4 + p.ni * 2) * (2 if p.double_buffer else 1)
+    held = p.a.held_registers(p.threads) + p.b.held_registers(p.threads)
+    copies = sum(s.rounds(p.threads) for s in p.sides if s.direct)
+    return sums + fragments + held + copies + OVERHEAD_REGISTERS

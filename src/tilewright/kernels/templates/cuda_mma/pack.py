@@ -1,0 +1,111 @@
+"""Packing: a first launch copies an operand into the workspace, as rows of k padded to 16 bytes.
+
+For operands that asynchronous copies of 16 bytes cannot fetch: rows of odd length, single bytes whose k is
+not contiguous, windows of a convolution. Reading them well once is cheaper than reading them badly in
+every tile.
+"""
+
+from __future__ import annotations
+
+from tilewright.core import IntExpr, Launch
+from tilewright.kernels.templates.cuda.splitk import workspace
+from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda_mma.geometry import Plan, Side, ceildiv
+
+THREADS = 256
+ALIGN = 128
+
+
+def packed(p: Plan) -> tuple[Side, ...]:
+    """The operands that are packed."""
+    return tuple(s for s in p.sides if s.source.is_packed)
+
+
+def arguments(p: Plan) -> tuple[str, ...]:
+    """Launch arguments that packed operands' places depend on."""
+    return ("SPLIT",) if p.split_k else ()
+
+
+def _before(p: Plan, s: Side) -> int:
+    """Bytes of packed operands in front of this one."""
+    return sum(_size(x) for x in packed(p)[: packed(p).index(s)])
+
+
+def _size(s: Side) -> int:
+    return ceildiv(s.source.packed_bytes, ALIGN) * ALIGN
+
+
+def workspace_bytes(p: Plan) -> IntExpr:
+    """Bytes of workspace: partial results, then packed operands."""
+    partial = workspace(p.p.c, p.split_k)
+    total = sum(_size(s) for s in packed(p))
+    if not total:
+        return partial
+    return ["+", ["*", "SPLIT", _partial(p)], total] if p.split_k else total
+
+
+def _partial(p: Plan) -> int:
+    """Bytes that each piece of k takes in front of packed operands, so that these stay aligned."""
+    one = workspace(p.p.c, True)
+    assert isinstance(one, list)
+    return ceildiv(int(one[2]), ALIGN) * ALIGN
+
+
+def declare(p: Plan) -> list[str]:
+    """Statements that declare ``packed_<side>``."""
+    out = []
+    storage = p.instruction.storage
+    for s in packed(p):
+        at = f"{_before(p, s)}LL"
+        if p.split_k:
+            at = f"{_partial(p)}LL * SPLIT + {at}"
+        out.append(f"{storage} *packed_{s.name} = ({storage} *)(ws + {at});")
+    return out
+
+
+def kernel(p: Plan, s: Side) -> str:
+    """The kernel ``<symbol>_pack_<side>``: a thread collects 16 bytes of one row."""
+    source, step = s.source, p.instruction.chunk
+    raw, item = p.instruction.raw, s.item
+    per_row, rows, batches = source.pitch // step, source.rows, source.batches
+    batch, where = ("batch", f"((long long)batch * {rows} + row)") if batches > 1 else ("0", "(long long)row")
+    # Neighbouring threads read neighbours in memory.
+    fast, slow = (("c", per_row), ("row", rows))[:: 1 if source.operand.contiguous == "k" else -1]
+    outer = f"e / {fast[1]} % {slow[1]}" if batches > 1 else f"e / {fast[1]}"
+    place = f"{fast[0]} = int(e % {fast[1]}), {slow[0]} = int({outer})"
+    if batches > 1:
+        place += f", batch = int(e / {per_row * rows}LL)"
+    original = p.p.a if s.name == "a" else p.p.b
+    guard = original.guard(batch, "row", "k")
+    conditions = ([f"k < {source.depth}"] if source.pitch != source.depth else []) + ([f"({guard})"] if guard else [])
+    condition = f"if ({' && '.join(conditions)}) " if conditions else ""
+    per_word = 4 // item
+    own = next(x for x in declare(p) if f"packed_{s.name} " in x)
+    lines = [
+        f"TW_KERNEL({THREADS}, 1) void {p.symbol}_pack_{s.name}({parameters(p.p.c.program, arguments(p))}) {{",
+        f"    const long long e = (long long)blockIdx.x * {THREADS} + threadIdx.x;",
+        f"    if (e >= {batches * rows * per_row}LL) return;",
+        f"    const int {place};",
+        f"    {own}",
+        "    tw::pack<tw::u32, 4> v;",
+        "    TW_UNROLL",
+        "    for (int w = 0; w < 4; w++) {",
+        "        v.v[w] = 0;",
+        "        TW_UNROLL",
+        f"        for (int i = 0; i < {per_word}; i++) {{",
+        f"            const int k = c * {step} + w * {per_word} + i;",
+        f"            {condition}v.v[w] |= (tw::u32)tw::load_global<{raw}>"
+        f"({source.tensor} + ({original.offset(batch, 'row', 'k')})) << (i * {8 * item});",
+        "        }",
+        "    }",
+        f"    tw::store_global(packed_{s.name} + {where} * {source.pitch} + c * {step}, v);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def launch(p: Plan, s: Side) -> Launch:
+    source = s.source
+    pieces = source.batches * source.rows * (source.pitch // p.instruction.chunk)
+    grid = (ceildiv(pieces, THREADS), 1, 1)
+    return Launch(f"{p.symbol}_pack_{s.name}", arguments(p), grid=grid, block=(THREADS, 1, 1))

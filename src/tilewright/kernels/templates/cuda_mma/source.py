@@ -1,0 +1,97 @@
+"""Where the elements of an operand come from: its tensor as it lies in memory, or a packed copy of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.templates.cuda.operand import Operand, Plain
+
+CHUNK = 16
+
+
+@dataclass(frozen=True)
+class Source:
+    """An operand of a product, as rows (m or n) of k elements.
+
+    ``is_packed``: it is read from a copy in the workspace, whose rows are ``pitch`` elements apart, a
+    multiple of 16 bytes, with zeros after the last.
+    """
+
+    operand: Operand
+    is_packed: bool = False
+
+    @cached_property
+    def plain(self) -> Plain:
+        assert self.operand.plain is not None
+        return self.operand.plain
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return ITEMSIZE[self.plain.tensor.dtype]
+
+    @property
+    def tensor(self) -> str:
+        """Name of the input."""
+        return self.plain.tensor.name
+
+    @property
+    def rows(self) -> int:
+        return self.operand.group.size
+
+    @property
+    def depth(self) -> int:
+        """Elements of k."""
+        return self.operand.c.k.size
+
+    @property
+    def pitch(self) -> int:
+        """Elements between the rows of a packed copy."""
+        return -(-self.depth // (CHUNK // self.item)) * (CHUNK // self.item)
+
+    @cached_property
+    def contiguous(self) -> str:
+        """Along what neighbours lie next to each other: ``k`` or ``row``."""
+        return "k" if self.is_packed or self.operand.contiguous == "k" else "row"
+
+    @cached_property
+    def vector(self) -> int:
+        """Elements that one access may hold, at most 16 bytes of them."""
+        if self.is_packed:
+            return CHUNK // self.item
+        return self.operand.width("k" if self.contiguous == "k" else "mn", CHUNK)
+
+    @property
+    def packed(self) -> Source:
+        """The same operand, read from a packed copy."""
+        return Source(self.operand, True)
+
+    @cached_property
+    def strides(self) -> tuple[int, int, int] | None:
+        """Steps of batch, row and k (elements), where all three are linear and nothing is guarded."""
+        if self.is_packed:
+            return self.rows * self.pitch, self.pitch, 1
+        if self.plain.guard is not None:
+            return None
+        c, where = self.operand.c, self.plain.where
+        steps = c.batch.stride(where), self.operand.group.stride(where), c.k.stride(where)
+        return None if any(s is None for s in steps) else steps  # type: ignore[return-value]
+
+    @property
+    def packed_bytes(self) -> int:
+        """Size of the packed copy; batches that the operand does not tell apart are packed once."""
+        return self.batches * self.rows * self.pitch * self.item
+
+    @property
+    def batches(self) -> int:
+        return self.operand.c.batch.size
+
+    def offset(self, batch: str, row: str, k: str) -> str:
+        """Text of a position (elements), valid within the extents."""
+        return self.operand.offset(batch, row, k)
+
+    def guard(self, batch: str, row: str, k: str) -> str | None:
+        """Text of the read's own condition (padding), ``None`` where there is none."""
+        return None if self.is_packed else self.operand.guard(batch, row, k)

@@ -1,0 +1,192 @@
+"""A schedule without tuning: tiles by an estimate of cycles, the rest by what suits the tiles.
+
+The estimate knows rates, not latencies: multiply-adds, reads of shared memory, issue slots and L2
+traffic of a multiprocessor, how many blocks share one, and the rounds that the grid takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core import Target, Value
+from tilewright.kernels.templates.contraction.geometry import ceildiv
+from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.operand import operand
+from tilewright.kernels.templates.cuda.static import allocated, blocks_per_sm, element_bytes, limit
+from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+from tilewright.kernels.templates.cuda_simt.geometry import PAD, SECTOR, read_width, registers, shared_bytes
+from tilewright.search_space import SearchSpace
+
+TILE_LATENCY = 700.0
+"""Cycles from asking for a tile to having it, at the least."""
+START = 2000.0
+"""Cycles in which a block multiplies nothing: its first tile, its stores."""
+LAUNCH = 4000.0
+"""Cycles of a second launch."""
+L2_BYTES = 48.0
+"""Bytes a multiprocessor reads from L2 in a cycle."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What the estimate decides."""
+
+    bm: int
+    bn: int
+    bk: int
+    tm: int
+    tn: int
+    lanes_n: int
+    split: int
+
+    @property
+    def threads(self) -> int:
+        return self.bm // self.tm * (self.bn // self.tn)
+
+
+def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A schedule by arithmetic on the sizes and the target's limits."""
+    options: dict[str, tuple[Any, ...]] = {k.name: k.values for k in within.knobs}
+    t = min(_candidates(c, target, options), key=lambda t: (cycles(c, target, t), -t.bm * t.bn))
+    sides = {s: operand(c, s) for s in ("a", "b") if c.side(s) is not None}
+    steps = ceildiv(ceildiv(c.k.size, t.bk), t.split)
+    transposed = any(o.contiguous == "k" for o in sides.values())
+    ring = "async" in options["copy"] and not transposed and steps > 2
+    copy, stages = ("async", 3) if ring else ("direct", 2 if steps > 1 else 1)
+    if shared_bytes(c, t.bm, t.bn, t.bk, stages) > limit(target, "shared_per_block"):
+        copy, stages = "direct", 1
+    used = allocated(registers(c, t.bm, t.bn, t.bk, t.tm, t.tn, copy, stages))
+    fit = blocks_per_sm(target, t.threads, used, shared_bytes(c, t.bm, t.bn, t.bk, stages))
+    unroll = max(u for u in options["unroll"] if u == 1 or (u <= t.bk and u * t.tm * t.tn <= 1024))
+    values: dict[str, Value] = {
+        "BM": t.bm,
+        "BN": t.bn,
+        "BK": t.bk,
+        "TM": t.tm,
+        "TN": t.tn,
+        "lanes_n": t.lanes_n,
+        "copy": copy,
+        "stages": stages,
+        "min_blocks": max(1, min(2, fit)),
+        "unroll": unroll,
+        "fragments": 2 if unroll > 1 else 1,
+        "split_k": t.split > 1,
+        "SPLIT": t.split,
+        "GROUP": max(g for g in options["GROUP"] if g <= min(8, ceildiv(c.m.size, t.bm))),
+    }
+    for side, vector, pad, extent in (("a", "VA", "pad_a", t.bm), ("b", "VB", "pad_b", t.bn)):
+        along = sides[side].contiguous if side in sides else "mn"
+        # No wider than one write to shared memory, so that neighbours write to different banks.
+        wide = min(t.bk if along == "k" else extent, 16 // VALUE_BYTES[sides[side].dtype] if side in sides else 1)
+        values[vector] = max(v for v in options[vector] if v <= wide)
+        values[pad] = PAD if along == "k" and side in sides else 0
+    return values
+
+
+def _candidates(c: CudaContraction, target: Target, options: dict[str, tuple[Any, ...]]) -> Iterator[Tile]:
+    """Legal tiles worth an estimate; there is always one."""
+    # Rows of a side that lies along K fill sectors of memory, if K is long enough.
+    least = max([8, *(SECTOR // max(1, element_bytes(c, s)) for s in ("a", "b") if _along(c, s) == "k")])
+    depths = [d for d in options["BK"] if least <= d <= max(16, least)] or [
+        min(options["BK"], key=lambda d: abs(d - least))
+    ]
+    if c.outputs <= 4096 or min(c.m.size, c.n.size) <= 8:
+        depths = [d for d in options["BK"] if least <= d <= 32] or depths
+    found = False
+    for strict in (True, False):
+        for bm in options["BM"]:
+            for bn in options["BN"]:
+                for tm in options["TM"]:
+                    for tn in (x for x in options["TN"] if x <= bn):
+                        if tm > bm or tm * tn > 64 or (strict and tm > 8) or (strict and tn > 8):
+                            continue
+                        threads = bm // tm * (bn // tn)
+                        if threads % 32 or not threads or threads > (256 if strict else 1024):
+                            continue
+                        for t in _deep(c, target, options, bm, bn, tm, tn, depths if strict else list(options["BK"])):
+                            found = True
+                            yield t
+        if found:
+            return
+
+
+def _deep(
+    c: CudaContraction, target: Target, options: dict[str, tuple[Any, ...]], bm: int, bn: int, tm: int, tn: int,
+    depths: list[int],
+) -> Iterator[Tile]:  # fmt: skip
+    threads_m, threads_n = bm // tm, bn // tn
+    threads = threads_m * threads_n
+    lanes = [x for x in options["lanes_n"] if threads_n % x == 0 and threads_m % (32 // x) == 0]
+    if not lanes:
+        return
+    item = VALUE_BYTES[c.b.dtype]
+    best = min(lanes, key=lambda x: (_wavefronts(tm, tn, 32 // x, x, item), abs(x - 8)))
+    for bk in depths:
+        a = bm if c.a is not None else 0
+        if max(a, bn) * bk > 32 * threads:
+            continue
+        used = registers(c, bm, bn, bk, tm, tn, "direct", 2)
+        if used > limit(target, "registers_per_thread"):
+            continue
+        if not blocks_per_sm(target, threads, used, shared_bytes(c, bm, bn, bk, 2)):
+            continue
+        for split in (1, *(s for s in options["SPLIT"] if s > 1 and s in splitk.splits(c, ceildiv(c.k.size, bk)))):
+            yield Tile(bm, bn, bk, tm, tn, best, split)
+
+
+def _wavefronts(tm: int, tn: int, lanes_m: int, lanes_n: int, item: int) -> float:
+    """Passes through shared memory that a warp's fragments of one step take."""
+    vm, vn = read_width(tm, item), read_width(tn, item)
+    return tm / vm * max(1.0, lanes_m * vm * item / 128) + tn / vn * max(1.0, lanes_n * vn * item / 128)
+
+
+def _along(c: CudaContraction, side: str) -> str:
+    """Along what a side is contiguous; ``""`` for an absent one."""
+    return operand(c, side).contiguous if c.side(side) is not None else ""
+
+
+def _waste(c: CudaContraction, t: Tile) -> float:
+    """What it costs that rows of the tiles are shorter than a sector of memory."""
+    worst = 1.0
+    for side, extent in (("a", t.bm), ("b", t.bn)):
+        along = _along(c, side)
+        size = min(extent, c.group(side).size) if along == "mn" else min(t.bk, c.k.size)
+        if along and operand(c, side).width(along) > 1:
+            worst = max(worst, SECTOR / (size * element_bytes(c, side)))
+    return 1 + 0.25 * (worst - 1)
+
+
+def cycles(c: CudaContraction, target: Target, t: Tile) -> float:
+    """Estimated cycles of the whole contraction."""
+    sms, clock = limit(target, "sms"), float(target.limit["clock_hz"])
+    rate = float(target.limit["fp64_flops" if c.acc == "float64" else "fp32_flops"]) / (2 * sms * clock)
+    if c.acc.startswith("int"):
+        rate /= 2 if c.acc == "int32" else 8
+    item = VALUE_BYTES[c.b.dtype]
+    warps = t.threads / 32
+    multiply = t.bm * t.bn / rate
+    shared = warps * _wavefronts(t.tm, t.tn, 32 // t.lanes_n, t.lanes_n, item)
+    reads = t.tm / read_width(t.tm, item) + t.tn / read_width(t.tn, item)
+    issue = warps * (t.tm * t.tn + reads + 2) / 4
+    memory = (t.bm * element_bytes(c, "a") + t.bn * element_bytes(c, "b")) / L2_BYTES
+    # What is not the bottleneck still gets in its way a little.
+    parts = (multiply, shared, issue, memory)
+    step = t.bk * (max(parts) + 0.1 * sum(parts)) * _waste(c, t) + 30
+    used = registers(c, t.bm, t.bn, t.bk, t.tm, t.tn, "direct", 2)
+    resident = blocks_per_sm(target, t.threads, used, shared_bytes(c, t.bm, t.bn, t.bk, 2))
+    blocks = c.batch.size * ceildiv(c.m.size, t.bm) * ceildiv(c.n.size, t.bn) * t.split
+    steps = ceildiv(ceildiv(c.k.size, t.bk), t.split)
+    here = ceildiv(blocks, sms)
+    total = 0.0
+    for together, rounds in ((min(resident, here), here // resident), (here % resident, 1 if here % resident else 0)):
+        if together and rounds:
+            # A few warps cannot keep the units busy: eight a multiprocessor nearly do.
+            busy = min(1.0, together * warps / 8) * (0.9 + 0.1 * min(1.0, together * warps / 16))
+            total += rounds * (START + steps * max(together * step / busy, TILE_LATENCY))
+    if t.split > 1:
+        partial = t.split * c.outputs * VALUE_BYTES[c.acc]
+        total += LAUNCH + 2 * partial / (sms * L2_BYTES / 2)
+    return total

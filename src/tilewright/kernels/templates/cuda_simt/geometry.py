@@ -1,0 +1,289 @@
+"""Sizes that follow from a contraction and a schedule: who computes what, who copies what, what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tilewright.core import Value
+from tilewright.kernels.loopnest import Layout
+from tilewright.kernels.templates.contraction.geometry import ceildiv
+from tilewright.kernels.templates.cuda.epilogue import Epilogue
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.operand import Operand, operand
+from tilewright.kernels.templates.cuda.text import VALUE_BYTES, item
+
+PAD = 4
+"""Elements that pad a row of a tile in shared memory: transposing writes then fall into different banks."""
+
+SECTOR = 32
+"""Bytes that memory moves at least: as many lanes as fill one read neighbours."""
+
+BASE_REGISTERS = 20
+"""Registers for addresses and counters."""
+
+COMPUTED_REGISTERS = 16
+"""More of them for a side that is computed element by element."""
+
+
+@dataclass(frozen=True)
+class SideTile:
+    """One side's tile of ``extent`` (along M or N) by ``depth`` (along K), in shared memory k by k.
+
+    Every access of global memory holds ``vector`` elements along ``along`` (``"k"`` or ``"mn"``).
+    """
+
+    operand: Operand
+    extent: int
+    depth: int
+    vector: int
+    pad: int
+    threads: int
+
+    @property
+    def name(self) -> str:
+        return self.operand.side
+
+    @property
+    def along(self) -> str:
+        return self.operand.contiguous
+
+    @property
+    def stride(self) -> int:
+        """Elements between rows of the tile in shared memory."""
+        return self.extent + self.pad
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element in shared memory."""
+        return VALUE_BYTES[self.operand.dtype]
+
+    @property
+    def layout(self) -> Layout:
+        return Layout((self.depth, self.extent), (self.stride, 1))
+
+    @property
+    def elements(self) -> int:
+        """Elements set aside for one stage."""
+        return self.depth * self.stride
+
+    @property
+    def vectors(self) -> int:
+        """Accesses of global memory that fill the tile."""
+        return self.extent * self.depth // self.vector
+
+    @property
+    def each(self) -> int:
+        """The most such accesses that a thread makes."""
+        return ceildiv(self.vectors, self.threads)
+
+    @property
+    def lanes_k(self) -> int:
+        """How many neighbouring threads read neighbours along K: a sector's worth."""
+        plain = self.operand.plain
+        size = item(plain.tensor.dtype) if plain is not None else self.item
+        return min(self.depth // self.vector, max(1, SECTOR // (self.vector * size)))
+
+    def place(self, e: str) -> tuple[str, str]:
+        """Text of where access number ``e``, below ``vectors``, starts in the tile: along M or N, and along K."""
+        if self.along == "mn":
+            across = self.extent // self.vector
+            return _product(_rest(e, across), self.vector), _quotient(e, across)
+        lanes = self.lanes_k
+        if lanes == self.depth // self.vector:
+            return _quotient(e, lanes), _product(_rest(e, lanes), self.vector)
+        mn = _rest(_quotient(e, lanes), self.extent)
+        group = _product(_quotient(e, lanes * self.extent), lanes)
+        inner = _rest(e, lanes)
+        return mn, _product(group if inner == "0" else f"({group} + {inner})", self.vector)
+
+
+def _rest(e: str, n: int) -> str:
+    return "0" if n == 1 else f"({e} % {n})"
+
+
+def _quotient(e: str, n: int) -> str:
+    return e if n == 1 else f"({e} / {n})"
+
+
+def _product(e: str, n: int) -> str:
+    return e if n == 1 or e == "0" else f"{e} * {n}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the printed source depends on."""
+
+    c: CudaContraction
+    bm: int
+    bn: int
+    bk: int
+    tm: int
+    tn: int
+    lanes_n: int
+    va: int
+    vb: int
+    copy: str
+    stages: int
+    unroll: int
+    fragments: int
+    pad_a: int
+    pad_b: int
+    min_blocks: int
+    split: bool
+
+    @property
+    def threads_m(self) -> int:
+        return self.bm // self.tm
+
+    @property
+    def threads_n(self) -> int:
+        return self.bn // self.tn
+
+    @property
+    def threads(self) -> int:
+        return self.threads_m * self.threads_n
+
+    @property
+    def lanes_m(self) -> int:
+        return 32 // self.lanes_n
+
+    @cached_property
+    def a(self) -> SideTile | None:
+        """Side A's tile, if the body has a side A."""
+        if self.c.a is None:
+            return None
+        return SideTile(operand(self.c, "a"), self.bm, self.bk, self.va, self.pad_a, self.threads)
+
+    @cached_property
+    def b(self) -> SideTile:
+        return SideTile(operand(self.c, "b"), self.bn, self.bk, self.vb, self.pad_b, self.threads)
+
+    @property
+    def sides(self) -> tuple[SideTile, ...]:
+        return (self.b,) if self.a is None else (self.a, self.b)
+
+    @property
+    def vector_m(self) -> int:
+        """Rows that one read of a fragment of A holds."""
+        return read_width(self.tm, VALUE_BYTES[self.c.a.dtype] if self.c.a is not None else 4)
+
+    @property
+    def vector_n(self) -> int:
+        return read_width(self.tn, VALUE_BYTES[self.c.b.dtype])
+
+    @property
+    def tiles_m(self) -> int:
+        return ceildiv(self.c.m.size, self.bm)
+
+    @property
+    def tiles_n(self) -> int:
+        return ceildiv(self.c.n.size, self.bn)
+
+    @property
+    def steps(self) -> int:
+        """Tiles along K."""
+        return ceildiv(self.c.k.size, self.bk)
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.stages * sum(s.elements * s.item for s in self.sides)
+
+    @property
+    def registers(self) -> int:
+        """An estimate, a thread."""
+        return registers(self.c, self.bm, self.bn, self.bk, self.tm, self.tn, self.copy, self.stages)
+
+    @property
+    def align(self) -> int:
+        """Alignment that every tensor must have, bytes: the widest access's."""
+        e = Epilogue(self.c)
+        stored = min(self.vector_n if not self.split else 16, e.width) * item(self.c.output.dtype)
+        return max(stored, *(s.vector * item(s.operand.plain.tensor.dtype) for s in self.sides if s.operand.plain), 1)
+
+
+def read_width(tile: int, size: int) -> int:
+    """Elements that a thread reads from shared memory at once: as many as a 16-byte access holds."""
+    width = 1
+    while width * 2 <= tile and width * 2 * size <= 16:
+        width *= 2
+    return width
+
+
+def words(c: CudaContraction) -> tuple[int, int, int]:
+    """32-bit registers that a value of side A, of side B and an accumulator take."""
+    return (
+        VALUE_BYTES[c.a.dtype] // 4 if c.a is not None else 0,
+        VALUE_BYTES[c.b.dtype] // 4,
+        VALUE_BYTES[c.acc] // 4,
+    )
+
+
+def registers(c: CudaContraction, bm: int, bn: int, bk: int, tm: int, tn: int, copy: str, stages: int) -> int:
+    """Estimated registers a thread: accumulators, two sets of fragments, tiles in flight, addresses."""
+    a, b, acc = words(c)
+    threads = (bm // tm) * (bn // tn)
+    fragments = 2 * (tm * a + tn * b)
+    flight = ceildiv(bm * bk, threads) * a + ceildiv(bn * bk, threads) * b if copy == "direct" else 0
+    # With one buffer, nothing is multiplied while a tile is on its way.
+    total = BASE_REGISTERS + tm * tn * acc + (fragments + flight if stages > 1 else max(fragments, flight))
+    for side, extent in (("a", bm), ("b", bn)):
+        widest, each = addressing(c, side)
+        total += each * ceildiv(extent * bk, threads * widest)
+    return total + COMPUTED_REGISTERS * computed_sides(c)
+
+
+@lru_cache(maxsize=256)
+def addressing(c: CudaContraction, side: str) -> tuple[int, int]:
+    """The widest access of a side, and the registers that the place of each access takes.
+
+    The compiler keeps what does not change from tile to tile: an offset, or every axis of a padded read.
+    """
+    if c.side(side) is None:
+        return 1, 0
+    o = operand(c, side)
+    width = o.width(o.contiguous)
+    if o.plain is None:
+        return width, 2
+    fused = o.group.stride(o.plain.where) is not None
+    return width, 3 if o.plain.guard is not None else 1 if fused else 2
+
+
+@lru_cache(maxsize=256)
+def computed_sides(c: CudaContraction) -> int:
+    """How many sides are computed element by element."""
+    return sum(c.side(s) is not None and operand(c, s).plain is None for s in ("a", "b"))
+
+
+def shared_bytes(c: CudaContraction, bm: int, bn: int, bk: int, stages: int) -> int:
+    """Shared memory of a block with every row padded, so that padding never decides what is legal."""
+    a = VALUE_BYTES[c.a.dtype] if c.a is not None else 0
+    return stages * bk * ((bm + PAD) * a + (bn + PAD) * VALUE_BYTES[c.b.dtype])
+
+
+def plan(c: CudaContraction, values: Mapping[str, Value]) -> Plan:
+    """The plan of a schedule that is in the space."""
+
+    def get(name: str) -> int:
+        return int(values[name])
+
+    return Plan(
+        c=c,
+        bm=get("BM"),
+        bn=get("BN"),
+        bk=get("BK"),
+        tm=get("TM"),
+        tn=get("TN"),
+        lanes_n=get("lanes_n"),
+        va=get("VA"),
+        vb=get("VB"),
+        copy=str(values["copy"]),
+        stages=get("stages"),
+        unroll=get("unroll"),
+        fragments=get("fragments"),
+        pad_a=get("pad_a"),
+        pad_b=get("pad_b"),
+        min_blocks=get("min_blocks"),
+        split=bool(values["split_k"]),
+    )

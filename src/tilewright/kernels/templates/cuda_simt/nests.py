@@ -1,0 +1,79 @@
+"""The loops of a schedule as a description, and what is known of it before compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core import Target, Value
+from tilewright.kernels.loopnest import Loop, LoopNest, Staged
+from tilewright.kernels.program import flops_per_point
+from tilewright.kernels.templates.contraction.geometry import ceildiv
+from tilewright.kernels.templates.cuda import static as shared_static
+from tilewright.kernels.templates.cuda.describe import accesses, combining, extents, flops_per_output, staged_names
+from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+from tilewright.kernels.templates.cuda_simt.geometry import Plan
+
+
+def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+    """One nest, or two where K is split: blocks, tiles of K, warps, steps, threads, a thread's tile.
+
+    A warp's threads are its vector lanes.
+    """
+    c = p.c
+    m, n, k = c.m.size, c.n.size, c.k.size
+    split = int(values["SPLIT"])
+    warp_m, warp_n = p.tm * p.lanes_m, p.tn * p.lanes_n
+    loops = []
+    if c.batch.size > 1:
+        loops.append(Loop("z", c.batch.size, 1, "parallel"))
+    if split > 1:
+        loops.append(Loop("k", k, ceildiv(p.steps, split) * p.bk, "parallel", argument="SPLIT"))
+    loops += [
+        Loop("n", n, p.bn, "parallel", "l2"),
+        Loop("m", m, p.bm, "parallel", "l2"),
+        Loop("k", k, p.bk, "serial", "l1"),
+    ]
+    depth = len(loops)
+    loops += [
+        Loop("m", p.bm, warp_m, "serial", "l1"),
+        Loop("n", p.bn, warp_n, "serial", "l1"),
+        Loop("k", p.bk, p.unroll, "serial", "register"),
+        Loop("k", p.unroll, 1, "unroll", "register"),
+        Loop("m", warp_m, p.tm, "vector", "register"),
+        Loop("n", warp_n, p.tn, "vector", "register"),
+        Loop("m", p.tm, 1, "unroll", "register"),
+        Loop("n", p.tn, 1, "unroll", "register"),
+    ]
+    staged = tuple(Staged(name, depth, s.layout, "l1") for s in p.sides for name in staged_names(c, s.name))
+    main = LoopNest(
+        name=c.stage.name,
+        axes=extents(c),
+        loops=tuple(loops),
+        accesses=accesses(c, split > 1),
+        staged=staged,
+        flops_per_point=flops_per_point(c.stage),
+        itemsize=VALUE_BYTES[c.acc],
+        flops_per_output=0 if split > 1 else flops_per_output(c),
+    )
+    return (main, combining(c, split)) if split > 1 else (main,)
+
+
+def static(p: Plan, target: Target, values: Mapping[str, Value]) -> dict[str, float]:
+    """The numbers of :data:`~..cuda.static.STATIC`."""
+    c = p.c
+    a = VALUE_BYTES[c.a.dtype] if c.a is not None else 0
+    read = p.lanes_m * p.tm * a + p.lanes_n * p.tn * VALUE_BYTES[c.b.dtype]
+    return shared_static.static(
+        target,
+        c,
+        threads=p.threads,
+        shared_bytes=p.shared_bytes,
+        registers=p.registers,
+        tile_m=p.bm,
+        tile_n=p.bn,
+        tile_k=p.bk,
+        stages=p.stages,
+        split_k=int(values["SPLIT"]),
+        shared_bytes_per_flop=read / (32 * p.tm * p.tn * flops_per_point(c.stage)),
+        tensor_core=False,
+    )

@@ -1,0 +1,276 @@
+"""Reading a user's C++ or CUDA file: its local includes, its functions, and what a function takes.
+
+A reader of declarations, not of C++: enough to find one function and its parameters, and to say so where a
+declaration is beyond it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.core import UsageError
+
+_HIDDEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.MULTILINE)
+_TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.]*|\S")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+LONGEST = 1 << 20  # characters of a file with everything that it includes
+
+SCALARS = {
+    "int": "int32", "unsigned": "int32", "unsigned int": "int32", "int32_t": "int32", "uint32_t": "int32",
+    "long": "int64", "unsigned long": "int64", "long long": "int64", "unsigned long long": "int64",
+    "long int": "int64", "long long int": "int64", "size_t": "int64", "ptrdiff_t": "int64", "int64_t": "int64",
+    "uint64_t": "int64", "float": "float32", "double": "float64",
+}  # fmt: skip
+"""C types of numbers that a kernel takes, and how they are passed."""
+
+_SIXTEEN = ("float16", "bfloat16")
+ELEMENTS: dict[str, tuple[str, ...]] = {
+    "float": ("float32",), "double": ("float64",), "int": ("int32",), "int32_t": ("int32",),
+    "long": ("int64",), "long long": ("int64",), "int64_t": ("int64",), "signed char": ("int8",),
+    "int8_t": ("int8",), "char": ("int8", "uint8", "bool"), "unsigned char": ("uint8", "bool"),
+    "uint8_t": ("uint8", "bool"), "bool": ("bool",), "unsigned short": _SIXTEEN, "uint16_t": _SIXTEEN,
+    "short": _SIXTEEN, "tw::f16": ("float16",), "tw::bf16": ("bfloat16",), "__half": ("float16",),
+    "half": ("float16",), "_Float16": ("float16",), "__nv_bfloat16": ("bfloat16",), "nv_bfloat16": ("bfloat16",),
+    "__bf16": ("bfloat16",),
+}  # fmt: skip
+"""What the elements behind a pointer of these types may be; other types are taken on trust."""
+
+
+def read(path: Path) -> str:
+    """A file's text with its quoted includes put in, each once. Raises ``UsageError``."""
+    text = _read(path, path.name, set())
+    if len(text) > LONGEST:
+        raise UsageError(f"{path} has {len(text)} characters with what it includes", f"At most {LONGEST} are taken")
+    return text
+
+
+def _read(path: Path, label: str, seen: set[Path]) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise UsageError(f"{path} cannot be read: {e.strerror}", "Give the path of your kernel's file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no UTF-8 text", "Give the source, not compiled code") from None
+    seen.add(path.resolve())
+    if "\0" in text:
+        raise UsageError(f"{path} is no text", "Give the source, not compiled code")
+
+    def put_in(m: re.Match[str]) -> str:
+        inner = (path.parent / m[1]).resolve()
+        line = text.count("\n", 0, m.start()) + 1
+        if not inner.is_file():
+            raise UsageError(
+                f"{path}:{line} includes {m[1]}, which is not there", "Put it beside the kernel, or include it by <...>"
+            )
+        if inner in seen:
+            return ""
+        return f'#line 1 "{m[1]}"\n{_read(inner, m[1], seen)}\n#line {line + 1} "{label}"'
+
+    return _INCLUDE.sub(put_in, text)
+
+
+def hidden(text: str) -> str:
+    """The text with comments and literals blanked out, every character in its place."""
+    return _HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def words(text: str) -> set[str]:
+    """Every identifier, outside of comments and literals."""
+    return set(_WORD.findall(hidden(text)))
+
+
+# --------------------------------------------------------------------------- functions
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function's definition or declaration at the top level, or in an ``extern "C"`` block.
+
+    ``start``: where its declaration begins in the text; ``prefix``: what stands before its name.
+    """
+
+    name: str
+    prefix: str
+    parameters: str
+    start: int
+    defined: bool
+    in_c_block: bool
+
+
+def functions(text: str) -> tuple[Function, ...]:
+    """The functions of a file, in order."""
+    plain = hidden(text)
+    code = _DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), plain)
+    tokens = [(m[0], m.start()) for m in _TOKEN.finditer(code)]
+    out: list[Function] = []
+    blocks: list[bool] = []  # open braces: whether each is an extern "C" block
+    start = 0
+    n = 0
+    while n < len(tokens):
+        token, at = tokens[n]
+        top = all(blocks)
+        if token == "{":
+            blocks.append(top and n > 0 and tokens[n - 1][0] == "extern")
+            if blocks[-1]:
+                start = n + 1
+        elif token == "}":
+            if blocks:
+                blocks.pop()
+            start = n + 1
+        elif token == ";" and top:
+            start = n + 1
+        elif token == "(" and top and n > start:
+            name, end = tokens[n - 1][0], _closing(tokens, n)
+            after = _after(tokens, end + 1)
+            if _WORD.fullmatch(name) and after in ("{", ";") and n - 1 > start:
+                first = tokens[start][1]
+                stop = tokens[end][1] if end < len(tokens) else len(code)
+                out.append(
+                    Function(
+                        name, code[first : tokens[n - 1][1]].strip(), code[at + 1 : stop], first, after == "{",
+                        bool(blocks),
+                    )
+                )  # fmt: skip
+            n = end
+        n += 1
+    return tuple(out)
+
+
+def _closing(tokens: list[tuple[str, int]], n: int) -> int:
+    """The position of the parenthesis that closes the one at ``n``."""
+    depth = 0
+    for i in range(n, len(tokens)):
+        depth += {"(": 1, ")": -1}.get(tokens[i][0], 0)
+        if depth == 0:
+            return i
+    return len(tokens)
+
+
+def _after(tokens: list[tuple[str, int]], n: int) -> str:
+    """The token after a parameter list, past what may stand there."""
+    while n < len(tokens) and tokens[n][0] in ("noexcept", "__attribute__", "const"):
+        n += 1
+        if n < len(tokens) and tokens[n][0] == "(":
+            n = _closing(tokens, n) + 1
+    return tokens[n][0] if n < len(tokens) else ""
+
+
+def find(text: str, entry: str, path: str) -> Function:
+    """The definition of ``entry``. Raises ``UsageError`` that says what there is."""
+    found = [f for f in functions(text) if f.defined]
+    mine = [f for f in found if f.name == entry]
+    if not mine:
+        names = list(dict.fromkeys(f.name for f in found))
+        close = difflib.get_close_matches(entry, names, 1, 0.5)
+        hint = f"Did you mean {close[0]}? " if close else ""
+        if not names and entry in words(text):
+            hint = "It must stand at the top level of the file, not in a namespace or class. "
+        raise UsageError(
+            f"{path} defines no function {entry!r}", f"{hint}It defines {', '.join(names) or 'none that was found'}"
+        )
+    if len(mine) > 1:
+        raise UsageError(f"{path} defines {entry} {len(mine)} times", "Give the kernel a name of its own")
+    (one,) = mine
+    if _WORD.match(one.prefix) and one.prefix.split()[0].startswith("template"):
+        raise UsageError(f"{entry} in {path} is a template", "Write an ordinary function that calls it")
+    return one
+
+
+def renamed(text: str, name: str, symbol: str, *, c_linkage: bool) -> str:
+    """The text with a function's name replaced, and C linkage for it where it has none."""
+    plain = hidden(text)
+    edits: list[tuple[int, int, str]] = []
+    for m in _WORD.finditer(plain):
+        before = plain[: m.start()].rstrip()[-2:]
+        called = plain[m.end() :].lstrip().startswith("(")
+        if m[0] == name and called and not (before.endswith(".") or before in ("->", "::")):
+            edits.append((m.start(), m.end(), symbol))
+    if c_linkage:
+        for f in functions(text):
+            if f.name == name and not f.in_c_block and "extern" not in f.prefix.split():
+                edits.append((f.start, f.start, 'extern "C" '))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+# --------------------------------------------------------------------------- parameters
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as it is declared: its name, its type without qualifiers, whether it is a pointer (to const)."""
+
+    name: str
+    type: str
+    pointer: bool
+    const: bool
+
+
+_QUALIFIERS = ("restrict", "__restrict__", "__restrict", "volatile", "register", "struct")
+
+
+def parameters(function: Function, path: str) -> tuple[Parameter, ...]:
+    """What a function takes. Raises ``UsageError`` for a declaration that cannot be read."""
+    text = re.sub(
+        r"__align__\s*\([^()]*\)|__attribute__\s*\(\([^()]*(?:\([^()]*\))?[^()]*\)\)", " ", function.parameters
+    )
+    pieces = [p.strip() for p in text.split(",")]
+    if pieces in ([""], ["void"]):
+        return ()
+    return tuple(_parameter(p, function.name, path) for p in pieces)
+
+
+def _parameter(text: str, function: str, path: str) -> Parameter:
+    def beyond(why: str) -> UsageError:
+        return UsageError(
+            f"{path}: parameter {' '.join(text.split())!r} of {function} {why}",
+            "Declare pointers and plain numbers, or say what each parameter gets: --param a,b,out,m,n",
+        )
+
+    if not text or any(c in text for c in "()=<>&{}") or "..." in text:
+        raise beyond("cannot be read")
+    array = re.search(r"\[[^\]]*\]\s*$", text)
+    if array:
+        text = text[: array.start()]
+    found = [t for t in _TOKEN.findall(text) if t not in _QUALIFIERS]
+    stars = found.count("*") + bool(array)
+    const = "const" in found[: found.index("*")] if "*" in found else "const" in found
+    left = [t for t in found if t not in ("*", "const")]
+    if len(left) < 2 or stars > 1 or not _WORD.fullmatch(left[-1]):
+        raise beyond("has no name" if len(left) == 1 else "cannot be read")
+    kind = re.sub(r"\s*::\s*", "::", " ".join(left[:-1]))
+    return Parameter(left[-1], kind, bool(stars), const)
+
+
+# --------------------------------------------------------------------------- macros
+
+
+def fixed_macros(text: str, names: Iterable[str]) -> list[tuple[str, int]]:
+    """Names that the file defines itself, whatever was defined before, with the line of each."""
+    wanted = set(names)
+    plain = hidden(text)
+    conditions: list[str] = []
+    found = []
+    for m in _DIRECTIVE.finditer(plain):
+        line = re.sub(r"\s+", " ", m[0].strip().lstrip("#").strip())
+        word, _, rest = line.partition(" ")
+        if word in ("if", "ifdef", "ifndef"):
+            conditions.append(line)
+        elif word in ("elif", "else") and conditions:
+            conditions[-1] += f" {line}"
+        elif word == "endif" and conditions:
+            conditions.pop()
+        elif word == "define":
+            name = _WORD.match(rest)
+            if name and name[0] in wanted and not any(name[0] in _WORD.findall(c) for c in conditions):
+                found.append((name[0], plain.count("\n", 0, m.start()) + 1))
+    return found

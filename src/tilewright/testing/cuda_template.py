@@ -1,0 +1,130 @@
+"""What every CUDA template must do, on the emulator. Derive from :class:`CudaTemplateContract`.
+
+::
+
+    class TestMyTemplate(CudaTemplateContract):
+        templates = ("mine",)
+
+The default schedule and some sampled ones of every contraction are compiled for the emulator and run in
+several orders of threads and blocks, with asynchronous copies done as late and as early as allowed, in
+poisoned memory, and compared with the float64 reference.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.backends.emulator import build, run
+from tilewright.core import Candidate, Schedule, evaluate
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.templates import TEMPLATES
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cuda.static import STATIC
+from tilewright.testing.contractions import CONTRACTIONS
+from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
+from tilewright.testing.template import ScheduleContract
+
+ORDERS = (("fifo", "lazy"), ("lifo", "eager"), ("random:7", "lazy"))
+"""Order of threads and blocks, and when asynchronous copies happen."""
+
+RAW = re.compile(r"\b(asm|__\w+sync\w*|__syncthreads\w*|__shfl\w*|__ld\w+|__builtin_ia32\w*|atomic[A-Z]\w*)\b")
+"""What only the prelude may use."""
+
+
+class CudaTemplateContract(ScheduleContract):
+    """Tests of CUDA templates on small contractions; no GPU is needed."""
+
+    templates: tuple[str, ...] = tuple(n for n, t in TEMPLATES.items() if "cuda" in t.kinds)
+    programs = CONTRACTIONS
+    targets: tuple[str, ...] = ("sm_80",)
+    schedules = 1
+    """Sampled schedules per program, beside the default one."""
+    sanitize: tuple[str, ...] = ()
+    """Sanitizers to run under; where one cannot run, the test is skipped, never passed."""
+
+    def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
+        template, program, _ = self.portable(pair)
+        task = task_of(program, cuda_target(target_name), pair[1])
+        if not template.matches(task):
+            pytest.skip(f"{pair[0]} generates nothing for {target_name}")
+        rng = random.Random(f"{pair} {target_name}")
+        space = template.space(task)
+        schedules = [template.default(task), *(space.sample(rng) for _ in range(self.schedules))]
+        candidates = [Candidate(task, s) for s in dict.fromkeys(schedules)]
+        lowered = [template.lower(c) for c in candidates]
+        sources = {k.symbol: k.source for k in lowered}
+        symbols = dict.fromkeys(x.symbol for k in lowered for x in k.program.launches)
+        unit = prelude(task.target, emulated=True) + "".join(sources.values())
+        kernel = build(unit, list(symbols), sanitize=self.sanitize)
+        if kernel.unchecked:
+            pytest.skip(kernel.unchecked)
+        inputs = random_arrays(program, 1)
+        for candidate, made in zip(candidates, lowered, strict=True):
+            for order, copies in ORDERS:
+                got = empty_output(program.output.shape, program.output.dtype)
+                report = run(kernel, made.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+                told = f"{pair} with {dict(candidate.schedule.values)}, {order}, {copies} copies"
+                if report.unchecked:
+                    pytest.skip(report.unchecked)
+                assert report.ok, f"{told}: {report.bugs}"
+                try:
+                    check(program, inputs, got)
+                except AssertionError as error:
+                    raise AssertionError(f"{told}:\n{error}") from error
+
+    def test_sources_use_the_prelude_only(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        rng = random.Random(1)
+        for schedule in (template.default(task), template.space(task).sample(rng)):
+            kernel = template.lower(Candidate(task, schedule))
+            assert kernel.source.startswith('#line 1 "kernel"\n')
+            assert "#include" not in kernel.source
+            assert not RAW.findall(kernel.source)
+
+    def test_launches_are_within_the_limits(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        rng = random.Random(2)
+        for schedule in [template.default(task), *(template.space(task).sample(rng) for _ in range(20))]:
+            check_launches(template.lower(Candidate(task, schedule)), schedule, task.target.limit)
+
+    def test_static_numbers(self, pair: tuple[str, str]) -> None:
+        template, _, task = self.portable(pair)
+        rng = random.Random(4)
+        for schedule in [template.default(task), *(template.space(task).sample(rng) for _ in range(20))]:
+            numbers = template.static(task, schedule)
+            assert tuple(numbers) == tuple(STATIC)
+            assert all(isinstance(v, float) and np.isfinite(v) and v >= 0 for v in numbers.values()), numbers
+            kernel = template.lower(Candidate(task, schedule))
+            first = next(x for x in kernel.program.launches if x.symbol == kernel.symbol)
+            assert numbers["threads"] == int(np.prod(first.block))
+            assert numbers["shared_bytes"] == evaluate(first.shared, launch_values(Candidate(task, schedule)))
+            assert 0 < numbers["occupancy"] <= 1
+            assert 0 < numbers["wave_efficiency"] <= 1
+            assert numbers["registers"] <= 255
+
+
+def check_launches(kernel: LoweredKernel, schedule: Schedule, limits: object) -> None:
+    """Every launch of a kernel within a target's limits; tensors' alignment is what vectors need."""
+    assert isinstance(limits, dict)
+    values = {k: int(v) for k, v in schedule.launch}
+    for launch in kernel.program.launches:
+        grid = [evaluate(e, values) for e in launch.grid]
+        assert len(grid) == len(launch.block) == 3
+        assert 1 <= grid[0] < 1 << 31
+        assert all(1 <= g <= 65535 for g in grid[1:])
+        threads = int(np.prod(launch.block))
+        assert threads % 32 == 0
+        assert 32 <= threads <= limits["threads_per_block"]
+        assert 0 <= evaluate(launch.shared, values) <= limits["shared_per_block"]
+    assert kernel.program.align in (1, 2, 4, 8, 16)
+    assert evaluate(kernel.program.workspace, values) >= evaluate(kernel.program.zero_fill, values) >= 0
+
+
+def empty_output(shape: tuple[int, ...], dtype: str) -> Array:
+    """An array for a result; bfloat16 as bits."""
+    return np.empty(shape, np.uint16 if dtype == "bfloat16" else dtype)

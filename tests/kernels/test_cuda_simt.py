@@ -1,0 +1,229 @@
+"""The CUDA template for ordinary units: its contract on the emulator, its space, what it chooses."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tilewright.backends.cuda.archs import VARIANTS, target
+from tilewright.backends.cuda.build import flags
+from tilewright.backends.cuda.nvrtc import NoNvrtc, Nvrtc, find_nvrtc
+from tilewright.backends.cuda.ptxas import parse_log
+from tilewright.backends.emulator import build, run
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.footprint import FEATURES, footprint
+from tilewright.kernels.operator import get_operator
+from tilewright.kernels.templates import full_source
+from tilewright.kernels.templates.cuda_simt import CudaSimt
+from tilewright.testing.contractions import CONTRACTIONS, multiply
+from tilewright.testing.cuda_template import CudaTemplateContract
+from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+
+TEMPLATE = CudaSimt()
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_simt",)
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(CudaTemplateContract):
+    templates = ("cuda_simt",)
+    targets = ("sm_80", "sm_90a", "sm_120")
+    schedules = 12
+
+
+@pytest.mark.nightly
+class TestContractSanitized(CudaTemplateContract):
+    templates = ("cuda_simt",)
+    schedules = 3
+    sanitize = ("address", "undefined")
+
+
+@pytest.mark.nightly
+class TestContractRaces(CudaTemplateContract):
+    templates = ("cuda_simt",)
+    schedules = 1
+    sanitize = ("thread",)
+
+
+def matmul(variant: str = "sm_90a", **sizes: int) -> Task:
+    return Task(get_operator("matmul").workload(**sizes), target(variant))
+
+
+# ------------------------------------------------------------------ the space
+
+
+@pytest.mark.parametrize("name", ["no", "cpu"])
+def test_it_generates_for_cuda_only(name: str) -> None:
+    task = matmul(m=4, n=4, k=4)
+    assert TEMPLATE.matches(task)
+    other = task_of(CONTRACTIONS["matmul"](), type(task.target)(name, "", "", (), 16, 16))
+    assert not TEMPLATE.matches(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"TM": 16, "TN": 16}, "accumulators leave no registers"),
+        ({"BM": 16, "BN": 16, "TM": 8, "TN": 8}, "do not form whole warps"),
+        ({"TM": 1, "TN": 1}, "more than 1024 threads"),
+        ({"lanes_n": 32}, "do not divide into warps"),
+        ({"stages": 4}, "direct copies take 1 or 2 stages"),
+        ({"copy": "async"}, "cannot transpose"),
+        ({"min_blocks": 4}, "do not fit a multiprocessor"),
+        ({"unroll": 16}, "unroll exceeds"),
+        ({"unroll": 1}, "need an unrolled loop"),
+        ({"split_k": True}, "split_k says whether"),
+        ({"BN": 256, "TM": 16, "BK": 64}, "copies more than"),
+    ],
+)
+def test_illegal_schedules_say_why(change: dict[str, int | str | bool], reason: str) -> None:
+    task = matmul(m=4096, n=4096, k=4096)
+    values = dict(TEMPLATE.default(task).values)
+    with pytest.raises(IllegalSchedule, match=reason):
+        TEMPLATE.space(task).schedule({**values, **change})
+
+
+def test_shared_memory_decides_what_is_legal() -> None:
+    change = {
+        "BM": 128, "BN": 64, "BK": 16, "TM": 8, "TN": 4, "lanes_n": 8, "copy": "async", "stages": 4, "VA": 2, "VB": 2,
+        "unroll": 8, "fragments": 2, "min_blocks": 1, "pad_a": 0, "pad_b": 0, "split_k": False, "SPLIT": 1, "GROUP": 1,
+    }  # fmt: skip
+    p = multiply(512, 512, 512, "float64", "float64", rows="km")
+    TEMPLATE.space(task_of(p, target("sm_90a"))).schedule(change)
+    with pytest.raises(IllegalSchedule, match="the tiles exceed 101376 bytes of shared memory"):
+        TEMPLATE.space(task_of(p, target("sm_120"))).schedule(change)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_schedule_fits_its_architecture(variant: str) -> None:
+    task = matmul(variant, m=1024, n=1000, k=512)
+    limit = task.target.limit
+    rng = random.Random(variant)
+    for _ in range(200):
+        schedule = TEMPLATE.space(task).sample(rng)
+        numbers = TEMPLATE.static(task, schedule)
+        blocks = int(schedule.values["min_blocks"])
+        assert numbers["blocks_per_sm"] >= blocks
+        assert numbers["shared_bytes"] <= int(limit["shared_per_block"])
+        assert numbers["registers"] * numbers["threads"] * blocks <= int(limit["registers_per_sm"])
+
+
+# ------------------------------------------------------------------ defaults
+
+
+def test_the_default_of_a_large_product() -> None:
+    task = matmul(m=4096, n=4096, k=4096)
+    v = TEMPLATE.default(task).values
+    assert (v["BM"], v["BN"], v["TM"], v["TN"]) == (128, 128, 8, 8)
+    assert (v["VA"], v["VB"], v["stages"], v["fragments"], v["split_k"]) == (4, 4, 2, 2, False)
+    assert TEMPLATE.static(task, TEMPLATE.default(task))["blocks_per_sm"] >= 2
+
+
+@pytest.mark.parametrize("sizes", [(1, 4096, 4096), (16, 4096, 4096), (49, 512, 4608), (64, 64, 65536)])
+def test_defaults_fill_the_device(sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    task = matmul(m=m, n=n, k=k)
+    schedule = TEMPLATE.default(task)
+    kernel = TEMPLATE.lower(Candidate(task, schedule))
+    tiles = TEMPLATE.static(task, schedule)
+    blocks = tiles["waves"] * tiles["blocks_per_sm"] * 132
+    assert blocks >= 0.9 * 132
+    assert len(kernel.program.launches) == 1 + bool(schedule.values["split_k"])
+
+
+@cache
+def profiled(rows: str, columns: str, dtype: str) -> dict[str, object]:
+    p = multiply(128, 256, 64, dtype, dtype, rows, columns)
+    task = task_of(p, target("sm_90a"))
+    candidate = Candidate(task, TEMPLATE.default(task))
+    kernel = TEMPLATE.lower(candidate)
+    unit = prelude(task.target, emulated=True) + kernel.source
+    made = build(unit, [x.symbol for x in kernel.program.launches], profile=True)
+    out = np.empty(p.output.shape, p.output.dtype)
+    inputs = random_arrays(p)
+    report = run(made, kernel.program, launch_values(candidate), inputs, out)
+    assert report.ok, report.bugs
+    check(p, inputs, out)
+    return dict(report.profile)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("rows", "columns"), [("mk", "kn"), ("km", "nk")])
+def test_defaults_on_aligned_shapes_have_no_conflicts_and_full_sectors(rows: str, columns: str, dtype: str) -> None:
+    profile = profiled(rows, columns, dtype)
+    assert profile["bank_conflicts"] == 0
+    for kind in ("global_load", "global_store"):
+        counted = profile[kind]
+        assert isinstance(counted, dict)
+        assert counted["sectors"] == counted["ideal_sectors"] > 0
+        assert counted["requests"] * 32 * 16 <= counted["sectors"] * 32 * 1.01  # 16 bytes a lane
+
+
+# ------------------------------------------------------------------ features
+
+
+def test_nests_count_the_work() -> None:
+    task = matmul(m=256, n=256, k=512)
+    space = TEMPLATE.space(task)
+    rng = random.Random(2)
+    for schedule in [TEMPLATE.default(task), *(space.sample(rng) for _ in range(20))]:
+        nests = TEMPLATE.nests(task, schedule)
+        split = int(schedule.values["SPLIT"])
+        assert len(nests) == (2 if split > 1 else 1)
+        f = footprint(nests, task.target)
+        assert tuple(f) == tuple(FEATURES)
+        assert all(np.isfinite(v) and v >= 0 for v in f.values())
+        assert footprint(nests[:1], task.target)["flops"] == task.workload.flops
+        blocks = (256 // int(schedule.values["BM"])) * (256 // int(schedule.values["BN"])) * split
+        assert footprint(nests[:1], task.target)["parallel"] == blocks
+
+
+# ------------------------------------------------------------------ the compiler's view
+
+
+def compiler(variant: str) -> Nvrtc:
+    try:
+        return find_nvrtc(variant)
+    except NoNvrtc as e:
+        pytest.skip(str(e))
+
+
+def compile_all(task: Task, schedules: list[Schedule]) -> None:
+    nvrtc = compiler(task.target.variant)
+    for schedule in schedules:
+        candidate = Candidate(task, schedule)
+        _, log = nvrtc.compile(full_source(candidate), flags(task.target))
+        used = parse_log(log).kernels[candidate.symbol]
+        assert used.registers * TEMPLATE.static(task, schedule)["threads"] <= 65536, dict(schedule.values)
+
+
+@pytest.mark.parametrize("variant", ["sm_80", "sm_90a", "sm_120"])
+def test_sampled_sources_compile(variant: str) -> None:
+    rng = random.Random(variant)
+    for label in ("matmul", "conv2d", "halves", "fused", "gathered"):
+        task = task_of(CONTRACTIONS[label](), target(variant), label)
+        compile_all(task, [TEMPLATE.space(task).sample(rng)])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("variant", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("label", list(CONTRACTIONS))
+def test_many_sources_compile(label: str, variant: str) -> None:
+    rng = random.Random(f"{variant} {label}")
+    task = task_of(CONTRACTIONS[label](), target(variant), label)
+    compile_all(task, [TEMPLATE.default(task), *(TEMPLATE.space(task).sample(rng) for _ in range(15))])
+
+
+def test_the_default_of_a_large_product_does_not_spill() -> None:
+    task = matmul(m=4096, n=4096, k=4096)
+    candidate = Candidate(task, TEMPLATE.default(task))
+    _, log = compiler("sm_90a").compile(full_source(candidate), flags(task.target))
+    used = parse_log(log).kernels[candidate.symbol]
+    assert (used.frame_bytes, used.spill_stores) == (0, 0)
+    assert used.registers <= 128
