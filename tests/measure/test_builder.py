@@ -22,9 +22,9 @@ from tilewright.core import (
     TilewrightError,
 )
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.measure import builder as module
 from tilewright.measure.builder import Builder
 from tilewright.measure.gate import Gate
+from tilewright.measure.toolchain import CpuToolchain
 
 
 def candidate(task: Task, name: str, reps: int = 1) -> Candidate:
@@ -41,14 +41,14 @@ def fresh(tmp_path: Path, support_only: ArtifactCache) -> ArtifactCache:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many kernels were in each translation unit that was really compiled."""
     units: list[int] = []
-    real = module.build_library
+    real = CpuToolchain.compile
 
-    def build(sources, *args):  # type: ignore[no-untyped-def]
-        result = real(sources, *args)
-        units.append(0 if result[2] else len(sources) - 1)
+    def build(self, unit, symbols, deadline):  # type: ignore[no-untyped-def]
+        result = real(self, unit, symbols, deadline)
+        units.append(0 if result.cached else len(symbols))
         return result
 
-    monkeypatch.setattr(module, "build_library", build)
+    monkeypatch.setattr(CpuToolchain, "compile", build)
     return units  # type: ignore[return-value]
 
 

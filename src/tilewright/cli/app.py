@@ -1,6 +1,6 @@
 """The command group: lazy commands, uniform errors and exit codes.
 
-Exit codes: 0 done; 1 failure; 2 usage; 130 after Ctrl-C and 143 after SIGTERM, with everything
+Exit codes: 0 done; 1 failure; 2 usage; 3 could not check; 130 after Ctrl-C and 143 after SIGTERM, with everything
 measured stored.
 """
 
@@ -24,6 +24,8 @@ COMMANDS = {
     "space": "Show an operator's schedule space.",
     "runs": "List tuning runs, newest first.",
     "show": "Show one run: its best-so-far curve, trials and failures.",
+    "check": "Run CUDA kernels on the emulator and say whether they are right.",
+    "prepare": "Rank and compile kernels for a GPU where there is none.",
     "bench": "Compare the tuned kernel with other libraries, paired in one run.",
     "verify": "Re-check and re-time stored kernels with the present compiler.",
     "cache": "Inspect or shrink the artifact cache.",

@@ -6,19 +6,19 @@ import click
 
 from tilewright.cli.options import (
     db_option,
-    device_option,
     json_option,
     operator_arguments,
     threads_option,
     workload_of,
 )
 from tilewright.cli.output import console, emit_json, percent, rate, seconds
+from tilewright.core import UsageError
 
 
 @click.command("bench")
 @operator_arguments
 @threads_option
-@device_option
+@click.option("--device", default="auto", show_default=True, help="Cores to measure on: cpu:0, cpu:0-1.")
 @click.option(
     "--against",
     default="numpy,openblas",
@@ -51,6 +51,11 @@ def command(
     from tilewright.paths import default_path
     from tilewright.runtime.compare import check_rivals, compare
 
+    if device.startswith("cuda"):
+        raise UsageError(
+            f"bench compares kernels on processors, not on {device}",
+            "On a GPU, benchmarks/gpu_rivals.py pairs stored kernels with cuBLAS and Triton",
+        )
     workload = workload_of(op, params, dtype)
     rivals = [n.strip() for n in against.split(",") if n.strip()]
     check_rivals(rivals)

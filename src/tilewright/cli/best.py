@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,15 +15,18 @@ from tilewright.cli.options import (
     threads_option,
     workload_of,
 )
-from tilewright.cli.output import console, emit_json, percent, rate, seconds
-from tilewright.core import TilewrightError
+from tilewright.cli.output import console, emit_json, rate, seconds, share_of_peak
+from tilewright.core import Task, TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.database import Database, StoredKernel
 
 
 @click.command("best")
 @operator_arguments
 @target_option
 @threads_option
-@click.option("--source", is_flag=True, help="Print the kernel's C++ source.")
+@click.option("--source", is_flag=True, help="Print the kernel's source.")
 @db_option
 @json_option
 def command(
@@ -42,21 +45,21 @@ def command(
     Examples:
       tilewright best matmul m=512 n=512 k=512
       tilewright best matmul m=512 n=512 k=512 --source > kernel.cpp
+      tilewright best matmul m=512 n=512 k=512 --target cuda:sm_90a --source > kernel.cu
     """
-    from tilewright.backends.cpu.device import device_model
-    from tilewright.core import Task
     from tilewright.database import Database, safe_text
     from tilewright.paths import default_path
 
     task = Task(workload_of(op, params, dtype), target_of(target, threads))
     with Database.open(db or default_path(), create=False, readonly=True) as database:
-        kernel = database.best(task, device_model())
+        kernel = _best(database, task)
         artifact = database.artifact(kernel.artifact_sha256) if kernel and source else None
     text = artifact.source if artifact else None
     if kernel is None:
+        where = "" if task.target.kind == "cpu" else f" --target {target}"
         raise TilewrightError(
             f"no kernel is stored for {task.workload.label} on {task.target.name}, {threads} thread(s)",
-            f"Tune it: tilewright tune {op} {' '.join(params)}",
+            f"Tune it: tilewright tune {op} {' '.join(params)}{where}",
         )
     flops = task.workload.flops
     if as_json:
@@ -65,6 +68,7 @@ def command(
             "workload_key": task.workload.key,
             "target": task.target.name,
             "threads": threads,
+            "device_model": kernel.device_model,
             "seconds": kernel.seconds,
             "gflops": flops / kernel.seconds / 1e9,
             "peak_fraction": kernel.peak_fraction,
@@ -85,8 +89,26 @@ def command(
     out.print(
         safe_text(
             f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
-            f"{rate(flops, kernel.seconds)}, {percent(kernel.peak_fraction)} of the FMA peak ({kernel.state})"
+            f"{rate(flops, kernel.seconds)}{share_of_peak(kernel.peak_fraction, task.target.kind)} ({kernel.state})"
         )
     )
+    if task.target.kind != "cpu":
+        out.print(safe_text(f"measured on {kernel.device_model}"))
     out.print(safe_text(f"template {kernel.schedule.template}, run {kernel.run_id}, trial {kernel.trial_number}"))
     out.print(safe_text(" ".join(f"{k}={v}" for k, v in kernel.schedule.values.items())))
+
+
+def _best(database: Database, task: Task) -> StoredKernel | None:
+    """The task's winner on this processor; for a GPU, which need not be here, on the model stored last.
+
+    What was run on the emulator shows only where there is nothing else.
+    """
+    if task.target.kind == "cpu":
+        from tilewright.backends.cpu.device import device_model
+
+        return database.best(task, device_model())
+    from tilewright.tuner.places import EMULATOR
+
+    found = [k for k in database.kernels() if k.rank == 1 and k.task.key == task.key]
+    found.sort(key=lambda k: (k.device_model != EMULATOR, k.updated or 0.0), reverse=True)
+    return found[0] if found else None

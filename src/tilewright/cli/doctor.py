@@ -50,8 +50,28 @@ def _problems(packages: dict[str, str | None]) -> list[str]:
     return out
 
 
+def _cuda_rows(cuda: dict[str, Any]) -> list[tuple[str, str]]:
+    """What of CUDA is here: the compiler, the GPUs, the packages that reach them."""
+    nvrtc = cuda["nvrtc"]
+    targets = " ".join(t.partition(":")[2] for t in nvrtc["targets"]) if nvrtc else ""
+    rows = [("nvrtc", f"{nvrtc['version']} at {nvrtc['path']}, for {targets}" if nvrtc else "none")]
+    for d in cuda["devices"]:
+        rows.append((d["name"], f"{d['model']}, target {d['target'] or 'none'}, CUDA driver {cuda['cuda_driver']}"))
+    if not cuda["devices"]:
+        rows.append(("gpu", f"none: {'; '.join(p.partition('. ')[0] for p in cuda['problems'])}"))
+    for name, entry in cuda["drivers"].items():
+        if entry["installed"]:
+            state = {True: "works", False: f"does not work: {entry.get('problem', '')}", None: "not tried"}[
+                entry["works"]
+            ]
+            rows.append((name, f"{entry.get('version') or ''} {state}".strip()))
+    return rows
+
+
 @click.command("doctor")
-@click.option("--no-measure", is_flag=True, help="Skip measuring peak and bandwidth (half a second).")
+@click.option(
+    "--no-measure", is_flag=True, help="Skip measuring peak and bandwidth (half a second) and loading GPU packages."
+)
 @json_option
 def command(no_measure: bool, as_json: bool) -> int:
     """Say what is installed, what the machine is, and what would be used and why.
@@ -65,11 +85,14 @@ def command(no_measure: bool, as_json: bool) -> int:
     """
     from tilewright import __version__
     from tilewright.backends.cpu.device import describe_machine
+    from tilewright.backends.cuda.device import describe_cuda
     from tilewright.paths import cache_root, default_path
 
     machine = describe_machine(measure=not no_measure)
     packages = {name: _version(name) for name in PACKAGES}
-    problems = [*machine.pop("problems"), *_problems(packages)]
+    cuda = describe_cuda(load=not no_measure)
+    # Without a GPU nothing of CUDA stands in the way of tuning here.
+    problems = [*machine.pop("problems"), *_problems(packages), *(cuda["problems"] if cuda["devices"] else [])]
     support = PLATFORMS.get((platform.system(), platform.machine()), "not supported")
     data: dict[str, Any] = {
         "tilewright": __version__,
@@ -77,6 +100,7 @@ def command(no_measure: bool, as_json: bool) -> int:
         "platform": {"name": f"{platform.system()} {platform.machine()}", "support": support},
         "packages": packages,
         "machine": machine,
+        "cuda": cuda,
         "database": default_path(),
         "cache": str(cache_root()),
         "problems": problems,
@@ -105,6 +129,7 @@ def command(no_measure: bool, as_json: bool) -> int:
                 f"copies {machine['copy_gbytes']:.0f} GB/s",
             )
         )
+    rows += _cuda_rows(cuda)
     rows += [("database", data["database"]), ("cache", data["cache"])]
     rows += [(name, f"{packages[name] or 'not installed'} - {why}") for name, why in PACKAGES.items()]
     for name, value in rows:

@@ -24,10 +24,12 @@ target_option = click.option(
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable.",
+    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120.",
 )
 threads_option = click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
-device_option = click.option("--device", default="auto", show_default=True, help="Cores to measure on: cpu:0, cpu:0-1.")
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="What to measure on: cpu:0, cpu:0-1, cuda:0."
+)
 
 
 def operator_arguments(command: F) -> F:
@@ -66,7 +68,10 @@ def workload_of(op: str, params: Sequence[str], dtype: str | None) -> Workload:
 
 
 def target_of(name: str, threads: int) -> Target:
-    """The target named, for this machine. Raises ``TargetUnavailable`` if it lacks the instructions."""
-    from tilewright.backends.cpu.targets import parse_target
+    """The target named, to look at: a CPU's must run here, CUDA's need no GPU.
 
-    return parse_target(name, threads)
+    Raises ``UsageError``, and ``TargetUnavailable`` if the machine lacks the instructions.
+    """
+    from tilewright.backends import parse_target
+
+    return parse_target(name, threads, allow_foreign=name.partition(":")[0] == "cuda")

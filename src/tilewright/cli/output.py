@@ -68,3 +68,11 @@ def rate(flops: int, value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}%"
+
+
+def share_of_peak(value: float | None, kind: str, here: bool = False) -> str:
+    """``, 81.2% of the FMA peak``: a share, of which peak by the kind of target; nothing where it is not known."""
+    if value is None and kind != "cpu":
+        return ""
+    peak = ("the FMA peak" + (" measured here" if here else "")) if kind == "cpu" else "the stated peak"
+    return f", {percent(value)} of {peak}"

@@ -22,7 +22,7 @@ from tilewright.cli.output import console, emit_json
 @target_option
 @threads_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Which schedule to sample.")
-@click.option("--source", is_flag=True, help="Print the sampled schedule's C++ source.")
+@click.option("--source", is_flag=True, help="Print the sampled schedule's kernel source.")
 @json_option
 def command(
     op: str,
@@ -40,6 +40,7 @@ def command(
     Examples:
       tilewright space matmul m=512 n=512 k=512
       tilewright space matmul m=512 n=512 k=512 --seed 7 --source
+      tilewright space matmul m=512 n=512 k=512 --target cuda:sm_90a --source
     """
     from tilewright.core import Candidate, Task
     from tilewright.kernels.templates import lower, task_space

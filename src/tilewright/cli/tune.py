@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +18,8 @@ from tilewright.cli.options import (
     target_option,
     threads_option,
 )
-from tilewright.cli.output import console, emit_json, percent, program, rate, seconds
+from tilewright.cli.output import console, emit_json, program, rate, seconds, share_of_peak
+from tilewright.cli.own import own_of, own_options
 from tilewright.core import TilewrightError
 
 if TYPE_CHECKING:
@@ -42,8 +45,10 @@ if TYPE_CHECKING:
     help="Stop proposing after S seconds.",
 )
 @click.option("--strategy", default=None, metavar="NAME", help="evolutionary, random or grid. [default: evolutionary]")
-@click.option("--cost-model", default=None, metavar="NAME", help="xgboost, roofline or random. [default: xgboost]")
+@click.option("--cost-model", default=None, metavar="NAME", help="xgboost, roofline, gpu or random. [default: xgboost]")
 @click.option("--seed", type=int, default=None, help="The same seed and results give the same proposals. [default: 0]")
+@own_options
+@click.option("--prepared", metavar="DIR", help="Try first what tilewright prepare wrote for this task.")
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
 @json_option
@@ -59,14 +64,17 @@ def command(
     strategy: str | None,
     cost_model: str | None,
     seed: int | None,
+    prepared: str | None,
     db: str | None,
     resume: str | None,
     as_json: bool,
+    **own: Any,
 ) -> int:
     """Search for the fastest kernel of an operator and store every trial.
 
-    OP is an operator's name (see: tilewright ops) or FILE.py:function. Ctrl-C ends the search and
-    keeps everything measured; a second Ctrl-C stops at once.
+    OP is an operator's name (see: tilewright ops), FILE.py:function, or a C++ or CUDA file with a kernel of
+    your own whose macros are tuned (docs/own_kernels.md). Ctrl-C ends the search and keeps everything
+    measured; a second Ctrl-C stops at once.
 
     \b
     Examples:
@@ -74,11 +82,14 @@ def command(
       tilewright tune matmul m=1024 n=1024 k=1024 activation=relu bias=true --threads 2
       tilewright tune my_ops.py:sqdist m=256 n=256 k=64 --json
       tilewright tune matmul m=512 n=512 k=512 --resume last --trials 400
+      tilewright tune matmul m=4096 n=4096 k=4096 dtype=bfloat16 --target cuda
+      tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
     """
     from tilewright.cli.progress import progress
     from tilewright.tuner import tune
 
-    operator = find_operator(op)
+    kernel = own_of(op, own)
+    operator = kernel or find_operator(op)
     values = parse_params(params, dtype)
     watcher = progress()
     try:
@@ -94,12 +105,14 @@ def command(
             seed=seed,
             db=db,
             resume=resume,
+            prepared=prepared,
             observer=watcher,
             params=values,
         )
     finally:
         watcher.close()
-    comparison = None if result.interrupted or result.best is None else _against_numpy(result)
+    compared = result.best is not None and not result.interrupted and result.task.target.kind == "cpu"
+    comparison = _against_numpy(result) if compared else None
     problem = None if result.best else _no_success(result)
     if as_json:
         data = result.to_json()
@@ -108,7 +121,7 @@ def command(
             data["error"] = {"kind": problem.kind, "message": problem.message, "mend": problem.mend}
         emit_json(data)
     else:
-        _panel(result, comparison, op, params)
+        _panel(result, comparison, kernel.reference if kernel else op, tuple(f"{k}={v}" for k, v in values.items()))
     if result.interrupted:
         click.echo("tilewright: stopped early; everything measured is stored. Go on with --resume last", err=True)
         return 130
@@ -140,6 +153,14 @@ def _against_numpy(result: TuneResult) -> Comparison | None:
         return None
 
 
+def _gate(gate: Mapping[str, Any]) -> str:
+    """What the static gate kept from being compiled and measured."""
+    reasons = Counter(gate["before"]) + Counter(gate["after"])
+    refused = ", ".join(f"{n} {why}" for why, n in reasons.most_common()) or "none"
+    share = gate["gate_seconds"] / max(gate["compile_seconds"], 1e-9)
+    return f"{gate['seen']} kernels, refused without a run: {refused}; it cost {share:.1%} of compiling"
+
+
 def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: tuple[str, ...]) -> None:
     from rich.markup import escape
     from rich.panel import Panel
@@ -149,8 +170,8 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     if result.best:
         best = result.best
         lines.append(
-            f"best       {seconds(best.seconds)}, {rate(task.workload.flops, best.seconds)}, "
-            f"{percent(best.peak_fraction)} of the FMA peak measured here"
+            f"best       {seconds(best.seconds)}, {rate(task.workload.flops, best.seconds)}"
+            f"{share_of_peak(best.peak_fraction, task.target.kind, here=True)}"
         )
         if comparison and comparison.ratios:
             r = comparison.ratios[0]
@@ -159,11 +180,17 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
         if result.kept:
             lines.append("           (the kernel of an earlier run won the final and stays)")
     failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none"
+    if result.gate:
+        lines.append(f"gate       {_gate(result.gate)}")
     lines.append(f"trials     {result.trials}, {result.structures} distinct structures, failed: {failed}")
     lines.append(f"time       {result.seconds:.1f} s, {result.trials / max(result.seconds, 1e-9):.1f} trials a second")
     lines.append(f"saved in   {result.database} as run {result.run}")
     target = f" --threads {task.target.threads}" if task.target.threads > 1 else ""
-    lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {result.database}")
+    if task.target.kind == "cpu":
+        lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {result.database}")
+    else:
+        target = f" --target {task.target.name}"
+        lines.append(f"next       {program()} best {op} {' '.join(params)}{target} --source --db {result.database}")
     console().print(
         Panel(escape("\n".join(lines)), title=escape(task.workload.label), title_align="left", expand=False)
     )

@@ -7,6 +7,7 @@ from typing import Protocol
 from tilewright.core import Task, UsageError
 from tilewright.cost_model.base import CostModel, CostModelError
 from tilewright.cost_model.features import FEATURE_VERSION, FeatureExtractor
+from tilewright.cost_model.gpu_prior import GpuPrior
 from tilewright.cost_model.random import RandomCostModel
 from tilewright.cost_model.roofline import RooflineCostModel
 from tilewright.cost_model.xgb import XGBoostCostModel
@@ -22,6 +23,7 @@ COST_MODELS: dict[str, CostModelFactory] = {
     "xgboost": XGBoostCostModel,
     "roofline": RooflineCostModel,
     "random": RandomCostModel,
+    "gpu": GpuPrior,
 }
 
 

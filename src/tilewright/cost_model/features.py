@@ -1,7 +1,8 @@
-"""Numbers that describe schedules to a cost model: their knobs and their footprint.
+"""Numbers that describe schedules to a cost model: their knobs, their footprint, their static resources.
 
 Knob features are named ``template.knob``; footprint features ``footprint.*`` have the same names and
-meaning for every operator, so one model can serve all tasks of a target.
+meaning for every operator, so one model can serve all tasks of a target. Templates for GPUs add
+``static.*``: occupancy, waves, traffic, and what else they know before compiling.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Matrix = NDArray[np.float32]
 Analysis = Callable[[Schedule], Mapping[str, float]]
 
 CACHE_ROWS = 1 << 15
+FOOTPRINT, STATIC = "footprint.", "static."
 
 
 def footprint_of(task: Task) -> Analysis:
@@ -35,19 +37,38 @@ def footprint_of(task: Task) -> Analysis:
     return analyse
 
 
+def static_of(task: Task) -> Analysis:
+    """What the task's templates know of a schedule's resources; nothing on a CPU."""
+    from tilewright.kernels.templates import get_template
+
+    def analyse(schedule: Schedule) -> Mapping[str, float]:
+        return get_template(schedule.template).static(task, schedule)
+
+    return analyse
+
+
 class FeatureExtractor:
     """Feature rows of a task's schedules, each computed once.
 
-    ``space`` and ``analyse`` default to what the task's templates give.
+    ``space``, ``analyse`` (the footprint) and ``static`` default to what the task's templates give;
+    with an analysis of one's own there is nothing static unless given too.
     """
 
-    def __init__(self, task: Task, *, space: Space | None = None, analyse: Analysis | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        *,
+        space: Space | None = None,
+        analyse: Analysis | None = None,
+        static: Analysis | None = None,
+    ) -> None:
         if space is None:
             from tilewright.kernels.templates import task_space
 
             space = task_space(task)
         self.task = task
         self.space = space
+        self._static = static or (static_of(task) if analyse is None else None)
         self._analyse = analyse or footprint_of(task)
         self._names: tuple[str, ...] | None = None
         self._analysed: tuple[str, ...] = ()
@@ -93,10 +114,12 @@ class FeatureExtractor:
     def _row(self, schedule: Schedule) -> Matrix:
         row = self._rows.get(schedule)
         if row is None:
-            analysed = self._analyse(schedule)
+            analysed = {FOOTPRINT + n: v for n, v in self._analyse(schedule).items()}
+            if self._static is not None:
+                analysed.update((STATIC + n, v) for n, v in self._static(schedule).items())
             if self._names is None:
                 self._analysed = tuple(analysed)
-                self._names = (*self.space.feature_names, *(f"footprint.{n}" for n in analysed))
+                self._names = (*self.space.feature_names, *analysed)
             row = np.array([*self.space.encode(schedule), *(analysed[n] for n in self._analysed)], np.float32)
             if len(self._rows) >= CACHE_ROWS:
                 self._rows.clear()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tilewright.core import Schedule, Task, TrialRecord
 from tilewright.cost_model.base import CostModel, CostModelError, Scores
 from tilewright.cost_model.features import FEATURE_VERSION, FeatureExtractor, Matrix, align
-from tilewright.cost_model.roofline import RooflineCostModel
+from tilewright.cost_model.gpu_prior import analytic_prior
 
 ROUNDS = 40
 PARAMS = {
@@ -148,7 +148,7 @@ class XGBoostCostModel:
         self.task = task
         self.seed = seed
         self.features = features or FeatureExtractor(task)
-        self.prior = prior or RooflineCostModel(task, features=self.features)
+        self.prior = prior or analytic_prior(task, self.features)
         self._extractor = extractor
         self._records: list[TrialRecord] = []
         self._fitted: tuple[int, str] = (0, "")

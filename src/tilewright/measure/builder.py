@@ -1,7 +1,8 @@
 """Candidates into artifacts: lower, put several kernels into a translation unit, compile.
 
-The work is the compiler's, a process of its own, so threads are enough here. Those threads, and with
-them the compilers that they start, run at low priority and on the given cores.
+The work is the compiler's, a process of its own or a library that needs no interpreter lock, so threads
+are enough here. Those threads, and the compilers that they start, run at low priority and on the
+given cores. What compiles is a :class:`~tilewright.measure.toolchain.Toolchain`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Union
 
-from tilewright.backends.cpu.build import build_library, library_key
 from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import DEADLINE, CompileError, Compiler, find_compiler
-from tilewright.backends.cpu.targets import flags
-from tilewright.core import Artifact, Candidate, Failure, FailureKind, IllegalSchedule, Target, TilewrightError, digest
+from tilewright.backends.cpu.compiler import DEADLINE, CompileError
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Failure,
+    FailureKind,
+    IllegalSchedule,
+    Pairs,
+    Target,
+    TilewrightError,
+    digest,
+)
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.measure.toolchain import GateCounts, Toolchain, static_gate, toolchain_for
 
 Built = Union[Artifact, Failure]
 Lower = Callable[[Candidate], LoweredKernel]
@@ -44,10 +54,13 @@ class _Unit:
 class Builder:
     """Compiles candidates for one target. Use it as a context manager.
 
-    ``workers`` compilers run at once, each on up to ``batch`` structures; ``cores`` pins them (all
-    allowed cores by default). ``gate`` gives a context that is held while a compiler runs, for callers
-    that must not build while they measure (``Gate.building``). ``lower`` prints a candidate's kernel;
-    by default its template does.
+    ``workers`` compilers run at once, each on up to ``batch`` structures (by default as many as suit the
+    compiler); ``cores`` pins them (all allowed cores by default). ``gate`` gives a context that is held
+    while a compiler runs, for callers that must not build while they measure (``Gate.building``).
+    ``lower`` prints a candidate's kernel; by default its template does. ``toolchain`` compiles; by
+    default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
+    Kernels for a GPU pass the static gate first: one that cannot run there is a failure of kind
+    ``RESOURCES`` and never compiled (:meth:`gate_counts`).
     """
 
     def __init__(
@@ -56,20 +69,22 @@ class Builder:
         *,
         cache: ArtifactCache | None = None,
         workers: int = 1,
-        batch: int = 8,
+        batch: int | None = None,
         cores: Sequence[int] | None = None,
         deadline: float = DEADLINE,
         gate: Callable[[], AbstractContextManager[None]] | None = None,
         lower: Lower | None = None,
-        compiler: Compiler | None = None,
+        toolchain: Toolchain | None = None,
+        emulated: bool = False,
     ) -> None:
         self.target = target
         self.cache = cache or ArtifactCache()
-        self.batch = batch
+        self.toolchain = toolchain or toolchain_for(target, self.cache, emulated)
+        self.batch = batch or self.toolchain.batch
         self.deadline = deadline
-        self.compiler = compiler or find_compiler(target.arch)
-        self.flags = flags(target, self.compiler)
-        self._prelude = prelude(target)
+        self._prelude = prelude(target, emulated=True) if self.toolchain.emulated else prelude(target)
+        self._static_gate = static_gate(target)
+        self._counts = GateCounts()
         self._gate = gate or contextlib.nullcontext
         self._lower = lower or _template_lower()
         self._known: dict[str, Future[Built]] = {}
@@ -108,6 +123,12 @@ class Builder:
         """``submit`` and wait."""
         return self.submit(candidates, alone).result()
 
+    def gate_counts(self) -> GateCounts:
+        """What the static gate saw and saved so far (all zero where a target has none)."""
+        with self._lock:
+            c = self._counts
+            return replace(c, before=dict(c.before), after=dict(c.after))
+
     def close(self) -> None:
         """Wait for running compilers; what has not started fails."""
         self._pool.shutdown(cancel_futures=True)
@@ -143,58 +164,101 @@ class Builder:
             except IllegalSchedule as e:
                 u.promise.set_result(Failure(FailureKind.COMPILE, str(e)))
                 continue
+            refused = self._before(kernel)
+            if refused is not None:
+                u.promise.set_result(refused)
+                continue
             found = self._find(kernel) if shared else None
             if found is not None:
                 u.promise.set_result(found)
             else:
                 lowered.append((u, kernel))
-        if lowered:
-            self._compile(lowered, shared)
+        together = [x for x in lowered if not x[1].alone]
+        for group in ([together] if together else []) + [[x] for x in lowered if x[1].alone]:
+            self._compile(group, shared)
+
+    def _before(self, kernel: LoweredKernel) -> Failure | None:
+        """The static gate: what shows without compiling."""
+        if self._static_gate is None:
+            return None
+        began = time.perf_counter()
+        problem = self._static_gate(kernel.program, self.target)
+        spent = time.perf_counter() - began
+        with self._lock:
+            self._counts.seen += 1
+            self._counts.gate_seconds += spent
+            if problem is not None:
+                _count(self._counts.before, str(getattr(problem, "reason", "other")))
+        return None if problem is None else Failure(FailureKind.RESOURCES, problem)
 
     def _compile(self, group: list[tuple[_Unit, LoweredKernel]], shared: bool) -> None:
         """One translation unit; on an error its halves, until the guilty kernel stands alone."""
         began = time.perf_counter()
-        sources = [self._prelude, *(k.source for _, k in group)]
+        unit = "\n".join([self._prelude, *(k.source for _, k in group)])
         try:
             with self._gate():
-                path, sha256, cached = build_library(sources, self.target, self.compiler, self.cache, self.deadline)
-        except CompileError as e:
+                symbols = [s for _, k in group for s in dict.fromkeys(x.symbol for x in k.program.launches)]
+                done = self.toolchain.compile(unit, symbols, self.deadline)
+        except TilewrightError as e:
+            kind = self._blame(e, time.perf_counter() - began)
+            if kind is None:
+                raise
             if len(group) == 1:
-                group[0][0].promise.set_result(Failure(FailureKind.COMPILE, e.message))
+                group[0][0].promise.set_result(Failure(kind, e.message))
                 return
             middle = len(group) // 2
             self._compile(group[:middle], shared)
             self._compile(group[middle:], shared)
             return
         seconds = (time.perf_counter() - began) / len(group)
-        key = library_key("\n".join(sources), self.target, self.compiler)
+        with self._lock:
+            self._counts.compiled += len(group)
+            self._counts.compile_seconds += seconds * len(group)
+        data = Path(done.path).read_bytes() if shared and self._indexed else b""
         for u, kernel in group:
-            if shared:
-                self.cache.put(self._index(kernel), key.encode())
-            u.promise.set_result(self._artifact(kernel, path, sha256, seconds, cached))
+            if data:
+                self.cache.put(self._index(kernel), data)
+            resources = done.resources.get(kernel.symbol, ())
+            u.promise.set_result(self._artifact(kernel, done.path, done.sha256, seconds, done.cached, resources))
 
-    def _artifact(self, k: LoweredKernel, path: str, sha256: str, seconds: float, cached: bool) -> Artifact:
+    def _blame(self, error: TilewrightError, seconds: float) -> FailureKind | None:
+        """What a compiler's error is to its kernel; ``None`` when no kernel is at fault."""
+        reason = getattr(error, "reason", None)
+        if reason is None:
+            return FailureKind.COMPILE if isinstance(error, CompileError) or error.kind == "compile" else None
+        with self._lock:
+            self._counts.compiled += 1
+            self._counts.compile_seconds += seconds
+            _count(self._counts.after, str(reason))
+        return FailureKind.RESOURCES
+
+    def _artifact(
+        self, k: LoweredKernel, path: str, sha256: str, seconds: float, cached: bool, resources: Pairs = ()
+    ) -> Artifact:
         return Artifact(
-            path, sha256, k.program, self.target, self.compiler.version, self.flags,
-            hashlib.sha256(k.source.encode()).hexdigest(), 0.0 if cached else seconds, cached,
+            path, sha256, k.program, self.target, self.toolchain.version, tuple(self.toolchain.flags),
+            hashlib.sha256(k.source.encode()).hexdigest(), 0.0 if cached else seconds, cached, tuple(resources),
         )  # fmt: skip
 
-    # Which library a kernel is in depends on its companions when it was first built: a small entry
-    # under the kernel's own key names that library, for later runs with other companions.
+    # Which library a kernel is in depends on its companions when it was first built: that library is in
+    # the cache under each kernel's own key too, for later runs with other companions. A compiler that takes
+    # kernels one by one needs none of this, and knows their resources again.
+
+    @property
+    def _indexed(self) -> bool:
+        return self.toolchain.batch > 1
 
     def _index(self, kernel: LoweredKernel) -> str:
         text = hashlib.sha256((self._prelude + kernel.source).encode()).hexdigest()
-        return digest(["kernel", kernel.symbol, text, library_key("", self.target, self.compiler)])
+        return digest(["kernel in", kernel.symbol, text, self.toolchain.key("")])
 
     def _find(self, kernel: LoweredKernel) -> Artifact | None:
-        entry = self.cache.get(self._index(kernel))
-        if entry is None:
-            return None
-        try:
-            path = self.cache.get(Path(entry).read_text())
-        except (OSError, UnicodeDecodeError):
-            return None
+        path = self.cache.get(self._index(kernel)) if self._indexed else None
         return None if path is None else self._artifact(kernel, path, Path(path).stem, 0.0, True)
+
+
+def _count(by: dict[str, int], reason: str) -> None:
+    by[reason] = by.get(reason, 0) + 1
 
 
 def _gathered(promises: Sequence[Future[Built]], pays: Sequence[bool]) -> Future[list[Built]]:

@@ -23,12 +23,7 @@ def tilewright_version() -> str:
 
 def environment(device: Device, core: int, compiler: str, root: Path = Path("/sys/devices/system/cpu")) -> Pairs:
     """Device model, compiler, versions, and the clock's governor and frequency where they are known."""
-    facts: list[tuple[str, str | float]] = [
-        ("device", device.model),
-        ("compiler", compiler),
-        ("tilewright", tilewright_version()),
-        ("numpy", np.__version__),
-    ]
+    facts: list[tuple[str, str | float]] = list(_versions(device, compiler))
     clock = root / f"cpu{core}" / "cpufreq"
     governor = _read(clock / "scaling_governor")
     if governor:
@@ -37,6 +32,20 @@ def environment(device: Device, core: int, compiler: str, root: Path = Path("/sy
     if khz.isdigit():
         facts.append(("mhz", round(int(khz) / 1000)))
     return tuple(facts)
+
+
+def gpu_environment(device: Device, compiler: str) -> Pairs:
+    """Device model, compiler and versions; the child adds the driver's facts and the clocks."""
+    return _versions(device, compiler)
+
+
+def _versions(device: Device, compiler: str) -> tuple[tuple[str, str], ...]:
+    return (
+        ("device", device.model),
+        ("compiler", compiler),
+        ("tilewright", tilewright_version()),
+        ("numpy", np.__version__),
+    )
 
 
 def _read(path: Path) -> str:

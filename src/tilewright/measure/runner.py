@@ -31,7 +31,7 @@ from tilewright.core import (
 )
 from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
-from tilewright.measure.environment import environment
+from tilewright.measure.environment import environment, gpu_environment
 from tilewright.measure.timing import Duel
 from tilewright.paths import cache_root
 
@@ -53,11 +53,14 @@ class DeviceLost(TilewrightError):
 class LocalRunner:
     """Checks and times candidates on one device of this machine. Use it as a context manager.
 
-    ``deadline``: seconds that one kernel may take for everything; less when the incumbent shows that
-    far less is enough. ``cache_state``: ``warm`` or ``cold`` (operands evicted before every sample).
+    ``device``: cores (``cpu:0-1``), or a GPU (``cuda:0``, ``emulator:0``), which is reached through
+    ``driver`` (``cupy``, ``pycuda``, ``emulator``).
+    ``deadline``: seconds that one kernel may take for everything; on a CPU less when the incumbent shows
+    that far less is enough. ``cache_state``: ``warm`` (default on a CPU) or ``cold`` (default on a GPU):
+    operands evicted before every sample, on a GPU by taking others each time.
     ``references``: a folder for reference results that took long (default: in the artifact cache;
-    empty: none). ``memory``: bytes that the child
-    may map beyond what it starts with (0: no limit). ``exclusive``: gives a context that is held
+    empty: none). ``memory``: bytes that the child may map beyond what it starts with (0: no limit; no
+    limit with a GPU, whose driver maps far more than there is). ``exclusive``: gives a context that is held
     while kernels run, for callers that build on the same cores meanwhile (``Gate.measuring``).
     """
 
@@ -68,31 +71,36 @@ class LocalRunner:
         *,
         deadline: float = DEADLINE,
         prepare_deadline: float = PREPARE_DEADLINE,
-        cache_state: str = "warm",
+        cache_state: str | None = None,
         references: str | Path | None = None,
         memory: int | None = None,
         full_reference: float = 1.5,
         exclusive: Callable[[], AbstractContextManager[None]] | None = None,
         command: list[str] | None = None,
+        driver: str | None = None,
     ) -> None:
-        if cache_state not in ("warm", "cold"):
+        if cache_state not in (None, "warm", "cold"):
             raise UsageError(f"unknown cache state {cache_state!r}", "Use warm or cold")
+        gpu = gpu_index(device)
         self.device = device
         self.target = target
         self.deadline = deadline
         self.prepare_deadline = prepare_deadline
-        self.cores = device_cores(device)
+        self.cores = device_cores(device) if gpu is None else []
         self._exclusive = exclusive or contextlib.nullcontext
         self._command = command
-        self._settings = {
+        self._settings: dict[str, Any] = {
             "cores": self.cores,
             "threads": target.threads,
-            "cache_state": cache_state,
+            "cache_state": cache_state or ("warm" if gpu is None else "cold"),
             "last_level": target.l3_bytes,
             "references": str(cache_root() / "references" if references is None else references),
             "memory": memory_limit() if memory is None else memory,
             "full_reference": full_reference,
         }
+        self._gpu = gpu is not None
+        if gpu is not None:
+            self._settings |= gpu_settings(device, gpu, driver, self._settings["memory"])
         self._executor = ThreadPoolExecutor(1, "measure")
         self._child: Child | None = None
         self._lock = threading.Lock()
@@ -235,6 +243,8 @@ class LocalRunner:
                 while True:
                     message = child.channel.receive(max(0.0, end - time.monotonic()))
                     if "done" in message:
+                        if message.get("leaving"):  # its device is spoilt
+                            self._discard()
                         return message["done"]
                     if "error" in message:
                         raise TilewrightError(f"kernels of this task cannot be checked: {message['error']}")
@@ -289,6 +299,8 @@ class LocalRunner:
             child.close()
 
     def _limit(self, incumbent: Item | None) -> float:
+        if self._gpu:  # moving and checking the data takes far longer than the kernel
+            return self.deadline
         seconds = self._anchors.get(incumbent[0].key) if incumbent else None
         return self.deadline if seconds is None else min(self.deadline, max(LEAST_DEADLINE, SLOWEST * seconds))
 
@@ -299,12 +311,17 @@ class LocalRunner:
         if not isinstance(outcome, Measurement):
             return outcome
         self._anchors[item[0].key] = outcome.seconds
-        return replace(outcome, environment=self._environment(item[1].compiler))
+        # The child added what only it knows: the driver, the clocks.
+        facts = {**dict(self._environment(item[1].compiler)), **dict(outcome.environment)}
+        return replace(outcome, environment=tuple(facts.items()))
 
     def _environment(self, compiler: str) -> Pairs:
         if compiler not in self._environments:
-            core = self.cores[0] if self.cores else 0
-            self._environments[compiler] = environment(self.device, core, compiler)
+            if self._gpu:
+                self._environments[compiler] = gpu_environment(self.device, compiler)
+            else:
+                core = self.cores[0] if self.cores else 0
+                self._environments[compiler] = environment(self.device, core, compiler)
         return self._environments[compiler]
 
 
@@ -353,6 +370,36 @@ def device_cores(device: Device) -> list[int]:
     if kind != "cpu" or not cores:
         raise UsageError(f"{device.name!r} names no cores", "Write cpu:0, or cpu:0-3 for several")
     return cores
+
+
+GPU_DRIVERS = {"cuda": "auto", "emulator": "emulator"}
+"""Kinds of GPU devices, and the driver that reaches them unless another is named (auto: what is installed)."""
+
+EMULATED_L2 = 256 << 10
+"""Bytes of L2 cache that operand sets are rotated over on the emulator, where it decides nothing."""
+
+
+def gpu_index(device: Device) -> int | None:
+    """The number of a GPU device (``cuda:0``); ``None`` for cores. Raises ``UsageError``."""
+    kind, _, number = device.name.partition(":")
+    if kind not in GPU_DRIVERS:
+        return None
+    if not number.isdigit():
+        raise UsageError(f"{device.name!r} names no GPU", f"Write {kind}:0")
+    return int(number)
+
+
+def gpu_settings(device: Device, index: int, driver: str | None, memory: int) -> dict[str, Any]:
+    """What a child of a GPU device is told besides."""
+    kind = device.name.partition(":")[0]
+    emulated = kind == "emulator"
+    return {
+        "driver": driver or GPU_DRIVERS[kind],
+        "device": index,
+        "rotate_bytes": EMULATED_L2 if emulated else 0,
+        # A CUDA context reserves address space for all memory of host and devices.
+        "memory": memory if emulated else 0,
+    }
 
 
 def memory_limit() -> int:

@@ -1,4 +1,4 @@
-"""What the child does with requests: it keeps a task's inputs, references and incumbent between them."""
+"""What the child of a CPU device does with requests: it loads, checks and times kernels on its own threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tilewright.backends.cpu.loader import (
@@ -24,19 +23,15 @@ from tilewright.backends.cpu.loader import (
     time_rounds,
 )
 from tilewright.core import Failure, FailureKind, LaunchProgram, Measurement, Outcome, TilewrightError
-from tilewright.kernels.program import Program
 from tilewright.measure import timing
 from tilewright.measure.buffers import GuardedArray
-from tilewright.measure.references import References
-from tilewright.measure.verify import ALL_SETS, FEW_SETS, Verifier, timing_inputs
+from tilewright.measure.task_session import DRIFT, TaskSession, Tell
+from tilewright.measure.verify import ALL_SETS, FEW_SETS, timing_inputs
 
 LIBRARIES = 48  # kept loaded
 WORKSPACES = 4  # guarded ones, kept for reuse
-DRIFT = 0.1  # relative change of the incumbent's own time from which its anchor is taken anew
 SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB
 COLD_FACTOR = 3  # last-level caches walked to evict operands
-
-Tell = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass
@@ -55,44 +50,23 @@ class Kernel:
         return self.estimate * self.repeats
 
 
-class Session:
-    """State of one child: settings for good, the task until another one comes."""
+class Session(TaskSession):
+    """State of the child of a CPU device: libraries, workspaces, timing buffers and the incumbent."""
 
     def __init__(self, settings: Mapping[str, Any], tell: Tell) -> None:
+        super().__init__(settings, tell)
         self.threads: int = settings["threads"]
-        self.cold: bool = settings["cache_state"] == "cold"
         self.last_level: int = settings["last_level"]
-        self.folder = Path(settings["references"]) if settings["references"] else None
-        self.full: float = settings["full_reference"]
         # A thread's own processor time leaves out interruptions; several threads have only elapsed time.
         self.clock = "cpu" if self.threads == 1 else "monotonic"
-        self.tell = tell
         self.libraries: OrderedDict[str, LoadedLibrary] = OrderedDict()
-        self.workspaces: OrderedDict[int, GuardedArray] = OrderedDict()
         self.flush: Memory | None = None
-        self._reset("")
 
     def _reset(self, text: str) -> None:
-        self.text = text
-        self.program: Program | None = None
-        self.verifier: Verifier | None = None
-        self.passed: set[str] = set()
+        super()._reset(text)
         self.incumbent: Kernel | None = None
         self.buffers: dict[int, list[GuardedArray]] = {}
-        self.workspaces.clear()
-
-    def handle(self, request: Mapping[str, Any]) -> Any:
-        """Serve one request; what is returned is sent with ``done``."""
-        if request["program"] != self.text:
-            self._reset(request["program"])
-            self.tell({"at": "prepare"})
-            self.program = Program.loads(self.text)
-            self.verifier = Verifier(self.program, References(self.program, self.folder), self.full)
-        if request["do"] == "measure":
-            return self._measure(request)
-        if request["do"] == "verify":
-            return self._verify_only(request["item"])
-        return self._duel(request)
+        self.workspaces: OrderedDict[int, GuardedArray] = OrderedDict()
 
     # ------------------------------------------------------------------ requests
 
@@ -106,17 +80,6 @@ class Session:
                 self.incumbent = kernel  # the first of a run: the others are timed against it
                 kernel.seconds = outcome.seconds
             self.tell({"item": n, "outcome": outcome.to_json()})
-
-    def _verify_only(self, item: Mapping[str, Any]) -> dict[str, Any] | None:
-        self._prepare(item)
-        self.tell({"at": "item", "item": 0})
-
-        def check() -> tuple[Outcome, Kernel | None]:
-            problem = self._check(self._load(item), ALL_SETS)
-            return Failure(FailureKind.WRONG_RESULT, problem or ""), None
-
-        outcome, _ = self._guarded(check)
-        return outcome.to_json() if isinstance(outcome, Failure) and outcome.message else None
 
     def _duel(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self.tell({"at": "item", "item": 0})
@@ -192,10 +155,6 @@ class Session:
             time.perf_counter() - checked,
         ), candidate  # fmt: skip
 
-    @property
-    def _state(self) -> str:
-        return "cold" if self.cold else "warm"
-
     def _load(self, item: Mapping[str, Any]) -> LoadedKernel:
         sha = item["sha256"]
         library = self.libraries.pop(sha, None) or load_path(item["path"], sha)
@@ -206,14 +165,6 @@ class Session:
             if self.incumbent is None or self.incumbent.kernel.library is not old:
                 old.close()
         return library.kernel(LaunchProgram.from_json(item["program"]), item["launch"], self.threads)
-
-    def _prepare(self, item: Mapping[str, Any]) -> None:
-        """Inputs and references, for which no kernel is to blame."""
-        assert self.verifier is not None
-        for n in ALL_SETS:
-            if not self.verifier.has(n, item["program"]["align"]):
-                self.tell({"at": "prepare"})
-                self.verifier.input_set(n, item["program"]["align"])
 
     def _check(self, kernel: LoadedKernel, sets: Sequence[int]) -> str | None:
         assert self.verifier is not None

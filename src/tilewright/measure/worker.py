@@ -65,20 +65,31 @@ def main(argv: list[str]) -> int:
         if settings["cores"] and hasattr(os, "sched_setaffinity"):
             with contextlib.suppress(OSError):  # a core that went offline: run where we may
                 os.sched_setaffinity(0, settings["cores"])
-        from tilewright.measure.session import Session
-
         limit_resources(settings["memory"])
-        session = Session(settings, channel.send)
+        session = _session(settings, channel.send)
         channel.send({"ready": os.getpid()})
-        while True:
+        while not session.spoilt:
             _serve(session, channel.receive(), channel.send)
+        return 0
     except ChannelClosed:
         return 0
 
 
+def _session(settings: dict[str, Any], send: Any) -> Any:
+    """What serves the requests of a device: by its driver, or for a CPU, which has none."""
+    if settings.get("driver"):
+        from tilewright.measure.gpu_session import GpuSession
+
+        return GpuSession(settings, send)
+    from tilewright.measure.session import Session
+
+    return Session(settings, send)
+
+
 def _serve(session: Any, request: dict[str, Any], send: Any) -> None:
     try:
-        send({"done": session.handle(request)})
+        done = session.handle(request)
+        send({"done": done, **({"leaving": True} if session.spoilt else {})})
     except Exception as e:
         # Not a kernel's failure: the reference interpreter's, or ours. It is told, not swallowed.
         import traceback

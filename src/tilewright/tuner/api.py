@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import Task, UsageError, Value
-from tilewright.paths import cache_root, default_path
+from tilewright.core import Schedule, Task, UsageError, Value
+from tilewright.paths import default_path
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 
 if TYPE_CHECKING:
-    from tilewright.backends.cpu.device import CpuDevice
+    from tilewright.core import Device
     from tilewright.database import Database, StoredRun
     from tilewright.kernels.operator import Operator
+    from tilewright.kernels.templates.own import OwnKernel
+    from tilewright.measure.toolchain import GateCounts
     from tilewright.tuner.final import FinalResult
+    from tilewright.tuner.places import Place
     from tilewright.tuner.session import Session
 
 TRIALS = 200
@@ -27,7 +32,7 @@ TRANSFER_TRIALS = 4000
 
 
 def tune(
-    operator: str | Operator | Callable[..., Any],
+    operator: str | Operator | OwnKernel | Callable[..., Any],
     *,
     trials: int | None = None,
     target: str = "auto",
@@ -39,40 +44,59 @@ def tune(
     seed: int | None = None,
     db: str | os.PathLike[str] | None = None,
     resume: str | None = None,
+    prepared: str | os.PathLike[str] | None = None,
     observer: Observer | None = None,
     params: Mapping[str, Value | str] | None = None,
     **sizes: Value,
 ) -> TuneResult:
     """Search for the fastest kernel of ``operator`` and store every trial and the winner.
 
-    ``operator``: a name, ``FILE.py:function``, or what ``@tilewright.operator`` made. Its parameters
-    are given as keywords, or in ``params``. ``trials``: in all, failures included (200). ``resume``: a
-    run's identifier or ``last``, to go on with it up to ``trials``; it keeps its strategy and seed.
-    ``time_budget``: seconds after which nothing more is proposed. ``db``: a path or URL.
+    ``operator``: a name, ``FILE.py:function``, what ``@tilewright.operator`` made, or a kernel of yours
+    (:func:`tilewright.own_kernel`). Its parameters are given as keywords, or in ``params``. ``trials``: in
+    all, failures included (200). ``resume``: a run's identifier or ``last``, to go on with it up to
+    ``trials``; it keeps its strategy and seed. ``time_budget``: seconds after which nothing more is
+    proposed. ``db``: a path or URL. ``prepared``: a folder that ``tilewright prepare`` wrote; its shortlist
+    is tried first, without compiling.
+    ``target``: ``cpu``, ``cuda`` or a variant of either. ``device``: cores (``cpu:0-1``), a GPU
+    (``cuda:0``), or ``emulator``, which runs CUDA kernels on this processor for development: its times mean
+    nothing, and what wins there is never served.
 
     Ctrl-C ends the search, keeps what was measured and still holds the final; a second one stops at
     once (``KeyboardInterrupt``). Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or
     ``DatabaseError`` before anything is measured.
     """
-    from tilewright.backends.cpu.device import DeviceLock, noise_warnings, parse_device
-    from tilewright.backends.cpu.targets import parse_target
     from tilewright.database import Database
+    from tilewright.kernels.templates.own import OwnKernel
+    from tilewright.tuner import own
+    from tilewright.tuner.places import find_place
     from tilewright.tuner.strategies import get_strategy
 
     if strategy is not None:
         get_strategy(strategy)
     watcher = observer or Observer()
-    workload = _operator(operator).workload(**{**(params or {}), **sizes})
-    task = Task(workload, parse_target(target, threads))
-    where = parse_device(device, threads)
+    kernel = operator if isinstance(operator, OwnKernel) else None
+    computes = operator.operator if isinstance(operator, OwnKernel) else _operator(operator)
+    workload = computes.workload(**{**(params or {}), **sizes})
+    place = find_place(kernel.target(target) if kernel else target, device, threads)
+    task = Task(workload, place.target)
+    if kernel is not None:
+        own.fit(kernel, task)
+    first: tuple[Schedule, ...] = ()
+    if prepared is not None:
+        from tilewright.measure.prepared import shortlist
+
+        first = shortlist(Path(prepared), task)
     location = os.fspath(db) if db is not None else default_path()
     with Database.open(location) as database:
-        run = _begin(database, task, where, resume, trials, strategy, cost_model, seed)
-        for w in noise_warnings():
-            watcher.warning(f"{w}; figures of this run are noisy")
+        run = _begin(database, task, place.device, resume, trials, strategy, cost_model, seed, kernel)
+        for w in place.warnings():
+            watcher.warning(w)
         try:
-            with DeviceLock(where, on_wait=lambda holder: watcher.waiting(where.name, str(holder))):
-                return _tune(database, run, where, time_budget, watcher, location)
+            with (
+                place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)),
+                own.using(own.of_run(run), task),
+            ):
+                return _tune(database, run, place, time_budget, watcher, location, first)
         except BaseException as e:
             state = "interrupted" if isinstance(e, (KeyboardInterrupt, SystemExit)) else "failed"
             database.finish_run(run.id, state, {"error": f"{type(e).__name__}: {e}"})
@@ -92,15 +116,19 @@ def _operator(given: str | Operator | Callable[..., Any]) -> Operator:
 def _begin(
     database: Database,
     task: Task,
-    device: CpuDevice,
+    device: Device,
     resume: str | None,
     trials: int | None,
     strategy: str | None,
     cost_model: str | None,
     seed: int | None,
+    kernel: OwnKernel | None = None,
 ) -> StoredRun:
+    from tilewright.tuner import own
+
     if resume is not None:
         old = database.run(resume)
+        own.resumed(kernel, old)
         for name, given, stored in (("strategy", strategy, old.strategy), ("seed", seed, old.seed)):
             if given is not None and given != stored:
                 raise UsageError(
@@ -108,7 +136,9 @@ def _begin(
                     f"Leave --{name} out, or start a new run",
                 )
         return database.resume_run(old.id, task, device, trials or old.trials_wanted)
-    settings = {"cost_model": cost_model or COST_MODEL}
+    settings: dict[str, Any] = {"cost_model": cost_model or COST_MODEL}
+    if kernel is not None:
+        settings[own.SETTING] = kernel.to_json()
     run_id = database.add_run(task, device, strategy or STRATEGY, seed or 0, trials or TRIALS, settings)
     return database.run(run_id)
 
@@ -116,45 +146,45 @@ def _begin(
 def _tune(
     database: Database,
     run: StoredRun,
-    device: CpuDevice,
+    place: Place,
     time_budget: float | None,
     watcher: Observer,
     location: str,
+    first: tuple[Schedule, ...],
 ) -> TuneResult:
-    from tilewright.backends.cpu.cores import affinity
-    from tilewright.backends.cpu.peak import PeakProbe
-    from tilewright.kernels.expr import ITEMSIZE
     from tilewright.kernels.templates import default_schedule, task_space
-    from tilewright.measure.builder import Builder
     from tilewright.measure.gate import Gate
-    from tilewright.measure.runner import LocalRunner
+    from tilewright.tuner import own
     from tilewright.tuner.final import Final
     from tilewright.tuner.session import Clock, Limits, Session
     from tilewright.tuner.strategies import get_strategy
 
     clock = Clock()
-    task = run.task
-    threads = task.target.threads
-    free = tuple(c for c in affinity() if c not in device.cores)
+    # Limits of a target steer schedules and are no part of its identity: this device's count, not a stored run's.
+    task = replace(run.task, target=place.target)
+    model_name = place.device.model
     space = task_space(task)
     history = database.trials(run.id)
     with clock.on("transfer"):
-        model = _cost_model(database, run, str(run.settings.get("cost_model", COST_MODEL)), device)
-    search = get_strategy(run.strategy)(space, seed=run.seed, cost_model=model, initial=(default_schedule(task),))
+        name = str(run.settings.get("cost_model", COST_MODEL))
+        model = _cost_model(database, task, run.seed, name, model_name)
+    search = get_strategy(run.strategy)(
+        space, seed=run.seed, cost_model=model, initial=(default_schedule(task), *first)
+    )
     # A measurement that uses every core must not share them with a compiler.
     gate = Gate()
-    references = cache_root() / "references"
     watcher.started(run.id, task, len(history), run.trials_wanted, space.size)
-    with (
-        Builder(task.target, cores=free or device.cores, gate=None if free else gate.building) as builder,
-        LocalRunner(device, task.target, references=references, exclusive=None if free else gate.measuring) as runner,
-    ):
+    with place.builder(gate.building) as builder, place.runner(gate.measuring) as runner:
         session = Session(
             task=task, run_id=run.id, database=database, strategy=search, builder=builder, runner=runner,
             limits=Limits(run.trials_wanted, time_budget, batch=max(4, min(16, run.trials_wanted // 8))),
-            observer=watcher, history=history, overlap=bool(free), clock=clock,
+            observer=watcher, history=history, overlap=place.apart, clock=clock,
         )  # fmt: skip
         interrupted = False
+        kernel = own.of_run(run)
+        if kernel is not None and not history:
+            with clock.on("probe"):
+                own.probe(kernel, task, builder)
         try:
             session.restore()
             session.search()
@@ -164,38 +194,39 @@ def _tune(
             interrupted = True
             watcher.stage("stopping: final between the fastest (again to stop at once)")
         with clock.on("final"):
-            with PeakProbe(task.target, device.cores[:threads]) as probe:
-                peak = probe.sample() * 4 / ITEMSIZE[task.workload.output.dtype]
-            final = Final(task, run.id, device.model, database, builder, runner, watcher).play(
+            peak = place.peak_flops(task)
+            final = Final(task, run.id, model_name, database, builder, runner, watcher).play(
                 session.history, 2 if interrupted else FINALISTS, peak
             )
-    result = _result(session, final, device, space.size, location, interrupted)
+        counts = builder.gate_counts()
+    result = _result(session, final, place, space.size, location, interrupted, counts)
     database.finish_run(run.id, "interrupted" if interrupted else "done", result.to_json())
     return result
 
 
-def _cost_model(database: Database, run: StoredRun, name: str, device: CpuDevice) -> Any:
-    """A model of the run's task, warm from stored trials of other workloads on the same target."""
+def _cost_model(database: Database, task: Task, seed: int, name: str, device_model: str) -> Any:
+    """A model of the run's task, warm from stored trials of other workloads on the same target and device model."""
     from tilewright.cost_model import get_cost_model
     from tilewright.kernels.templates import TEMPLATES, get_template
 
-    model = get_cost_model(name)(run.task, seed=run.seed)
+    model = get_cost_model(name)(task, seed=seed)
     versions = {t: get_template(t).version for t in TEMPLATES}
     left = TRANSFER_TRIALS
     for workload, records in database.target_history(
-        run.task.target.key, device.model, limit=TRANSFER_TRIALS, versions=versions
+        task.target.key, device_model, limit=TRANSFER_TRIALS, versions=versions
     ):
         if left <= 0:
             break
-        if workload.key != run.task.workload.key:
-            model.update(records[:left], Task(workload, run.task.target))
+        if workload.key != task.workload.key:
+            model.update(records[:left], Task(workload, task.target))
             left -= len(records)
     return model
 
 
 def _result(
-    session: Session, final: FinalResult, device: CpuDevice, space_size: int, location: str, interrupted: bool
-) -> TuneResult:
+    session: Session, final: FinalResult, place: Place, space_size: int, location: str, interrupted: bool,
+    counts: GateCounts,
+) -> TuneResult:  # fmt: skip
     best = None
     if final.ranked:
         k = final.ranked[0]
@@ -206,7 +237,8 @@ def _result(
     return TuneResult(
         task=session.task,
         run=session.run_id,
-        device=device.name,
+        device=place.device.name,
+        device_model=place.device.model,
         trials=len(session.history),
         failed=failures(session.history),
         seconds=session.clock.elapsed,
@@ -218,4 +250,5 @@ def _result(
         space_size=space_size,
         database=location,
         interrupted=interrupted,
+        gate=counts.to_json() if counts.seen else None,
     )

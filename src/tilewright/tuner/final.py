@@ -26,6 +26,7 @@ from tilewright.kernels import templates
 from tilewright.measure.builder import Builder
 from tilewright.measure.runner import LocalRunner
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.own import template_version
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Final:
     def _champion(self) -> Finalist | None:
         """The stored kernel of an earlier run, if its template still is what it was."""
         stored = self.database.best(self.task, self.device_model)
-        if stored is None or templates.get_template(stored.schedule.template).version != stored.template_version:
+        if stored is None or template_version(self.database, stored) != stored.template_version:
             return None
         return self._enter(stored.schedule, None, stored)
 

@@ -12,7 +12,10 @@ from tilewright.core import Failure, Schedule, Task, TrialRecord
 
 @dataclass(frozen=True)
 class BestKernel:
-    """A kernel that won its final: median seconds of one call, and its share of the FMA peak."""
+    """A kernel that won its final: median seconds of one call, and its share of the peak.
+
+    The peak is measured on a CPU (multiply-adds of the cores in use) and the stated one on a GPU.
+    """
 
     seconds: float
     gflops: float
@@ -39,6 +42,7 @@ class TuneResult:
     """One finished run. ``time`` says where its ``seconds`` went; ``best`` is what look-ups now serve.
 
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
+    ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
     """
 
     task: Task
@@ -55,6 +59,8 @@ class TuneResult:
     space_size: int
     database: str
     interrupted: bool = False
+    device_model: str = ""
+    gate: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +69,7 @@ class TuneResult:
             "target": self.task.target.name,
             "threads": self.task.target.threads,
             "device": self.device,
+            "device_model": self.device_model,
             "run": self.run,
             "database": self.database,
             "trials": self.trials,
@@ -74,6 +81,7 @@ class TuneResult:
             "best": self.best.to_json() if self.best else None,
             "kept": self.kept,
             "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
+            **({"gate": dict(self.gate)} if self.gate else {}),
         }
 
 

@@ -1,0 +1,146 @@
+"""Memory on a device: guarded buffers for checking, and arenas of operand sets for timing.
+
+A device has no pages to protect, so guard zones hold canary bytes that are compared after every run.
+Around inputs the canary reads as NaN, so that a value read from beyond shows in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.measure.buffers import CANARY, POISON
+
+if TYPE_CHECKING:
+    from tilewright.backends.cuda.driver import Context
+
+Bytes = npt.NDArray[np.uint8]
+
+GUARD = 64 << 10  # bytes of canary on either side: a stray tile begins at the edge
+ALIGN = 256  # what device allocators give
+PLACES = 61  # shifts of the buffers among which candidates take turns
+BLOCK = 8 << 20  # bytes of random values from which an arena is filled
+
+
+@dataclass(frozen=True)
+class Region:
+    """A buffer inside an arena: ``size`` bytes at ``address``, canaries of ``canary`` around it."""
+
+    start: int
+    address: int
+    size: int
+    end: int
+    canary: int
+
+
+class CheckArena:
+    """One allocation that holds every buffer of a checked call, with guard zones between them.
+
+    It is allocated when first needed and grows; ``close`` frees it.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._allocation = self._base = self._size = 0
+        self._serial = 0
+
+    def place(self, sizes: Sequence[int], leads: Sequence[int], inputs: int) -> list[Region]:
+        """Fresh places for buffers of ``sizes`` bytes, each at an address ``lead`` bytes past a multiple of 256.
+
+        The first ``inputs`` of them are inputs. Guard zones are written (queued). Places differ from call to
+        call. Raises ``OutOfMemory``.
+        """
+        self._serial += 1
+        shift = self._serial % PLACES * ALIGN
+        spans = [2 * GUARD + _round(size + lead, ALIGN) for size, lead in zip(sizes, leads, strict=True)]
+        self._reserve(sum(spans) + PLACES * ALIGN)
+        regions = []
+        at = self._base + shift
+        for n, (size, lead, span) in enumerate(zip(sizes, leads, spans, strict=True)):
+            canary = POISON if n < inputs else CANARY
+            region = Region(at, at + GUARD + lead, size, at + span, canary)
+            self.context.fill(region.start, canary, region.address - region.start)
+            self.context.fill(region.address + size, canary, region.end - region.address - size)
+            regions.append(region)
+            at += span
+        return regions
+
+    def _reserve(self, size: int) -> None:
+        if size <= self._size:
+            return
+        self.close()
+        self._allocation = self.context.allocate(size + ALIGN)
+        self._base, self._size = _round(self._allocation, ALIGN), size
+
+    def trespassed(self, region: Region) -> bool:
+        """Whether bytes around a buffer have changed; waits for the device."""
+        for start, end in ((region.start, region.address), (region.address + region.size, region.end)):
+            zone = np.empty(end - start, np.uint8)
+            self.context.download(start, zone)
+            if (zone != region.canary).any():
+                return True
+        return False
+
+    def close(self) -> None:
+        if self._size:
+            self._size = 0
+            self.context.free(self._allocation)
+
+
+class TimingArena:
+    """Operand sets of one program for timing: one allocation a tensor, ``sets`` places in each.
+
+    Inputs are random values, repeated with the tensor's own period, so that any place in it holds values that the
+    program may be given. Raises ``OutOfMemory``.
+    """
+
+    def __init__(self, context: Context, inputs: Sequence[Bytes], output: int, sets: int) -> None:
+        self.context = context
+        self.sets = sets
+        self._allocated: list[int] = []
+        self._bases: list[int] = []
+        self._strides: list[int] = []
+        slack = (PLACES + 1) * ALIGN
+        try:
+            for size in (*(len(v) for v in inputs), output):
+                stride = _round(size, ALIGN)
+                address = context.allocate(sets * stride + slack + ALIGN)
+                self._allocated.append(address)
+                self._bases.append(_round(address, ALIGN))
+                self._strides.append(stride)
+            for n, values in enumerate(inputs):
+                self._fill(self._bases[n], values, sets * self._strides[n] + slack)
+            context.fill(self._bases[-1], POISON, sets * self._strides[-1] + slack)
+            context.synchronize()
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill(self, base: int, values: Bytes, size: int) -> None:
+        # A block of whole periods, then copies that double what is there.
+        repeats = max(1, min(BLOCK, size) // max(1, len(values)))
+        block = np.tile(values, repeats) if repeats > 1 else values
+        self.context.upload(base, block[:size])
+        done = min(len(block), size)
+        while done < size:
+            step = min(done, size - done)
+            self.context.copy(base + done, base, step)
+            done += step
+
+    def tensors(self, number: int, place: int = 0) -> list[int]:
+        """Addresses of the inputs and the output of set ``number`` (any whole number); ``place`` moves them all."""
+        at = number % self.sets
+        shift = place % PLACES * ALIGN
+        return [base + at * stride + shift for base, stride in zip(self._bases, self._strides, strict=True)]
+
+    def close(self) -> None:
+        while self._allocated:
+            self.context.free(self._allocated.pop())
+
+
+def _round(size: int, step: int) -> int:
+    return -(-size // step) * step

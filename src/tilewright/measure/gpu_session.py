@@ -1,0 +1,421 @@
+"""What the child of a GPU device does with requests: it checks and times kernels there, through a driver.
+
+Requests and messages are those of ``session.Session``. After an error that spoils the device's context
+the child says so and ends; the runner starts another one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.backends.cuda.driver import DeviceError, LaunchError, OutOfMemory, get_driver, resolve
+from tilewright.core import (
+    Failure,
+    FailureKind,
+    LaunchProgram,
+    Measurement,
+    Outcome,
+    Pairs,
+    TilewrightError,
+    evaluate,
+)
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.measure import timing
+from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
+from tilewright.measure.gpu_timing import ANCHOR_EVERY, WARM_UP, Plan, Stopwatch, middle, plan, rotation
+from tilewright.measure.inputs import Recipe, make_inputs
+from tilewright.measure.task_session import DRIFT, TaskSession, Tell
+from tilewright.measure.verify import ALL_SETS, FEW_SETS
+
+if TYPE_CHECKING:
+    from tilewright.backends.cuda.driver import Context, Function, Module
+
+MODULES = 48  # kept loaded
+ROOM = 0.4  # share of the device's memory for operand sets
+LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
+DROP = 1.5  # times the incumbent's, from which the first samples are enough
+FEW_SAMPLES = 3
+DUEL_PAIRS = 61
+
+Bytes = npt.NDArray[np.uint8]
+Queue = Callable[[], None]
+
+
+@dataclass
+class GpuKernel:
+    """A loaded candidate with its launch values; ``calls`` are its launches on the sets it has met."""
+
+    key: str
+    module: Module
+    program: LaunchProgram
+    values: Mapping[str, int]
+    workspace: int = 0  # its device address
+    calls: dict[int, Queue] = field(default_factory=dict)
+    estimate: float = 0.0
+    own: float = 0.0  # its time when it was last measured itself
+    seconds: float = 0.0  # its anchor: the time on which the results of others are based
+
+
+class GpuSession(TaskSession):
+    """State of one child: the device's context for good, buffers of the task until another one comes."""
+
+    def __init__(self, settings: Mapping[str, Any], tell: Tell) -> None:
+        name = settings["driver"]
+        self.context: Context = get_driver(None if name == "auto" else name).open(settings["device"])
+        self.limits = dict(self.context.limits)
+        self.rotate_bytes: int = settings["rotate_bytes"] or int(self.limits.get("l2_bytes", 32 << 20))
+        self.watch = Stopwatch(self.context)
+        self.modules: OrderedDict[str, Module] = OrderedDict()
+        self.checks = CheckArena(self.context)
+        self.place = 0
+        self.arena: TimingArena | None = None
+        self.scratch: tuple[int, int] = (0, 0)  # address and size of the workspace for timing
+        super().__init__(settings, tell)
+
+    def _reset(self, text: str) -> None:
+        super()._reset(text)
+        self.incumbent: GpuKernel | None = None
+        self.since_anchor = 0
+        if self.arena is not None:
+            self.arena.close()
+            self.arena = None
+
+    # ------------------------------------------------------------------ requests
+
+    def _measure(self, request: Mapping[str, Any]) -> None:
+        self._adopt(request["incumbent"])
+        for n, item in request["items"]:
+            self._prepare(item)
+            self._prepare_arena()
+            self.tell({"at": "item", "item": n})
+            outcome, kernel = self._guarded(partial(self._trial, item))
+            if kernel is not None and self.incumbent is None and isinstance(outcome, Measurement):
+                self.incumbent = kernel  # the first of a run: the others are timed against it
+                kernel.seconds = kernel.own = outcome.seconds
+            self.tell({"item": n, "outcome": outcome.to_json()})
+            if self.spoilt:
+                return
+
+    def _duel(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._prepare_arena()
+        self.tell({"at": "item", "item": 0})
+        try:
+            sides = [self._load(item) for item in request["items"]]
+            for k in sides:
+                self._ready(k)
+                self._estimate(k)
+            plans = [plan(k.estimate) for k in sides]
+
+            def rounds(n: int) -> list[tuple[float, float]]:
+                # Where operands happen to lie decides between kernels that are about as fast, so they move.
+                self.tell({"at": "item", "item": 0})  # a long duel is no hang
+                self.place += 1
+                for k in sides:
+                    k.calls.clear()
+                    self._warm(k)
+                launches = [self._launcher(k) for k in sides]
+                first, second = self.watch.interleaved(launches, [p.launches for p in plans], n)
+                return list(zip(first, second, strict=True))
+
+            d = timing.duel(rounds, max(request["pairs"], DUEL_PAIRS))
+        except DeviceError as e:
+            self._end(e)
+        return {
+            "ratio": d.ratio, "low": d.low, "high": min(d.high, 1e300), "wins": d.wins, "pairs": d.pairs,
+            "seconds": list(d.seconds),
+        }  # fmt: skip
+
+    # ------------------------------------------------------------------ one trial
+
+    def _guarded(self, work: Callable[[], tuple[Outcome, GpuKernel | None]]) -> tuple[Outcome, GpuKernel | None]:
+        try:
+            return work()
+        except DeviceError as e:
+            self.spoilt = e.sticky
+            return Failure(FailureKind.CRASH if e.sticky else FailureKind.LAUNCH, _line(e)), None
+        except (OutOfMemory, MemoryError) as e:
+            return Failure(FailureKind.RESOURCES, _line(e) or "out of memory"), None
+        except LaunchError as e:
+            return Failure(FailureKind.LAUNCH, _line(e)), None
+        except (TilewrightError, OSError) as e:
+            return Failure(FailureKind.LAUNCH, _line(e)), None
+
+    def _trial(self, item: Mapping[str, Any]) -> tuple[Outcome, GpuKernel | None]:
+        began = time.perf_counter()
+        kernel = self._load(item)
+        problem = self._check(kernel, FEW_SETS if item["binary"] in self.passed else ALL_SETS)
+        checked = time.perf_counter()
+        if problem:
+            return Failure(FailureKind.WRONG_RESULT, problem), None
+        self.passed.add(item["binary"])
+        self.place += 1
+        before = self._clocks()
+        self._ready(kernel)
+        times = self._estimate(kernel)
+        self._renew_anchor()
+        incumbent = self.incumbent
+        dropped = incumbent is not None and kernel.estimate > DROP * incumbent.own
+        if not dropped:
+            times = self.watch.samples(self._launcher(kernel), plan(kernel.estimate, item.get("pairs", timing.PAIRS)))
+        own = middle(times)
+        ratio = own / incumbent.own if incumbent is not None else None
+        seconds = own if incumbent is None or ratio is None else incumbent.seconds * ratio
+        self.since_anchor += 1
+        clocks = {f"{k}_{w}": v for w, at in (("before", before), ("after", self._clocks())) for k, v in at.items()}
+        return Measurement(
+            seconds, timing.spread(times), len(times), ratio, dropped, self._state, checked - began,
+            time.perf_counter() - checked, self._facts(clocks),
+        ), kernel  # fmt: skip
+
+    def _clocks(self) -> dict[str, float]:
+        return {k: round(float(v), 3) for k, v in self.context.clocks().items()}
+
+    def _facts(self, clocks: Mapping[str, float]) -> Pairs:
+        known = {k: v for k, v in self.context.facts if k != "device"}  # the runner names the device
+        return (*known.items(), *clocks.items())
+
+    def _load(self, item: Mapping[str, Any]) -> GpuKernel:
+        sha = item["sha256"]
+        module = self.modules.pop(sha, None)
+        if module is None:
+            data = Path(item["path"]).read_bytes()
+            if sha256(data).hexdigest() != sha:
+                raise LaunchError("the compiled code does not match its hash: it is damaged")
+            module = self.context.load(data)
+        self.modules[sha] = module
+        while len(self.modules) > MODULES:
+            name, old = next(iter(self.modules.items()))
+            del self.modules[name]
+            if self.incumbent is None or self.incumbent.module is not old:
+                old.close()
+        return GpuKernel(item["key"], module, LaunchProgram.from_json(item["program"]), item["launch"])
+
+    def _queue(self, k: GpuKernel, tensors: Sequence[int], workspace: int) -> Queue:
+        """Everything that one call of a kernel queues, prepared."""
+        zero = evaluate(k.program.zero_fill, k.values)
+        steps: list[tuple[Function, Any]] = [
+            (k.module.function(launch.symbol), resolve(launch, tensors, workspace, k.values))
+            for launch in k.program.launches
+        ]
+        context = self.context
+
+        def call() -> None:
+            if zero:
+                context.fill(workspace, 0, zero)
+            for function, (grid, block, shared, parameters) in steps:
+                function.launch(grid, block, shared, parameters)
+
+        return call
+
+    # ------------------------------------------------------------------ checking
+
+    def _check(self, kernel: GpuKernel, sets: Sequence[int]) -> str | None:
+        assert self.verifier is not None
+        for n in sets:
+            data = self.verifier.input_set(n, kernel.program.align)
+            run = _CheckedRun(self, kernel, n == sets[0])
+            problem = self.verifier.check_set(run, data)
+            if run.outside:
+                return f"writes outside {run.outside} ({data.recipe.name})"
+            if problem:
+                return problem
+        return None
+
+    # ------------------------------------------------------------------ timing
+
+    def _ready(self, k: GpuKernel) -> None:
+        """Operand sets and a workspace for timing. Raises ``OutOfMemory``."""
+        if self.arena is None:
+            self.arena = self._make_arena()
+        need = evaluate(k.program.workspace, k.values)
+        address, size = self.scratch
+        if need > size:
+            if size:
+                self.context.free(address)
+                self.scratch = (0, 0)
+            self.scratch = (self.context.allocate(need), need)
+            if self.incumbent is not None:
+                self.incumbent.calls.clear()
+
+    def _prepare_arena(self) -> None:
+        """The operand sets, for which no kernel is to blame: drawing large ones takes seconds."""
+        if self.arena is None:
+            self.tell({"at": "prepare"})
+            try:
+                self.arena = self._make_arena()
+            except OutOfMemory:
+                return  # told where it is needed
+            except DeviceError as e:
+                self._end(e)
+
+    def _make_arena(self) -> TimingArena:
+        assert self.program is not None
+        assert self.verifier is not None
+        recipe = Recipe("positive" if self.verifier.positive else "normal", 0, "heap")
+        values = [_bytes(v) for v in make_inputs(self.program, recipe, self.verifier.bounds)]
+        out = self.program.output
+        output = _elements(out.shape) * ITEMSIZE[out.dtype]
+        total = sum(len(v) for v in values) + output
+        room = int(ROOM * float(self.limits.get("memory_bytes", 0)) or total * 4)
+        sets = rotation(total, self.rotate_bytes, room, self.cold)
+        while True:
+            try:
+                return TimingArena(self.context, values, output, sets)
+            except OutOfMemory:
+                if sets == 1:
+                    raise
+                sets = max(1, sets // 2)
+
+    def _launcher(self, k: GpuKernel) -> Callable[[int], None]:
+        assert self.arena is not None
+        arena, place, workspace = self.arena, self.place, self.scratch[0]
+
+        def launch(n: int) -> None:
+            number = n % arena.sets
+            call = k.calls.get(number)
+            if call is None:
+                call = k.calls[number] = self._queue(k, arena.tensors(number, place), workspace)
+            call()
+
+        return launch
+
+    def _estimate(self, k: GpuKernel) -> list[float]:
+        """About how long a call takes, and the samples that say so: not the first, which also loads code."""
+        launch = self._launcher(k)
+        times = self.watch.samples(launch, Plan(2, 1))[1:]
+        k.estimate = min(times)
+        if k.estimate < WARM_UP:
+            self._warm(k)
+            times = self.watch.samples(launch, plan(k.estimate, FEW_SAMPLES))
+            k.estimate = min(times)
+        return times
+
+    def _warm(self, k: GpuKernel) -> None:
+        launch = self._launcher(k)
+        for n in range(min(64, int(WARM_UP / max(k.estimate, 1e-7)))):
+            launch(n)
+        self.context.synchronize()
+
+    def _adopt(self, item: Mapping[str, Any] | None) -> None:
+        """Make a kernel the one that the others are compared with."""
+        if item is None:
+            self.incumbent = None
+            return
+        if self.incumbent is not None and self.incumbent.key == item["key"]:
+            return
+        self.tell({"at": "incumbent"})
+        self.incumbent = None
+        try:
+            k = self._load(item)
+            self._ready(k)
+            self._estimate(k)
+            k.own = middle(self.watch.samples(self._launcher(k), plan(k.estimate)))
+        except DeviceError as e:
+            self._end(e)
+        except (TilewrightError, OSError):
+            return  # it fails elsewhere too, where it is an item; here it costs only the comparison
+        anchor = item.get("seconds")
+        # The chain of ratios is steadier than any single timing, until the device itself changes.
+        k.seconds = anchor if anchor and abs(k.own / anchor - 1) <= DRIFT else k.own
+        self.incumbent = k
+        self.since_anchor = 0
+
+    def _renew_anchor(self) -> None:
+        """Time the incumbent again from time to time: clocks move with temperature and power."""
+        k = self.incumbent
+        if k is None or self.since_anchor < ANCHOR_EVERY:
+            return
+        self._warm(k)
+        k.own = middle(self.watch.samples(self._launcher(k), plan(k.estimate)))
+        if abs(k.own / k.seconds - 1) > DRIFT:
+            k.seconds = k.own
+        self.since_anchor = 0
+
+    def _end(self, error: TilewrightError) -> Any:
+        """Leave after an error for which there is no item to blame; the runner reads why."""
+        print(_line(error), file=sys.stderr, flush=True)
+        sys.exit(4)
+
+
+class _CheckedRun:
+    """One call for the verifier: host buffers to the device, launches, and everything back.
+
+    ``outside`` names the buffer around which bytes changed.
+    """
+
+    def __init__(self, session: GpuSession, kernel: GpuKernel, first: bool) -> None:
+        self.session = session
+        self.kernel = kernel
+        self.first = first
+        self.outside = ""
+
+    def __call__(self, pointers: Sequence[int]) -> None:
+        s, k = self.session, self.kernel
+        assert s.program is not None
+        tensors = (*s.program.inputs, s.program.output)
+        sizes = [_elements(t.shape) * ITEMSIZE[t.dtype] for t in tensors]
+        host = [_at(p, size) for p, size in zip(pointers, sizes, strict=True)]
+        *inputs, output = host
+        workspace = evaluate(k.program.workspace, k.values)
+        # Host and device addresses are equally aligned, so that a set's placement means the same there.
+        leads = [*(p % 256 for p in pointers), 0]
+        regions = s.checks.place([*sizes, workspace], leads, len(inputs))
+        for region, data in zip(regions, inputs, strict=False):
+            s.context.upload(region.address, data)
+        out, scratch = regions[-2], regions[-1]
+        if output.size:
+            s.context.fill(out.address, int(output[0]), out.size)  # poisoned by the verifier, byte for byte
+        if workspace:
+            s.context.fill(scratch.address, 0xFF, workspace)
+        s._queue(k, [r.address for r in regions[:-1]], scratch.address if workspace else 0)()
+        s.context.synchronize()
+        s.context.download(out.address, output)
+        if self.first or sum(sizes) <= LARGE:
+            for region, data in zip(regions, inputs, strict=False):
+                back = np.empty(region.size, np.uint8)
+                s.context.download(region.address, back)
+                if not np.array_equal(back, data):
+                    data[:] = back  # so that the verifier sees it
+        self.outside = self._trespass(regions)
+
+    def _trespass(self, regions: Sequence[Region]) -> str:
+        inputs = len(regions) - 2
+        names = [*(f"input number {n}" for n in range(inputs)), "the output", "its workspace"]
+        pairs = list(zip(names, regions, strict=True))
+        for name, region in pairs[inputs:] + pairs[:inputs]:  # the output first: the likeliest by far
+            if self.session.checks.trespassed(region):
+                return name
+        return ""
+
+
+def _at(address: int, size: int) -> Bytes:
+    """The host's memory as an array."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def _bytes(values: npt.NDArray[Any]) -> Bytes:
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+def _elements(shape: Sequence[int]) -> int:
+    n = 1
+    for x in shape:
+        n *= x
+    return n
+
+
+def _line(error: BaseException) -> str:
+    lines = (error.message if isinstance(error, TilewrightError) else str(error)).splitlines()
+    return str(lines[0]) if lines else ""

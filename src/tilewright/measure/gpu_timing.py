@@ -1,0 +1,126 @@
+"""Timing kernels on a device with events: what is decided, and how a batch is queued.
+
+Launches are queued behind a blocker that keeps the device busy meanwhile, so that what the events
+enclose is the device's time and not the host's. Every launch takes the next set of operands, so that
+none is found in the L2 cache.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.measure.timing import FEWEST
+
+if TYPE_CHECKING:
+    from tilewright.backends.cuda.driver import Context, Event
+
+SHORT = 20e-6  # seconds: a launch shorter than this shares its events with others
+SAMPLE = 100e-6  # seconds that such a sample lasts at least
+MOST_LAUNCHES = 512  # queued behind one blocker: a device's queue holds about a thousand
+BUDGET = 0.03  # seconds of device time a trial
+SAMPLES = 15
+WARM_UP = 2e-3  # seconds for which a kernel runs before it counts: clocks, instruction cache
+ANCHOR_EVERY = 20  # candidates after which the incumbent is timed again
+L2_FACTOR = 3  # operand sets are this many times the L2 cache in all
+MOST_SETS = 1024
+LONGEST_BLOCK = 0.2  # seconds
+FIRST_COST = 20e-6  # seconds that queueing a launch takes the host, until it is known
+MARGIN = 1.5  # of the blocker over the time that queueing took before
+HOST_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many samples to take, and how many launches in each."""
+
+    samples: int
+    launches: int
+
+
+def plan(seconds: float, samples: int = SAMPLES, budget: float = BUDGET) -> Plan:
+    """Samples of a kernel that takes about ``seconds``: at least three, fewer than asked for when they
+    would take more than ``budget`` seconds."""
+    launches = 1
+    if seconds < SHORT:
+        launches = max(1, min(MOST_LAUNCHES // (samples + 1), math.ceil(SAMPLE / max(seconds, 1e-7))))
+    many = int(budget / max(seconds * launches, 1e-9))
+    return Plan(max(min(FEWEST, samples), min(samples, many)), launches)
+
+
+def rotation(set_bytes: int, l2_bytes: int, room: int, rotate: bool = True) -> int:
+    """How many sets of operands to keep: three times the L2 cache in all, within ``room`` bytes."""
+    if not rotate:
+        return 1
+    wanted = math.ceil(L2_FACTOR * l2_bytes / max(set_bytes, 1))
+    return max(1, min(MOST_SETS, wanted, room // max(set_bytes, 1)))
+
+
+class Stopwatch:
+    """Times queued work on one device. ``launch(n)`` of a kernel queues its ``n``-th call."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._events: list[Event] = []
+        self._cost = FIRST_COST
+
+    def samples(self, launch: Callable[[int], None], wanted: Plan) -> list[float]:
+        """Seconds a launch, one figure a sample. The launches' numbers go on from sample to sample."""
+        return self.interleaved([launch], [wanted.launches], wanted.samples)[0]
+
+    def interleaved(
+        self, launches: Sequence[Callable[[int], None]], counts: Sequence[int], rounds: int
+    ) -> list[list[float]]:
+        """Seconds a launch of each kernel in each round. Kernels take turns; every other round runs
+        backwards. Raises ``DeviceError``."""
+        per_round = sum(counts) + len(counts)
+        out: list[list[float]] = [[] for _ in launches]
+        step = max(1, MOST_LAUNCHES // per_round)
+        for first in range(0, rounds, step):
+            numbers = range(first, min(rounds, first + step))
+            for kernel, seconds in self._queued(launches, counts, numbers):
+                out[kernel].append(seconds)
+        return out
+
+    def _queued(
+        self, launches: Sequence[Callable[[int], None]], counts: Sequence[int], rounds: range
+    ) -> list[tuple[int, float]]:
+        """One synchronisation's worth; taken again where the host did not keep ahead of the device."""
+        total = len(rounds) * (sum(counts) + len(counts))
+        while len(self._events) <= len(rounds) * len(counts):
+            self._events.append(self.context.event())
+        for last in range(HOST_TRIES):
+            block = min(LONGEST_BLOCK, MARGIN * self._cost * total)
+            self.context.busy(block)
+            began = time.perf_counter()
+            marks = self._queue(launches, counts, rounds)
+            spent = time.perf_counter() - began
+            self.context.synchronize()
+            self._cost = max(0.9 * self._cost, spent / total)
+            if spent <= block or block >= LONGEST_BLOCK or last == HOST_TRIES - 1:
+                break
+        return [
+            (kernel, self.context.elapsed(self._events[n], self._events[n + 1]) / counts[kernel])
+            for n, kernel in enumerate(marks)
+        ]
+
+    def _queue(self, launches: Sequence[Callable[[int], None]], counts: Sequence[int], rounds: range) -> list[int]:
+        order: list[int] = []
+        self._events[0].record()
+        for r in rounds:
+            turn = range(len(launches))
+            for kernel in turn if r % 2 == 0 else reversed(turn):
+                for n in range(counts[kernel]):
+                    launches[kernel](r * counts[kernel] + n)
+                order.append(kernel)
+                self._events[len(order)].record()
+        return order
+
+
+def middle(values: Sequence[float]) -> float:
+    """The median; 0 where there are none."""
+    return statistics.median(values) if values else 0.0

@@ -1,0 +1,296 @@
+"""The runner on a GPU device: what becomes of right, wrong, slow and deadly CUDA kernels, run by the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_handmade import SIZES, lower
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cuda import archs
+from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task, UsageError
+from tilewright.kernels.operator import get_operator
+from tilewright.measure.builder import Builder
+from tilewright.measure.runner import Item, LocalRunner, gpu_index
+from tilewright.testing.runner import RunnerContract
+
+DEVICE = Device("emulator:0", "emulator", "emulator")
+Make = Callable[..., Item]
+
+
+@pytest.fixture(scope="module")
+def gpu_task() -> Task:
+    return Task(get_operator("matmul").workload(**SIZES), archs.target("sm_90a"))
+
+
+@pytest.fixture(scope="module")
+def gpu_cache(tmp_path_factory: pytest.TempPathFactory) -> ArtifactCache:
+    return ArtifactCache(tmp_path_factory.mktemp("gpu") / "cache")
+
+
+@pytest.fixture(scope="module")
+def gpu_builder(gpu_task: Task, gpu_cache: ArtifactCache) -> Iterator[Builder]:
+    with Builder(gpu_task.target, cache=gpu_cache, lower=lower, emulated=True) as b:
+        yield b
+
+
+def candidate(task: Task, name: str, reps: int = 1) -> Candidate:
+    return Candidate(task, Schedule("handmade", 1, (("body", name),), (("reps", reps),)))
+
+
+@pytest.fixture(scope="module")
+def make(gpu_task: Task, gpu_builder: Builder) -> Make:
+    def build(name: str, reps: int = 1) -> Item:
+        c = candidate(gpu_task, name, reps)
+        artifact = gpu_builder.build([c])[0]
+        assert isinstance(artifact, Artifact), artifact
+        return c, artifact
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def shared(gpu_task: Task) -> Iterator[LocalRunner]:
+    with LocalRunner(DEVICE, gpu_task.target, deadline=5.0, references="") as r:
+        yield r
+
+
+class TestGpuRunner(RunnerContract):
+    @pytest.fixture
+    def runner(self, shared: LocalRunner) -> LocalRunner:  # type: ignore[override]
+        return shared
+
+    @pytest.fixture
+    def task(self, gpu_task: Task) -> Task:
+        return gpu_task
+
+    @pytest.fixture
+    def good(self, make: Make) -> Item:
+        return make("good")
+
+    @pytest.fixture
+    def bad(self, make: Make) -> Item:
+        return make("wrong")
+
+
+FAILING = {
+    "wrong": (FailureKind.WRONG_RESULT, "element (0, 5)"),
+    "unwritten": (FailureKind.WRONG_RESULT, "is nan"),
+    "overrun": (FailureKind.WRONG_RESULT, "writes outside the output"),
+    "underrun": (FailureKind.WRONG_RESULT, "writes outside the output"),
+    "overread": (FailureKind.WRONG_RESULT, "nan"),
+    "inputs": (FailureKind.WRONG_RESULT, "changes its input number 1"),
+    "workspace_overrun": (FailureKind.WRONG_RESULT, "writes outside its workspace"),
+    "workspace_dirty": (FailureKind.WRONG_RESULT, "is nan"),
+    "segfault": (FailureKind.CRASH, "SIGSEGV"),
+    "misaligned": (FailureKind.CRASH, "misaligned"),
+    "divergence": (FailureKind.CRASH, ""),
+    "huge": (FailureKind.RESOURCES, "memory"),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_failures_have_their_kind(shared: LocalRunner, gpu_task: Task, make: Make, name: str) -> None:
+    kind, text = FAILING[name]
+    outcome, good = shared.run(gpu_task, [make(name), make("good")])
+    assert isinstance(outcome, Failure), outcome
+    assert (outcome.kind, text in outcome.message) == (kind, True), outcome
+    assert isinstance(good, Measurement), good  # the run goes on
+
+
+@pytest.mark.parametrize("name", ["good", "workspace", "zeroed", "two", "argument"])
+def test_right_kernels_are_timed(shared: LocalRunner, gpu_task: Task, make: Make, name: str) -> None:
+    (outcome,) = shared.run(gpu_task, [make(name)])
+    assert isinstance(outcome, Measurement), outcome
+    assert 0 < outcome.seconds < 1
+    assert outcome.cache_state == "cold"
+    facts = dict(outcome.environment)
+    assert facts["device"] == "emulator"
+    assert {"compiler", "numpy", "tilewright"} <= set(facts)
+
+
+def test_a_zeroed_workspace_is_zero_on_every_call(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    """The kernel adds its workspace, so a dirty one would show; one that the program does not clear does."""
+    assert shared.verify(gpu_task, make("zeroed")) is None
+    c, artifact = make("zeroed")
+    uncleared = replace(artifact, program=replace(artifact.program, zero_fill=0))
+    problem = shared.verify(gpu_task, (c, uncleared))
+    assert problem is not None
+    assert problem.kind is FailureKind.WRONG_RESULT
+
+
+def test_a_batch_goes_on_after_each_kind_of_death(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    names = ["good", "misaligned", "good", "segfault", "wrong", "divergence", "huge", "workspace"]
+    outcomes = shared.run(gpu_task, [make(n) for n in names])
+    kinds = [o.kind.value if isinstance(o, Failure) else "ok" for o in outcomes]
+    assert kinds == ["ok", "crash", "ok", "crash", "wrong_result", "crash", "resources", "ok"]
+
+
+def test_a_spoilt_device_ends_the_child(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    shared.run(gpu_task, [make("good")])
+    before = shared.child_pid
+    shared.run(gpu_task, [make("misaligned")])
+    shared.run(gpu_task, [make("good")])
+    assert shared.child_pid not in (None, before)
+
+
+def test_many_deaths_in_a_row_are_each_the_kernels_own(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    outcomes = shared.run(gpu_task, [*[make("misaligned")] * 4, make("good")])
+    assert [o.kind if isinstance(o, Failure) else None for o in outcomes] == [*[FailureKind.CRASH] * 4, None]
+
+
+def test_the_anchor_is_timed_again_from_time_to_time(
+    gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright.measure import gpu_session
+    from tilewright.measure.runner import _item, gpu_settings
+
+    monkeypatch.setattr(gpu_session, "ANCHOR_EVERY", 3)
+    told: list[Mapping[str, Any]] = []
+    plain = {"cache_state": "cold", "references": "", "full_reference": 1.5}
+    session = gpu_session.GpuSession({**plain, **gpu_settings(DEVICE, 0, None, 0)}, told.append)
+
+    def measure(count: int) -> list[float]:
+        told.clear()
+        items = [[n, {**_item(make("good")), "pairs": 3}] for n in range(count)]
+        request = {"do": "measure", "program": gpu_task.workload.program, "items": items, "incumbent": None}
+        if session.incumbent is not None:
+            request["incumbent"] = {**_item(make("good")), "key": session.incumbent.key}
+        session.handle(request)
+        return [m["outcome"]["seconds"] for m in told if "outcome" in m]
+
+    first = measure(2)
+    assert session.incumbent is not None
+    session.incumbent.own *= 1000  # as if the device had slowed down when it was timed
+    before, *_, after = measure(6)
+    assert before < first[0] / 100
+    assert after > first[0] / 10  # found out within three candidates
+    assert session.incumbent.own < 10 * first[0]
+
+
+def test_a_kernel_that_never_ends_is_killed(gpu_task: Task, make: Make) -> None:
+    with LocalRunner(DEVICE, gpu_task.target, deadline=1.0, references="") as runner:
+        outcomes = runner.run(gpu_task, [make("hang"), make("good")])
+    assert isinstance(outcomes[0], Failure)
+    assert outcomes[0].kind is FailureKind.TIMEOUT
+    assert isinstance(outcomes[1], Measurement)
+
+
+@pytest.mark.parametrize("name", ["misaligned", "segfault"])
+def test_an_incumbent_that_fails_costs_only_the_comparison(
+    shared: LocalRunner, gpu_task: Task, make: Make, name: str
+) -> None:
+    outcomes = shared.run(gpu_task, [make("good"), make("workspace")], make(name))
+    assert all(isinstance(o, Measurement) for o in outcomes)
+
+
+def test_slower_kernels_are_told_apart_and_dropped(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    first, slow = shared.run(gpu_task, [make("good"), make("slow")])
+    assert isinstance(first, Measurement)
+    assert isinstance(slow, Measurement)
+    assert first.ratio is None
+    assert slow.ratio is not None
+    assert slow.ratio > 2
+    assert slow.dropped
+    assert slow.seconds == pytest.approx(first.seconds * slow.ratio)
+
+
+def test_launch_arguments_reach_the_kernel(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    few, many = shared.run(gpu_task, [make("argument", 1), make("argument", 400)])
+    assert isinstance(few, Measurement)
+    assert isinstance(many, Measurement)
+    assert many.seconds > 2 * few.seconds
+
+
+def test_duel(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    d = shared.duel(gpu_task, make("good"), make("slow"))
+    assert d.challenger_wins
+    assert d.pairs >= 15
+    assert d.ratio < 0.5
+    assert not shared.duel(gpu_task, make("slow"), make("good")).challenger_wins
+
+
+def test_a_damaged_binary_is_refused(shared: LocalRunner, gpu_task: Task, make: Make, tmp_path: Path) -> None:
+    c, artifact = make("good")
+    path = tmp_path / "damaged"
+    path.write_bytes(Path(artifact.path).read_bytes()[:-8])
+    failure, good = shared.run(gpu_task, [(c, replace(artifact, path=str(path), sha256="0" * 64)), make("good")])
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.LAUNCH
+    assert "damaged" in failure.message
+    assert isinstance(good, Measurement)
+
+
+def test_a_missing_kernel_is_a_launch_failure(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
+    c, artifact = make("good")
+    (launch,) = artifact.program.launches
+    program = replace(artifact.program, launches=(replace(launch, symbol="tw_not_there"),))
+    (failure,) = shared.run(gpu_task, [(c, replace(artifact, program=program))])
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.LAUNCH
+    assert "tw_not_there" in failure.message
+
+
+def test_another_task_in_the_same_child(shared: LocalRunner, gpu_task: Task, gpu_builder: Builder, make: Make) -> None:
+    other = Task(get_operator("matmul").workload(m=7, n=9, k=11), gpu_task.target)
+    c = candidate(other, "good")
+    (artifact,) = gpu_builder.build([c])
+    assert isinstance(artifact, Artifact)
+    for task, item in ((other, (c, artifact)), (gpu_task, make("good"))):
+        (outcome,) = shared.run(task, [item])
+        assert isinstance(outcome, Measurement), outcome
+
+
+def test_operands_may_stay_in_the_cache(gpu_task: Task, make: Make) -> None:
+    with LocalRunner(DEVICE, gpu_task.target, cache_state="warm", references="") as runner:
+        (outcome,) = runner.run(gpu_task, [make("good")])
+    assert isinstance(outcome, Measurement)
+    assert outcome.cache_state == "warm"
+
+
+def test_a_device_that_is_not_there(gpu_task: Task, make: Make) -> None:
+    with LocalRunner(Device("emulator:7", "none"), gpu_task.target, references="") as runner:
+        (outcome,) = runner.run(gpu_task, [make("good")])
+    assert isinstance(outcome, Failure)
+    assert outcome.kind is FailureKind.DEVICE_LOST
+    assert "there is no emulated device 7" in outcome.message
+
+
+def test_names_of_devices() -> None:
+    assert gpu_index(Device("cuda:3", "x")) == 3
+    assert gpu_index(Device("cpu:0", "x")) is None
+    with pytest.raises(UsageError, match="cuda:0"):
+        gpu_index(Device("cuda:x", "x"))
+
+
+# --------------------------------------------------------------------------- building
+
+
+@pytest.mark.parametrize(("name", "reason"), [("threads", "threads"), ("shared", "shared memory"), ("grid", "grid")])
+def test_what_cannot_run_is_never_compiled(gpu_task: Task, gpu_cache: ArtifactCache, name: str, reason: str) -> None:
+    with Builder(gpu_task.target, cache=gpu_cache, lower=lower, emulated=True) as b:
+        (refused,) = b.build([candidate(gpu_task, name)])
+        counts = b.gate_counts()
+    assert isinstance(refused, Failure)
+    assert refused.kind is FailureKind.RESOURCES
+    assert (counts.seen, counts.compiled, counts.before, counts.after) == (1, 0, {reason: 1}, {})
+
+
+def test_a_broken_kernel_fails_alone_and_kernels_share_a_unit(gpu_task: Task, tmp_path: Path) -> None:
+    cache = ArtifactCache(tmp_path / "c")
+    names = ["good", "broken", "slow", "two"]
+    with Builder(gpu_task.target, cache=cache, lower=lower, emulated=True) as b:
+        built = b.build([candidate(gpu_task, n) for n in names])
+    assert [isinstance(x, Failure) for x in built] == [False, True, False, False]
+    assert isinstance(built[1], Failure)
+    assert built[1].kind is FailureKind.COMPILE
+    with Builder(gpu_task.target, cache=cache, lower=lower, emulated=True) as b:
+        again = b.build([candidate(gpu_task, n) for n in ("two", "good")])
+    assert all(isinstance(x, Artifact) and x.cached for x in again)
+    assert [x.sha256 for x in again if isinstance(x, Artifact)] == [
+        x.sha256 for x in (built[3], built[0]) if isinstance(x, Artifact)
+    ]
