@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tilewright.kernels import te as te
     from tilewright.kernels.operator import Operator as Operator
     from tilewright.kernels.operator import operator as operator
+    from tilewright.kernels.templates.own import own_kernel as own_kernel
     from tilewright.runtime import Explanation as Explanation
     from tilewright.runtime import Library as Library
     from tilewright.tuner import tune as tune
@@ -32,13 +33,14 @@ _LAZY = {
     "TilewrightError": ("tilewright.core", "TilewrightError"),
     "UsageError": ("tilewright.core", "UsageError"),
     "operator": ("tilewright.kernels.operator", "operator"),
+    "own_kernel": ("tilewright.kernels.templates.own", "own_kernel"),
     "te": ("tilewright.kernels.te", None),
     "tune": ("tilewright.tuner", "tune"),
 }
 
 __all__ = [
     "DatabaseError", "Explanation", "Library", "Operator", "Target", "TilewrightError", "UsageError",
-    "__version__", "operator", "te", "tune",
+    "__version__", "operator", "own_kernel", "te", "tune",
 ]  # fmt: skip
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tilewright.core import Artifact, Candidate, Failure, IllegalSchedule, TilewrightError
+from tilewright.core import Artifact, Candidate, Failure, IllegalSchedule, Target
 from tilewright.database import Database, StoredArtifact, StoredKernel
 
 if TYPE_CHECKING:
     from tilewright.measure.builder import Builder
     from tilewright.measure.runner import LocalRunner
+    from tilewright.tuner.places import Place
 
 
 @dataclass(frozen=True)
@@ -25,43 +26,49 @@ class Recheck:
 
 
 def recheck(database: Database, *, op: str | None = None, device: str = "auto") -> Iterator[Recheck]:
-    """Rebuild, check and time the best kernel of every task that this machine's model holds.
+    """Rebuild, check and time the best kernel of every task that this machine's device models hold.
 
-    A kernel of an older template version is rebuilt by the present one (a changed version makes a
+    ``device``: cores, a GPU, ``emulator``, or ``auto``: the processor and, if there is one, the GPU. A
+    kernel of an older template version is rebuilt by the present one (a changed version makes a
     record stale, not lost): right again, it is stored with the new code; otherwise marked stale.
     """
-    from tilewright.backends.cpu.device import DeviceLock, device_model, parse_device
-    from tilewright.backends.cpu.targets import runs_here
-    from tilewright.measure.builder import Builder
-    from tilewright.measure.runner import LocalRunner
-
-    model = device_model()
-    mine = [k for k in database.kernels(op) if k.rank == 1 and k.device_model == model and runs_here(k.task.target)]
-    mine.sort(key=lambda k: k.task.target.key)
-    for _, group in groupby(mine, key=lambda k: k.task.target.key):
+    stored = [k for k in database.kernels(op) if k.rank == 1]
+    stored.sort(key=lambda k: (k.task.target.kind, k.task.target.key))
+    for _, group in groupby(stored, key=lambda k: k.task.target.key):
         kernels = list(group)
-        target = kernels[0].task.target
-        where = parse_device(device, target.threads)
-        with (
-            DeviceLock(where),
-            Builder(target, cores=where.cores) as builder,
-            LocalRunner(where, target) as runner,
-        ):
-            for kernel in kernels:
+        place = _place(kernels[0].task.target, device)
+        mine = [k for k in kernels if place is not None and k.device_model == place.device.model]
+        if place is None or not mine:
+            continue
+        with place.lock(on_wait=lambda holder: None), place.builder() as builder, place.runner() as runner:
+            for kernel in mine:
                 yield _one(database, kernel, builder, runner)
+
+
+def _place(target: Target, device: str) -> Place | None:
+    """Where this machine runs kernels for ``target``; ``None`` where it does not, or is not asked to."""
+    from tilewright import backends
+    from tilewright.tuner.places import EMULATOR, place_of
+
+    asked = device.partition(":")[0]
+    if asked == EMULATOR:
+        return place_of(target, device) if target.kind == "cuda" else None
+    if asked not in ("auto", target.kind) or not backends.backend_for(target).runs_here(target):
+        return None
+    return place_of(target, device)
 
 
 def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: LocalRunner) -> Recheck:
     from tilewright.kernels import templates
+    from tilewright.tuner import own
 
     def stale(why: str) -> Recheck:
         database.update_kernel(kernel, state="stale")
         return Recheck(kernel, None, why)
 
-    try:
-        version = templates.get_template(kernel.schedule.template).version
-    except TilewrightError as e:
-        return stale(f"its template is gone: {e}")
+    version = own.template_version(database, kernel)
+    if version is None:
+        return stale(f"its template {kernel.schedule.template} is gone")
     candidate = Candidate(kernel.task, replace(kernel.schedule, version=version))
     try:
         built = builder.build([candidate], alone=True)[0]
