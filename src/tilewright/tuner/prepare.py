@@ -1,0 +1,297 @@
+"""Everything of a GPU run that needs no GPU: gate, rank, verify on the emulator, compile a shortlist.
+
+What is written to a folder is all that a machine with a GPU needs to load and measure: ``prepared.json``,
+the compiled kernels, and the compiler's results to be taken over by the artifact cache there
+(:mod:`tilewright.measure.prepared`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    IllegalSchedule,
+    Schedule,
+    Task,
+    TilewrightError,
+    Workload,
+)
+from tilewright.cost_model import COST_MODELS, get_cost_model
+from tilewright.kernels.templates import get_template, templates_for
+from tilewright.measure.builder import Builder, Built
+from tilewright.measure.check import ORDERS, Checked, Checker, subject_of
+from tilewright.measure.check_schedules import random_schedules
+from tilewright.measure.prepared import CACHE, FILE, FORMAT, KERNELS
+from tilewright.measure.toolchain import static_gate
+
+PRIORS = ("gpu", "roofline")
+"""Cost models that rank before anything is measured, best first."""
+
+Say = Callable[[str, int, int], None]
+"""Called as work goes on: the stage, how many of its steps are done, of how many."""
+
+
+@dataclass(frozen=True)
+class PreparedKernel:
+    """A compiled candidate: its rank by the prior (from 0), score, artifact, and whether it was verified."""
+
+    rank: int
+    score: float
+    candidate: Candidate
+    artifact: Artifact
+    verified: bool
+
+    def to_json(self) -> dict[str, Any]:
+        a = self.artifact
+        return {
+            "rank": self.rank,
+            "score": self.score,
+            "schedule": self.candidate.schedule.to_json(),
+            "program": a.program.to_json(),
+            "file": f"{KERNELS}/{a.sha256}.cubin",
+            "sha256": a.sha256,
+            "source_sha256": a.source_sha256,
+            "resources": dict(a.resources),
+            "verified": self.verified,
+        }
+
+
+@dataclass
+class Prepared:
+    """A shortlist of one task, and how it came about."""
+
+    task: Task
+    seed: int
+    prior: str = ""
+    pool: int = 0
+    gate: dict[str, Any] = field(default_factory=dict)
+    kernels: list[PreparedKernel] = field(default_factory=list)
+    checked_on: Workload | None = None
+    checked: list[Checked] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    compiler: str = ""
+    flags: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def bugs(self) -> list[Checked]:
+        """Kernels that the emulator found wrong; none of their kind is in the shortlist."""
+        return [c for c in self.checked if c.findings]
+
+    def to_json(self) -> dict[str, Any]:
+        from tilewright import __version__
+
+        return {
+            "format": FORMAT,
+            "tilewright": __version__,
+            "task": self.task.to_json(),
+            "seed": self.seed,
+            "pool": self.pool,
+            "prior": self.prior,
+            "gate": self.gate,
+            "compiler": self.compiler,
+            "flags": list(self.flags),
+            "verified_on": self.checked_on.label if self.checked_on else None,
+            "verified": [c.to_json() for c in self.checked],
+            "notes": self.notes,
+            "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
+            "kernels": [k.to_json() for k in self.kernels],
+        }
+
+
+def prepare(
+    task: Task,
+    folder: Path,
+    *,
+    keep: int = 32,
+    pool: int = 512,
+    verify: int = 4,
+    small: Workload | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    say: Say = lambda _stage, _done, _of: None,
+) -> Prepared:
+    """Sample ``pool`` schedules, rank those that can run, verify ``verify`` of them, compile the best ``keep``.
+
+    Compiled kernels are kept in a cache within ``folder``: prepared again, it is quick. ``small`` is the
+    workload on which the emulator runs them, where the task's own takes too long. Raises ``TilewrightError``
+    where nothing can be compiled or written, ``CannotCheck`` without a C++ compiler.
+    """
+    result = Prepared(task, seed)
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        cache = ArtifactCache(folder / CACHE)
+    with _timed(result, "rank"):
+        ranked = _ranked(task, pool, seed, result)
+    with _timed(result, "verify"):
+        wrong = _verify(task, [s for s, _ in ranked], verify, small, workers, result, say)
+    with _timed(result, "compile"):
+        right = [(s, v) for s, v in ranked if s.key not in wrong]
+        _compile(task, right, keep, workers, cache, result, say)
+    if not result.kernels:
+        refused = result.gate.get("after") or {}
+        raise TilewrightError(
+            f"none of {len(ranked)} schedules of {task.workload.label} could be compiled",
+            f"The static gate refused: {', '.join(f'{n} {k}' for k, n in refused.items())}" if refused else "",
+        )
+    return result
+
+
+def _ranked(task: Task, pool: int, seed: int, result: Prepared) -> list[tuple[Schedule, float]]:
+    """The sampled schedules that pass the gate, best first, one of each binary."""
+    sampled = [t.default(task) for t in templates_for(task)] + random_schedules(task, pool, seed)
+    gate = static_gate(task.target)
+    distinct: dict[str, Schedule] = {}
+    refused: dict[str, int] = {}
+    for schedule in sampled[: max(pool, 1)]:
+        candidate = Candidate(task, schedule)
+        problem = gate(get_template(schedule.template).lower(candidate).program, task.target) if gate else None
+        if problem is not None:
+            reason = str(getattr(problem, "reason", "other"))
+            refused[reason] = refused.get(reason, 0) + 1
+        else:
+            distinct.setdefault(candidate.key, schedule)
+    schedules = list(distinct.values())
+    result.pool = len(sampled[: max(pool, 1)])
+    result.gate = {"before": refused}
+    result.prior = next(n for n in PRIORS if n in COST_MODELS)
+    if not schedules:
+        return []
+    scores = get_cost_model(result.prior)(task, seed=seed).predict(schedules)
+    order = sorted(range(len(schedules)), key=lambda n: (-float(scores[n]), schedules[n].key))
+    return [(schedules[n], float(scores[n])) for n in order]
+
+
+def _verify(
+    task: Task, ranked: Sequence[Schedule], count: int, small: Workload | None, workers: int, result: Prepared, say: Say
+) -> set[str]:
+    """Keys of the schedules whose kernels are wrong."""
+    where = Task(small or task.workload, task.target)
+    result.checked_on = where.workload
+    chosen: dict[str, Schedule] = {}  # by the key of the schedule of the task itself
+    for schedule in _spread(ranked):
+        if len(chosen) == count:
+            break
+        fitting = schedule if small is None else same_on(where, schedule)
+        if fitting is not None:
+            chosen[schedule.key] = fitting
+    if not chosen:
+        if count:
+            result.notes.append("nothing was verified: no schedule of the shortlist is legal at the smaller sizes")
+        return set()
+    if small is not None:
+        result.notes.append(f"verified at smaller sizes: {small.label}")
+    checker = Checker(where.workload, orders=ORDERS)
+    subjects = [subject_of(Candidate(where, s)) for s in chosen.values()]
+    wrong: set[str] = set()
+    say("verifying", 0, len(subjects))
+    for done, (number, checked) in enumerate(checker.check_all(subjects, workers), 1):
+        say("verifying", done, len(subjects))
+        result.checked.append(checked)
+        if checked.findings:
+            wrong.add(list(chosen)[number])
+    return wrong
+
+
+def _spread(ranked: Sequence[Schedule]) -> list[Schedule]:
+    """The same schedules, templates taking turns."""
+    by: dict[str, list[Schedule]] = {}
+    for s in ranked:
+        by.setdefault(s.template, []).append(s)
+    out = []
+    for n in range(max(map(len, by.values()), default=0)):
+        out += [group[n] for group in by.values() if n < len(group)]
+    return out
+
+
+def same_on(task: Task, schedule: Schedule) -> Schedule | None:
+    """The schedule with the same decisions for another task; ``None`` where it is not legal there."""
+    template = get_template(schedule.template)
+    if not template.matches(task):
+        return None
+    try:
+        return template.space(task).schedule(schedule.values)
+    except IllegalSchedule:
+        return None
+
+
+def _compile(
+    task: Task, ranked: Sequence[tuple[Schedule, float]], keep: int, workers: int, cache: ArtifactCache,
+    result: Prepared, say: Say,
+) -> None:  # fmt: skip
+    """Compile in order of rank until ``keep`` have passed the gate."""
+    verified = _verified(result)
+    with Builder(task.target, workers=workers, cache=cache) as builder:
+        result.compiler, result.flags = builder.toolchain.version, tuple(builder.toolchain.flags)
+        say("compiling", 0, min(keep, len(ranked)))
+        at = 0
+        while at < len(ranked) and len(result.kernels) < keep:
+            group = ranked[at : at + max(2 * workers, 4)]
+            candidates = [Candidate(task, s) for s, _ in group]
+            built: list[Built] = builder.build(candidates)
+            for n, (c, b) in enumerate(zip(candidates, built, strict=True)):
+                if isinstance(b, Artifact) and len(result.kernels) < keep:
+                    result.kernels.append(PreparedKernel(at + n, group[n][1], c, b, _decisions(c.schedule) in verified))
+            at += len(group)
+            say("compiling", len(result.kernels), min(keep, len(ranked)))
+        counts = builder.gate_counts().to_json()
+    before = result.gate["before"]
+    result.gate = {**counts, "before": before}
+
+
+def _decisions(s: Schedule) -> tuple[Any, ...]:
+    return (s.template, s.version, tuple(sorted(s.values.items())))
+
+
+def _verified(result: Prepared) -> set[tuple[Any, ...]]:
+    return {_decisions(c.subject.schedule) for c in result.checked if c.state == "right" and c.subject.schedule}
+
+
+class _timed:
+    """Adds the seconds spent inside to a stage."""
+
+    def __init__(self, result: Prepared, stage: str) -> None:
+        self.result, self.stage = result, stage
+
+    def __enter__(self) -> None:
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.result.seconds[self.stage] = time.perf_counter() - self.began
+
+
+# --------------------------------------------------------------------------- the folder
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise TilewrightError(f"cannot write to {folder}: {e.strerror}", "Name another folder") from e
+
+
+def write(prepared: Prepared, folder: Path) -> Path:
+    """Copy the kernels into ``folder`` and write ``prepared.json`` last. Raises ``TilewrightError``."""
+    path = folder / FILE
+    with _writing(folder):
+        (folder / KERNELS).mkdir(parents=True, exist_ok=True)
+        for k in prepared.kernels:
+            to = folder / KERNELS / f"{k.artifact.sha256}.cubin"
+            if not to.exists() or to.stat().st_size != os.path.getsize(k.artifact.path):
+                shutil.copyfile(k.artifact.path, to)
+        temporary = path.with_suffix(".json.new")
+        temporary.write_text(json.dumps(prepared.to_json(), indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    return path

@@ -1,0 +1,218 @@
+"""``tilewright check`` and ``prepare``: exit codes, the edit-and-check loop, JSON, clear refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.cli.app import run
+from tilewright.cli.check import cuda_target
+from tilewright.measure.check import Checker
+
+SIZES = ("m=33", "n=40", "k=24")
+
+
+class Reply:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.out)
+        assert value["schema"] == 1
+        return value
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("COLUMNS", "140")  # test runners set others
+
+    def call(*arguments: str) -> Reply:
+        capfd.readouterr()
+        code = run(list(arguments))
+        out, err = capfd.readouterr()
+        return Reply(code, out, err)
+
+    return call
+
+
+def test_a_default_schedule_is_right(cli: Any) -> None:
+    reply = cli("check", "matmul", *SIZES, "--target", "cuda:sm_80")
+    assert reply.code == 0, reply.err
+    assert "1 right" in reply.out
+    assert "cuda:sm_80" in reply.out
+
+
+def test_several_schedules_as_json(cli: Any) -> None:
+    reply = cli("check", "matmul", *SIZES, "--dtype", "float16", "--schedule", "random:3", "--seed", "4",
+                "--orders", "random:9/eager", "--json")  # fmt: skip
+    assert reply.code == 0, reply.err
+    data = reply.json
+    assert (data["asked"], data["checked"], data["right"], data["bug"], data["unchecked"]) == (3, 3, 3, 0, 0)
+    assert data["orders"] == ["random:9/eager"]
+    assert data["target"] == "cuda:sm_90a"
+    assert len({json.dumps(k["schedule"], sort_keys=True) for k in data["kernels"]}) == 3
+    assert all(k["runs"] == 2 for k in data["kernels"])
+
+
+def test_emit_edit_check(cli: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    reply = cli(
+        "check", "matmul", *SIZES, "--template", "cuda_simt", "--schedule", "stages=2", "--emit", str(folder), "--json"
+    )
+    assert reply.code == 0
+    kernel = Path(reply.json["kernel"])
+    assert cli("check", "--from", str(folder)).code == 0
+    text = kernel.read_text()
+    line = next(n for n, x in enumerate(text.split("\n"), 1) if "tw::sync();" in x)
+    kernel.write_text(text.replace("tw::sync();", "if (threadIdx.x < 40) tw::sync();", 1))
+    reply = cli("check", "--from", str(folder))
+    assert reply.code == 1
+    assert f"line {line}" in reply.out
+    assert "threadIdx.x < 40" in reply.out
+    data = cli("check", "--from", str(folder), "--json").json
+    bug = data["kernels"][0]["bugs"][0]
+    assert bug["kind"] in ("divergence", "deadlock")
+    assert bug["line"] == line
+    assert bug["block"]
+    kernel.write_text(text.replace("tw::sync();", "tw::synchronise();", 1))
+    reply = cli("check", "--from", str(folder))
+    assert reply.code == 1
+    assert f"compile at line {line}" in reply.out
+    launch = Path(folder / "launch.json")
+    launch.write_text(launch.read_text().replace('"grid": [', '"grid": [0, '))
+    reply = cli("check", "--from", str(folder))
+    assert reply.code == 2
+    assert "launches[0]" in reply.err
+
+
+def test_the_profile_names_lines(cli: Any) -> None:
+    reply = cli("check", "matmul", "m=64", "n=64", "k=64", "--profile", "--orders", "fifo/lazy")
+    assert reply.code == 0
+    assert "tw::store_shared(to" in reply.out
+    assert "bank conflicts 0" in reply.out
+
+
+def test_brackets_of_the_source_are_no_markup(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    from tilewright.cli.check_profile import print_profile
+    from tilewright.core import LaunchProgram
+    from tilewright.kernels.operator import get_operator
+    from tilewright.measure.check import Checked, Subject
+
+    workload = get_operator("matmul").workload(m=1, n=1, k=1)
+    result = Checked(Subject(cuda_target("cuda:sm_80"), workload, "a[i] = b[/red];", LaunchProgram(())))
+    one = {"requests": 4, "sectors": 8, "ideal_sectors": 4}
+    result.profile = {"global_load": one, "lines": {"1": {"global_load": one, "waits": 5, "idle_stages": 2}}}
+    print_profile(result)
+    out = capsys.readouterr().out
+    assert "a[i] = b[/red];" in out
+    assert "2.00x" in out
+    assert "2 with idle stages" in out
+
+
+def test_sanitizers_from_the_command_line(cli: Any) -> None:
+    reply = cli(
+        "check", "matmul", "m=9", "n=8", "k=8", "--sanitize", "undefined,address", "--orders", "lifo/lazy", "--json"
+    )
+    assert reply.code == 0, reply.out
+    assert reply.json["sanitize"] == ["address", "undefined"]
+    assert reply.json["kernels"][0]["runs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("matmul", *SIZES, "--target", "cpu"), "no emulator"),
+        (("matmul", *SIZES, "--target", "cuda:sm_70"), "cuda:sm_80"),
+        (("matmul", *SIZES, "--target", "cuda"), "cuda:sm_80"),
+        (("matmul", *SIZES, "--sanitize", "memory"), "memory"),
+        (("matmul", *SIZES, "--orders", "fifo"), "no order"),
+        (("matmul", *SIZES, "--schedule", "random:no"), "random:20"),
+        (("matmul", *SIZES, "--template", "cuda_mma"), "cannot compute"),
+        (("matmul", *SIZES, "--dtype", "float16", "--template", "cpu_generic"), "generates no code"),
+        (("matmul", *SIZES, "--dtype", "complex64"), "complex64"),
+        (("matmul", *SIZES, "--schedule", "random:2", "--emit", "x"), "one kernel"),
+        (("matmul", "m=8192", "n=8192", "k=8192"), "--force"),
+        (("matmul", *SIZES, "--from", "x"), "--from"),
+        (("--from", "/nowhere"), "/nowhere"),
+        ((), "no operator"),
+        (("softmax", "rows=8", "cols=8"), "softmax"),
+    ],
+)
+def test_usage(cli: Any, arguments: tuple[str, ...], said: str) -> None:
+    reply = cli("check", *arguments)
+    assert reply.code == 2, reply.out
+    assert said in reply.err
+    assert len(reply.err.strip().splitlines()) == 1
+    assert cli("check", *arguments, "--json").json["error"]["kind"] == "usage"
+
+
+def test_smaller_sizes_are_suggested(cli: Any) -> None:
+    reply = cli("check", "conv2d", "n=8", "ci=256", "h=56", "w=56", "co=256", "kh=3", "kw=3", "padding=1")
+    assert reply.code == 2
+    suggested = reply.err.partition("conv2d n=")[2].partition("conv2d")[2] or reply.err
+    assert "padding=1" in suggested
+
+
+def test_what_cannot_be_checked_is_exit_code_3(cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    reply = cli("check", "matmul", *SIZES)
+    assert reply.code == 3
+    assert "g++" in reply.err
+    fake = tmp_path / "c++"
+    fake.write_text('#!/bin/sh\ncase "$*" in *-fsanitize*) exit 1;; esac\nexec g++ "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("CXX", str(fake))
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    reply = cli("check", "matmul", "m=8", "n=8", "k=8", "--orders", "fifo/lazy", "--sanitize", "thread")
+    assert reply.code == 3
+    assert "not checked" in reply.out
+    assert "1 right" not in reply.out
+
+
+def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from tilewright.cli import main; main()", "check", "matmul", "m=130", "n=120", "k=90", "--schedule",
+         "random:400", "--jobs", "1", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "TILEWRIGHT_CACHE": str(tmp_path)},
+    )  # fmt: skip
+    blobs = tmp_path / "v1" / "blobs"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (not blobs.exists() or len(list(blobs.rglob("*"))) < 7):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    data = json.loads(out)
+    assert data["interrupted"]
+    assert 0 < data["checked"] < 400
+    assert "stopped early" in err
+    assert "Traceback" not in err
+
+
+def test_a_bug_in_a_template_is_exit_code_1(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way from a wrong kernel to the report, with a real kernel that loses its barriers."""
+    from dataclasses import replace
+
+    real = Checker.check
+
+    def without_barriers(self: Checker, subject: Any) -> Any:
+        return real(self, replace(subject, source=subject.source.replace("tw::sync();", ";")))
+
+    monkeypatch.setattr(Checker, "check", without_barriers)
+    reply = cli("check", "matmul", "m=33", "n=65", "k=37", "--template", "cuda_simt", "--schedule", "random:2")
+    assert reply.code == 1
+    assert "2 with bugs" in reply.out
+    assert "cuda_simt: BM=" in reply.out

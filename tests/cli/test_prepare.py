@@ -1,0 +1,164 @@
+"""``tilewright prepare``: a folder that a machine with a GPU can measure without ranking or compiling."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cuda.archs import target
+from tilewright.cli.app import run
+from tilewright.core import Artifact, Candidate, Task, UsageError
+from tilewright.kernels.operator import get_operator
+from tilewright.kernels.templates import default_schedule, get_template, lower
+from tilewright.measure.builder import Builder
+from tilewright.measure.check import Checker
+from tilewright.measure.prepared import adopt, folders, read
+from tilewright.tuner.prepare import prepare, same_on, write
+
+SIZES = ("m=96", "n=64", "k=80")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("prepared")
+    code = run(["prepare", "matmul", *SIZES, "--dtype", "float16", "--out", str(out), "--keep", "3", "--pool", "24",
+                "--verify", "2", "--target", "cuda:sm_80"])  # fmt: skip
+    assert code == 0
+    return out
+
+
+def test_the_folder_holds_all_that_measuring_needs(folder: Path) -> None:
+    data = json.loads((folder / "prepared.json").read_text())
+    assert data["prior"] in ("gpu", "roofline")
+    assert data["gate"]["before"] == {} or all(data["gate"]["before"].values())
+    assert [v["state"] for v in data["verified"]] == ["right", "right"]
+    assert data["verified_on"] == "matmul m=96 n=64 k=80 dtype=float16"
+    assert data["pool"] == 24
+    scores = [k["score"] for k in data["kernels"]]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    for k in data["kernels"]:
+        code = (folder / k["file"]).read_bytes()
+        assert code.startswith(b"\x7fELF")
+        assert sha256(code).hexdigest() == k["sha256"]
+        assert k["resources"]["registers"] > 0
+        assert k["program"]["launches"]
+    loaded = read(folder)
+    assert loaded.task.target == target("sm_80")
+    for candidate, artifact in loaded.items:
+        kernel = lower(candidate)  # what is served is what this version's templates print
+        assert artifact.program == kernel.program
+        assert artifact.source_sha256 == sha256(kernel.source.encode()).hexdigest()
+
+
+def test_the_cache_takes_over_what_was_compiled(folder: Path, tmp_path: Path) -> None:
+    cache = ArtifactCache(tmp_path / "cache")
+    assert folders(folder) == (folder,)
+    many = tmp_path / "many"
+    many.mkdir()
+    (many / "one").symlink_to(folder)
+    assert folders(many) == (many / "one",)
+    assert adopt(folder, cache) >= 3
+    loaded = read(folder)
+    with Builder(loaded.task.target, cache=cache) as builder:
+        built = builder.build([c for c, _ in loaded.items])
+    assert all(isinstance(b, Artifact) and b.cached for b in built)
+    assert [b.sha256 for b in built if isinstance(b, Artifact)] == [a.sha256 for _, a in loaded.items]
+    with pytest.raises(UsageError, match=r"prepared\.json"):
+        adopt(tmp_path / "cache", cache)
+
+
+def test_a_damaged_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    with pytest.raises(UsageError, match="cannot read"):
+        read(tmp_path / "absent")
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    kernel = next((copy / "kernels").iterdir())
+    kernel.write_bytes(kernel.read_bytes()[:-1] + b"x")
+    with pytest.raises(UsageError, match="hash differs"):
+        read(copy)
+    (copy / "prepared.json").write_text('{"format": 1}')
+    with pytest.raises(UsageError, match="damaged"):
+        read(copy)
+    (copy / "prepared.json").write_text('{"format": 99}')
+    with pytest.raises(UsageError, match="format 99"):
+        read(copy)
+
+
+def test_large_sizes_are_verified_on_smaller_ones() -> None:
+    from tilewright.cli.prepare import _small
+
+    operator = get_operator("matmul")
+    large = operator.workload(m=4096, n=4096, k=4096, dtype="bfloat16")
+    small = _small(operator, large)
+    assert small is not None
+    assert small.flops < 1e9
+    assert _small(operator, operator.workload(m=64, n=64, k=64)) is None
+    task, less = Task(large, target("sm_90a")), Task(small, target("sm_90a"))
+    schedule = default_schedule(task)
+    carried = same_on(less, schedule)
+    if carried is not None:
+        assert dict(carried.values) == dict(schedule.values)
+        assert lower(Candidate(less, carried)).source
+    other = Task(get_operator("matmul").workload(m=8, n=8, k=8, dtype="float64"), target("sm_90a"))
+    if schedule.template == "cuda_mma":
+        assert same_on(other, schedule) is None  # no Tensor Cores for float64 here
+
+
+def test_a_wrong_kernel_is_told_and_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = Checker.check
+    seen: list[str] = []
+
+    def first_one_broken(self: Checker, subject: Any) -> Any:
+        seen.append(subject.schedule.key)
+        broken = subject.source.replace("tw::store_global(out", "if (threadIdx.x) tw::store_global(out")
+        return real(self, replace(subject, source=broken) if len(seen) == 1 else subject)
+
+    monkeypatch.setattr(Checker, "check", first_one_broken)
+    task = Task(get_operator("matmul").workload(m=33, n=40, k=24), target("sm_80"))
+    result = prepare(task, tmp_path, keep=4, pool=12, verify=2)
+    assert len(result.bugs) == 1
+    assert all(k.candidate.schedule.key != seen[0] for k in result.kernels)
+    assert json.loads(write(result, tmp_path).read_text())["verified"][0]["state"] in ("bug", "right")
+    code = run(["prepare", "matmul", "m=33", "n=40", "k=24", "--out", str(tmp_path), "--pool", "4", "--keep", "1",
+                "--verify", "0", "--json"])  # fmt: skip
+    assert code == 0
+
+
+def test_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["prepare", "matmul", *SIZES, "--out", str(tmp_path), "--target", "cpu:avx2"]) == 2
+    assert run(["prepare", "softmax", "rows=8", "cols=8", "--out", str(tmp_path)]) == 2
+    assert run(["prepare", "matmul", *SIZES]) == 2
+    (tmp_path / "file").write_text("")
+    assert run(["prepare", "matmul", *SIZES, "--out", str(tmp_path / "file" / "x"), "--pool", "2", "--keep", "1",
+                "--verify", "0"]) == 1  # fmt: skip
+    assert "cannot write" in capsys.readouterr().err
+    assert get_template("cuda_simt").kinds == ("cuda",)
+
+
+def test_tuning_begins_with_the_shortlist(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    arguments = ["tune", "matmul", *SIZES, "--target", "cuda:sm_80", "--device", "emulator", "--trials", "4",
+                 "--db", str(tmp_path / "t.db"), "--prepared", str(folder), "--json"]  # fmt: skip
+    assert run([*arguments, "--dtype", "float16"]) == 0
+    from tilewright.database import Database
+
+    with Database.open(tmp_path / "t.db") as database:
+        tried = [r.schedule for r in database.trials(json.loads(capsys.readouterr().out)["run"])]
+    task = read(folder).task
+    wanted = dict.fromkeys([default_schedule(task), *(c.schedule for c, _ in read(folder).items)])
+    assert tried[: len(wanted)] == list(wanted)
+    assert run([*arguments, "--dtype", "bfloat16"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "was not prepared for matmul m=96 n=64 k=80 dtype=bfloat16" in error["message"]
+    assert "dtype=float16 on cuda:sm_80" in error["mend"]
