@@ -26,12 +26,24 @@ class Misfit(Exception):
         self.error = error
 
 
+def storage(dtype: str) -> np.dtype[Any]:
+    """The NumPy dtype in which a dtype is passed: bfloat16 travels as its bits."""
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+
+
+def is_bfloat16(a: object) -> bool:
+    """Whether this is an array of bfloat16, a dtype that other packages (ml_dtypes) add to NumPy."""
+    return type(a) is np.ndarray and a.dtype.name == "bfloat16"
+
+
 def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bool = False) -> Array:
     """``a`` as the array that ``spec`` asks for. Raises :class:`Misfit`, naming what is wrong."""
     name = f"{label}: {spec.name}"
     if type(a) is not np.ndarray:
         raise Misfit("type", TypeError(f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_mend(a, output)}"))
-    if a.dtype.num != np.dtype(spec.dtype).num or not a.dtype.isnative:
+    if spec.dtype == "bfloat16" and is_bfloat16(a):
+        a = a.view(np.uint16)
+    if a.dtype.num != storage(spec.dtype).num or not a.dtype.isnative:
         raise Misfit("dtype", TypeError(f"{name} has dtype {a.dtype}, not {spec.dtype}. Convert it with astype first"))
     if a.shape != spec.shape:
         raise Misfit("shape", ValueError(f"{name} has shape {a.shape}, not {spec.shape}. Make a plan for it"))
@@ -99,7 +111,7 @@ class Checked:
         self.inputs = tuple(inputs)
         self.output = TensorSpec("out", output.shape, output.dtype)
         self.align = align
-        self._dtype = np.dtype(output.dtype)
+        self._dtype = storage(output.dtype)
         self._run = run
         self._count = ("fallback", "untuned") if tier == "fallback" else (tier,)
         self._counters = counters
@@ -132,19 +144,26 @@ class Checked:
                 TypeError(f"{name} takes {count} arrays, got {len(args)}. Call {signature(name, self.inputs)}"),
             )
         arrays = [self._input(spec, a) for spec, a in zip(self.inputs, args, strict=True)]
+        made: Array
         if out is None:
-            out = empty(self.output.shape, self._dtype, max(self.align, 64))
+            made = out = empty(self.output.shape, self._dtype, max(self.align, 64))
+            brain = next((a.dtype for a in args if is_bfloat16(a)), None)
+            if brain is not None and self.output.dtype == "bfloat16":
+                made = out.view(brain)
         else:
-            out = check(name, self.output, out, self.align, output=True)
+            made, out = out, check(name, self.output, out, self.align, output=True)
             overlap(name, arrays, self.inputs, out)
         self._run(arrays, out)
         self._counters.add(*self._count)
-        made: Array = out
         return made
 
     def _input(self, spec: TensorSpec, a: Any) -> Array:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):
-            held = empty((), spec.dtype, max(self.align, 64))
+            held = empty((), storage(spec.dtype), max(self.align, 64))
+            if spec.dtype == "bfloat16":
+                from tilewright.kernels.special import to_bfloat16
+
+                a = to_bfloat16(np.asarray(a))
             held[()] = a
             return held
         return check(self.__name__, spec, a, self.align)

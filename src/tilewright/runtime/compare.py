@@ -176,22 +176,32 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     from tilewright.backends.cpu.cores import affinity
     from tilewright.backends.cpu.peak import PeakProbe
     from tilewright.backends.cpu.targets import parse_target
+    from tilewright.kernels.special import from_bfloat16, to_bfloat16
     from tilewright.runtime import Library
+    from tilewright.runtime.checked import storage
 
     workload = Workload.from_json(request["workload"])
     threads = request["threads"]
     library = Library(request["database"], threads=threads)
     plan = library.plan(workload.op, **dict(workload.params))
     rng = np.random.default_rng(0)
-    inputs = [
-        rng.standard_normal(s.shape).astype(s.dtype)
-        if np.dtype(s.dtype).kind == "f"
-        else rng.integers(0, 3, s.shape).astype(s.dtype)
-        for s in workload.inputs
-    ]
-    out = np.empty(workload.output.shape, workload.output.dtype)
+    inputs = []
+    for s in workload.inputs:
+        if s.dtype == "bfloat16":
+            inputs.append(to_bfloat16(rng.standard_normal(s.shape)))
+        elif np.dtype(s.dtype).kind == "f":
+            inputs.append(rng.standard_normal(s.shape).astype(s.dtype))
+        else:
+            inputs.append(rng.integers(0, 3, s.shape).astype(s.dtype))
+    kind = workload.output.dtype
+    out = np.empty(workload.output.shape, storage(kind))
+
+    def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return (from_bfloat16(values) if kind == "bfloat16" else values).astype(np.float64)
+
     contestants = {"": lambda: plan(*inputs, out=out)}
-    ours = contestants[""]().astype(np.float64)
+    ours = real(contestants[""]())
+    near = {"bfloat16": 2e-2, "float16": 3e-3}.get(kind, 1e-3)
     skipped: dict[str, str] = {}
     scale = float(np.abs(ours).max()) or 1.0
     for name in request["rivals"]:
@@ -201,7 +211,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
             skipped[name] = reason
             continue
         call = rival.prepare(workload, inputs, np.empty_like(out), threads)
-        if not np.allclose(call(), ours, rtol=1e-3, atol=1e-4 * scale):
+        if not np.allclose(real(call()), ours, rtol=near, atol=near / 10 * scale):
             skipped[name] = "its result differs from ours"
             continue
         contestants[name] = call

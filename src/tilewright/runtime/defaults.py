@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
 
 _CHECKED_ELEMENTS = 48  # per axis of the output, at each end
-_TOLERANCE = {"float32": 1e-3, "float64": 1e-9}
+_TOLERANCE = {"float32": 1e-3, "float64": 1e-9, "float16": 3e-3, "bfloat16": 2e-2}
 
 
 @dataclass(frozen=True)
@@ -126,21 +126,25 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
     """Compare the output's corners with the reference, on random inputs; the rest must be written."""
     from tilewright.kernels.program import Program
     from tilewright.kernels.reference import evaluate_block, index_bounds
-    from tilewright.runtime.checked import empty
+    from tilewright.kernels.special import from_bfloat16, to_bfloat16
+    from tilewright.runtime.checked import empty, storage
 
     program = Program.loads(workload.program)
     bounds = index_bounds(program)
     rng = np.random.default_rng(0)
     inputs = []
     for tensor, spec in zip(program.inputs, workload.inputs, strict=True):
-        a = empty(spec.shape, spec.dtype, 4096)
-        if a.dtype.kind == "f":
+        a = empty(spec.shape, storage(spec.dtype), 4096)
+        if spec.dtype == "bfloat16":
+            a[...] = to_bfloat16(rng.standard_normal(spec.shape))
+        elif a.dtype.kind == "f":
             a[...] = rng.standard_normal(spec.shape)
         else:
             a[...] = rng.integers(0, min(bounds.get(tensor.name, 8), 100), spec.shape)
         inputs.append(a)
-    out = empty(workload.output.shape, workload.output.dtype, 4096)
-    out[...] = np.nan if out.dtype.kind == "f" else -1
+    kind = workload.output.dtype
+    out = empty(workload.output.shape, storage(kind), 4096)
+    out[...] = np.nan if out.dtype.kind == "f" else 0xFFFF if kind == "bfloat16" else -1
     kernel.run([a.__array_interface__["data"][0] for a in (*inputs, out)])
     n = _CHECKED_ELEMENTS
     for block in (
@@ -148,7 +152,7 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
         tuple(slice(max(0, s - n), s) for s in out.shape),
     ):
         expected = np.asarray(evaluate_block(program, inputs, block), np.float64)
-        got = out[block].astype(np.float64)
+        got = (from_bfloat16(out[block]) if kind == "bfloat16" else out[block]).astype(np.float64)
         scale = float(np.abs(expected).max(initial=0.0)) or 1.0
         wrong = ~(np.abs(got - expected) <= _TOLERANCE.get(workload.output.dtype, 0.0) * scale)
         if wrong.any() and not np.array_equal(got, expected, equal_nan=True):

@@ -10,14 +10,15 @@ In C, a table answers shapes that were seen before; what it does not know comes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.core import TensorSpec, UsageError, Workload
-from tilewright.runtime.checked import Checked, Misfit, empty
+from tilewright.runtime.checked import Checked, Misfit, empty, is_bfloat16, storage
 from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.gpu_arrays import on_gpu
 from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver
@@ -106,7 +107,11 @@ class Dispatch:
         raise self._unknown(args, attributes)
 
     def _tuned(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Served | None:
-        shapes = tuple((a.shape, a.dtype.name if a.dtype.isnative else a.dtype.str) for a in args)
+        brain = attributes.get("dtype") == "bfloat16"  # only then are uint16 arrays its bits
+        names = [a.dtype.name if a.dtype.isnative else a.dtype.str for a in args]
+        shapes = tuple(
+            (a.shape, "bfloat16" if brain and n == "uint16" else n) for a, n in zip(args, names, strict=True)
+        )
         return self._resolver.by_arrays(self.__name__, shapes, attributes)
 
     def _why_not(self, args: tuple[Array, ...]) -> str:
@@ -121,7 +126,7 @@ class Dispatch:
         from tilewright.kernels.operator import get_operator
 
         op = get_operator(self.__name__)
-        if op.infer is None:
+        if op.infer is None or not args:
             return None
         try:
             params = op.infer([a.shape for a in args], **{**attributes, "dtype": args[0].dtype.name})
@@ -135,7 +140,7 @@ class Dispatch:
                 self.upgrade()
             return
         if isinstance(answer, str):
-            direct = DIRECT.get(self.__name__)
+            direct = None if _own_types(args, keywords) else DIRECT.get(self.__name__)
             if direct is not None and set(keywords) <= {"out"}:
                 self.table(args, keywords, direct, answer)
         elif answer.native:
@@ -146,6 +151,8 @@ class Dispatch:
     def _strange(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]) -> Any:
         """Arguments that are no plain arrays: numpy may know what to do with them."""
         self._resolver.require_open()
+        if any(on_gpu(a) for a in args):
+            return self._resolver.gpu.call(self.__name__, args, attributes, out, self.built_in)
         if self.built_in:
             return self._numpy("type", args, attributes, out, keywords)
         for a in args:
@@ -163,7 +170,7 @@ class Dispatch:
         self, reason: str, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
     ) -> Any:
         """numpy's answer of a built-in operator."""
-        direct = DIRECT.get(self.__name__)
+        direct = None if _own_types(args, attributes) else DIRECT.get(self.__name__)
         if direct is not None and not attributes:
             result = direct(*args, **keywords)
         elif direct is not None and all(self._own().get(k, v) == v for k, v in attributes.items()):
@@ -183,7 +190,8 @@ class Dispatch:
         from tilewright.kernels.operator import get_operator
 
         op = get_operator(self.__name__)
-        arrays = [np.asarray(a) for a in args]
+        brain = next((a.dtype for a in args if is_bfloat16(a)), None)
+        arrays = [a.view(np.uint16) if is_bfloat16(a) else np.asarray(a) for a in args]
         if op.infer is None or op.numpy is None:
             raise UsageError(f"{self.__name__} cannot be called by arrays alone", f"Use plan({self.__name__!r}, ...)")
         try:
@@ -194,8 +202,11 @@ class Dispatch:
             *arrays, out = arrays
             params = op.infer([a.shape for a in arrays], **attributes)
         result = np.asarray(op.numpy(*arrays, **params))
+        if brain is not None and result.dtype == np.uint16:
+            result = result.view(brain)
         if out is None:
-            return result.astype(np.result_type(*arrays), copy=False)
+            plain = result.dtype.kind == "f" and attributes.get("out_dtype", "auto") == "auto"
+            return result.astype(np.result_type(*arrays), copy=False) if plain else result
         np.copyto(out, result, casting="same_kind")
         return out
 
@@ -219,18 +230,25 @@ class Dispatch:
         )
 
 
+def _own_types(args: Sequence[Any], attributes: Mapping[str, Any]) -> bool:
+    """Whether the operator's result is not what NumPy's function gives: int8 sums, bfloat16."""
+    if attributes.get("dtype") == "bfloat16" or any(map(is_bfloat16, args)):
+        return True
+    return bool(args) and all(type(a) is np.ndarray and a.dtype == np.int8 for a in args[:2])
+
+
 def _stands_for(a: Any, spec: TensorSpec) -> bool:
     """Whether an array has the input's shape and dtype, or a number stands for a scalar input."""
     if type(a) is not np.ndarray:
         return spec.shape == ()
-    return bool(a.shape == spec.shape and a.dtype.name == spec.dtype)
+    return bool(a.shape == spec.shape and (a.dtype.name == spec.dtype or a.dtype == storage(spec.dtype)))
 
 
 def _dense(a: Array, spec: TensorSpec, align: int) -> Array:
     if a.flags.c_contiguous and a.flags.aligned and a.__array_interface__["data"][0] % align == 0:
         return a
-    copy = empty(spec.shape, spec.dtype, max(align, 64))
-    copy[...] = a
+    copy = empty(spec.shape, storage(spec.dtype), max(align, 64))
+    copy[...] = a.view(np.uint16) if is_bfloat16(a) else a
     return copy
 
 

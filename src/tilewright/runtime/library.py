@@ -78,6 +78,14 @@ class Library:
         """How :meth:`plan` would answer: which tier, why, and with which kernel."""
         return self._resolver.explain(op, params)
 
+    def explain_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> dict[str, Any] | None:
+        """The CUDA kernel that ``op(*arrays, **attributes)`` would launch, as JSON, or ``None``.
+
+        ``arrays`` live on a GPU (CuPy, PyTorch, or anything with ``__cuda_array_interface__``).
+        """
+        self._resolver.require_open()
+        return self._resolver.gpu.explain(op, arrays, attributes)
+
     def stats(self) -> Stats:
         """Counts of the calls answered so far, those of plans included."""
         return self._counters.snapshot()

@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.core import DatabaseError, TilewrightError, UsageError, Value, Workload
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.forking import ForkLock, steady
+from tilewright.runtime.gpu import GpuRuntime, agrees
 from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
 from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
@@ -51,6 +52,7 @@ class Resolver:
         self._lock = ForkLock()
         self._served: OrderedDict[tuple[str, ...], Served] = OrderedDict()
         self._defaults: bool | None = True if compile else None
+        self.gpu = GpuRuntime(store, counters)
 
     # ----------------------------------------------------------------------- requests
 
@@ -80,7 +82,7 @@ class Resolver:
         """
         self.require_open()
         wanted = tuple(shapes)
-        entries = [e for e in self.store.entries(op) if e.shapes == wanted and _agrees(e, given)]
+        entries = [e for e in self.store.entries(op) if e.shapes == wanted and agrees(e, given)]
         if not entries:
             return None
         kinds = {tuple(e.params.items()) for e in entries}
@@ -291,13 +293,6 @@ def _built_in_names() -> tuple[str, ...]:
     from tilewright.kernels.operators import OPERATORS
 
     return OPERATORS
-
-
-def _agrees(entry: Entry, given: Mapping[str, Any]) -> bool:
-    """Whether a call with these keywords means this entry; its arrays already say sizes and dtype."""
-    return all(n in entry.params and entry.params[n] == v for n, v in given.items()) and all(
-        entry.params[n] == v for n, v in entry.defaults.items() if n not in given and n != "dtype"
-    )
 
 
 def _stored_workload(store: Store, entry: Entry) -> Workload:

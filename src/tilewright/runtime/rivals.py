@@ -39,7 +39,7 @@ class Rival:
 def _plain_matmul(workload: Workload) -> bool:
     plain = dict(workload.defaults)
     extra = [k for k, v in workload.params if k in plain and plain[k] != v and k != "dtype"]
-    return workload.op in ("matmul", "batch_matmul") and not extra
+    return workload.op in ("matmul", "batch_matmul") and not extra and workload.output.dtype in ("float32", "float64")
 
 
 def _numpy_missing(workload: Workload) -> str | None:

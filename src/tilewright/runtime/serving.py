@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec, Workload
 from tilewright.runtime import numpy_fallback, pycall
-from tilewright.runtime.checked import Checked, empty, signature
+from tilewright.runtime.checked import Checked, empty, signature, storage
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.stats import Counters
 
@@ -60,7 +60,7 @@ def serve_kernel(
     name = explanation.op
     checked = Checked(name, inputs, output, run, align=align, tier=explanation.tier, counters=counters)
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
-    tensors = [pycall.Tensor(s.shape, np.dtype(s.dtype)) for s in (*inputs, output)]
+    tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, output)]
     if native is None or len(tensors) > pycall.MAX_TENSORS:
         return Served(explanation, checked, checked, False)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.

@@ -1,0 +1,269 @@
+"""Tuned CUDA kernels on arrays that live on a GPU, on their owner's current stream.
+
+The rules are those of the CPU's calls: a kernel answers exactly the shapes, dtypes and attributes it was
+tuned for; where there is none, a built-in operator goes to the array's own framework, and a user's
+operator is an error. Nothing is compiled, and nothing waits for the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import (
+    ABI_VERSION,
+    DatabaseError,
+    LaunchProgram,
+    Target,
+    TensorSpec,
+    TilewrightError,
+    UsageError,
+    evaluate,
+)
+from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.gpu_arrays import GpuArray, fits, lends_scratch, make_output, make_scratch, on_gpu, view
+from tilewright.runtime.stats import Counters
+from tilewright.runtime.store import Entry, Store
+
+if TYPE_CHECKING:
+    from tilewright.backends.cuda.driver import Context, Driver, Function
+
+_KEPT = 4096  # kinds of calls; then all are forgotten and found again
+Key = tuple[Any, ...]
+Opener = Callable[[], "Driver"]
+
+
+def runs_on(target: Target, capability: int) -> bool:
+    """Whether a cubin for ``target`` runs on a device of compute capability ``capability`` (90 is 9.0).
+
+    Machine code runs on later minor versions of its major version; an architecture-specific one
+    (``sm_90a``) on exactly its own (CUDA C++ Programming Guide, Binary Compatibility).
+    """
+    own = int(target.limit.get("cc", 0))
+    if target.variant.endswith("a"):
+        return own == capability
+    return own // 10 == capability // 10 and own <= capability
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """A loaded kernel: its launches with everything resolved but addresses."""
+
+    entry: Entry
+    context: Context
+    functions: tuple[Function, ...]
+    workspace: int
+    zero_fill: int
+
+    def run(self, tensors: Sequence[GpuArray], owner: Any, stream: int) -> None:
+        """Queue it on ``stream``; ``owner`` is an array whose framework lends scratch memory."""
+        if not self.workspace:
+            self._queue(tensors, 0, stream)
+        elif lends_scratch(owner):
+            scratch, address = make_scratch(owner, self.workspace)
+            self._queue(tensors, address, stream)
+            del scratch  # freed in stream order: the framework reuses it only for later work
+        else:
+            address = self.context.allocate(self.workspace)
+            try:
+                self._queue(tensors, address, stream)
+                self.context.synchronize()  # nobody else would know when it may be freed
+            finally:
+                self.context.free(address)
+
+    def _queue(self, tensors: Sequence[GpuArray], workspace: int, stream: int) -> None:
+        from tilewright.backends.cuda.driver import resolve
+
+        if self.zero_fill:
+            self.context.fill(workspace, 0, self.zero_fill, stream)
+        values = {k: int(v) for k, v in self.entry.schedule.launch}
+        pointers = [t.address for t in tensors]
+        for launch, function in zip(self.entry.program.launches, self.functions, strict=True):
+            grid, block, shared, parameters = resolve(launch, pointers, workspace, values)
+            function.launch(grid, block, shared, parameters, stream)
+
+
+class GpuRuntime:
+    """Looks kernels up for arrays on GPUs and launches them. Safe from several threads."""
+
+    def __init__(self, store: Store, counters: Counters, driver: Opener | None = None) -> None:
+        self._store = store
+        self._counters = counters
+        self._open_driver = driver or _default_driver
+        self._driver: Driver | None = None
+        self._contexts: dict[int, Context] = {}
+        self._kernels: dict[Key, GpuKernel] = {}
+        self._known: dict[Key, GpuKernel | None] = {}
+        self._lock = ForkLock()
+
+    def call(self, op: str, args: Sequence[Any], attributes: Mapping[str, Any], out: Any, built_in: bool) -> Any:
+        """``op(*args, out=out, **attributes)``. Raises ``TypeError``, ``ValueError`` or ``UsageError``."""
+        arrays, given = list(args), out
+        kernel = self._find(op, arrays, attributes)
+        if kernel is None and given is None and len(arrays) > 1:
+            kernel = self._find(op, arrays[:-1], attributes)  # the last one may be the output
+            if kernel is not None:
+                given = arrays.pop()
+        if kernel is None:
+            return self._without(op, args, attributes, out, built_in)
+        views = [_checked(op, a, s, kernel.entry.program) for a, s in zip(arrays, kernel.entry.inputs, strict=True)]
+        if given is None:
+            given = make_output(arrays[0], kernel.entry.output)
+        result = _checked(op, given, kernel.entry.output, kernel.entry.program, output=True)
+        _together(op, kernel.entry, [*views, result])
+        kernel.run([*views, result], arrays[0], views[0].stream)
+        self._counters.add("exact")
+        return given
+
+    def explain(self, op: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The kernel that would answer, as JSON, or ``None``."""
+        kernel = self._find(op, list(args), attributes)
+        if kernel is None:
+            return None
+        e = kernel.entry
+        return {
+            "template": e.schedule.template, "schedule": dict(e.schedule.values), "seconds": e.seconds,
+            "target": e.target.name, "device_model": e.device_model, "run": e.run, "sha256": e.sha256,
+            "limits": dict(e.target.limits),
+        }  # fmt: skip
+
+    # ----------------------------------------------------------------------- look-up
+
+    def _find(self, op: str, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> GpuKernel | None:
+        if not all(on_gpu(a) for a in arrays):
+            odd = next(a for a in arrays if not on_gpu(a))
+            raise TypeError(f"{op}: {type(odd).__name__} is no array on a GPU. Move it to the device of the others")
+        views = [view(a) for a in arrays]
+        devices = {v.device for v in views if v.device is not None}
+        if len(devices) > 1:
+            raise ValueError(f"{op}: arrays are on several GPUs ({sorted(devices)}). Move them to one")
+        device = devices.pop() if devices else 0
+        key = (op, device, tuple((v.dtype, v.shape) for v in views), tuple(sorted(attributes.items())))
+        with self._lock:
+            if key not in self._known:
+                if len(self._known) >= _KEPT:
+                    self._known.clear()
+                self._known[key] = self._resolve(op, device, views, attributes)
+            return self._known[key]
+
+    def _resolve(
+        self, op: str, device: int, views: Sequence[GpuArray], attributes: Mapping[str, Any]
+    ) -> GpuKernel | None:
+        entries = [
+            e
+            for e in self._store.entries(op)
+            if e.target.kind == "cuda"
+            and e.state == "verified"
+            and e.program.abi == ABI_VERSION
+            and len(e.inputs) == len(views)
+            and all(fits(v, s) for v, s in zip(views, e.inputs, strict=True))
+            and agrees(e, attributes)
+        ]
+        if not entries:
+            return None
+        context = self._context(device)
+        capability = int(dict(context.limits)["cc"])
+        model = context.model
+        usable = [e for e in entries if runs_on(e.target, capability) and _same_kind(e.device_model, model)]
+        if not usable:
+            return None
+        best = max(usable, key=lambda e: (e.device_model == model, e.updated))
+        return self._load(best, device, context)
+
+    def _context(self, device: int) -> Context:
+        if device not in self._contexts:
+            if self._driver is None:
+                self._driver = self._open_driver()
+            self._contexts[device] = self._driver.open(device)
+        return self._contexts[device]
+
+    def _load(self, entry: Entry, device: int, context: Context) -> GpuKernel:
+        key = (device, entry.sha256, entry.schedule.key)
+        if key not in self._kernels:
+            code = self._store.code(entry.sha256)
+            from hashlib import sha256
+
+            if sha256(code).hexdigest() != entry.sha256:
+                raise DatabaseError(
+                    f"the kernel of {entry.op} {entry.label} in {self._store.path} is damaged",
+                    "Tune it again, or restore a copy of the database",
+                )
+            try:
+                module = context.load(code)
+                functions = tuple(module.function(x.symbol) for x in entry.program.launches)
+            except TilewrightError as e:
+                raise DatabaseError(
+                    f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
+                ) from e
+            values = {k: int(v) for k, v in entry.schedule.launch}
+            self._kernels[key] = GpuKernel(
+                entry, context, functions, evaluate(entry.program.workspace, values),
+                evaluate(entry.program.zero_fill, values),
+            )  # fmt: skip
+        return self._kernels[key]
+
+    # ----------------------------------------------------------------------- no kernel
+
+    def _without(self, op: str, args: Sequence[Any], attributes: Mapping[str, Any], out: Any, built_in: bool) -> Any:
+        import sys
+
+        plain = built_in and not attributes and op in ("matmul", "batch_matmul")
+        for name in ("torch", "cupy"):
+            framework = sys.modules.get(name)
+            kind = {"torch": "Tensor", "cupy": "ndarray"}[name]
+            if plain and framework is not None and isinstance(args[0], getattr(framework, kind)):
+                self._counters.add("fallback", "untuned")
+                return framework.matmul(*args) if out is None else framework.matmul(*args, out=out)
+        shown = ", ".join(f"{v.shape} {v.dtype}" for v in map(view, args))
+        tuned = sorted({f"{e.label} ({e.target.name})" for e in self._store.entries(op) if e.target.kind == "cuda"})
+        raise UsageError(
+            f"{op} was not tuned for this GPU and inputs {shown}",
+            f"It was tuned for {'; '.join(tuned[:5])}" if tuned else f"Tune it: tilewright tune {op} --target cuda",
+        )
+
+
+def agrees(entry: Entry, given: Mapping[str, Any]) -> bool:
+    """Whether a call with these keywords means this entry; its arrays already say sizes and dtype."""
+    return all(n in entry.params and entry.params[n] == v for n, v in given.items()) and all(
+        entry.params[n] == v for n, v in entry.defaults.items() if n not in given and n != "dtype"
+    )
+
+
+def _same_kind(stored: str, here: str) -> bool:
+    # What an emulator stored ran on no device: its times mean nothing, and it is never served on one.
+    return ("emulator" in stored) == ("emulator" in here)
+
+
+def _checked(op: str, a: Any, spec: TensorSpec, program: LaunchProgram, output: bool = False) -> GpuArray:
+    name = f"{op}: {spec.name if not output else 'out'}"
+    if not on_gpu(a):
+        raise TypeError(f"{name} is no array on a GPU. Move it to the device of the others")
+    v = view(a)
+    if v.shape != spec.shape:
+        raise ValueError(f"{name} has shape {v.shape}, not {spec.shape}")
+    if not fits(v, spec):
+        raise TypeError(f"{name} has dtype {v.dtype}, not {spec.dtype}. Convert it first")
+    if not v.dense:
+        raise ValueError(f"{name} is not dense and row-major. Pass a contiguous copy of it")
+    if v.address % program.align:
+        raise ValueError(f"{name} starts at an address that is no multiple of {program.align} bytes. Pass a copy of it")
+    if output and not v.writable:
+        raise ValueError(f"{name} is read-only. Pass an array that can be written")
+    return v
+
+
+def _together(op: str, entry: Entry, views: Sequence[GpuArray]) -> None:
+    devices = {v.device for v in views if v.device is not None}
+    if len(devices) > 1:
+        raise ValueError(f"{op}: arrays are on several GPUs ({sorted(devices)}). Move them to one")
+    *inputs, out = views
+    for v, spec in zip(inputs, entry.inputs, strict=True):
+        if v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:
+            raise ValueError(f"{op}: out shares memory with {spec.name}. Pass another array, or none")
+
+
+def _default_driver() -> Driver:
+    from tilewright.backends.cuda.driver import get_driver
+
+    return get_driver(None)

@@ -1,0 +1,207 @@
+"""Tuned CUDA kernels on arrays with ``__cuda_array_interface__``, launched on the emulated device."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cuda import archs
+from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
+from tilewright.backends.emulator.toolchain import EmulatorToolchain
+from tilewright.core import Candidate, Task, UsageError, Workload
+from tilewright.database import Database, StoredArtifact, StoredKernel
+from tilewright.kernels.operator import get_operator
+from tilewright.kernels.templates import get_template
+from tilewright.runtime.gpu import GpuRuntime, runs_on
+
+Array = np.ndarray[Any, Any]
+TARGET = archs.target("sm_90a")
+
+
+class OneContext:
+    """The emulator's driver, always giving the same context, so that a test can share its memory."""
+
+    name = "emulator"
+
+    def __init__(self) -> None:
+        self.context = EmulatorDriver().open(0)
+
+    def count(self) -> int:
+        return 1
+
+    def open(self, index: int) -> EmulatorContext:
+        assert index == 0
+        return self.context
+
+
+class DeviceArray:
+    """A dense array in the emulated device's memory."""
+
+    def __init__(self, context: EmulatorContext, values: Array, *, offset: int = 0, **face: Any) -> None:
+        self.context, self.shape, self.dtype = context, values.shape, values.dtype
+        self.address = context.allocate(values.nbytes + offset) + offset
+        context.upload(self.address, np.ascontiguousarray(values))
+        self.__face = {
+            "shape": values.shape, "typestr": values.dtype.str, "data": (self.address, False), "version": 3,
+            "strides": None, **face,
+        }  # fmt: skip
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.__face
+
+    def get(self) -> Array:
+        out = np.empty(self.shape, self.dtype)
+        self.context.download(self.address, out)
+        return out
+
+
+def store(path: Path, cache: ArtifactCache, workload: Workload, template: str, split: bool = False) -> None:
+    """Write a default kernel as a tuning run on the emulator would."""
+    task = Task(workload, TARGET)
+    chosen = get_template(template)
+    schedule = chosen.default(task)
+    if split:
+        values = {**schedule.values, "split_k": True, "SPLIT": 2}
+        schedule = chosen.space(task).schedule(values)
+    candidate = Candidate(task, schedule)
+    kernel = chosen.lower(candidate)
+    from tilewright.kernels.codegen.prelude import prelude
+
+    toolchain = EmulatorToolchain(TARGET, cache)
+    built = toolchain.compile(
+        prelude(TARGET, emulated=True) + kernel.source, [x.symbol for x in kernel.program.launches]
+    )
+    data = Path(built.path).read_bytes()
+    artifact = StoredArtifact(built.sha256, data, TARGET, toolchain.version, (), kernel.source, "0" * 64)
+    stored = StoredKernel(task, "", 1, schedule, kernel.program, 1e-6, built.sha256)
+    with Database.open(path) as database:
+        database.set_kernels(task, "emulator", None, [stored], [artifact])
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gpu")
+    cache = ArtifactCache(folder / "cache")
+    matmul = get_operator("matmul")
+    store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=24), "cuda_simt")
+    store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=128), "cuda_simt", split=True)
+    store(folder / "t.db", cache, matmul.workload(m=32, n=48, k=64, dtype="bfloat16", bias=True), "cuda_mma")
+    return folder / "t.db"
+
+
+@pytest.fixture
+def driver() -> OneContext:
+    return OneContext()
+
+
+@pytest.fixture
+def library(tmp_path: Path, filled: Path, driver: OneContext) -> Iterator[tilewright.Library]:
+    with tilewright.Library(shutil.copy(filled, tmp_path / "t.db")) as made:
+        made._resolver.gpu = GpuRuntime(made._store, made._counters, lambda: driver)
+        yield made
+
+
+def random(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("k", [24, 128])
+def test_a_kernel_answers_arrays_on_the_device(library: tilewright.Library, driver: OneContext, k: int) -> None:
+    a, b = random(33, k), random(k, 40, seed=1)
+    on = [DeviceArray(driver.context, x) for x in (a, b)]
+    out = DeviceArray(driver.context, np.full((33, 40), np.nan, np.float32))
+    for _ in range(2):
+        assert library.matmul(*on, out=out) is out
+    np.testing.assert_allclose(out.get(), a @ b, rtol=1e-4, atol=1e-4)
+    assert library.matmul(*on, out) is out  # the output by position
+    assert library.stats().tiers["exact"] == 3
+    assert library.explain_gpu("matmul", *on)["target"] == "cuda:sm_90a"  # type: ignore[index]
+
+
+def test_bfloat16_travels_as_bits(library: tilewright.Library, driver: OneContext) -> None:
+    from tilewright.kernels.special import from_bfloat16, to_bfloat16
+
+    a, b, bias = (to_bfloat16(random(*s, seed=i)) for i, s in enumerate([(32, 64), (64, 48), (48,)]))
+    on = [DeviceArray(driver.context, x) for x in (a, b, bias)]
+    out = DeviceArray(driver.context, np.zeros((32, 48), np.uint16))
+    library.matmul(*on, out=out, bias=True)
+    want = from_bfloat16(a) @ from_bfloat16(b) + from_bfloat16(bias)
+    np.testing.assert_allclose(from_bfloat16(out.get()), want, rtol=2.0**-7, atol=1e-2)
+
+
+def test_what_does_not_fit_is_named(library: tilewright.Library, driver: OneContext) -> None:
+    def put(values: Array, **how: Any) -> DeviceArray:
+        return DeviceArray(driver.context, values, **how)
+
+    a, b, out = put(random(33, 24)), put(random(24, 40)), put(random(33, 40))
+    host = random(24, 40)
+    with pytest.raises(TypeError, match="ndarray is no array on a GPU"):
+        library.matmul(a, host, out=out)
+    with pytest.raises(TypeError, match="out is no array on a GPU"):
+        library.matmul(a, b, out=host)
+    with pytest.raises(TypeError, match="Pass out="):
+        library.matmul(a, b)
+    with pytest.raises(ValueError, match="dense and row-major"):
+        library.matmul(a, put(random(24, 40), strides=(4, 96)), out=out)
+    with pytest.raises(ValueError, match="shares memory with a"):
+        library.matmul(a, b, out=DeviceArray(driver.context, random(33, 40), data=(a.address, False)))
+    with pytest.raises(ValueError, match="read-only"):
+        library.matmul(a, b, out=put(random(33, 40), data=(out.address, True)))
+    with pytest.raises(ValueError, match=r"shape \(33, 41\), not \(33, 40\)"):
+        library.matmul(a, b, out=put(random(33, 41)))
+    with pytest.raises(TypeError, match="dtype float64, not float32"):
+        library.matmul(a, b, out=put(random(33, 40).astype(np.float64)))
+    align = {e.program.align for e in library._store.entries("matmul")}
+    if max(align) > 4:
+        with pytest.raises(ValueError, match="multiple of"):
+            library.matmul(put(random(33, 24), offset=4), b, out=out)
+    with pytest.raises(UsageError, match=r"not tuned for this GPU.*(5, 6)"):
+        library.matmul(put(random(5, 6)), put(random(6, 7)), out=put(random(5, 7)))
+    assert library.explain_gpu("matmul", put(random(5, 6)), put(random(6, 7))) is None
+    np.testing.assert_allclose(library.matmul(a, b, out=out).get(), a.get() @ b.get(), rtol=1e-4, atol=1e-4)
+
+
+def test_numpy_arrays_never_get_a_gpu_kernel(library: tilewright.Library) -> None:
+    a, b = random(33, 24), random(24, 40)
+    np.testing.assert_array_equal(library.matmul(a, b), a @ b)
+    assert library.explain("matmul", m=33, n=40, k=24).tier == "fallback"
+
+
+def test_what_the_emulator_tuned_is_served_on_no_device(filled: Path, tmp_path: Path, driver: OneContext) -> None:
+    driver.context.model = "NVIDIA H200"  # type: ignore[misc]
+    with tilewright.Library(shutil.copy(filled, tmp_path / "t.db")) as library:
+        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda: driver)
+        arrays = [DeviceArray(driver.context, x) for x in (random(33, 24), random(24, 40))]
+        with pytest.raises(UsageError, match="not tuned for this GPU"):
+            library.matmul(*arrays, out=DeviceArray(driver.context, random(33, 40)))
+
+
+def test_a_damaged_kernel_is_an_error(filled: Path, tmp_path: Path, driver: OneContext) -> None:
+    import sqlite3
+
+    path = shutil.copy(filled, tmp_path / "t.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE artifact SET data = zeroblob(64)")
+    connection.close()
+    with tilewright.Library(path) as library:
+        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda: driver)
+        arrays = [DeviceArray(driver.context, x) for x in (random(33, 24), random(24, 40))]
+        with pytest.raises(tilewright.DatabaseError, match="damaged"):
+            library.matmul(*arrays, out=DeviceArray(driver.context, random(33, 40)))
+
+
+@pytest.mark.parametrize(
+    ("variant", "capability", "runs"),
+    [("sm_80", 80, True), ("sm_80", 86, True), ("sm_86", 80, False), ("sm_80", 90, False), ("sm_90a", 90, True),
+     ("sm_90a", 100, False), ("sm_120", 120, True)],
+)  # fmt: skip
+def test_machine_code_runs_on_its_own_major_version(variant: str, capability: int, runs: bool) -> None:
+    assert runs_on(archs.target(variant), capability) is runs
