@@ -83,7 +83,6 @@ class Report:
 def conformance(context: Any, target: Any, driver: str, report: Report, deadline: float) -> None:
     """Run every primitive's kernels on the device and compare with the committed recordings."""
     from tilewright.backends.cpu.cache import ArtifactCache
-    from tilewright.core import evaluate
     from tilewright.kernels.codegen.prelude import prelude
     from tilewright.kernels.cuda import conformance as suite
     from tilewright.measure.toolchain import toolchain_for
@@ -114,7 +113,6 @@ def conformance(context: Any, target: Any, driver: str, report: Report, deadline
         finally:
             for address in addresses:
                 context.free(address)
-        assert evaluate(case.program.workspace, case.launch) == 0
         return out
 
     usable = [c for c in suite.cases() if c.least_cc <= int(target.limit["cc"])]

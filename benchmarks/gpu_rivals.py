@@ -213,14 +213,12 @@ def compare_one(torch: Any, library: Any, m: int, n: int, k: int, dtype: str, se
 
 def load_triton(folder: Path) -> Any:
     """The Triton product, or ``None`` where Triton is not installed."""
-    try:
-        import triton  # noqa: F401
-    except ImportError:
+    import importlib.util
+
+    if importlib.util.find_spec("triton") is None:
         return None
     path = folder / "triton_product.py"
     path.write_text(TRITON_SOURCE)
-    import importlib.util
-
     spec = importlib.util.spec_from_file_location("triton_product", path)
     assert spec is not None
     assert spec.loader is not None

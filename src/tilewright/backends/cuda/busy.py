@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.driver import NoDriver
 from tilewright.backends.cuda.nvrtc import find_nvrtc
-from tilewright.core import UsageError
+from tilewright.core import Pairs, UsageError
 
 SYMBOL = "tw_busy"
 LONGEST = 10.0  # seconds
@@ -25,6 +27,14 @@ def cubin(variant: str) -> bytes:
     """The kernel for an architecture. Raises ``NoNvrtc``."""
     code, _ = find_nvrtc(variant).compile(_SOURCE, (f"--gpu-architecture={variant}", "-std=c++17"))
     return code
+
+
+def cubin_for(model: str, limits: Pairs) -> bytes:
+    """The kernel for a device. Raises ``NoDriver`` for an architecture that is not known, ``NoNvrtc``."""
+    found = archs.variants_for(int(dict(limits)["cc"]))
+    if not found:
+        raise NoDriver(f"{model} is of an architecture that is not known", "Use a later Tilewright")
+    return cubin(found[0])
 
 
 def parameters(seconds: float) -> tuple[tuple[str, int], ...]:

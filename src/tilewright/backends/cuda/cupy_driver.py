@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tilewright.backends.cuda import archs, busy, nvml, status
+from tilewright.backends.cuda import busy, nvml, status
 from tilewright.backends.cuda.attributes import limits_of
 from tilewright.backends.cuda.driver import LoadError, NoDriver, NotInstalled, Parameters
 from tilewright.core import Pairs, UsageError
@@ -212,10 +212,7 @@ class CupyContext:
         parameters = busy.parameters(seconds)
         with self._lock:
             if self._blocker is None:
-                found = archs.variants_for(int(dict(self.limits)["cc"]))
-                if not found:
-                    raise NoDriver(f"{self.model} is of an architecture that is not known", "Use a later Tilewright")
-                self._blocker = self.load(busy.cubin(found[0])).function(busy.SYMBOL)
+                self._blocker = self.load(busy.cubin_for(self.model, self.limits)).function(busy.SYMBOL)
         self._blocker.launch((1, 1, 1), (1, 1, 1), 0, parameters)
 
     # ------------------------------------------------------------------ time

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.expr import INDEX, Expr, axis, same
+from tilewright.kernels.expr import Expr, axis
 from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.templates.contraction.sides import NoMatch, split
 
 DTYPES = ("float32", "float64")
 """What is accumulated, and what stages after it give."""
@@ -173,77 +174,6 @@ def _operand(value: Expr, program: Program) -> Operand:
     return Operand(value, None, None)
 
 
-class _NoMatch(Exception):
-    pass
-
-
-@dataclass
-class _Sides:
-    """Splits a body into one value a side and a function of the two."""
-
-    a_axes: frozenset[str]
-    b_axes: frozenset[str]
-    b_marks: frozenset[str]
-    outputs: frozenset[str]
-    a: Expr | None = None
-    b: Expr | None = None
-
-    def body(self, e: Expr) -> Expr:
-        if e.op == "const":
-            return e
-        axes = e.axes() & self.outputs
-        loads = e.loads()
-        if loads and e.dtype in DTYPES:
-            on_b = [bool(x.axes() & self.b_marks) for x in loads]
-            if not any(on_b) and axes <= self.a_axes:
-                return self._side("a", e)
-            if all(on_b) and axes <= self.b_axes:
-                return self._side("b", e)
-        if e.op in ("load", "axis") or not e.args or e.dtype == INDEX:
-            raise _NoMatch
-        if e.op == "mul":
-            return self._product(e)
-        return Expr(e.op, e.dtype, tuple(self.body(x) for x in e.args), e.value)
-
-    def _side(self, name: str, value: Expr) -> Expr:
-        known = getattr(self, name)
-        if known is not None and not same(known, value):
-            raise _NoMatch
-        setattr(self, name, value)
-        return Expr("var", value.dtype, (), name)
-
-    def _product(self, e: Expr) -> Expr:
-        """A product whose factors interleave (x * scale * w) is regrouped by side."""
-        try:
-            saved = self.a, self.b
-            return Expr("mul", e.dtype, tuple(self.body(x) for x in e.args))
-        except _NoMatch:
-            self.a, self.b = saved
-        factors: list[Expr] = []
-
-        def flatten(x: Expr) -> None:
-            if x.op == "mul":
-                flatten(x.args[0])
-                flatten(x.args[1])
-            else:
-                factors.append(x)
-
-        flatten(e)
-        mine = [f for f in factors if f.op != "const" and f.axes() & self.b_marks]
-        rest = [f for f in factors if not any(f is x for x in mine)]
-        if not mine or not rest:
-            raise _NoMatch
-        groups = []
-        for group in (rest, mine):
-            total = group[0]
-            for f in group[1:]:
-                total = Expr("mul", e.dtype, (total, f))
-            groups.append(total)
-        if any(g.axes() & self.outputs - x for g, x in zip(groups, (self.a_axes, self.b_axes), strict=True)):
-            raise _NoMatch
-        return Expr("mul", e.dtype, (self._side("a", groups[0]), self._side("b", groups[1])))
-
-
 def match(program: Program) -> Contraction | None:
     """The contraction that a program is, or ``None``."""
     return _match(program.dumps())
@@ -254,46 +184,37 @@ def _match(text: str) -> Contraction | None:
     program = Program.loads(text)
     try:
         return _recognise(program)
-    except _NoMatch:
+    except NoMatch:
         return None
 
 
 def _recognise(program: Program) -> Contraction:
     stage, *after = program.stages
     if stage.monoid is None or len(stage.monoid.identity) != 1 or len(stage.body) != 1 or not stage.reduce:
-        raise _NoMatch
+        raise NoMatch
     dtype = stage.monoid.identity[0].dtype
     body = stage.body[0]
     if dtype not in DTYPES or body.dtype != dtype or stage.monoid.combine[0].dtype != dtype:
-        raise _NoMatch
+        raise NoMatch
     if stage.monoid.name not in ("sum", "prod", "max", "min"):
-        raise _NoMatch
+        raise NoMatch
     if any(t.dtype not in STORED for t in (*program.inputs, program.output)):
-        raise _NoMatch
+        raise NoMatch
     _check_epilogue(program, stage, after)
     ranges = stage.ranges
     wide = tuple(x for x in stage.axes if ranges[x] > 1)
     if not wide:
-        raise _NoMatch
-    outputs = frozenset(wide)
-    mark = frozenset({wide[-1]})
-    a_axes: frozenset[str] = frozenset()
-    b_axes: frozenset[str] = frozenset()
-    for read in body.loads():
-        axes = read.axes() & outputs
-        if axes & mark:
-            b_axes |= axes
-        else:
-            a_axes |= axes
-    sides = _Sides(a_axes, b_axes, mark, outputs)
-    function = sides.body(body)
-    if sides.a is None or sides.b is None:
-        raise _NoMatch
+        raise NoMatch
+    sides = split(body, wide[-1], frozenset(wide), DTYPES)
+    a_axes, b_axes, function = sides.a_axes, sides.b_axes, sides.function
+    assert sides.a is not None
+    assert sides.b is not None
+    assert function is not None
     a, b = _operand(sides.a, program), _operand(sides.b, program)
     m_axes = [x for x in wide if x in a_axes and x not in b_axes]
     n_axes = [x for x in wide if x in b_axes and x not in a_axes]
     if not m_axes and b.affine is None:
-        raise _NoMatch  # a window over one tensor (depthwise): nothing is reused across rows
+        raise NoMatch  # a window over one tensor (depthwise): nothing is reused across rows
     strides = dict(zip(stage.axes, program.output.strides, strict=True))
     m, n = _fused(m_axes, ranges, strides), _fused(n_axes, ranges, strides)
     outer = tuple(x for x in wide if x not in m.axes and x not in n.axes)
@@ -327,13 +248,13 @@ def _check_epilogue(program: Program, stage: Stage, after: list[Stage]) -> None:
     own = {stage.name}
     for s in after:
         if s.monoid is not None or s.extents != stage.extents:
-            raise _NoMatch
+            raise NoMatch
         for read in s.loads():
             if str(read.value) in own and [(i.op, i.value) for i in read.args] != [("axis", x) for x in s.axes]:
-                raise _NoMatch
+                raise NoMatch
         own.add(s.name)
         if s.dtype not in DTYPES:
-            raise _NoMatch
+            raise NoMatch
     stage_reads = {str(x.value) for x in stage.loads()}
     if stage_reads & {s.name for s in program.stages}:
-        raise _NoMatch
+        raise NoMatch

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from tilewright.kernels.expr import INDEX, Expr, same
+from tilewright.kernels.expr import Expr
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.templates.contraction.match import Group
+from tilewright.kernels.templates.contraction.sides import NoMatch, split
 from tilewright.kernels.templates.cuda.inline import inlined
 from tilewright.kernels.templates.cuda.regroup import regrouped
 
@@ -104,23 +105,19 @@ def match_text(text: str) -> CudaContraction | None:
     """The same, from the program's canonical text (``Workload.program``); the same object each time."""
     try:
         return _recognise(Program.loads(text))
-    except _NoMatch:
+    except NoMatch:
         return None
-
-
-class _NoMatch(Exception):
-    pass
 
 
 def _recognise(program: Program) -> CudaContraction:
     program = inlined(program)
     stage, *after = program.stages
     if stage.monoid is None or len(stage.monoid.identity) != 1 or len(stage.body) != 1 or not stage.reduce:
-        raise _NoMatch
+        raise NoMatch
     acc = stage.monoid.identity[0].dtype
     body = stage.body[0]
     if acc not in ACCUMULATED or body.dtype != acc or stage.monoid.combine[0].dtype != acc:
-        raise _NoMatch
+        raise NoMatch
     _check_epilogue(program, stage, after)
     program = regrouped(program)
     stage, *after = program.stages
@@ -138,14 +135,14 @@ def _recognise(program: Program) -> CudaContraction:
     def made(a: Expr | None, b: Expr, function: Expr, parts: tuple[Group, Group, Group]) -> CudaContraction:
         k = Group(stage.reduce_axes, stage.reduce)
         if max(*(g.size for g in parts), k.size) > LARGEST:
-            raise _NoMatch
+            raise NoMatch
         return CudaContraction(program, stage, tuple(after), *parts, k, a, b, function, acc)
 
     # Side B is what reads the innermost output axis, where that gives two sides; else another axis.
     for mark in reversed(wide):
         try:
-            sides = _split(body, mark, frozenset(wide))
-        except _NoMatch:
+            sides = split(body, mark, frozenset(wide), reads=True)
+        except NoMatch:
             continue
         parts = groups(sides.a_axes, sides.b_axes)
         assert sides.a is not None
@@ -165,92 +162,13 @@ def _check_epilogue(program: Program, stage: Stage, after: list[Stage]) -> None:
     """Every later stage must be a map over the same axes that reads earlier stages in place."""
     names = {s.name for s in program.stages}
     if {str(x.value) for x in stage.loads()} & names:
-        raise _NoMatch
+        raise NoMatch
     for s in after:
         if s.monoid is not None or s.extents != stage.extents:
-            raise _NoMatch
+            raise NoMatch
         for read in s.loads():
             if str(read.value) in names and [(i.op, i.value) for i in read.args] != [("axis", x) for x in s.axes]:
-                raise _NoMatch
-
-
-@dataclass
-class _Sides:
-    """Splits a body into one value a side and a function of the two."""
-
-    a_axes: frozenset[str]
-    b_axes: frozenset[str]
-    mark: str
-    outputs: frozenset[str]
-    a: Expr | None = None
-    b: Expr | None = None
-    function: Expr | None = None
-
-    def body(self, e: Expr) -> Expr:
-        if e.op == "const":
-            return e
-        axes = e.axes() & self.outputs
-        loads = e.loads()
-        if loads and e.dtype != INDEX:
-            on_b = [self.mark in x.axes() for x in loads]
-            if not any(on_b) and axes <= self.a_axes:
-                return self._side("a", e)
-            if all(on_b) and axes <= self.b_axes:
-                return self._side("b", e)
-        if e.op in ("load", "axis") or not e.args or e.dtype == INDEX:
-            raise _NoMatch
-        if e.op == "mul":
-            return self._product(e)
-        return Expr(e.op, e.dtype, tuple(self.body(x) for x in e.args), e.value)
-
-    def _side(self, name: str, value: Expr) -> Expr:
-        known = self.a if name == "a" else self.b
-        if known is not None and not same(known, value):
-            raise _NoMatch
-        setattr(self, name, value)
-        return Expr("var", value.dtype, (), name)
-
-    def _product(self, e: Expr) -> Expr:
-        """A product whose factors interleave (x * scale * w) is regrouped by side."""
-        saved = self.a, self.b
-        try:
-            return Expr("mul", e.dtype, tuple(self.body(x) for x in e.args))
-        except _NoMatch:
-            self.a, self.b = saved
-        factors = _factors(e)
-        mine = [f for f in factors if f.op != "const" and self.mark in f.axes()]
-        rest = [f for f in factors if not any(f is x for x in mine)]
-        if not mine or not rest:
-            raise _NoMatch
-        values = []
-        for group, allowed in ((rest, self.a_axes), (mine, self.b_axes)):
-            total = group[0]
-            for f in group[1:]:
-                total = Expr("mul", e.dtype, (total, f))
-            if total.axes() & self.outputs - allowed or not total.loads():
-                raise _NoMatch
-            values.append(total)
-        return Expr("mul", e.dtype, (self._side("a", values[0]), self._side("b", values[1])))
-
-
-def _factors(e: Expr) -> list[Expr]:
-    return [f for x in e.args for f in _factors(x)] if e.op == "mul" else [e]
-
-
-def _split(body: Expr, mark: str, outputs: frozenset[str]) -> _Sides:
-    a_axes: frozenset[str] = frozenset()
-    b_axes: frozenset[str] = frozenset()
-    for read in body.loads():
-        axes = read.axes() & outputs
-        if mark in axes:
-            b_axes |= axes
-        else:
-            a_axes |= axes
-    sides = _Sides(a_axes, b_axes, mark, outputs)
-    sides.function = sides.body(body)
-    if sides.a is None or sides.b is None:
-        raise _NoMatch
-    return sides
+                raise NoMatch
 
 
 def _at_zero(e: Expr) -> float | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tilewright.kernels.expr import Expr, const
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
-from tilewright.kernels.program import count_ops, flops_per_point
+from tilewright.kernels.program import flops_per_point
+from tilewright.kernels.templates.cuda.describe import flops_per_output
 from tilewright.kernels.templates.cuda_mma.geometry import Plan, ceildiv
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
@@ -48,7 +49,6 @@ def nests(p: Plan, split: int) -> tuple[LoopNest, ...]:
             if read.value not in stages:
                 at = tuple(i.substitute(names) for i in read.args)
                 accesses.append(Access(str(read.value), at, read.dtype, outside=True))
-    after = count_ops(c.monoid.finish) + sum(count_ops(*x.body) for x in c.epilogue)
     out = tuple(names[a] for a in c.stage.axes)
     accesses.append(Access(c.output.name, out, c.output.dtype, store=True))
     extents = {"m": m, "n": n, "k": k}
@@ -57,6 +57,6 @@ def nests(p: Plan, split: int) -> tuple[LoopNest, ...]:
     return (
         LoopNest(
             name=c.stage.name, axes=extents, loops=tuple(loops), accesses=tuple(accesses), staged=tuple(staged),
-            flops_per_point=flops_per_point(c.stage), itemsize=p.instruction.item, flops_per_output=after,
+            flops_per_point=flops_per_point(c.stage), itemsize=p.instruction.item, flops_per_output=flops_per_output(c),
         ),
     )  # fmt: skip

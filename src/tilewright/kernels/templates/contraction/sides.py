@@ -1,0 +1,101 @@
+"""Splitting a reduction's body: one value for each of two sides, and a function of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from tilewright.kernels.expr import DTYPES as VALUES
+from tilewright.kernels.expr import INDEX, Expr, same
+
+
+class NoMatch(Exception):
+    """The program is not of the class that is looked for."""
+
+
+@dataclass
+class Sides:
+    """Splits a body into one value a side and a function of the two."""
+
+    a_axes: frozenset[str]
+    b_axes: frozenset[str]
+    mark: str
+    outputs: frozenset[str]
+    dtypes: Container[str]
+    reads: bool
+    a: Expr | None = None
+    b: Expr | None = None
+    function: Expr | None = None
+
+    def body(self, e: Expr) -> Expr:
+        if e.op == "const":
+            return e
+        axes = e.axes() & self.outputs
+        loads = e.loads()
+        if loads and e.dtype in self.dtypes:
+            on_b = [self.mark in x.axes() for x in loads]
+            if not any(on_b) and axes <= self.a_axes:
+                return self._side("a", e)
+            if all(on_b) and axes <= self.b_axes:
+                return self._side("b", e)
+        if e.op in ("load", "axis") or not e.args or e.dtype == INDEX:
+            raise NoMatch
+        if e.op == "mul":
+            return self._product(e)
+        return Expr(e.op, e.dtype, tuple(self.body(x) for x in e.args), e.value)
+
+    def _side(self, name: str, value: Expr) -> Expr:
+        known = self.a if name == "a" else self.b
+        if known is not None and not same(known, value):
+            raise NoMatch
+        setattr(self, name, value)
+        return Expr("var", value.dtype, (), name)
+
+    def _product(self, e: Expr) -> Expr:
+        """A product whose factors interleave (x * scale * w) is regrouped by side."""
+        saved = self.a, self.b
+        try:
+            return Expr("mul", e.dtype, tuple(self.body(x) for x in e.args))
+        except NoMatch:
+            self.a, self.b = saved
+        factors = _factors(e)
+        mine = [f for f in factors if f.op != "const" and self.mark in f.axes()]
+        rest = [f for f in factors if not any(f is x for x in mine)]
+        if not mine or not rest:
+            raise NoMatch
+        values = []
+        for group, allowed in ((rest, self.a_axes), (mine, self.b_axes)):
+            total = group[0]
+            for f in group[1:]:
+                total = Expr("mul", e.dtype, (total, f))
+            if total.axes() & self.outputs - allowed or (self.reads and not total.loads()):
+                raise NoMatch
+            values.append(total)
+        return Expr("mul", e.dtype, (self._side("a", values[0]), self._side("b", values[1])))
+
+
+def _factors(e: Expr) -> list[Expr]:
+    return [f for x in e.args for f in _factors(x)] if e.op == "mul" else [e]
+
+
+def split(
+    body: Expr, mark: str, outputs: frozenset[str], dtypes: Container[str] = VALUES, reads: bool = False
+) -> Sides:
+    """The two sides of a body; side B is what reads the output axis ``mark``.
+
+    A side is a value of one of ``dtypes``; with ``reads``, regrouped factors without a read make none. Raises
+    ``NoMatch`` for a body that does not fall into two sides.
+    """
+    a_axes: frozenset[str] = frozenset()
+    b_axes: frozenset[str] = frozenset()
+    for read in body.loads():
+        axes = read.axes() & outputs
+        if mark in axes:
+            b_axes |= axes
+        else:
+            a_axes |= axes
+    sides = Sides(a_axes, b_axes, mark, outputs, dtypes, reads)
+    sides.function = sides.body(body)
+    if sides.a is None or sides.b is None:
+        raise NoMatch
+    return sides
