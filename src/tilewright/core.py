@@ -22,8 +22,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Union
+from typing import Any, Generic, TypeVar, Union, overload
 
 Value = Union[int, float, str, bool]
 """What a knob or an operator attribute may hold."""
@@ -33,6 +32,33 @@ Pairs = tuple[tuple[str, Value], ...]
 
 ABI_VERSION = 1
 """Version of the binary interface between artifacts and their callers (docs/architecture.md)."""
+
+
+T = TypeVar("T")
+
+
+class cached_property(Generic[T]):
+    """``functools.cached_property`` without a lock, which Python 3.11's holds and a fork would leave held in the child.
+
+    Two threads may compute the same value; the values are pure, so it does not matter whose stays.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> cached_property[T] | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
 
 
 # --------------------------------------------------------------------------- errors

@@ -21,10 +21,9 @@ import traceback
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, overload
 
-from tilewright.core import OperatorError, TensorSpec, TilewrightError, UsageError, Value, Workload
+from tilewright.core import OperatorError, TensorSpec, TilewrightError, UsageError, Value, Workload, cached_property
 from tilewright.kernels import te
 from tilewright.kernels.expr import DTYPES
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
-from tilewright.core import canonical_json
+from tilewright.core import cached_property, canonical_json
 from tilewright.kernels.expr import INDEX, LEAVES, Expr, ValueNumbers, const
 
 

@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
-from tilewright.core import DatabaseError, LaunchProgram, Schedule, Target, TensorSpec, Value, Workload
+from tilewright.core import DatabaseError, LaunchProgram, Schedule, Target, TensorSpec, Value, Workload, cached_property
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.trust import require_trust
 
