@@ -12,7 +12,7 @@ One trial, in these words::
     Database.add_trials                             -> TrialRecords
 
 Every noun has a canonical ``key`` and a JSON round trip (``to_json`` / ``from_json``).
-This module imports only the standard library.
+This module, ``errors`` and ``caching`` import only the standard library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,25 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, Union, overload
+from typing import Any, Union
+
+from tilewright.caching import cached_property
+from tilewright.errors import (
+    DatabaseError,
+    IllegalSchedule,
+    OperatorError,
+    TargetUnavailable,
+    TilewrightError,
+    UsageError,
+)
+
+__all__ = [
+    "ABI_VERSION", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Failure", "FailureKind",
+    "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError", "Outcome", "Pairs",
+    "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
+    "TrialRecord", "UsageError", "Value", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
+    "outcome_from_json",
+]  # fmt: skip
 
 Value = Union[int, float, str, bool]
 """What a knob or an operator attribute may hold."""
@@ -30,87 +48,11 @@ Value = Union[int, float, str, bool]
 Pairs = tuple[tuple[str, Value], ...]
 """An ordered, hashable mapping from names to values."""
 
+IMPLICIT = ("dtype", "constant")
+"""Attributes of every operator, declared or not."""
+
 ABI_VERSION = 1
 """Version of the binary interface between artifacts and their callers (docs/architecture.md)."""
-
-
-T = TypeVar("T")
-
-
-class cached_property(Generic[T]):
-    """``functools.cached_property`` without a lock, which Python 3.11's holds and a fork would leave held in the child.
-
-    Two threads may compute the same value; the values are pure, so it does not matter whose stays.
-    """
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self.compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> cached_property[T]: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> cached_property[T] | T:
-        if instance is None:
-            return self
-        value = instance.__dict__[self.name] = self.compute(instance)
-        return value
-
-
-# --------------------------------------------------------------------------- errors
-
-
-class TilewrightError(Exception):
-    """Base of the errors a user can cause or mend: a message, and how to mend it.
-
-    ``kind`` is a short stable word for scripts; ``exit_code`` is what the CLI exits with.
-    """
-
-    kind = "error"
-    exit_code = 1
-
-    def __init__(self, message: str, mend: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.mend = mend
-
-    def __str__(self) -> str:
-        return f"{self.message}. {self.mend}" if self.mend else self.message
-
-
-class UsageError(TilewrightError, ValueError):
-    """What was asked for is malformed: an unknown name, a missing or impossible size."""
-
-    kind = "usage"
-    exit_code = 2
-
-
-class TargetUnavailable(TilewrightError):
-    """A known target that this machine cannot build for or run on."""
-
-    kind = "target"
-
-
-class DatabaseError(TilewrightError):
-    """The database cannot be opened, read or written."""
-
-    kind = "database"
-
-
-class OperatorError(TilewrightError):
-    """A user's operator definition raised or is not expressible."""
-
-    kind = "operator"
-
-
-class IllegalSchedule(TilewrightError, ValueError):
-    """A schedule outside its space or over a hardware limit. Only the search catches it."""
-
-    kind = "illegal_schedule"
 
 
 class FailureKind(enum.StrEnum):
@@ -180,18 +122,22 @@ _INT_OPS: dict[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Name, shape (elements per axis; ``()`` is a scalar) and dtype of an argument."""
+    """Name, shape (elements per axis; ``()`` is a scalar) and dtype of an argument.
+
+    ``constant``: given once, before the first call, so that kernels may rearrange it (weights).
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    constant: bool = False
 
     def to_json(self) -> list[Any]:
-        return [self.name, list(self.shape), self.dtype]
+        return [self.name, list(self.shape), self.dtype, *([True] if self.constant else [])]
 
     @staticmethod
     def from_json(data: list[Any]) -> TensorSpec:
-        return TensorSpec(data[0], tuple(data[1]), data[2])
+        return TensorSpec(data[0], tuple(data[1]), *data[2:])
 
 
 @dataclass(frozen=True)
@@ -428,13 +374,34 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Prepack:
+    """A constant input rearranged once, before the first call.
+
+    ``launch`` gets the original tensors and, in place of a workspace, ``bytes`` of zeroed memory (4096-byte
+    aligned) to fill; from then on every launch finds that memory where tensor number ``input`` would be.
+    """
+
+    input: int
+    bytes: IntExpr
+    launch: Launch
+
+    def to_json(self) -> list[Any]:
+        return [self.input, self.bytes, self.launch.to_json()]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Prepack:
+        return Prepack(data[0], data[1], Launch.from_json(data[2]))
+
+
+@dataclass(frozen=True)
 class LaunchProgram:
     """How an artifact is called, as plain JSON; every backend and the runtime interpret this.
 
     ``launches`` run in order on the same tensors and workspace. ``workspace`` is its size in bytes
     and ``zero_fill`` how many of its first bytes are cleared before the first launch, both integer
     expressions over launch arguments (zero-size when 0). ``align`` is the alignment, in bytes, that
-    every tensor's first element must have. Tensors are dense and row-major in the specs' shapes.
+    every tensor's first element must have. Tensors are dense and row-major in the specs' shapes, but for
+    those constant inputs that ``prepack`` rearranges.
     """
 
     launches: tuple[Launch, ...]
@@ -442,6 +409,7 @@ class LaunchProgram:
     zero_fill: IntExpr = 0
     align: int = 1
     abi: int = ABI_VERSION
+    prepack: tuple[Prepack, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -450,6 +418,7 @@ class LaunchProgram:
             "workspace": self.workspace,
             "zero_fill": self.zero_fill,
             "align": self.align,
+            **({"prepack": [x.to_json() for x in self.prepack]} if self.prepack else {}),
         }
 
     @staticmethod
@@ -460,6 +429,7 @@ class LaunchProgram:
             zero_fill=data["zero_fill"],
             align=data["align"],
             abi=data["abi"],
+            prepack=tuple(Prepack.from_json(x) for x in data.get("prepack", ())),
         )
 
 

@@ -1,0 +1,52 @@
+"""Errors that a user can cause or mend."""
+
+from __future__ import annotations
+
+
+class TilewrightError(Exception):
+    """Base of the errors a user can cause or mend: a message, and how to mend it.
+
+    ``kind`` is a short stable word for scripts; ``exit_code`` is what the CLI exits with.
+    """
+
+    kind = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.mend}" if self.mend else self.message
+
+
+class UsageError(TilewrightError, ValueError):
+    """What was asked for is malformed: an unknown name, a missing or impossible size."""
+
+    kind = "usage"
+    exit_code = 2
+
+
+class TargetUnavailable(TilewrightError):
+    """A known target that this machine cannot build for or run on."""
+
+    kind = "target"
+
+
+class DatabaseError(TilewrightError):
+    """The database cannot be opened, read or written."""
+
+    kind = "database"
+
+
+class OperatorError(TilewrightError):
+    """A user's operator definition raised or is not expressible."""
+
+    kind = "operator"
+
+
+class IllegalSchedule(TilewrightError, ValueError):
+    """A schedule outside its space or over a hardware limit. Only the search catches it."""
+
+    kind = "illegal_schedule"
