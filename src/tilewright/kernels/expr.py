@@ -11,19 +11,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Union
 
 Number = Union[int, float, bool]
 ExprLike = Union["Expr", Number]
 
-FLOATS = ("float64", "float32", "bfloat16", "float16")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+NARROW = ("bfloat16", "float16", *FLOAT8)
+"""Reals that are stored only: what is computed with them is computed in float32."""
+
+FLOATS = ("float64", "float32", *NARROW)
 INTEGERS = ("int64", "int32", "int8", "uint8")
+BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+"""Dtypes that NumPy lacks: their arrays hold bit patterns, in these dtypes."""
+
 DTYPES = (*FLOATS, *INTEGERS, "bool")
 INDEX = "index"
 ITEMSIZE = {
     "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
-    "int8": 1, "uint8": 1, "bool": 1, INDEX: 8,
+    "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, INDEX: 8,
 }  # fmt: skip
 
 ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max")
@@ -57,8 +65,6 @@ class Expr:
     compare nodes with :func:`same`.
     """
 
-    __array_ufunc__ = None  # numpy scalars on the left then leave operators to this class
-
     op: str
     dtype: str
     args: tuple[Expr, ...] = ()
@@ -83,7 +89,7 @@ class Expr:
     def __pow__(self, exponent: int) -> Expr:
         """Small positive whole powers only; they become multiplications."""
         if not isinstance(exponent, int) or not 1 <= exponent <= 8:
-            raise TypeError("** takes a whole exponent from 1 to 8; use exp(p * log(x)) otherwise")
+            raise TypeError(f"{_shown(self)} ** {exponent!r}: ** takes a whole exponent from 1 to 8; {_POWER}")
         result = self
         for _ in range(exponent - 1):
             result = result * self
@@ -106,8 +112,42 @@ class Expr:
     def __bool__(self) -> bool:
         raise TypeError(
             "a tensor expression has no truth value while it is being defined; "
-            "use te.select(condition, a, b), and & | ~ for and, or, not"
+            "use te.select(condition, a, b), & | ~ for and, or, not, and te.maximum, te.minimum for max, min "
+            f"(in {_shown(self)})"
         )
+
+    # what Python and NumPy would do, and the language has another word for
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Expr:
+        """A NumPy scalar on the left (``np.float32(2) * x``) arrives here; functions of NumPy do too."""
+        apply = _UFUNCS.get(ufunc.__name__) if method == "__call__" and len(inputs) == 2 else None
+        if apply is None:
+            raise TypeError(f"np.{ufunc.__name__} of {_shown(self)}: {_FUNCTION_RULE}")
+        a, b = (v.item() if getattr(v, "shape", None) == () else v for v in inputs)  # a comparison's scalars are arrays
+        return apply(a, b)
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise TypeError(f"{_shown(self)} is no array; {_FUNCTION_RULE}, and te.select for where")
+
+    def __float__(self) -> float:
+        raise TypeError(f"{_shown(self)} has no number while it is being defined; {_FUNCTION_RULE}")
+
+    def __index__(self) -> int:
+        raise TypeError(f"{_shown(self)} has no number while it is being defined; sizes and loops are fixed numbers")
+
+    def __rpow__(self, base: object) -> Expr:
+        raise TypeError(f"{base!r} ** {_shown(self)}: ** takes a whole exponent from 1 to 8; {_POWER}")
+
+    def _foreign(self, *_: object) -> Expr:
+        raise TypeError(f"{_shown(self)} is used with an operator outside the language: it has + - * / // % ** & | ~")
+
+    __matmul__ = __rmatmul__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __xor__ = __rxor__ = _foreign
+    __divmod__ = __rdivmod__ = __rfloordiv__ = __rmod__ = __round__ = _foreign
+
+    def __getitem__(self, index: object) -> Expr:
+        raise TypeError(f"{_shown(self)} is one value and has no elements; index the tensor once, as in x[i, j]")
+
+    def __iter__(self) -> Iterator[Expr]:
+        raise TypeError(f"{_shown(self)} is one value and cannot be iterated over; reduce with te.sum(extent, fn)")
 
     # traversal
     def walk(self) -> Iterator[Expr]:
@@ -173,6 +213,25 @@ class Expr:
             return f"({self.args[0]!r} {_SIGNS[self.op]} {self.args[1]!r})"
         name = f"cast<{self.dtype}>" if self.op == "cast" else self.op
         return f"{name}({', '.join(map(repr, self.args))})"
+
+
+_POWER = "use te.exp(p * te.log(x)) otherwise"
+_FUNCTION_RULE = (
+    "functions of Python, math and numpy do not apply to expressions, use te.abs exp log sqrt rsqrt tanh erf floor "
+    "maximum minimum"
+)
+
+
+def _shown(e: Expr) -> str:
+    """An expression for a message, cut where it is long."""
+    stack, size = [e], 0
+    while stack and size <= 40:
+        size += 1
+        stack.extend(stack.pop().args)
+    if size > 40:
+        return f"an expression ({e.op} of {e.dtype})"
+    text = repr(e)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 _SIGNS = {
@@ -246,7 +305,7 @@ def _number(value: object) -> Number:
     if isinstance(value, Symbol):
         raise TypeError(f"{value} is a tensor: read an element of it, as in {value}[i, j]")
     if not isinstance(value, Real):  # numpy's scalars are Real
-        raise TypeError(f"expected an expression or a number, got {type(value).__name__}")
+        raise TypeError(f"expected an expression or a real number, got {value!r:.60} ({type(value).__name__})")
     return int(value) if isinstance(value, Integral) else float(value)
 
 
@@ -257,19 +316,25 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         # Index and whole-number tensors mix (gathers); everything else must be cast on purpose.
         if {x.dtype, y.dtype} <= {INDEX, *INTEGERS}:
             return cast(x, INDEX), cast(y, INDEX)
-        raise TypeError(f"{x!r} is {x.dtype} and {y!r} is {y.dtype}; use te.cast(value, dtype)")
+        raise TypeError(f"{_shown(x)} is {x.dtype} and {_shown(y)} is {y.dtype}; use te.cast(value, dtype)")
     return x, y
+
+
+_CONDITION = "use te.select or te.cast(condition, dtype)"
 
 
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """An arithmetic operation on two values of one dtype."""
     x, y = _pair(a, b)
     if x.dtype == "bool":
-        raise TypeError("conditions have no arithmetic; use te.select or te.cast(condition, dtype)")
+        raise TypeError(f"{_shown(x)} is a condition, which has no arithmetic; {_CONDITION}")
     if op == "div" and x.dtype not in FLOATS:
-        raise TypeError("/ is for real values; use // on indices and integers")
-    if op in ("floordiv", "mod") and not (y.op == "const" and isinstance(y.value, int) and y.value > 0):
-        raise TypeError("// and % take a positive constant on the right")
+        raise TypeError(f"{_shown(x)} / {_shown(y)}: / is for real values; use // on indices and integers")
+    if op in ("floordiv", "mod"):
+        if x.dtype in FLOATS:
+            raise TypeError(f"{_shown(x)}: // and % are for whole numbers; use te.floor on reals")
+        if not (y.op == "const" and isinstance(y.value, int) and y.value > 0):
+            raise TypeError(f"{_shown(x)} by {_shown(y)}: // and % take a positive constant on the right")
     if x.dtype == INDEX:
         return _index(op, x, y)
     return Expr(op, x.dtype, (x, y))
@@ -300,7 +365,7 @@ def unary(op: str, a: ExprLike) -> Expr:
     """A function of one value: real, except for ``neg`` and ``abs`` of whole numbers."""
     x = wrap(a)
     if x.dtype == "bool" or (op not in ("neg", "abs") and x.dtype not in FLOATS):
-        raise TypeError(f"{op} takes a real value, not {x.dtype}; use te.cast(x, 'float32')")
+        raise TypeError(f"{op} takes a real value, and {_shown(x)} is {x.dtype}; use te.cast(x, 'float32')")
     if op == "round_tf32" and x.dtype != "float32":
         raise TypeError(f"round_tf32 takes a float32, not {x.dtype}; use te.cast(x, 'float32')")
     if x.dtype == INDEX and x.op == "const" and isinstance(x.value, int):
@@ -318,7 +383,8 @@ def logic(op: str, *args: ExprLike) -> Expr:
     """``and``, ``or``, ``not`` of conditions."""
     xs = tuple(wrap(a) for a in args)
     if any(x.dtype != "bool" for x in xs):
-        raise TypeError("& | ~ combine conditions (comparisons), not numbers")
+        shown = ", ".join(_shown(x) for x in xs if x.dtype != "bool")
+        raise TypeError(f"& | ~ combine conditions (comparisons), and {shown} is a number")
     return Expr(op, "bool", xs)
 
 
@@ -326,7 +392,7 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     """``a`` where the condition holds, else ``b``; the other one is not evaluated."""
     condition = wrap(condition)
     if condition.dtype != "bool":
-        raise TypeError("select takes a condition (a comparison) first")
+        raise TypeError(f"select takes a condition (a comparison) first, and {_shown(condition)} is {condition.dtype}")
     x, y = _pair(a, b)
     return Expr("select", x.dtype, (condition, x, y))
 
@@ -341,6 +407,25 @@ def cast(a: ExprLike, dtype: str) -> Expr:
     if x.op == "const" and dtype == INDEX and isinstance(x.value, (int, float)):
         return const(int(x.value), INDEX)
     return Expr("cast", dtype, (x,))
+
+
+_UFUNCS: dict[str, Callable[[ExprLike, ExprLike], Expr]] = {
+    **{
+        numpy: partial(binary, op)
+        for numpy, op in (
+            ("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("divide", "div"), ("true_divide", "div"),
+            ("floor_divide", "floordiv"), ("remainder", "mod"),
+        )
+    },
+    **{
+        numpy: partial(compare, op)
+        for numpy, op in (
+            ("less", "lt"), ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge"), ("equal", "eq"),
+            ("not_equal", "ne"),
+        )
+    },
+}  # fmt: skip
+"""NumPy's names of the operators that both sides have."""
 
 
 def axis(name: str | Symbol) -> Expr:

@@ -1,4 +1,4 @@
-"""Tensor programs: inputs and a chain of stages, each a map or a reduction over axes.
+"""Tensor programs: inputs and a chain of stages, each a map, a reduction or a scan over axes.
 
 A :class:`Program` is normalised as it is built: inputs are ``x0, x1, ...`` in call order, stages
 ``s0, s1, ...`` in order of use, a stage's axes ``i0, i1, ...`` and its reduce axes ``r0, r1, ...``
@@ -8,13 +8,14 @@ A :class:`Program` is normalised as it is built: inputs are ``x0, x1, ...`` in c
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from tilewright.core import cached_property, canonical_json
-from tilewright.kernels.expr import INDEX, LEAVES, Expr, ValueNumbers, const
+from tilewright.kernels.expr import FLOAT8, INDEX, LEAVES, Expr, ValueNumbers, const
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,15 @@ def right(component: int, dtype: str) -> Expr:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A dense, row-major array: a program's input or a stage's result."""
+    """A dense, row-major array: a program's input or a stage's result.
+
+    ``constant``: an input that is given once, before the first call (weights).
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    constant: bool = False
 
     @property
     def size(self) -> int:
@@ -88,10 +93,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Stage:
-    """One tensor, element by element: a map, or a reduction with a monoid.
+    """One tensor, element by element: a map, a reduction with a monoid, or a scan.
 
     ``extents``: size of each axis ``i0, i1, ...`` (the result's shape); ``reduce``: of each reduce
     axis ``r0, r1, ...``. ``body`` has one expression per accumulator component (one for a map).
+
+    ``scan``: the number of the axis along which the monoid runs, and ``None`` for anything but a scan.
+    A scan has no reduce axes: its body is the element at its own position, and its value there combines
+    the elements at all positions up to this one along the axis, in order (an inclusive prefix).
     """
 
     name: str
@@ -100,6 +109,7 @@ class Stage:
     body: tuple[Expr, ...]
     dtype: str
     monoid: Monoid | None = None
+    scan: int | None = None
 
     @property
     def tensor(self) -> Tensor:
@@ -132,6 +142,11 @@ class Stage:
             n *= s
         return n
 
+    @property
+    def terms(self) -> int:
+        """How many elements at most are combined into one value (1 for a map)."""
+        return math.prod(self.reduce) if self.scan is None else self.extents[self.scan]
+
     def to_json(self) -> list[Any]:
         return [
             self.name,
@@ -140,11 +155,12 @@ class Stage:
             [e.to_json() for e in self.body],
             self.dtype,
             self.monoid.to_json() if self.monoid else None,
+            *([self.scan] if self.scan is not None else []),
         ]
 
     @staticmethod
     def from_json(data: list[Any]) -> Stage:
-        name, extents, reduce, body, dtype, monoid = data
+        name, extents, reduce, body, dtype, monoid, *scan = data
         return Stage(
             name,
             tuple(extents),
@@ -152,6 +168,7 @@ class Stage:
             tuple(Expr.from_json(e) for e in body),
             dtype,
             Monoid.from_json(monoid) if monoid else None,
+            *scan,
         )
 
 
@@ -175,13 +192,20 @@ class Program:
         return {t.name: t for t in (*self.inputs, *(s.tensor for s in self.stages))}
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether there are maps and reductions only, and no 8-bit reals: what most templates know."""
+        types = {t.dtype for t in self.tensors.values()}
+        types |= {n.dtype for s in self.stages for e in s.body for n in e.walk()}
+        return all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
+
+    @cached_property
     def flops(self) -> int:
         """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted."""
         return sum(s.points * flops_per_point(s) for s in self.stages)
 
     def to_json(self) -> list[Any]:
         return [
-            [[t.name, list(t.shape), t.dtype] for t in self.inputs],
+            [[t.name, list(t.shape), t.dtype, *([True] if t.constant else [])] for t in self.inputs],
             [s.to_json() for s in self.stages],
         ]
 
@@ -198,7 +222,7 @@ class Program:
 def _parse(text: str) -> Program:
     inputs, stages = json.loads(text)
     return Program(
-        tuple(Tensor(n, tuple(s), d) for n, s, d in inputs),
+        tuple(Tensor(n, tuple(s), *rest) for n, s, *rest in inputs),
         tuple(Stage.from_json(s) for s in stages),
     )
 

@@ -15,10 +15,11 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.kernels.bounds import Bounds
-from tilewright.kernels.expr import INDEX, INTEGERS, Expr
+from tilewright.kernels.expr import BITS, INDEX, INTEGERS, Expr
 from tilewright.kernels.program import Program, Stage, Tensor
 from tilewright.kernels.reference_eval import Array, Body, Box, Source
 from tilewright.kernels.reference_reduce import contract, factorise, reduce_stage
+from tilewright.kernels.reference_scan import scan_stage
 
 __all__ = ["evaluate", "evaluate_block", "index_bounds"]
 
@@ -29,7 +30,7 @@ _LEAST_MEMORY = 1 << 14
 def evaluate(program: Program, inputs: Sequence[Array], memory: int = DEFAULT_MEMORY) -> Array:
     """The program's result: float64, or int64 or bool for whole and logical results.
 
-    ``inputs``: arrays in call order, of the program's shapes; bfloat16 as uint16 bit patterns.
+    ``inputs``: arrays in call order, of the program's shapes; dtypes of ``expr.BITS`` as bit patterns.
     ``memory``: bytes to use beyond inputs and result, about. Raises ``UsageError`` for inputs of
     other shapes and ``IndexError`` for a read outside of a tensor.
     """
@@ -117,7 +118,7 @@ def _sources(tensors: Sequence[Tensor], inputs: Sequence[Array], eager: bool) ->
         array = np.asarray(given)
         if array.shape != tensor.shape:
             raise UsageError(f"input {tensor.name} has shape {array.shape}, the program takes {tensor.shape}")
-        bits = tensor.dtype == "bfloat16" and array.dtype == np.uint16
+        bits = tensor.dtype if BITS.get(tensor.dtype) == array.dtype.name else ""
         source = Source(array, (0,) * array.ndim, bits)
         out[tensor.name] = Source(source.convert(array), source.origin) if eager else source
     return out
@@ -151,7 +152,7 @@ def _affordable(program: Program, box: Box, budget: int) -> list[Box]:
         if not halves:
             done.append(part)  # one element: nothing left to cut
             continue
-        costs = [_bytes(program, first) for first, _ in halves]
+        costs = [_bytes(program, second) for _, second in halves]  # a scan's second half holds the first
         todo.extend(halves[costs.index(min(costs))])
     return done
 
@@ -181,6 +182,8 @@ def _needs(program: Program, box: Box) -> dict[str, Box]:
         if here is None:
             continue
         ranges = {a: (lo, hi - 1) for a, (lo, hi) in zip(stage.axes, here, strict=True)}
+        if stage.scan is not None:  # everything before the box goes into it
+            ranges[stage.axes[stage.scan]] = (0, here[stage.scan][1] - 1)
         ranges |= {a: (0, n - 1) for a, n in zip(stage.reduce_axes, stage.reduce, strict=True)}
         bounds = Bounds(ranges)
         for read in stage.loads():
@@ -223,6 +226,9 @@ def _stage(
     body = Body(stage, sources, shapes)
     if stage.monoid is None:
         body.map_into(out, box, memory)
+        return out
+    if stage.scan is not None:
+        scan_stage(body, out, box, memory)
         return out
     factors = factorise(stage)
     if factors is None or not contract(body, factors, out, box, memory):

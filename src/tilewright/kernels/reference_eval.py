@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.kernels.bounds import Bounds
 from tilewright.kernels.expr import FLOATS, INDEX, Expr, ValueNumbers
 from tilewright.kernels.program import Stage
-from tilewright.kernels.special import erf, round_tf32
+from tilewright.kernels.special import decode, erf, round_tf32
 
 Array = np.ndarray[Any, Any]
 Box = tuple[tuple[int, int], ...]
@@ -25,17 +25,17 @@ _CHUNK = 1 << 18  # points at a time: operands stay in cache
 class Source:
     """A tensor, or the part of a stage's result that starts at ``origin``.
 
-    ``bits``: the elements are bfloat16 bit patterns.
+    ``bits``: the dtype whose bit patterns the elements are, if they are.
     """
 
     array: Array
     origin: tuple[int, ...]
-    bits: bool = False
+    bits: str = ""
 
     def convert(self, values: Array) -> Array:
         """Elements in the dtype that the interpreter computes in."""
         if self.bits:
-            return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+            return decode(values, self.bits).astype(np.float64)
         kind = values.dtype.kind
         if kind == "b":
             return values

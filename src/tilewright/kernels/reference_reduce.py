@@ -36,17 +36,17 @@ def reduce_stage(body: Body, out: Array, box: Box, memory: int) -> None:
             scope = body.scope((*part, *piece))
             full = [*shape, math.prod(hi - lo for lo, hi in piece)]
             partial = _partial(stage, scope, [*shape, *(hi - lo for lo, hi in piece)], full)
-            total = partial if total is None else _merge(stage.monoid, total, partial)
+            total = partial if total is None else merged(stage.monoid, total, partial)
         assert total is not None
-        total = _merge(stage.monoid, _identity(stage.monoid, tuple(shape)), total)
+        total = merged(stage.monoid, identities(stage.monoid, tuple(shape)), total)
         at = tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))
-        out[at] = _finish(stage.monoid, total) if rank else _finish(stage.monoid, total).reshape(())
+        out[at] = finished(stage.monoid, total) if rank else finished(stage.monoid, total).reshape(())
 
 
 def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> tuple[Array, ...]:
     """One partial result for all reduced points of a scope."""
     assert stage.monoid is not None
-    ufunc = _simple(stage.monoid)
+    ufunc = simple_ufunc(stage.monoid)
     parts = [np.broadcast_to(scope.value(e), spread) for e in stage.body]
     if ufunc is not None:
         over = tuple(range(len(stage.extents), len(spread)))
@@ -55,18 +55,18 @@ def _partial(stage: Stage, scope: Scope, spread: list[int], full: list[int]) -> 
     while values[0].shape[-1] > 1:  # neighbours first, so that order is kept
         n = values[0].shape[-1]
         even = n - n % 2
-        merged = _merge(
+        pairs = merged(
             stage.monoid,
             tuple(v[..., 0:even:2] for v in values),
             tuple(v[..., 1:even:2] for v in values),
         )
         if n % 2:
-            merged = tuple(np.concatenate([m, v[..., -1:]], -1) for m, v in zip(merged, values, strict=True))
-        values = merged
+            pairs = tuple(np.concatenate([p, v[..., -1:]], -1) for p, v in zip(pairs, values, strict=True))
+        values = pairs
     return tuple(v[..., 0] for v in values)
 
 
-def _simple(m: Monoid) -> Any:
+def simple_ufunc(m: Monoid) -> Any:
     """The NumPy function of a one-component monoid, judged by its expression, not by its name."""
     if len(m.combine) != 1 or len(m.combine[0].args) != 2:
         return None
@@ -75,7 +75,8 @@ def _simple(m: Monoid) -> Any:
     return _UFUNCS[name] if name and operands == {"l0", "r0"} else None
 
 
-def _merge(m: Monoid, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
+def merged(m: Monoid, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Two partial results, as one array a component, combined."""
     names: dict[str, Array] = {f"l{c}": v for c, v in enumerate(a)}
     names |= {f"r{c}": v for c, v in enumerate(b)}
     scope = Scope((), (), {}, {}, names)
@@ -83,11 +84,13 @@ def _merge(m: Monoid, a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array
     return tuple(np.broadcast_to(scope.value(e), shape) for e in m.combine)
 
 
-def _identity(m: Monoid, shape: tuple[int, ...]) -> tuple[Array, ...]:
+def identities(m: Monoid, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """The neutral partial result."""
     return tuple(np.full(shape, i.value) for i in m.identity)
 
 
-def _finish(m: Monoid, total: tuple[Array, ...]) -> Array:
+def finished(m: Monoid, total: tuple[Array, ...]) -> Array:
+    """The value of a complete partial result."""
     names: Mapping[str, Array] = {f"l{c}": v for c, v in enumerate(total)}
     return Scope((), (), {}, {}, names).value(m.finish)
 
@@ -122,7 +125,7 @@ def factorise(stage: Stage) -> Factors | None:
     if m is None or len(stage.body) != 1 or stage.body[0].dtype not in FLOATS:
         return None
     zero = m.identity[0].op == "const" and m.identity[0].value == 0
-    if _simple(m) is not np.add or not zero:
+    if simple_ufunc(m) is not np.add or not zero:
         return None
     body, condition = stage.body[0], None
     if body.op == "select" and body.args[2].op == "const" and body.args[2].value == 0:
@@ -187,7 +190,7 @@ def contract(body: Body, factors: Factors, out: Array, box: Box, memory: int) ->
                 return False
             total += _matmul(a, b, [hi - lo for lo, hi in (*part, *piece)], rank)
         at = tuple(slice(lo - o, hi - o) for (lo, hi), (o, _) in zip(part, box, strict=True))
-        out[at] = _finish(stage.monoid, (total,))
+        out[at] = finished(stage.monoid, (total,))
     return True
 
 

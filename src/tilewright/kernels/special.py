@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from tilewright.kernels.expr import BITS
+
 Array = np.ndarray[Any, Any]
 
 _REACH = 6.0  # erf rounds to 1 beyond 5.93
@@ -62,6 +64,61 @@ def to_bfloat16(values: Array) -> Array:
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     result: Array = np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)
     return result
+
+
+def storage_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy dtype in which a tensor of ``dtype`` is passed."""
+    return np.dtype(BITS.get(dtype, dtype))
+
+
+def decode(bits: Array, dtype: str) -> Array:
+    """float32 values of the bit patterns of a dtype of :data:`BITS`; other arrays as they are."""
+    if dtype == "bfloat16":
+        return from_bfloat16(bits)
+    if dtype in BITS:
+        result: Array = _float8_values(dtype)[np.asarray(bits)]
+        return result
+    return bits
+
+
+def encode(values: Array, dtype: str) -> Array:
+    """Values in ``dtype``, rounded to nearest even, as they are passed.
+
+    What a dtype of :data:`BITS` cannot hold becomes infinite, and NaN in float8_e4m3fn, which has no
+    infinity. Such values are rounded to float32 first.
+    """
+    if dtype == "bfloat16":
+        return to_bfloat16(values)
+    if dtype not in BITS:
+        return np.asarray(values).astype(dtype, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = np.asarray(values, np.float32).astype(np.float64)
+        digits, least, end = _FLOAT8[dtype]
+        step = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, least) - digits)
+        rounded = np.rint(np.abs(x) / step) * step
+        table = _float8_values(dtype)[:end].astype(np.float64)
+        code = np.searchsorted(table, rounded).astype(np.uint8)  # past the table: infinity, or NaN
+        code = np.where(np.isnan(x), 0x7F, code)
+    result: Array = np.where(np.signbit(x), code | 0x80, code).astype(np.uint8)
+    return result
+
+
+_FLOAT8 = {"float8_e4m3fn": (3, -6, 0x7F), "float8_e5m2": (2, -14, 0x7C)}
+"""Explicit bits of mantissa, exponent of the smallest normal value, first code that is no finite value."""
+
+
+@lru_cache(maxsize=2)
+def _float8_values(dtype: str) -> Array:
+    """float32 value of each of the 256 codes."""
+    digits, least, end = _FLOAT8[dtype]
+    code = np.arange(128)
+    exponent, mantissa = code >> digits, code & ((1 << digits) - 1)
+    lead = np.where(exponent > 0, 1 << digits, 0)
+    value = np.ldexp((lead + mantissa).astype(np.float64), np.maximum(exponent - 1, 0) + least - digits)
+    value[end:] = np.nan
+    if dtype == "float8_e5m2":
+        value[end] = np.inf
+    return np.concatenate([value, -value]).astype(np.float32)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@
 
 ``compute`` takes a shape and a function from axes to an expression, or to one reduction
 (``sum``, ``prod``, ``max``, ``min``, ``argmax``, ``argmin`` or ``reduce`` with a monoid of your
-own). Maps over a computed tensor are further ``compute`` calls; templates fuse them.
+own) or one ``scan`` along an axis. Maps over a computed tensor are further ``compute`` calls; templates fuse them.
 """
 
 from __future__ import annotations
@@ -19,26 +19,31 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, NoReturn, Union
 
-from tilewright.core import OperatorError
+from tilewright.core import OperatorError, UsageError
 from tilewright.kernels import expr as ex
+from tilewright.kernels import monoids
 from tilewright.kernels.bounds import check_reads
 from tilewright.kernels.expr import DTYPES, FLOATS, INDEX, INTEGERS, Expr, ExprLike, Number, Symbol, cast, select, unary
-from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right, simple_monoid
+from tilewright.kernels.parameters import Ints, Shape
+from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right
 
 __all__ = [
-    "Expr", "Monoid", "Reduction", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "default_dtype", "erf",
-    "exp", "floor", "input", "left", "log", "max", "maximum", "min", "minimum", "monoid", "prod",
-    "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "select", "sqrt", "sum", "tanh",
+    "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute",
+    "default_dtype", "erf", "exp", "floor", "input", "left", "log", "max", "maximum", "min", "minimum", "monoid",
+    "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "select", "sqrt", "sum", "tanh",
 ]  # fmt: skip
 
 Extents = Union[int, Sequence[int]]
 _MAX_DEPTH, _MAX_NODES = 200, 20_000
+_MAX_ELEMENTS = (1 << 31) - 1  # of an input or the output; stages between them may never exist as a whole
 _serial = itertools.count()
 _declared: ContextVar[list[TensorRef] | None] = ContextVar("declared", default=None)
 _default_dtype: ContextVar[str] = ContextVar("default_dtype", default="float32")
+_constants: ContextVar[frozenset[str]] = ContextVar("constants", default=frozenset())
 
 
 # --------------------------------------------------------------------------- tensors
@@ -51,17 +56,28 @@ class TensorRef(Symbol):
     shape: tuple[int, ...]
     dtype: str
     definition: Definition | None = None  # None for inputs
+    constant: bool = False
     serial: int = field(default_factory=_serial.__next__)
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         """One element. An index read from a tensor (a gather) is kept within the axis."""
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
-            raise OperatorError(f"{self.label} has {len(self.shape)} axes but is read with {len(items)} indices")
+            raise OperatorError(
+                f"{self.label} has {len(self.shape)} axes but is read with {len(items)} indices",
+                f"Give one index for each axis; its shape is {self.shape}",
+            )
         return ex.load(self, self.dtype, tuple(_index(i, n) for i, n in zip(items, self.shape, strict=True)))
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"{self.label} cannot be iterated over; reduce with te.sum(extent, lambda k: ...)")
+
+    def _whole(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"{self.label} is a tensor: compute with its elements, as in {self.label}[i, j]")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _whole
+    __truediv__ = __rtruediv__ = __neg__ = __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = _whole
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __array_ufunc__ = __float__ = _whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,20 +87,25 @@ class Definition:
     reduce: tuple[int, ...]
     body: tuple[Expr, ...]
     monoid: Monoid | None
+    scan: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """A reduction as ``compute`` receives it: a monoid, its axes' extents, one body per component."""
+    """A reduction as ``compute`` receives it: a monoid, its axes' extents, one body per component.
+
+    ``along``: of a scan, the axis of the compute along which it runs; it has no axes of its own.
+    """
 
     monoid: Monoid
     extents: tuple[int, ...]
     body: tuple[Expr, ...]
     axes: tuple[Expr, ...]
+    along: Expr | None = None
 
     def _alone(self, *_: Any) -> NoReturn:
         raise OperatorError(
-            "a reduction is the whole value of its te.compute",
+            f"a {'reduction' if self.along is None else 'scan'} is the whole value of its te.compute",
             "Give it a compute of its own, and read that tensor in the next one",
         )
 
@@ -95,10 +116,17 @@ class Reduction:
 _INDEX_OPS = {"const", "axis", "add", "sub", "mul", "floordiv", "mod", "min", "max", "load", "cast", "neg"}
 
 
+_INDEX_RULE = "Indices use axes, whole constants and whole-number tensors, with + -, and * // % by a constant"
+
+
 def _index(value: ExprLike, extent: int) -> Expr:
+    given: object = value
+    if not isinstance(given, (Expr, Real)):
+        rule = "Read one element; take several with te.sum or te.compute"
+        raise OperatorError(f"the index {given!r:.60} is not one whole number", rule)
     index = ex.wrap(value)
     if index.dtype in FLOATS or index.dtype == "bool":
-        raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number")
+        raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number", _INDEX_RULE)
     index = cast(index, INDEX)
     _check_size((index,), "an index")
     gathered = False
@@ -106,26 +134,30 @@ def _index(value: ExprLike, extent: int) -> Expr:
         if node.op == "load":
             gathered = True
             if node.dtype not in INTEGERS:
-                raise OperatorError(f"a {node.dtype} tensor cannot be an index")
+                raise OperatorError(f"{node!r} is {node.dtype}; an index is a whole number", _INDEX_RULE)
         elif node.dtype in FLOATS:
-            raise OperatorError(f"index {index!r} does real arithmetic; use + - * // % on whole numbers")
+            raise OperatorError(f"index {index!r} does real arithmetic", _INDEX_RULE)
         elif node.op not in _INDEX_OPS:
-            raise OperatorError(f"{node.op} is not allowed in an index")
+            raise OperatorError(f"{node.op} is not allowed in the index {index!r}", _INDEX_RULE)
         elif node.op == "mul" and not any(a.op == "const" for a in node.args):
-            raise OperatorError(f"index {index!r} multiplies two axes; indices may use + - * // % with constants only")
+            raise OperatorError(f"index {index!r} multiplies two axes", _INDEX_RULE)
     # What a tensor holds is known at run time only: a wrong value must not read beyond the axis.
     return minimum(maximum(index, 0), extent - 1) if gathered else index
 
 
-def input(name: str, shape: Sequence[int], dtype: str | None = None) -> TensorRef:
+def input(name: str, shape: Sequence[int], dtype: str | None = None, constant: bool = False) -> TensorRef:
     """An argument of the operator: a dense, row-major array of ``shape`` elements.
 
-    ``dtype``: float32 unless given; the ``dtype`` parameter of the operator being defined.
+    ``dtype``: float32 unless given; the ``dtype`` parameter of the operator being defined. ``constant``:
+    given once, before the first call, so that kernels may rearrange it; the operator's attribute
+    ``constant`` says the same from outside.
     """
     dtype = dtype or _default_dtype.get()
     if dtype not in DTYPES:
-        raise OperatorError(f"unknown dtype {dtype!r}", f"Use one of {', '.join(DTYPES)}")
-    ref = TensorRef(name, _positive(shape, f"input {name}"), dtype)
+        raise OperatorError(f"input {name} has the unknown dtype {dtype!r}", f"Use one of {', '.join(DTYPES)}")
+    constant = constant or name in _constants.get()
+    extents = _check_elements(_positive(shape, f"input {name}"), f"tensor {name}")
+    ref = TensorRef(name, extents, dtype, constant=constant)
     declared = _declared.get()
     if declared is not None:
         declared.append(ref)
@@ -148,14 +180,25 @@ def _positive(shape: Sequence[int], what: str) -> tuple[int, ...]:
     out = tuple(shape)
     for s in out:
         if isinstance(s, bool) or not isinstance(s, int) or s < 1:
-            raise OperatorError(f"{what} has size {s!r}; sizes are whole numbers of at least 1")
+            raise OperatorError(f"{what} has size {s!r}", "Sizes are whole numbers of at least 1")
     if math.prod(out) >= 2**46:
-        raise OperatorError(f"{what} has {math.prod(out):.3g} elements, more than a machine can hold")
+        raise UsageError(f"{what} has {math.prod(out):.3g} elements", "That is more than a machine can hold")
     return out
 
 
+def _check_elements(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
+    if math.prod(shape) > _MAX_ELEMENTS:
+        raise UsageError(
+            f"{what} has {'x'.join(map(str, shape))} = {math.prod(shape):.4g} elements",
+            f"An input, a result and the range of a reduction have at most {_MAX_ELEMENTS}: "
+            "split it, for example along its first axis",
+        )
+    return shape
+
+
 def _extents(extents: Extents) -> tuple[int, ...]:
-    return _positive((extents,) if isinstance(extents, int) else extents, "a reduction")
+    sizes = _positive((extents,) if isinstance(extents, int) else extents, "a reduction")
+    return _check_elements(sizes, "a reduction")
 
 
 def _axes(prefix: str, count: int) -> tuple[Expr, ...]:
@@ -178,10 +221,25 @@ def compute(
         out = dtype or ("int64" if m.finish.dtype == INDEX else m.finish.dtype)
         m = Monoid(m.name, m.identity, m.combine, cast(m.finish, out))
         body = _own(value.body, (*axes, *value.axes), name)
-        return TensorRef(name, extents, out, Definition(value.extents, body, m))
+        return TensorRef(name, extents, out, Definition(value.extents, body, m, _scanned(value, axes, name)))
+    if not isinstance(value, (Expr, Real)):
+        raise OperatorError(
+            f"the body of {name} is {value!r:.60} ({type(value).__name__}), not an expression",
+            "Its function returns one expression of the axes, a number, or one reduction",
+        )
     whole = ex.wrap(value) if isinstance(value, Expr) else ex.const(value, dtype or _default_dtype.get())
     whole = cast(whole, dtype or ("int64" if whole.dtype == INDEX else whole.dtype))
     return TensorRef(name, extents, whole.dtype, Definition((), _own((whole,), axes, name), None))
+
+
+def _scanned(value: Reduction, axes: tuple[Expr, ...], name: str) -> int | None:
+    place = next((d for d, a in enumerate(axes) if a is value.along), None)
+    if place is None and value.along is not None:
+        raise OperatorError(
+            f"{name} scans along {value.along!r}, which is none of its axes",
+            "Give te.scan an axis that the compute's function receives, as in lambda i, j: te.scan('sum', j, x[i, j])",
+        )
+    return place
 
 
 def _own(body: tuple[Expr, ...], axes: tuple[Expr, ...], name: str) -> tuple[Expr, ...]:
@@ -314,11 +372,33 @@ def reduce(monoid: Monoid, extents: Extents, fn: Callable[..., Any]) -> Reductio
     return Reduction(monoid, sizes, parts, axes)
 
 
+def scan(monoid: Monoid | str, along: Expr, value: Any) -> Reduction:
+    """The inclusive prefix reduction of ``value`` along an axis of the compute that it stands in.
+
+    ``te.compute((m, n), lambda i, j: te.scan("sum", j, x[i, j]))`` is the cumulative sum of each row.
+    ``monoid``: ``sum``, ``prod``, ``max``, ``min`` or one of your own (``value`` is then a tuple, one
+    expression per component). Elements are combined in the order of the axis.
+    """
+    if isinstance(monoid, str):
+        if monoid not in monoids.SIMPLE:
+            raise OperatorError(f"te.scan knows no {monoid!r}", f"Use {', '.join(monoids.SIMPLE)} or a te.monoid")
+        made = _accumulate(monoid, (), lambda: value)
+    else:
+        made = reduce(monoid, (), lambda: value)
+    return replace(made, along=along)
+
+
 def _element(value: Any, like: Expr | None = None) -> Expr:
     if isinstance(value, Reduction):
         raise OperatorError("reductions do not nest", "Give the inner one a te.compute of its own")
-    whole = ex.wrap(value, like) if like is not None or isinstance(value, Expr) else None
-    whole = ex.const(value, _default_dtype.get()) if whole is None else whole
+    if not isinstance(value, (Expr, Real)):
+        raise OperatorError(
+            f"a reduction's element is {value!r:.60} ({type(value).__name__}), not an expression",
+            "Its function returns one expression, or with a monoid of several components a tuple of them",
+        )
+    given: Any = value
+    whole = ex.wrap(given, like) if like is not None or isinstance(value, Expr) else None
+    whole = ex.const(given, _default_dtype.get()) if whole is None else whole
     if whole.dtype == INDEX:
         return cast(whole, "int64" if like is None or like.dtype not in INTEGERS else like.dtype)
     return whole
@@ -331,23 +411,7 @@ def _accumulate(name: str, extents: Extents, fn: Callable[..., ExprLike]) -> Red
     dt = body.dtype
     if dt == "bool":
         raise OperatorError(f"{name} of conditions", "Use te.cast(condition, 'int32'), or te.select")
-    return Reduction(_simple(name, dt), sizes, (body,), axes)
-
-
-_SIMPLE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
-
-
-def _simple(name: str, dt: str) -> Monoid:
-    low, high = _range(dt)
-    identity = {"sum": 0, "prod": 1, "max": low, "min": high}[name]
-    return simple_monoid(name, dt, identity, Expr(_SIMPLE[name], dt, (left(0, dt), right(0, dt))))
-
-
-def _range(dtype: str) -> tuple[float | int, float | int]:
-    if dtype in FLOATS:
-        return -math.inf, math.inf
-    bits = 8 * ex.ITEMSIZE[dtype]
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return Reduction(monoids.simple(name, dt), sizes, (body,), axes)
 
 
 def sum(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
@@ -370,31 +434,13 @@ def min(extents: Extents, fn: Callable[..., ExprLike]) -> Reduction:
     return _accumulate("min", extents, fn)
 
 
-def _arg_monoid(name: str, dt: str) -> Monoid:
-    better = "gt" if name == "argmax" else "lt"
-    worst = _range(dt)[0 if better == "gt" else 1]
-    lv, rv, li, ri = left(0, dt), right(0, dt), left(1, "int64"), right(1, "int64")
-    beats, ties = ex.compare(better, rv, lv), ex.compare("eq", rv, lv)
-    if dt in FLOATS:  # NaN beats every number and ties with NaN, as in NumPy
-        l_nan, r_nan = ex.compare("ne", lv, lv), ex.compare("ne", rv, rv)
-        beats, ties = beats | (r_nan & ~l_nan), ties | (r_nan & l_nan)
-    # Ties go to the smaller position, whatever the order of combination; -1 marks "nothing yet".
-    take = (ri >= 0) & (beats | (ties & (ri < li)) | (li < 0))
-    return Monoid(
-        name,
-        (ex.const(worst, dt), ex.const(-1, "int64")),
-        (select(take, rv, lv), select(take, ri, li)),
-        li,
-    )
-
-
 def _arg(name: str, extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
     axes = _axes("r", 1)
     value = _element(fn(axes[0]))
     if value.dtype == "bool":
         raise OperatorError(f"{name} of conditions", "Use te.cast(condition, 'int32')")
     body = (value, cast(axes[0], "int64"))
-    return Reduction(_arg_monoid(name, value.dtype), _extents(extent), body, axes)
+    return Reduction(monoids.arg(name, value.dtype), _extents(extent), body, axes)
 
 
 def argmax(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
@@ -501,6 +547,7 @@ def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tup
     labels = [a.label for a in args]
     if len(set(labels)) != len(labels):
         raise OperatorError(f"two inputs have the same name: {', '.join(labels)}")
+    _check_elements(output.shape, f"the result {output.label}")
     names = {id(a): f"x{n}" for n, a in enumerate(args)}
     names |= {id(r): f"s{n}" for n, r in enumerate(order)}
 
@@ -508,46 +555,36 @@ def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tup
         return e.map(lambda n: ex.load(names[id(n.value)], n.dtype, n.args) if n.op == "load" else None)
 
     stages = tuple(
-        Stage(names[id(r)], r.shape, d.reduce, tuple(map(rename, d.body)), r.dtype, _canonical(d.monoid))
+        Stage(names[id(r)], r.shape, d.reduce, tuple(map(rename, d.body)), r.dtype, monoids.canonical(d.monoid), d.scan)
         for r in order
         if (d := r.definition) is not None
     )
-    tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype) for a in args)
+    tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype, a.constant) for a in args)
     result = Program(tensors, stages)
     check_reads(result, {names[id(r)]: r.label for r in (*args, *order)})
     return result, tuple(labels)
 
 
-def _canonical(m: Monoid | None) -> Monoid | None:
-    """The monoid under the name of what it computes: a user's own name is no part of that."""
-    if m is None:
-        return None
-    like = m.identity[0].dtype
-    known = [_simple(name, like) for name in _SIMPLE]
-    known += [_arg_monoid(name, like) for name in ("argmax", "argmin")]
-    for k in known if like != "bool" else ():
-        if m.to_json()[1:3] == k.to_json()[1:3]:
-            return Monoid(k.name, m.identity, m.combine, m.finish)
-    return Monoid("custom", m.identity, m.combine, m.finish)
-
-
 @contextmanager
-def _tracing(dtype: str) -> Iterator[list[TensorRef]]:
+def _tracing(dtype: str, constants: frozenset[str]) -> Iterator[list[TensorRef]]:
     declared: list[TensorRef] = []
-    tokens = _declared.set(declared), _default_dtype.set(dtype)
+    tokens = _declared.set(declared), _default_dtype.set(dtype), _constants.set(constants)
     try:
         yield declared
     finally:
         _declared.reset(tokens[0])
         _default_dtype.reset(tokens[1])
+        _constants.reset(tokens[2])
 
 
-def trace(define: Callable[[], TensorRef], dtype: str = "float32") -> tuple[Program, tuple[str, ...]]:
+def trace(
+    define: Callable[[], TensorRef], dtype: str = "float32", constants: Sequence[str] = ()
+) -> tuple[Program, tuple[str, ...]]:
     """Run an operator's function and normalise what it returns; inputs in the order it declares them.
 
-    ``dtype`` is that of inputs and monoids that name none.
+    ``dtype`` is that of inputs and monoids that name none; ``constants`` names inputs that are constant.
     """
-    with _tracing(dtype) as declared:
+    with _tracing(dtype, frozenset(constants)) as declared:
         output = define()
     if not isinstance(output, TensorRef):
         raise OperatorError(f"the operator returns {type(output).__name__}, not a tensor", "Return a te.compute(...)")
@@ -556,4 +593,7 @@ def trace(define: Callable[[], TensorRef], dtype: str = "float32") -> tuple[Prog
     for tensor, label in zip(result.inputs, labels, strict=True):
         if tensor.name not in read:
             raise OperatorError(f"input {label} is never read", "Remove its te.input, or read it")
+    for name in constants:
+        if name not in labels:
+            raise UsageError(f"constant={name} names no input", f"The inputs are {', '.join(labels)}")
     return result, labels

@@ -181,12 +181,40 @@ def mean_of_halves(n: int = 30) -> Program:
     return _program(te.compute((n // 2,), body))
 
 
+def running_sums(m: int = 6, n: int = 33) -> Program:
+    x = te.input("x", (m, n))
+    sums = te.compute((m, n), lambda i, j: te.scan("sum", j, te.exp(x[i, j])))
+    return _program(te.compute((m, n), lambda i, j: sums[i, j] * 0.5 + x[i, j]))
+
+
+def running_maxima(m: int = 13, n: int = 21) -> Program:
+    x = te.input("x", (m, n), "int32")
+    return _program(te.compute((m, n), lambda i, j: te.scan("max", i, x[i, j])))
+
+
+def recurrence(m: int = 9, n: int = 18) -> Program:
+    a, b = te.input("a", (m, n)), te.input("b", (m, n))
+    linear = te.monoid("linear", (1.0, 0.0), lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), lambda slope, at: at)
+    h = te.compute((m, n), lambda i, j: te.scan(linear, i, (te.tanh(a[i, j]), b[i, j])))
+    return _program(te.compute((n,), lambda j: te.sum(m, lambda r: h[r, j])))
+
+
+def eight_bit_floats(m: int = 5, n: int = 14, k: int = 11) -> Program:
+    x, y = te.input("x", (m, k), "float8_e4m3fn"), te.input("y", (k, n), "float8_e5m2")
+
+    def term(i: te.Expr, j: te.Expr, r: te.Expr) -> te.Expr:
+        return te.cast(x[i, r], "float32") * te.cast(y[r, j], "float32")
+
+    c = te.compute((m, n), lambda i, j: te.sum(k, lambda r: term(i, j, r)))
+    return _program(te.compute((m, n), lambda i, j: c[i, j] * 0.5, dtype="float8_e4m3fn"))
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         matmul, matmul_epilogue, conv2d, conv2d_strided, softmax, layernorm, chebyshev, argmax, argmin_columns,
         welford, gather, gather_lanes, transpose, reshape, roll, total, double_sum, int8_dot, saturate, masks,
-        causal, floats, whole_numbers, mean_of_halves,
+        causal, floats, whole_numbers, mean_of_halves, running_sums, running_maxima, recurrence, eight_bit_floats,
     )
 }  # fmt: skip
 """Builders of small programs by name; together they use the whole language."""
