@@ -15,7 +15,7 @@ from scipy import special
 from tilewright.backends import get_backend
 from tilewright.core import Target
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.special import round_tf32
+from tilewright.kernels.special import from_bfloat16, round_tf32, to_bfloat16
 
 Array = npt.NDArray[Any]
 BACKEND = get_backend("cpu")
@@ -66,6 +66,35 @@ EXPORT void brain(const float *x, float *y, long n) {
     for (long i = 0; i < n; i++) { tw::bf16 h; tw::narrow(h, x[i]); y[i] = tw::widen(h); }
 }
 """
+_HALVES = "".join(
+    f"""
+EXPORT void widen_{h}(const tw::{h} *x, float *y, long n) {{
+    for (long i = 0; i + tw::lanes<tw::{v}> <= n; i += tw::lanes<tw::{v}>)
+        tw::store(y + i, tw::load<tw::{v}>(x + i));
+}}
+EXPORT void narrow_{h}(const float *x, tw::{h} *y, long n) {{
+    for (long i = 0; i < n; i += tw::lanes<tw::{v}>)
+        tw::store_n(y + i, tw::load_n<tw::{v}>(x + i, n - i), n - i);
+}}
+EXPORT void scalar_{h}(const float *x, tw::{h} *y, long n) {{ for (long i = 0; i < n; i++) tw::narrow(y[i], x[i]); }}
+EXPORT void copy_{h}(const tw::{h} *x, tw::{h} *y, long k) {{ tw::store_n(y, tw::load_n<tw::{v}>(x, k), k); }}
+EXPORT void zero_{h}(const tw::{h} *x, tw::{h} *y, long k) {{ tw::store(y, tw::load_n<tw::{v}>(x, k)); }}
+EXPORT void when_{h}(const tw::{h} *x, tw::{h} *y, long k) {{
+    tw::store(y, tw::load_if<tw::{v}>(x, tw::iota<tw::mask<tw::{v}>>() >= (tw::elem<tw::mask<tw::{v}>>)k));
+}}
+EXPORT void step_{h}(const tw::{h} *x, tw::{h} *y, long k) {{
+    tw::store_step(y, 2, tw::load_step<tw::{v}>(x, 3, k), k);
+}}
+EXPORT void some_{h}(const tw::{h} *x, tw::{h} *y, long k) {{
+    auto m = tw::first<tw::mask<tw::{v}>>(k);
+    auto i = tw::iota<tw::vec<long, tw::lanes<tw::{v}>>>() * 3;
+    tw::{v} a = tw::load_step_if<tw::{v}>(x, 3, m), b = tw::load_at<tw::{v}>(x, i, m);
+    tw::store(y, a == b ? a : tw::splat<tw::{v}>(-1));
+}}
+"""
+    for h in ("f16", "bf16")
+    for v in ("f32v",)
+)
 _TF32 = """
 EXPORT void tf32_v(const float *x, float *y, long n) {
     for (long i = 0; i < n; i += TW_LANES(float))
@@ -75,11 +104,45 @@ EXPORT void tf32_s(const float *x, float *y, long n) { for (long i = 0; i < n; i
 """
 
 
+_TYPES = {
+    "signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "int": "int32",
+    "unsigned": "uint32", "long": "int64", "float": "float32", "double": "float64",
+}  # fmt: skip
+_WIDE = [t for t in _TYPES if not t.endswith("char")]
+_CONVERSIONS = [(a, b) for byte in ("signed char", "unsigned char") for w in _WIDE for a, b in ((byte, w), (w, byte))]
+_CONVERSIONS += [("signed char", "unsigned char"), ("short", "float"), ("float", "short"), ("double", "unsigned short")]
+_WIDTHS = (1, 2, 4, 8, 16, 32, 64)
+_BYTES = "".join(
+    f"""
+EXPORT void convert_{n}_{lanes}(const {a} *x, {b} *y, long n) {{
+    for (long i = 0; i + {lanes} <= n; i += {lanes})
+        tw::put(y + i, tw::convert<tw::vec<{b}, {lanes}>>(tw::get<tw::vec<{a}, {lanes}>>(x + i)));
+}}
+"""
+    for n, (a, b) in enumerate(_CONVERSIONS)
+    for lanes in _WIDTHS
+)
+_MASKS = "".join(
+    f"""
+EXPORT void mask_{t}_{m.replace(" ", "_")}_{lanes}(const {t} *x, {t} *y, long k) {{
+    typedef tw::vec<{t}, {lanes}> V;
+    typedef tw::vec<{m}, {lanes}> M;
+    tw::put(y, tw::load_if<V>(x, tw::iota<M>() >= tw::splat<M>(({m})k)));
+}}
+"""
+    for t in ("float", "double")
+    for m in ("signed char", "short", "int", "long")
+    for lanes in (4, 8, 16)
+)
+
+
 @pytest.fixture(scope="module", params=TARGETS, ids=lambda t: t.variant)
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     target: Target = request.param
     export = '#define EXPORT extern "C" __attribute__((visibility("default")))\n'
-    return ctypes.CDLL(BACKEND.build([prelude(target), export, _MATH, _MEMORY, _HALF, _TF32], target).path)
+    return ctypes.CDLL(
+        BACKEND.build([prelude(target), export, _MATH, _MEMORY, _HALF, _HALVES, _TF32, _BYTES, _MASKS], target).path
+    )
 
 
 def call(library: ctypes.CDLL, name: str, x: Array, y: Array, n: int | None = None) -> Array:
@@ -205,6 +268,88 @@ def test_sixteen_bit_floats(library: ctypes.CDLL) -> None:
     finite = np.isfinite(x) & (np.abs(x) < 3.3e38) & (np.abs(x) > 1e-37)
     assert (np.abs(brain[finite] - x[finite]) <= np.abs(x[finite]) / 256).all()
     assert np.isnan(brain[np.isnan(x)]).all()
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_sixteen_bit_vectors(library: ctypes.CDLL, name: str) -> None:
+    def widen(bits: Array) -> Array:
+        return bits.view(np.float16).astype(np.float32) if name == "f16" else from_bfloat16(bits).astype(np.float32)
+
+    every = np.arange(65536, dtype=np.uint16)
+    with np.errstate(invalid="ignore"):
+        exact = widen(every)
+    wide = call(library, f"widen_{name}", every, np.empty(65536, np.float32))
+    np.testing.assert_array_equal(wide, exact)
+    assert (np.signbit(wide) == np.signbit(exact)).all()
+    wider = exact[np.isfinite(exact)].astype(np.float64)
+    ties = np.concatenate([(wider[:-1] + wider[1:]) / 2, wider])
+    x = np.concatenate([samples(), ties.astype(np.float32)])
+    with np.errstate(all="ignore"):
+        expected = x.astype(np.float16).view(np.uint16) if name == "f16" else to_bfloat16(x.astype(np.float64))
+    nan = np.isnan(x)
+    for which in ("narrow", "scalar"):
+        got = call(library, f"{which}_{name}", x, np.empty(len(x), np.uint16))
+        np.testing.assert_array_equal(got[~nan], expected[~nan])
+        assert np.isnan(widen(got[nan])).all()
+        assert (np.signbit(widen(got[nan])) == np.signbit(x[nan])).all()
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_sixteen_bit_memory_access(library: ctypes.CDLL, name: str) -> None:
+    lanes = library.lanes_0()
+    one = 0x3C00 if name == "f16" else 0x3F80  # bits of neighbouring values from 1 on
+    data = guarded_page().view(np.uint16)
+    for n in (*range(lanes + 1), lanes + 3, -1):
+        used = min(max(n, 0), lanes)
+        source = data[2048 - used :]
+        source[...] = one + np.arange(used)
+        for which, rest in (("copy", 9), ("zero", 0)):
+            y = np.full(lanes, 9, np.uint16)
+            call(library, f"{which}_{name}", source, y, n)
+            assert y.tolist() == [*range(one, one + used), *[rest] * (lanes - used)]
+    for k in range(lanes + 1):
+        tail = (one + np.arange(lanes)).astype(np.uint16)
+        y = np.full(lanes, 9, np.uint16)
+        call(library, f"when_{name}", tail, y, k)
+        assert y.tolist() == [0] * k + list(range(one + k, one + lanes))
+        strided, z = (one + np.arange(3 * lanes)).astype(np.uint16), np.full(2 * lanes, 9, np.uint16)
+        call(library, f"step_{name}", strided, z, k)
+        assert z[::2].tolist() == [one + 3 * i for i in range(k)] + [9] * (lanes - k)
+        assert (z[1::2] == 9).all()
+        call(library, f"some_{name}", strided, y, k)
+        assert y.tolist() == [one + 3 * i for i in range(k)] + [0] * (lanes - k)
+
+
+@pytest.mark.parametrize("number", range(len(_CONVERSIONS)), ids=[f"{a}-{b}" for a, b in _CONVERSIONS])
+def test_conversions_are_those_of_c(library: ctypes.CDLL, number: int) -> None:
+    """Whole numbers wrap; reals in range are cut off."""
+    source, target = (np.dtype(_TYPES[t]) for t in _CONVERSIONS[number])
+    if source.kind == "f":
+        limits = np.iinfo(target)
+        x = np.concatenate([np.arange(limits.min, limits.max + 1, max(1, limits.max >> 9)), [0] * 448])[:448]
+        x = (x + 0.75 * np.sign(x) * (np.abs(x) < limits.max)).clip(limits.min, limits.max).astype(source)
+        x = np.concatenate([x, np.linspace(-0.99, 0.99, 64).astype(source)])
+    elif source.itemsize == 1:
+        x = np.tile(np.arange(256, dtype=np.uint8).view(source), 2)
+    else:
+        x = np.random.default_rng(1).integers(0, 256, 512 * source.itemsize, np.uint8).view(source)
+        x[:4] = [np.iinfo(source).min, np.iinfo(source).max, 127, 128]
+    for lanes in _WIDTHS:
+        got = call(library, f"convert_{number}_{lanes}", x, np.full(len(x), 77, target))
+        np.testing.assert_array_equal(got, x.astype(target), f"{lanes} lanes")
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("mask", ["signed_char", "short", "int", "long"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_masks_of_other_widths_than_what_they_mask(
+    library: ctypes.CDLL, dtype: type[np.float32 | np.float64], mask: str, lanes: int
+) -> None:
+    name = "float" if dtype == np.float32 else "double"
+    x = np.arange(1, lanes + 1, dtype=dtype)
+    for k in range(lanes + 1):
+        got = call(library, f"mask_{name}_{mask}_{lanes}", x, np.zeros(lanes, dtype), k)
+        assert got.tolist() == [0] * k + list(range(k + 1, lanes + 1))
 
 
 def test_the_text_depends_on_the_vector_width_only() -> None:

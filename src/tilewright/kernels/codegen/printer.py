@@ -16,15 +16,16 @@ from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expr import FLOATS, INDEX, Expr, ValueNumbers
 
 CTYPE = {
-    "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float",
+    "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float",
+    "float8_e5m2": "float",
     "int64": "long", "int32": "int", "int8": "signed char", "uint8": "unsigned char",
     "bool": "bool", INDEX: "long",
 }  # fmt: skip
 """C type in which a dtype is stored; 16-bit floats have storage types of their own."""
 
 VECTOR_TYPE = {
-    "float64": "double", "float32": "float", "int64": "long", "int32": "int", "int8": "int",
-    "uint8": "int", INDEX: "long",
+    "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "int64": "long",
+    "int32": "int", "int8": "int", "uint8": "int", INDEX: "long",
 }  # fmt: skip
 """C type of a vector's lanes while computing."""
 
@@ -81,7 +82,7 @@ class Printer:
     axis: Mapping[str, str]
     load: Load
     var: Mapping[str, str] = field(default_factory=dict)
-    lanes: int | None = None
+    lanes: int | str | None = None  # a number, or the name of a constant
     vector: str | None = None
     varying: frozenset[str] = frozenset()  # vars whose text is a vector
     ranges: Mapping[str, Range] = field(default_factory=dict)

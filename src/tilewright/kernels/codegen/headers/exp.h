@@ -1,30 +1,46 @@
-// exp: x = n ln 2 + r, |r| <= ln 2 / 2; degree 7 in r; 2^n is applied in two halves, so that results
-// near the ends of the range (and denormal ones) come out right.
+// exp: x = n ln 2 + r, |r| <= ln 2 / 2; a polynomial in r; 2^n by one rounding, so that results near the
+// ends of the range (and denormal ones) come out right.
 namespace tw {
-template <class V> TW_INLINE V exp_(V x) {
-    typedef mask<V> I;
-    V lo = splat<V>(-104.0f), hi = splat<V>(89.0f);
-    x = x < lo ? lo : x;
-    x = x > hi ? hi : x;  // NaN fails both tests and stays
+// p 2^n for p in (1/2, 2): n is whole and its value also lies in the low bits of `bits`.
+template <class V> TW_INLINE V scale_(V p, V n, mask<V> bits) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 4)
+        return __builtin_ia32_scalefps512_mask(p, n, p, (unsigned short)-1, 4);
+    if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 8)
+        return __builtin_ia32_scalefpd512_mask(p, n, p, (unsigned char)-1, 4);
+#endif
+    // Two factors, the first exact: 2^n itself may lie outside of the range.
+    typedef elem<mask<V>> I;
+    constexpr I shift = sizeof(I) == 4 ? 23 : 52, bias = sizeof(I) == 4 ? 127 : 1023;
+    mask<V> h = bits >> 1;
+    return p * (V)((h + bias) << shift) * (V)((bits - h + bias) << shift);
+}
+template <class V> TW_INLINE V exp32_(V x) {
+    x = smaller(splat<V>(89.0f), larger(splat<V>(-104.0f), x));  // NaN stays
     V n = x * 0x1.715476p+0f + 0x1.8p+23f;  // rounds to whole, which the low bits then hold
-    I e = (I)n - 0x4b400000;
+    mask<V> bits = (mask<V>)n - 0x4b400000;
     n -= 0x1.8p+23f;
     V r = x - n * 0.693359375f;  // exact: the constant has 9 bits
     r = r + n * 0x1.bd0106p-13f;
-    V p = splat<V>(1.979029912e-04f);
-    p = p * r + 1.394470339e-03f;
-    p = p * r + 8.333497681e-03f;
-    p = p * r + 4.166629538e-02f;
-    p = p * r + 1.666666567e-01f;
-    p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.0f;
-    I h = e >> 1;
-    return p * (V)((h + 127) << 23) * (V)((e - h + 127) << 23);
+    V p = horner(r, splat<V>(0.0013814539415761828f), 0.00836874544620514, 0.04166838899254799,
+        0.1666652113199234, 0.4999999403953552, 1.0, 1.0);
+    return scale_(p, n, bits);
 }
-TW_INLINE double exp(double x) { return __builtin_exp(x); }
-TW_INLINE float exp(float x) { return exp_(splat<vec<float, 4>>(x))[0]; }
+template <class V> TW_INLINE V exp64_(V x) {
+    x = smaller(splat<V>(710.0), larger(splat<V>(-746.0), x));
+    V n = x * 0x1.71547652b82fep+0 + 0x1.8p+52;
+    mask<V> bits = (mask<V>)n - 0x4338000000000000L;
+    n -= 0x1.8p+52;
+    V r = x - n * 0x1.62e42fee00000p-1;  // exact: the constant has 32 bits
+    r = r - n * 0x1.a39ef35793c76p-33;
+    V p = horner(r, splat<V>(0x1.ad7f3dc396312p-26), 0x1.28ad9b96d85b3p-22, 0x1.71df25b3fb08bp-19,
+        0x1.a01999e24f736p-16, 0x1.a01a012a0ea71p-13, 0x1.6c16c18438b80p-10, 0x1.1111111127d11p-7,
+        0x1.555555555083ep-5, 0x1.55555555554f9p-3, 0x1.000000000000ap-1);
+    return scale_(p * (r * r) + r + 1.0, n, bits);
+}
 template <class V> TW_INLINE V exp(V x) {
-    if constexpr (same_<elem<V>, float>::value) return exp_(x);
-    else return each<V>(x, [](double a) { return __builtin_exp(a); });
+    if constexpr (scalar_<V>::value) return exp(splat<vec<V, 16 / (int)sizeof(V)>>(x))[0];
+    else if constexpr (sizeof(elem<V>) == 4) return exp32_(x);
+    else return exp64_(x);
 }
 }  // namespace tw

@@ -29,6 +29,22 @@ template <class V> TW_INLINE V sqrt(V x) {
 }
 template <class V> TW_INLINE V rsqrt(V x) {
     if constexpr (scalar_<V>::value) return (V)1 / sqrt(x);
-    else return splat<V>(1) / sqrt(x);
+    else {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 4) {
+            // An estimate of 14 bits and one step of Newton's; what has no estimate to improve is 0 or infinite.
+            V y = __builtin_ia32_rsqrt14ps512_mask(x, x, (unsigned short)-1);
+            V e = 1.0f - x * y * y;
+            return e == e ? y + y * 0.5f * e : y;
+        }
+#endif
+        return splat<V>(1) / sqrt(x);
+    }
+}
+// A power of two c: (x c) (1 / (s c)) is x / s within 2 ulp for every x and s, though 1 / s may not exist.
+template <class T> TW_INLINE T balance(T s) {
+    constexpr T edge = sizeof(T) == 4 ? (T)0x1p+100 : (T)0x1p+900, c = sizeof(T) == 4 ? (T)0x1p+60 : (T)0x1p+200;
+    T a = abs(s);
+    return a > edge ? 1 / c : a < 1 / edge ? c : (T)1;
 }
 }  // namespace tw

@@ -1,22 +1,22 @@
 // tanh: x + x^3 P(x^2) near 0, else 1 - 2 / (exp(2|x|) + 1) with x's sign.
 namespace tw {
-template <class V> TW_INLINE V tanh_(V x) {
-    typedef mask<V> I;
-    V a = abs(x), z = x * x;
-    V p = splat<V>(-5.704986397e-03f);
-    p = p * z + 2.063908614e-02f;
-    p = p * z - 5.373971537e-02f;
-    p = p * z + 1.333144158e-01f;
-    p = p * z - 3.333328068e-01f;
-    V near = x + p * z * x;
-    V far = 1.0f - 2.0f / (exp_(a + a) + 1.0f);
-    far = (V)((I)far | ((I)x & (I)splat<V>(-0.0f)));
-    return a < 0.625f ? near : far;
+template <class V> TW_INLINE V with_sign(V size, V sign) {
+    return (V)((mask<V>)size | ((mask<V>)sign & (mask<V>)splat<V>(-0.0f)));
 }
-TW_INLINE double tanh(double x) { return __builtin_tanh(x); }
-TW_INLINE float tanh(float x) { return tanh_(splat<vec<float, 4>>(x))[0]; }
 template <class V> TW_INLINE V tanh(V x) {
-    if constexpr (same_<elem<V>, float>::value) return tanh_(x);
-    else return each<V>(x, [](double a) { return __builtin_tanh(a); });
+    if constexpr (scalar_<V>::value) return tanh(splat<vec<V, 16 / (int)sizeof(V)>>(x))[0];
+    else {
+        typedef elem<V> T;
+        V a = abs(x), z = x * x, p;
+        if constexpr (sizeof(T) == 4)
+            p = horner(z, splat<V>(-0.005704986397176981f), 0.020639086142182350, -0.053739715367555618,
+                0.13331441581249237, -0.33333280682563782);
+        else
+            p = horner(z, splat<V>(-0x1.478227f7d5374p-16), 0x1.5da32f9aacb62p-14, -0x1.e980809ebcf81p-13,
+                0x1.34855e35ede9fp-11, -0x1.7d9009987de18p-10, 0x1.d6d29fe72d406p-9, -0x1.226e2f30b7438p-7,
+                0x1.664f485a5545cp-6, -0x1.ba1ba1b981b0cp-5, 0x1.11111111107ebp-3, -0x1.555555555554fp-2);
+        V far = (T)1 - (T)2 / (exp(a + a) + (T)1);
+        return with_sign(a < (T)(sizeof(T) == 4 ? 0.625 : 0.55) ? a + p * z * a : far, x);
+    }
 }
 }  // namespace tw

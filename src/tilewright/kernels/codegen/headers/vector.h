@@ -21,9 +21,29 @@ template <class V> using mask = vec<typename int_<sizeof(elem<V>)>::type, lanes<
 template <class V> using half = vec<elem<V>, lanes<V> / 2>;
 
 template <class V> TW_INLINE V splat(elem<V> x) { return x - V{}; }  // x - 0 is x, also for -0 and inf
+// Lane by lane, as C converts. In steps where GCC would convert one lane after another: between 8 or 16 bits
+// and reals or 64 bits by way of int, and between 8 bits and int by way of 16 bits.
 template <class V, class U> TW_INLINE V convert(U x) {
     if constexpr (same_<V, U>::value) return x;
-    else return __builtin_convertvector(x, V);
+    else {
+        typedef elem<V> T;
+        typedef elem<U> S;
+        constexpr int to = sizeof(T), from = sizeof(S), L = lanes<V>;
+#if defined(__AVX512F__) && TW_HAS(__builtin_ia32_pmovdb512_mask)
+        if constexpr (L == 16 && same_<T, int>::value && same_<S, signed char>::value)
+            return (V)__builtin_ia32_pmovsxbd512_mask((vec<char, 16>)x, V{}, (unsigned short)-1);
+        else if constexpr (L == 16 && same_<T, int>::value && same_<S, unsigned char>::value)
+            return (V)__builtin_ia32_pmovzxbd512_mask((vec<char, 16>)x, V{}, (unsigned short)-1);
+        else if constexpr (L == 16 && to == 1 && same_<S, int>::value)
+            return (V)__builtin_ia32_pmovdb512_mask(x, vec<char, 16>{}, (unsigned short)-1);
+        else
+#endif
+        if constexpr ((from <= 2 && to >= 4 && !same_<T, int>::value) || (from >= 4 && to <= 2 && !same_<S, int>::value))
+            return convert<V>(convert<vec<int, L>>(x));
+        else if constexpr (L > 4 && ((from == 1 && to == 4) || (from == 4 && to == 1)))
+            return convert<V>(convert<vec<short, L>>(x));
+        else return __builtin_convertvector(x, V);
+    }
 }
 template <class V, int L> struct iota_ {
     static TW_INLINE_MEMBER void run(V &v) { iota_<V, L - 1>::run(v); v[L - 1] = (elem<V>)(L - 1); }
@@ -31,6 +51,25 @@ template <class V, int L> struct iota_ {
 template <class V> struct iota_<V, 0> { static TW_INLINE_MEMBER void run(V &) {} };
 template <class V> TW_INLINE V iota() { V v = {}; iota_<V, lanes<V>>::run(v); return v; }  // 0, 1, 2, ...
 
+// Parts of vectors. Not by memcpy where it can be helped: a vector whose address is taken stays in memory.
+#if TW_HAS(__builtin_shufflevector)
+template <class T, T... I> struct list_ {};
+#if defined(__clang__)
+template <int N> using count_ = __make_integer_seq<list_, int, N>;
+#else
+template <int N> using count_ = list_<int, __integer_pack(N)...>;
+#endif
+template <class V, int... I> TW_INLINE half<V> low_(V v, list_<int, I...>) { return __builtin_shufflevector(v, v, I...); }
+template <class V, int... I> TW_INLINE half<V> high_(V v, list_<int, I...>) {
+    return __builtin_shufflevector(v, v, (I + (int)sizeof...(I))...);
+}
+template <class V, int... I> TW_INLINE V join_(half<V> a, half<V> b, list_<int, I...>) {
+    return __builtin_shufflevector(a, b, I...);
+}
+template <class V> TW_INLINE half<V> low(V v) { return low_<V>(v, count_<lanes<V> / 2>()); }
+template <class V> TW_INLINE half<V> high(V v) { return high_<V>(v, count_<lanes<V> / 2>()); }
+template <class V> TW_INLINE V join(half<V> a, half<V> b) { return join_<V>(a, b, count_<lanes<V>>()); }
+#else
 template <class V> TW_INLINE half<V> low(V v) { half<V> h; __builtin_memcpy(&h, &v, sizeof h); return h; }
 template <class V> TW_INLINE half<V> high(V v) {
     half<V> h; __builtin_memcpy(&h, (char *)&v + sizeof h, sizeof h); return h;
@@ -38,11 +77,12 @@ template <class V> TW_INLINE half<V> high(V v) {
 template <class V> TW_INLINE V join(half<V> a, half<V> b) {
     V v; __builtin_memcpy(&v, &a, sizeof a); __builtin_memcpy((char *)&v + sizeof a, &b, sizeof b); return v;
 }
+#endif
 
 // Masks.
 template <class M, class N> TW_INLINE M as_mask(N m) {
     if constexpr (sizeof(M) == sizeof(N)) return (M)m;
-    else return __builtin_convertvector(m, M);
+    else return convert<M>(m);
 }
 TW_INLINE bool both(bool a, bool b) { return a && b; }
 TW_INLINE bool either(bool a, bool b) { return a || b; }
@@ -57,6 +97,12 @@ template <class M, class N, class O> TW_INLINE N pick(M m, N a, O b) {
 }
 // Whether some lane holds.
 template <class M> TW_INLINE bool any(M m) {
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+    if constexpr (sizeof(M) == 64 && sizeof(elem<M>) == 4) return __builtin_ia32_cvtd2mask512((vec<int, 16>)m) != 0;
+#endif
+#if defined(__AVX__)
+    if constexpr (sizeof(M) == 32) return __builtin_ia32_movmskps256((vec<float, 8>)m) != 0;
+#endif
     if constexpr (lanes<M> == 1) return m[0] != 0; else return any(low(m) | high(m));
 }
 // The first n lanes hold.
@@ -68,25 +114,40 @@ template <class M> TW_INLINE M first(long n) {
 template <class V> struct loose_ { typedef V type __attribute__((aligned(1), may_alias)); };
 template <class V> TW_INLINE V get(const elem<V> *p) { return *(const typename loose_<V>::type *)p; }
 template <class V> TW_INLINE void put(elem<V> *p, V v) { *(typename loose_<V>::type *)p = v; }
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define TW_MASKED_64 1
+// A vector that mask registers apply to: 64 bytes, or as many 1-byte or 2-byte elements as 64 bytes hold floats.
+template <class V> constexpr bool masked64_ = sizeof(V) == 16 * (sizeof(elem<V>) < 4 ? sizeof(elem<V>) : 4);
 template <class V> TW_INLINE V get64(const elem<V> *p, unsigned k) {
-    if constexpr (sizeof(elem<V>) == 4)
+    if constexpr (sizeof(elem<V>) == 1)
+        return (V)__builtin_ia32_loaddquqi128_mask((const char *)p, vec<char, 16>{}, (unsigned short)k);
+    else if constexpr (sizeof(elem<V>) == 2)
+        return (V)__builtin_ia32_loaddquhi256_mask((const short *)p, vec<short, 16>{}, (unsigned short)k);
+    else if constexpr (sizeof(elem<V>) == 4)
         return (V)__builtin_ia32_loadups512_mask((const float *)p, vec<float, 16>{}, (unsigned short)k);
     else return (V)__builtin_ia32_loadupd512_mask((const double *)p, vec<double, 8>{}, (unsigned char)k);
 }
 template <class V> TW_INLINE void put64(elem<V> *p, V v, unsigned k) {
-    if constexpr (sizeof(elem<V>) == 4)
+    if constexpr (sizeof(elem<V>) == 1)
+        __builtin_ia32_storedquqi128_mask((char *)p, (vec<char, 16>)v, (unsigned short)k);
+    else if constexpr (sizeof(elem<V>) == 2)
+        __builtin_ia32_storedquhi256_mask((short *)p, (vec<short, 16>)v, (unsigned short)k);
+    else if constexpr (sizeof(elem<V>) == 4)
         __builtin_ia32_storeups512_mask((float *)p, (vec<float, 16>)v, (unsigned short)k);
     else __builtin_ia32_storeupd512_mask((double *)p, (vec<double, 8>)v, (unsigned char)k);
 }
 template <class M> TW_INLINE unsigned kbits(M m) {
-    if constexpr (sizeof(elem<M>) == 4) return (unsigned short)__builtin_ia32_cvtd2mask512(m);
+    if constexpr (sizeof(elem<M>) < 4) return kbits(convert<vec<int, lanes<M>>>(m));
+    else if constexpr (sizeof(M) == 32) return kbits(__builtin_convertvector(m, vec<long long, lanes<M>>));
+    else if constexpr (sizeof(elem<M>) == 4) return (unsigned short)__builtin_ia32_cvtd2mask512(m);
+    else if constexpr (sizeof(M) == 128) return kbits(low(m)) | kbits(high(m)) << 8;
     else return (unsigned char)__builtin_ia32_cvtq2mask512((vec<long long, 8>)m);
 }
 template <class V> TW_INLINE unsigned kfirst(long n) {
     return n >= lanes<V> ? ~0u >> (32 - lanes<V>) : n <= 0 ? 0u : (1u << n) - 1u;
 }
+#else
+template <class V> constexpr bool masked64_ = false;
 #endif
 #if defined(__AVX2__)
 #define TW_MASKED_32 1
@@ -101,12 +162,9 @@ template <class V, class M> TW_INLINE void put32(elem<V> *p, V v, M m) {
     else __builtin_ia32_maskstorepd256((vec<double, 4> *)p, (vec<long long, 4>)m, (vec<double, 4>)v);
 }
 #endif
-template <class V> constexpr int masked_ = sizeof(elem<V>) < 4 ? 0 :
-#ifdef TW_MASKED_64
-    sizeof(V) == 64 ? 64 :
-#endif
+template <class V> constexpr int masked_ = masked64_<V> ? 64 :
 #ifdef TW_MASKED_32
-    sizeof(V) == 32 ? 32 :
+    sizeof(V) == 32 && sizeof(elem<V>) >= 4 ? 32 :
 #endif
     0;
 template <class V> TW_INLINE V get_n(const elem<V> *p, long n) {
@@ -144,7 +202,7 @@ template <class V> TW_INLINE void put_n(elem<V> *p, V v, long n) {
 }
 template <class V, class M> TW_INLINE V get_if(const elem<V> *p, M m) {
 #ifdef TW_MASKED_64
-    if constexpr (masked_<V> == 64) return get64<V>(p, kbits(as_mask<mask<V>>(m)));
+    if constexpr (masked_<V> == 64) return get64<V>(p, kbits(m));
     else
 #endif
 #ifdef TW_MASKED_32
@@ -188,9 +246,45 @@ template <class T, class V> TW_INLINE void store_step(T *p, long step, V v, long
     for (int l = 0; l < lanes<V>; l++) if (l < n) p[l * step] = (T)v[l];
 }
 
+// a > b ? a : b and a < b ? a : b, by one instruction where there is a builtin: b where a or b is NaN.
+#if defined(__AVX512F__)
+#define TW_EXTREME_64(op) \
+    if constexpr (sizeof(V) == 64 && same_<elem<V>, float>::value) \
+        return __builtin_ia32_##op##ps512_mask(a, b, a, (unsigned short)-1, 4); \
+    if constexpr (sizeof(V) == 64 && same_<elem<V>, double>::value) \
+        return __builtin_ia32_##op##pd512_mask(a, b, a, (unsigned char)-1, 4);
+#else
+#define TW_EXTREME_64(op)
+#endif
+#if defined(__AVX__)
+#define TW_EXTREME_32(op) \
+    if constexpr (sizeof(V) == 32 && same_<elem<V>, float>::value) return __builtin_ia32_##op##ps256(a, b); \
+    if constexpr (sizeof(V) == 32 && same_<elem<V>, double>::value) return __builtin_ia32_##op##pd256(a, b);
+#else
+#define TW_EXTREME_32(op)
+#endif
+#if defined(__SSE2__)
+#define TW_EXTREME_16(op) \
+    if constexpr (sizeof(V) == 16 && same_<elem<V>, float>::value) return __builtin_ia32_##op##ps(a, b); \
+    if constexpr (sizeof(V) == 16 && same_<elem<V>, double>::value) return __builtin_ia32_##op##pd(a, b);
+#else
+#define TW_EXTREME_16(op)
+#endif
+#define TW_EXTREME(name, op, sign) \
+    template <class V> TW_INLINE V name(V a, V b) { \
+        if constexpr (!scalar_<V>::value) { TW_EXTREME_64(op) TW_EXTREME_32(op) TW_EXTREME_16(op) } \
+        return a sign b ? a : b; \
+    }
+TW_EXTREME(larger, max, >)
+TW_EXTREME(smaller, min, <)
 // Scalars and vectors alike. NaN wins in max and min.
-template <class V> TW_INLINE V max(V a, V b) { V m = a > b ? a : b; return a != a ? a : m; }
-template <class V> TW_INLINE V min(V a, V b) { V m = a < b ? a : b; return a != a ? a : m; }
+template <class V> TW_INLINE V max(V a, V b) { V m = larger(a, b); return a != a ? a : m; }
+template <class V> TW_INLINE V min(V a, V b) { V m = smaller(a, b); return a != a ? a : m; }
+// ((p x + c) x + ...) + the last number.
+template <class V> TW_INLINE V horner(V, V p) { return p; }
+template <class V, class... C> TW_INLINE V horner(V x, V p, double c, C... rest) {
+    return horner(x, p * x + (elem<V>)c, rest...);
+}
 TW_INLINE float abs(float x) { return __builtin_fabsf(x); }
 TW_INLINE double abs(double x) { return __builtin_fabs(x); }
 TW_INLINE int abs(int x) { return x < 0 ? -x : x; }
@@ -208,12 +302,15 @@ template <class V> TW_INLINE elem<V> hsum(V v) {
 template <class V> TW_INLINE elem<V> hprod(V v) {
     if constexpr (lanes<V> == 1) return v[0]; else return hprod(low(v) * high(v));
 }
-template <class V> TW_INLINE elem<V> hmax(V v) {
-    if constexpr (lanes<V> == 1) return v[0]; else return hmax(max(low(v), high(v)));
+template <class V> TW_INLINE elem<V> hlarger_(V v) {
+    if constexpr (lanes<V> == 1) return v[0]; else return hlarger_(larger(low(v), high(v)));
 }
-template <class V> TW_INLINE elem<V> hmin(V v) {
-    if constexpr (lanes<V> == 1) return v[0]; else return hmin(min(low(v), high(v)));
+template <class V> TW_INLINE elem<V> hsmaller_(V v) {
+    if constexpr (lanes<V> == 1) return v[0]; else return hsmaller_(smaller(low(v), high(v)));
 }
+// Lanes that are NaN are looked for beside the chain of comparisons, not in it.
+template <class V> TW_INLINE elem<V> hmax(V v) { return any(v != v) ? hsum(v != v ? v : V{}) : hlarger_(v); }
+template <class V> TW_INLINE elem<V> hmin(V v) { return any(v != v) ? hsum(v != v ? v : V{}) : hsmaller_(v); }
 
 // Whole-number division that rounds down, by a positive constant; the rest has the divisor's sign.
 template <class V> TW_INLINE V floordiv(V a, V b) {
@@ -222,10 +319,4 @@ template <class V> TW_INLINE V floordiv(V a, V b) {
     else return q + (a - q * b < V{});
 }
 template <class V> TW_INLINE V mod(V a, V b) { return a - floordiv(a, b) * b; }
-// A scalar function applied lane by lane (double precision uses libm's).
-template <class V, class F> TW_INLINE V each(V x, F f) {
-    V y = {};
-    for (int l = 0; l < lanes<V>; l++) y[l] = (elem<V>)f((double)x[l]);
-    return y;
-}
 }  // namespace tw
