@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright.core import Target as Target
     from tilewright.core import TilewrightError as TilewrightError
     from tilewright.core import UsageError as UsageError
+    from tilewright.kernels import nn as nn
     from tilewright.kernels import te as te
     from tilewright.kernels.operator import Operator as Operator
     from tilewright.kernels.operator import operator as operator
@@ -32,6 +33,7 @@ _LAZY = {
     "Target": ("tilewright.core", "Target"),
     "TilewrightError": ("tilewright.core", "TilewrightError"),
     "UsageError": ("tilewright.core", "UsageError"),
+    "nn": ("tilewright.kernels.nn", None),
     "operator": ("tilewright.kernels.operator", "operator"),
     "own_kernel": ("tilewright.kernels.templates.own", "own_kernel"),
     "te": ("tilewright.kernels.te", None),
@@ -40,7 +42,7 @@ _LAZY = {
 
 __all__ = [
     "DatabaseError", "Explanation", "Library", "Operator", "Target", "TilewrightError", "UsageError",
-    "__version__", "operator", "own_kernel", "te", "tune",
+    "__version__", "nn", "operator", "own_kernel", "te", "tune",
 ]  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def test_parameters_without_annotations_follow_their_defaults():
         return te.compute((m,), lambda i: x[i] * ratio)
 
     params = f.params(m="3", count="4", ratio="2", flag="yes", word="b")
-    assert params == {"m": 3, "count": 4, "ratio": 2.0, "flag": True, "word": "b", "dtype": "float32"}
+    assert params == {"m": 3, "count": 4, "ratio": 2.0, "flag": True, "word": "b", "dtype": "float32", "constant": ""}
     assert {k: type(v) for k, v in params.items()}["ratio"] is float
     assert f.params(m=np.int64(3), flag=np.bool_(True), ratio=np.float32(0.25))["ratio"] == 0.25
     assert f.sizes == ("m",)
@@ -217,8 +217,34 @@ def test_unknown_operators_name_the_nearest():
 
 
 def test_impossible_sizes_are_refused_before_anything_is_allocated():
-    with pytest.raises(OperatorError, match="more than a machine can hold"):
-        get_operator("matmul").workload(m=10**9, n=10**9, k=4)
+    with pytest.raises(UsageError, match=r"matmul: out has 1e\+18 elements") as caught:
+        get_operator("matmul").workload(m=10**9, n=10**9, k=1)
+    assert "more than a machine can hold" in caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ({"m": 1 << 20, "n": 2, "k": 1 << 11}, "matmul: tensor a has 1048576x2048"),
+        ({"m": 1 << 16, "n": 1 << 15, "k": 2}, "matmul: the result out has 65536x32768"),
+    ],
+)
+def test_an_argument_has_fewer_than_two_to_the_31_elements(sizes, says):
+    with pytest.raises(UsageError, match=says) as caught:
+        get_operator("matmul").workload(**sizes)
+    assert "at most 2147483647" in caught.value.mend
+    assert get_operator("matmul").workload(**{**sizes, "m": sizes["m"] - 1})
+
+
+def test_the_range_of_a_reduction_has_fewer_than_two_to_the_31_elements():
+    @operator
+    def f(m: int):
+        x = te.input("x", (m,))
+        return te.compute((1,), lambda i: te.sum((m, m), lambda r, s: x[r] * x[s]))
+
+    with pytest.raises(UsageError, match="f: a reduction has 65536x65536"):
+        f.workload(m=1 << 16)
+    assert f.workload(m=1 << 15)
 
 
 def test_operators_are_found_once():

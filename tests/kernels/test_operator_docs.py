@@ -20,6 +20,13 @@ def code_of(page: str) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL))
 
 
+def _steps(decay, x):
+    h = np.zeros(x.shape[1])
+    for a, b in zip(decay, x, strict=True):
+        h = a * h + b
+        yield h
+
+
 @pytest.fixture
 def reference_page(tmp_path: Path) -> Path:
     path = tmp_path / "page.py"
@@ -33,6 +40,7 @@ def reference_page(tmp_path: Path) -> Path:
         ("sqdist", {"m": 4, "n": 3, "k": 5}, lambda x, y: ((x[:, None] - y[None]) ** 2).sum(-1)),
         ("smooth", {"n": 9}, lambda x: np.convolve(x, np.ones(3) / 3, "same")),
         ("variance", {"m": 3, "n": 50}, lambda x: x.var(axis=1)),
+        ("recurrence", {"n": 6, "channels": 2}, lambda decay, x: np.array(list(_steps(decay, x)))),
     ],
 )
 def test_the_language_reference(reference_page, name, sizes, meaning):

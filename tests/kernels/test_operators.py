@@ -73,11 +73,11 @@ def test_conv2d_against_scipy(stride, padding, dilation):
 
 
 def test_softmax_against_scipy_and_without_overflow():
-    value, (x,) = _value("softmax", m=6, n=11)
+    value, (x,) = _value("softmax", shape=(6, 11))
     np.testing.assert_allclose(value, scipy.special.softmax(x, axis=1), rtol=1e-13)
     op = get_operator("softmax")
     large = np.full((2, 3), 1e4, np.float32)
-    program = Program.loads(op.workload(m=2, n=3).program)
+    program = Program.loads(op.workload(shape="2,3").program)
     np.testing.assert_allclose(evaluate(program, [large]), 1 / 3)
     np.testing.assert_allclose(op.numpy(large), np.float32(1 / 3))
 

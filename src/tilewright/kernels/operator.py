@@ -8,99 +8,51 @@
 >>> sqdist.workload(m=4, n=4, k=8).label
 'sqdist m=4 n=4 k=8'
 
-Parameters without a default are sizes (whole numbers of at least 1, in call order); those with one
-are attributes. ``dtype`` is an attribute of every operator, declared or not.
+Parameters without a default are sizes (whole numbers of at least 1, or shapes; in call order); those with
+one are attributes; ``parameters.py`` says which kinds there are. Every operator has ``dtype``, declared or
+not, and ``constant``: names of inputs, with commas, that are given once before the first call (weights), so
+that kernels may rearrange them.
 """
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import math
 import traceback
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, overload
+from typing import Any, overload
 
-from tilewright.core import OperatorError, TensorSpec, TilewrightError, UsageError, Value, Workload, cached_property
+from tilewright.core import (
+    IMPLICIT,
+    OperatorError,
+    TensorSpec,
+    TilewrightError,
+    UsageError,
+    Value,
+    Workload,
+    cached_property,
+)
 from tilewright.kernels import te
 from tilewright.kernels.expr import DTYPES
+from tilewright.kernels.parameters import Argument, Kind, Parameter, nearest, parameter
 
 __all__ = ["Operator", "find_numpy", "get_operator", "load_operator", "operator", "operator_names"]
 
-Shape = tuple[int, ...]
 Define = Callable[..., te.TensorRef]
 Infer = Callable[..., Mapping[str, Value]]
 DEFAULT_DTYPES = ("float32", "float64")
-_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter: its type, its default (``None`` for a size), and the values it may take."""
-
-    name: str
-    kind: type
-    default: Value | None = None
-    choices: tuple[Value, ...] = ()
-
-    def coerce(self, op: str, given: object) -> Value:
-        """A value of this parameter's type from a value or a text. Raises ``UsageError``."""
-        value = _convert(given, self.kind)
-        if value is None:
-            raise UsageError(f"{op}: {self.name}={given} is not {_KINDS[self.kind]}", f"Write {self.hint}")
-        if self.default is None and isinstance(value, int) and value < 1:
-            raise UsageError(f"{op}: {self.name}={value} is not positive", "Sizes are whole numbers of at least 1")
-        if self.choices and value not in self.choices:
-            names = [str(c) for c in self.choices]
-            raise UsageError(
-                f"{op}: {self.name} cannot be {value!r}",
-                f"{_nearest(str(value), names)}Use one of {', '.join(names)}",
-            )
-        return value
-
-    @property
-    def hint(self) -> str:
-        """How to write it."""
-        if self.choices:
-            return f"{self.name}= one of {', '.join(map(str, self.choices))}"
-        return f"{self.name}={ {bool: 'true or false', int: '512', float: '0.5', str: 'a word'}[self.kind] }"
-
-
-_KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-
-
-def _convert(given: object, kind: type) -> Value | None:
-    if hasattr(given, "item") and not isinstance(given, (bool, int, float, str)):
-        given = given.item()  # numpy's scalars
-    if kind is str:
-        return given if isinstance(given, str) else None
-    if isinstance(given, str):
-        text = given.strip().lower()
-        if kind is bool:
-            return True if text in _TRUE else False if text in _FALSE else None
-        try:
-            given = int(text) if kind is int else float(text)
-        except ValueError:
-            return None
-    if kind is bool:
-        return bool(given) if isinstance(given, (bool, int)) and given in (0, 1) else None
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
-        return None
-    if kind is int:
-        return int(given) if given == int(given) else None
-    return float(given)
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
     """A named family of workloads.
 
-    ``sizes``: names of the whole-number parameters, in order; ``attributes``: the others and their
+    ``sizes``: names of the parameters without a default, in order; ``attributes``: the others and their
     defaults, ``dtype`` always among them. ``numpy(*inputs, **params)``: the same computation by
     other means, or ``None``. ``infer(shapes, **attributes)``: every parameter from the inputs'
-    shapes, or ``None``. ``example``: parameters of a small instance.
+    shapes, or ``None``; ``told``: sizes that no shape shows, which it must be told. ``example``:
+    parameters of a small instance.
     """
 
     name: str
@@ -112,6 +64,7 @@ class Operator:
     example: Mapping[str, Value] = field(default_factory=dict)
     doc: str = field(default="", repr=False)
     takes_dtype: bool = False
+    told: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -129,12 +82,7 @@ class Operator:
 
     def params(self, **given: object) -> dict[str, Value]:
         """Every parameter, converted and checked, defaults filled in. Raises ``UsageError``."""
-        for name in given:
-            if name not in self._by_name:
-                raise UsageError(
-                    f"{self.name} has no parameter {name!r}",
-                    f"{_nearest(name, self._by_name)}It takes {', '.join(self._by_name)}",
-                )
+        self.check_names(given)
         missing = [s for s in self.sizes if s not in given]
         if missing:
             raise UsageError(
@@ -149,6 +97,20 @@ class Operator:
                 out[p.name] = p.default
         return out
 
+    def check_names(self, given: typing.Iterable[str]) -> None:
+        """Raise ``UsageError`` for a name that is no parameter's."""
+        for name in given:
+            if name not in self._by_name:
+                raise UsageError(
+                    f"{self.name} has no parameter {name!r}",
+                    f"{nearest(name, self._by_name)}It takes {', '.join(self._by_name)}",
+                )
+
+    def arguments(self, params: Mapping[str, Value]) -> dict[str, Argument]:
+        """What the function receives for parameters as :meth:`params` gives them."""
+        wanted = {k: v for k, v in params.items() if k not in IMPLICIT or (k == "dtype" and self.takes_dtype)}
+        return {k: self._by_name[k].argument(v) for k, v in wanted.items()}
+
     def workload(self, **given: object) -> Workload:
         """The computation for these parameters (values, or texts as on a command line).
 
@@ -157,11 +119,14 @@ class Operator:
         """
         params = self.params(**given)
         dtype = str(params["dtype"])
-        arguments = {k: v for k, v in params.items() if k != "dtype" or self.takes_dtype}
+        arguments = self.arguments(params)
+        constants = [c.strip() for c in str(params["constant"]).split(",") if c.strip()]
         try:
-            program, labels = te.trace(lambda: self.define(**arguments), dtype)
-        except UsageError:
-            raise
+            program, labels = te.trace(lambda: self.define(**arguments), dtype, constants)
+        except UsageError as error:
+            # What a function of nn refuses names that function; the operator that called it may be another.
+            named = error.message if self.name in error.message else f"{self.name}: {error.message}"
+            raise UsageError(named, error.mend) from error
         except Exception as error:
             raise _blame(error, self.define.__code__.co_filename, self.name) from error
         inputs = zip(program.inputs, labels, strict=True)
@@ -171,7 +136,7 @@ class Operator:
             params=tuple(params.items()),
             defaults=tuple(self.attributes.items()),
             program=text,
-            inputs=tuple(TensorSpec(label, t.shape, t.dtype) for t, label in inputs),
+            inputs=tuple(TensorSpec(label, t.shape, t.dtype, t.constant) for t, label in inputs),
             output=TensorSpec("out", program.output.shape, program.output.dtype),
             flops=program.flops,
             precision="tf32" if '"round_tf32"' in text else "ieee",
@@ -182,11 +147,6 @@ class Operator:
         if self.takes_dtype and "dtype" not in inspect.signature(self.define).bind_partial(*args, **kwargs).arguments:
             kwargs["dtype"] = te.default_dtype()
         return self.define(*args, **kwargs)
-
-
-def _nearest(name: str, known: typing.Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f"Did you mean {close[0]}? " if close else ""
 
 
 # --------------------------------------------------------------------------- the decorator
@@ -238,25 +198,32 @@ def _make(
         raise OperatorError(f"{name} has unknown dtype {', '.join(unknown)}", f"Use {', '.join(DTYPES)}")
     parameters = _parameters(fn, name, dtypes)
     takes_dtype = "dtype" in inspect.signature(fn).parameters
-    own = {p.name for p in parameters if p.default is not None and p.name != "dtype"}
+    by_name = {p.name: p for p in parameters}
+    for_numpy, for_infer = _accepted(numpy, parameters), _accepted(infer, parameters)
     op = Operator(
         name,
         fn,
         parameters,
         dtypes,
-        example=dict(example),
+        example={k: by_name[k].coerce(name, v) if k in by_name else v for k, v in example.items()},
         doc=inspect.getdoc(fn) or "",
         takes_dtype=takes_dtype,
+        told=tuple(p.name for p in parameters if p.default is None and p.name in for_infer),
     )
 
     def run_numpy(*inputs: Any, **params: Any) -> Any:
         assert numpy is not None
-        return numpy(*inputs, **{k: v for k, v in params.items() if k in own})
+        stored = {k: by_name[k].coerce(name, v) for k, v in params.items() if k in for_numpy}
+        return numpy(*inputs, **{k: by_name[k].argument(v) for k, v in stored.items()})
 
-    def run_infer(shapes: Sequence[Shape], **given: Any) -> dict[str, Value]:
+    def run_infer(shapes: Sequence[tuple[int, ...]], **given: Any) -> dict[str, Value]:
         assert infer is not None
+        op.check_names(given)
         attributes = {p.name: p.coerce(name, given[p.name]) for p in parameters if p.name in given}
-        plain = {k: v for k, v in attributes.items() if k in own}
+        missing = [t for t in op.told if t not in attributes]
+        if missing:
+            raise UsageError(f"{name} needs {' and '.join(missing)}", f"Write {by_name[missing[0]].hint}")
+        plain = {k: by_name[k].argument(v) for k, v in attributes.items() if k in for_infer}
         try:
             found = infer([tuple(map(int, s)) for s in shapes], **plain)
         except TilewrightError:
@@ -269,6 +236,16 @@ def _make(
     return replace(op, numpy=run_numpy if numpy else None, infer=run_infer if infer else None)
 
 
+def _accepted(fn: Callable[..., Any] | None, parameters: Sequence[Parameter]) -> frozenset[str]:
+    """Names of the parameters that a function is passed: attributes, and sizes that it takes by keyword only."""
+    if fn is None:
+        return frozenset()
+    asked = {p.name for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    return frozenset(
+        p.name for p in parameters if p.name in asked or (p.default is not None and p.name not in IMPLICIT)
+    )
+
+
 def _shapes_of(op: Operator) -> str:
     if not op.example:
         return "See the operator's definition"
@@ -279,7 +256,7 @@ def _shapes_of(op: Operator) -> str:
 
 def _parameters(fn: Define, name: str, dtypes: tuple[str, ...]) -> tuple[Parameter, ...]:
     try:
-        hints = typing.get_type_hints(fn)
+        hints = typing.get_type_hints(fn, include_extras=True)
     except Exception:  # an annotation for type checkers only; coercion then follows the defaults
         hints = {}
     out: list[Parameter] = []
@@ -287,33 +264,16 @@ def _parameters(fn: Define, name: str, dtypes: tuple[str, ...]) -> tuple[Paramet
     for p in inspect.signature(fn).parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY):
             raise OperatorError(f"{name} takes {p}", "Name each size and attribute as an ordinary parameter")
+        if p.name == "constant":
+            raise OperatorError(f"{name} declares constant", "Every operator has it; remove it")
         hint, default = hints.get(p.name), p.default
-        if default is p.empty:
-            if hint not in (None, int):
-                raise OperatorError(
-                    f"{name}: {p.name} has no default, so it is a size, but its type is {hint}",
-                    "Annotate sizes as int, and give attributes a default",
-                )
-            out.append(Parameter(p.name, int))
-        elif p.name == "dtype":
+        if p.name == "dtype" and default is not p.empty:
             default_dtype = default
         else:
-            out.append(_attribute(name, p.name, hint, default))
+            out.append(parameter(name, p.name, hint, ... if default is p.empty else default))
     if default_dtype not in dtypes:
         raise OperatorError(f"{name}: dtype={default_dtype!r} is not among its dtypes", "Add it to dtypes=")
-    return (*out, Parameter("dtype", str, default_dtype, dtypes))
-
-
-def _attribute(op: str, name: str, hint: Any, default: object) -> Parameter:
-    if not isinstance(default, (bool, int, float, str)):
-        raise OperatorError(f"{op}: {name} has the default {default!r}", "Use true/false, a number or a text")
-    if typing.get_origin(hint) is Literal:
-        return Parameter(name, type(default), default, typing.get_args(hint))
-    kind = hint if hint in _KINDS else type(default)
-    value = _convert(default, kind)
-    if value is None:
-        raise OperatorError(f"{op}: {name}={default!r} is not {_KINDS[kind]}")
-    return Parameter(name, kind, value)
+    return (*out, Parameter("dtype", Kind.STR, default_dtype, dtypes), Parameter("constant", Kind.STR, ""))
 
 
 # --------------------------------------------------------------------------- blame
@@ -352,7 +312,7 @@ def get_operator(name: str) -> Operator:
     if name not in operator_names():
         raise UsageError(
             f"unknown operator {name!r}",
-            f"{_nearest(name, operator_names())}Built in are {', '.join(operator_names())}; "
+            f"{nearest(name, operator_names())}Built in are {', '.join(operator_names())}; "
             "your own is FILE.py:function",
         )
     return find(name)

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 from tilewright.core import OperatorError, TilewrightError, UsageError
-from tilewright.kernels.operator import Operator, _blame, _nearest, operator
+from tilewright.kernels.operator import Operator, _blame, operator
+from tilewright.kernels.parameters import nearest
 
 
 def load(reference: str) -> Operator:
@@ -40,7 +41,7 @@ def load(reference: str) -> Operator:
             raise UsageError(f"{name} in {path} is no function", f"It has {', '.join(found) or 'none'}")
         raise UsageError(
             f"{path} has no function {name!r}",
-            f"{_nearest(name, found)}It has {', '.join(decorated or found) or 'none'}",
+            f"{nearest(name, found)}It has {', '.join(decorated or found) or 'none'}",
         )
     value = found[name]
     if isinstance(value, Operator):

@@ -6,32 +6,16 @@ and in NumPy for their independent implementations.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from tilewright.kernels import te
+from tilewright.kernels.nn.activation import SQRT_2_OVER_PI, SQRT_HALF, Activation, activate
 from tilewright.kernels.special import erf
 
+__all__ = ["Activation", "Array", "activate", "numpy_epilogue"]
+
 Array = np.ndarray[Any, Any]
-Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
-
-_SQRT_HALF = math.sqrt(0.5)
-_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-
-
-def activate(x: te.Expr, activation: Activation) -> te.Expr:
-    """The activation of one value; ``gelu`` is the exact one, ``gelu_tanh`` its tanh approximation."""
-    if activation == "relu":
-        return te.maximum(x, 0.0)
-    if activation == "gelu":
-        return 0.5 * x * (1.0 + te.erf(x * _SQRT_HALF))
-    if activation == "gelu_tanh":
-        return 0.5 * x * (1.0 + te.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x**3)))
-    if activation == "silu":
-        return x / (1.0 + te.exp(-x))
-    return x
 
 
 def numpy_epilogue(
@@ -55,9 +39,9 @@ def numpy_epilogue(
         if activation == "relu":
             out = np.maximum(out, 0)
         elif activation == "gelu":
-            out = out * (0.5 + 0.5 * erf(out * kind(_SQRT_HALF))).astype(kind)
+            out = out * (0.5 + 0.5 * erf(out * kind(SQRT_HALF))).astype(kind)
         elif activation == "gelu_tanh":
-            inner = kind(_SQRT_2_OVER_PI) * (out + kind(0.044715) * out * out * out)
+            inner = kind(SQRT_2_OVER_PI) * (out + kind(0.044715) * out * out * out)
             out = kind(0.5) * out * (1 + np.tanh(inner))
         elif activation == "silu":
             out = out / (1 + np.exp(-out))

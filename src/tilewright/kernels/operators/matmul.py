@@ -7,35 +7,9 @@ from collections.abc import Sequence
 from tilewright.core import UsageError, Value
 from tilewright.kernels import te
 from tilewright.kernels.operator import operator
-from tilewright.kernels.operators.epilogue import Activation, Array, activate, numpy_epilogue
-from tilewright.kernels.operators.precision import (
-    DTYPES,
-    OutDtype,
-    Precision,
-    epilogue_dtype,
-    factor,
-    numpy_product,
-    numpy_result,
-    result_dtype,
-    wide,
-)
-
-
-def _numpy(
-    a: Array,
-    b: Array,
-    *rest: Array,
-    trans_a: bool = False,
-    trans_b: bool = False,
-    bias: bool = False,
-    activation: Activation = "none",
-    residual: bool = False,
-    out_dtype: OutDtype = "auto",
-    precision: Precision = "ieee",
-) -> Array:
-    out, kind = numpy_product(a.T if trans_a else a, b.T if trans_b else b, precision, out_dtype)
-    extra = tuple(wide(v).astype(out.dtype, copy=False) for v in rest)
-    return numpy_result(numpy_epilogue(out, extra, bias, activation, residual), kind)
+from tilewright.kernels.operators.epilogue import Activation
+from tilewright.kernels.operators.precision import DTYPES, OutDtype, Precision
+from tilewright.kernels.operators.product import numpy_matmul, product
 
 
 def _infer(
@@ -43,10 +17,8 @@ def _infer(
     trans_a: bool = False,
     trans_b: bool = False,
     bias: bool = False,
-    activation: Activation = "none",
     residual: bool = False,
-    out_dtype: OutDtype = "auto",
-    precision: Precision = "ieee",
+    **_: object,
 ) -> dict[str, Value]:
     (a, b), rest = shapes[:2], list(shapes[2:])
     (m, k), (kb, n) = a[::-1] if trans_a else a, b[::-1] if trans_b else b
@@ -59,7 +31,7 @@ def _infer(
     return {"m": m, "n": n, "k": k}
 
 
-@operator(numpy=_numpy, infer=_infer, dtypes=DTYPES, example={"m": 512, "n": 512, "k": 512})
+@operator(numpy=numpy_matmul, infer=_infer, dtypes=DTYPES, example={"m": 512, "n": 512, "k": 512})
 def matmul(
     m: int,
     n: int,
@@ -84,29 +56,7 @@ def matmul(
     output, ``bias`` and ``residual``; ``auto`` is ``dtype``, and int32 for int8. ``precision``: ieee,
     or tf32, which rounds float32 operands to 10 bits of mantissa, as Tensor Cores take them.
     """
-    out = result_dtype("matmul", dtype, out_dtype, precision, activation)
-    inner = epilogue_dtype(dtype, out)
-    plain = not bias and not residual and activation == "none"
-    a = te.input("a", (k, m) if trans_a else (m, k), dtype)
-    b = te.input("b", (n, k) if trans_b else (k, n), dtype)
-    c = te.compute(
-        (m, n),
-        lambda i, j: te.sum(
-            k,
-            lambda r: (
-                factor(a[r, i] if trans_a else a[i, r], precision) * factor(b[j, r] if trans_b else b[r, j], precision)
-            ),
-        ),
-        dtype=out if plain else None,
-    )
-    if plain:
-        return c
-    added = te.input("bias", (n,), out) if bias else None
-    skipped = te.input("residual", (m, n), out) if residual else None
-
-    def finish(i: te.Expr, j: te.Expr) -> te.Expr:
-        x = te.cast(c[i, j], inner)
-        x = activate(x + te.cast(added[j], inner) if added else x, activation)
-        return x + te.cast(skipped[i, j], inner) if skipped else x
-
-    return te.compute((m, n), finish, dtype=out)
+    return product(
+        "matmul", ("a", "b"), (), m, n, k, trans_a=trans_a, trans_b=trans_b, bias=bias, activation=activation,
+        residual=residual, out_dtype=out_dtype, precision=precision, dtype=dtype,
+    )  # fmt: skip

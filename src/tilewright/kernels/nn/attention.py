@@ -1,0 +1,78 @@
+"""Attention: a softmax of scores between queries and keys, times values. Templates never store the scores."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.core import UsageError
+from tilewright.kernels import te
+from tilewright.kernels.nn.dims import broadcast, stretched
+from tilewright.kernels.nn.element import value as computed
+from tilewright.kernels.nn.formula import expression
+from tilewright.kernels.nn.sizes import check_rank
+
+SCORE_NAMES = ("score", "b", "h", "q", "k")
+"""What a score modification may name: the scaled score, and the numbers of its batch, head, query and key."""
+
+
+def scaled_dot_product_attention(
+    query: te.TensorRef,
+    key: te.TensorRef,
+    value: te.TensorRef,
+    attn_mask: te.TensorRef | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    *,
+    score_mod: str = "",
+) -> te.TensorRef:
+    """``softmax(query @ key.T * scale, over keys) @ value``, for each batch and head.
+
+    ``query`` (b, h, lq, d), ``key`` (b, hk, lk, d), ``value`` (b, hk, lk, dv) with hk a divisor of h: heads
+    share keys and values in groups of h/hk (PyTorch's ``enable_gqa``). ``scale``: 1/sqrt(d) unless given.
+    ``attn_mask`` stretches to (b, h, lq, lk): bool, where false keys are left out, or real, added to the scaled
+    score. ``is_causal``: a query sees the keys up to its own number. ``score_mod``: a formula
+    (``nn.formula``) of :data:`SCORE_NAMES` in place of the scaled score, before masks. A query that sees no
+    key is NaN. Result: (b, h, lq, dv).
+    """
+    op = "attention"
+    for name, ref in (("query", query), ("key", key), ("value", value)):
+        check_rank(op, name, ref.shape, 4)
+    (b, h, lq, d), (bk, hk, lk, dk), dv = query.shape, key.shape, value.shape[3]
+    if (bk, dk) != (b, d) or value.shape[:3] != (b, hk, lk):
+        raise UsageError(
+            f"{op}: query {query.shape}, key {key.shape} and value {value.shape} do not go together",
+            "They are (b, h, lq, d), (b, hk, lk, d) and (b, hk, lk, dv)",
+        )
+    if h % hk:
+        raise UsageError(f"{op}: {hk} heads of keys do not divide {h} heads of queries", "hk divides h")
+    if attn_mask is not None:
+        broadcast(op, "attn_mask", attn_mask.shape, (b, h, lq, lk))
+    factor = 1.0 / math.sqrt(d) if scale is None else scale
+
+    def shared(head: te.Expr) -> te.Expr:
+        return head // (h // hk)
+
+    products = te.compute(
+        (b, h, lq, lk),
+        lambda p, q, i, j: te.sum(d, lambda r: computed(query[p, q, i, r]) * computed(key[p, shared(q), j, r])),
+    )
+    kind = products.dtype
+
+    def score(p: te.Expr, q: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
+        s = products[p, q, i, j] * factor
+        if score_mod:
+            s = expression(op, score_mod, dict(zip(SCORE_NAMES, (s, p, q, i, j), strict=True)), kind)
+        if attn_mask is not None:
+            given = stretched(attn_mask, (p, q, i, j))
+            s = te.select(given, s, -math.inf) if attn_mask.dtype == "bool" else s + te.cast(given, kind)
+        return te.select(j <= i, s, -math.inf) if is_causal else s
+
+    scores = te.compute((b, h, lq, lk), score)
+    top = te.compute((b, h, lq), lambda p, q, i: te.max(lk, lambda j: scores[p, q, i, j]))
+    power = te.compute((b, h, lq, lk), lambda p, q, i, j: te.exp(scores[p, q, i, j] - top[p, q, i]))
+    total = te.compute((b, h, lq), lambda p, q, i: te.sum(lk, lambda j: power[p, q, i, j]))
+    mixed = te.compute(
+        (b, h, lq, dv),
+        lambda p, q, i, e: te.sum(lk, lambda j: power[p, q, i, j] * computed(value[p, shared(q), j, e])),
+    )
+    return te.compute((b, h, lq, dv), lambda p, q, i, e: mixed[p, q, i, e] / total[p, q, i])

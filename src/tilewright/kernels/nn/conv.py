@@ -1,0 +1,146 @@
+"""Convolutions (cross-correlations, as in deep learning) of one, two and three spatial axes.
+
+Arguments and shapes are those of ``torch.nn.functional``. With channels last, ``input`` is (n, *spatial, ci),
+``weight`` (*kernel, ci/groups, co), the result (n, *spatial, co).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.core import UsageError
+from tilewright.kernels import te
+from tilewright.kernels.nn.element import computed, value
+from tilewright.kernels.nn.sizes import Layout, check_groups, check_rank, check_vector, inside, per_axis, windows
+
+
+def conv1d(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None = None,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    dilation: te.Ints = 1,
+    groups: int = 1,
+    *,
+    layout: str = "NCW",
+) -> te.TensorRef:
+    """``input`` (n, ci, w), ``weight`` (co, ci/groups, kw), ``bias`` (co,): (n, co, wo)."""
+    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups, layout)
+
+
+def conv2d(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None = None,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    dilation: te.Ints = 1,
+    groups: int = 1,
+    *,
+    layout: str = "NCHW",
+) -> te.TensorRef:
+    """``input`` (n, ci, h, w), ``weight`` (co, ci/groups, kh, kw), ``bias`` (co,): (n, co, ho, wo)."""
+    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups, layout)
+
+
+def conv3d(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None = None,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    dilation: te.Ints = 1,
+    groups: int = 1,
+    *,
+    layout: str = "NCDHW",
+) -> te.TensorRef:
+    """``input`` (n, ci, d, h, w), ``weight`` (co, ci/groups, kd, kh, kw), ``bias`` (co,): (n, co, do, ho, wo)."""
+    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups, layout)
+
+
+def _conv(
+    op: str,
+    spatial: int,
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None,
+    stride: te.Ints,
+    padding: te.Ints,
+    dilation: te.Ints,
+    groups: int,
+    layout: str,
+) -> te.TensorRef:
+    lay = Layout.parse(op, layout, spatial)
+    check_operands(op, input, weight, spatial)
+    n, ci, sizes = lay.split(input.shape)
+    co, cg, kernel = kernel_parts(lay, weight.shape)
+    check_groups(op, groups, ci, co)
+    if cg * groups != ci:
+        raise UsageError(
+            f"{op}: input has {ci} channels, and weight takes {cg} in each of {groups} groups",
+            "ci is groups times the weight's input channels",
+        )
+    steps = per_axis(op, "stride", stride, spatial, 1)
+    pads = per_axis(op, "padding", padding, spatial, 0)
+    gaps = per_axis(op, "dilation", dilation, spatial, 1)
+    out = windows(op, sizes, kernel, steps, pads, gaps)
+    check_vector(op, "bias", bias, co)
+
+    def point(*index: te.Expr) -> te.Reduction:
+        b, o, place = lay.split(index)
+
+        def tap(*reduced: te.Expr) -> te.Expr:
+            c, taps = reduced_parts(lay, reduced)
+            at = [i * s + r * d - p for i, s, r, d, p in zip(place, steps, taps, gaps, pads, strict=True)]
+            x = value(input[lay.join(b, channel_of(o, c, ci, co, groups), at)])
+            guard = inside(at, sizes, pads)
+            x = x if guard is None else te.select(guard, x, 0.0)
+            return x * value(weight[kernel_index(lay, o, c, taps)])
+
+        return te.sum(reduce_extents(lay, cg, kernel), tap)
+
+    return biased(te.compute(lay.join(n, co, out), point), bias, lay)
+
+
+# --------------------------------------------------------------------------- shared with transposed convolutions
+
+
+def check_operands(op: str, input: te.TensorRef, weight: te.TensorRef, spatial: int) -> None:
+    """Raise ``UsageError`` for operands of other ranks, or of two element types."""
+    check_rank(op, "input", input.shape, spatial + 2)
+    check_rank(op, "weight", weight.shape, spatial + 2)
+    if computed(input.dtype) != computed(weight.dtype):
+        raise UsageError(f"{op}: input is {input.dtype} and weight is {weight.dtype}", "Give both one dtype")
+
+
+def kernel_parts(lay: Layout, shape: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:
+    """co, ci/groups and the kernel of a weight: (co, ci/groups, *kernel), or (*kernel, ci/groups, co)."""
+    return (shape[-1], shape[-2], tuple(shape[:-2])) if lay.last else (shape[0], shape[1], tuple(shape[2:]))
+
+
+def kernel_index(lay: Layout, o: te.Expr, c: te.Expr, taps: Sequence[te.Expr]) -> tuple[te.Expr, ...]:
+    """Where a weight holds output channel ``o``, input channel ``c`` (within its group) and a tap."""
+    return (*taps, c, o) if lay.last else (o, c, *taps)
+
+
+def reduce_extents(lay: Layout, channels: int, taps: Sequence[int]) -> tuple[int, ...]:
+    """Reduce axes in the order in which the input lies: channels first, or last."""
+    return (*taps, channels) if lay.last else (channels, *taps)
+
+
+def reduced_parts(lay: Layout, reduced: Sequence[te.Expr]) -> tuple[te.Expr, tuple[te.Expr, ...]]:
+    """Channel and taps of reduce axes."""
+    return (reduced[-1], tuple(reduced[:-1])) if lay.last else (reduced[0], tuple(reduced[1:]))
+
+
+def channel_of(o: te.Expr, c: te.Expr, ci: int, co: int, groups: int) -> te.Expr:
+    """The input channel that is number ``c`` in the group of output channel ``o``."""
+    return c if groups == 1 else (o // (co // groups)) * (ci // groups) + c
+
+
+def biased(out: te.TensorRef, bias: te.TensorRef | None, lay: Layout) -> te.TensorRef:
+    """``out`` plus one number a channel."""
+    if bias is None:
+        return out
+    return te.compute(out.shape, lambda *i: out[i] + value(bias[lay.split(i)[1]]))

@@ -1,0 +1,185 @@
+"""Transposed convolutions: the gradient of a convolution, or a convolution with a fractional stride.
+
+The result at ``o`` sums ``input[i] * weight[r]`` over ``i*stride + r*dilation - padding == o``. Without dilation the
+taps that meet this are known: ``r = r'*stride + (o + padding) % stride``. They alone are visited (by phase), so that
+no inserted zeros are multiplied. With dilation every tap is visited under a condition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.core import UsageError
+from tilewright.kernels import te
+from tilewright.kernels.nn.conv import biased, channel_of, check_operands, reduce_extents, reduced_parts
+from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.sizes import Layout, both, check_groups, check_vector, per_axis
+
+
+def conv_transpose1d(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None = None,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    output_padding: te.Ints = 0,
+    groups: int = 1,
+    dilation: te.Ints = 1,
+    *,
+    layout: str = "NCW",
+) -> te.TensorRef:
+    """``input`` (n, ci, w), ``weight`` (ci, co/groups, kw), ``bias`` (co,): (n, co, wo).
+
+    With channels last: (n, w, ci), (kw, ci, co/groups), giving (n, wo, co).
+    """
+    return _conv_transpose(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation, layout
+    )
+
+
+def conv_transpose2d(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None = None,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    output_padding: te.Ints = 0,
+    groups: int = 1,
+    dilation: te.Ints = 1,
+    *,
+    layout: str = "NCHW",
+) -> te.TensorRef:
+    """``input`` (n, ci, h, w), ``weight`` (ci, co/groups, kh, kw), ``bias`` (co,): (n, co, ho, wo).
+
+    With channels last: (n, h, w, ci), (kh, kw, ci, co/groups), giving (n, ho, wo, co).
+    """
+    return _conv_transpose(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation, layout
+    )
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One spatial axis: sizes, and which taps of the kernel meet which rows of the input."""
+
+    size: int
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+    extra: int
+
+    @property
+    def out(self) -> int:
+        return (self.size - 1) * self.stride - 2 * self.padding + self.dilation * (self.kernel - 1) + self.extra + 1
+
+    @property
+    def by_phase(self) -> bool:
+        return self.dilation == 1
+
+    @property
+    def taps(self) -> int:
+        """Extent of the reduce axis."""
+        return -(-self.kernel // self.stride) if self.by_phase else self.kernel
+
+    def tap(self, o: te.Expr, r: te.Expr) -> te.Expr:
+        """The tap that step ``r`` of the reduction visits."""
+        return r * self.stride + (o + self.padding) % self.stride if self.by_phase else r
+
+    def row(self, o: te.Expr, r: te.Expr) -> te.Expr:
+        """The element of the input that it multiplies."""
+        if self.by_phase:
+            return (o + self.padding) // self.stride - r
+        return (o + self.padding - r * self.dilation) // self.stride
+
+    def has_tap(self, o: te.Expr, r: te.Expr) -> te.Expr | None:
+        """Whether there is such a tap; ``None`` where there always is."""
+        return self.tap(o, r) < self.kernel if self.by_phase and self.kernel % self.stride else None
+
+    def meets(self, o: te.Expr, r: te.Expr) -> te.Expr | None:
+        """Whether the tap and some element of the input, perhaps outside, give ``o``."""
+        if self.by_phase:
+            return self.has_tap(o, r)
+        return (o + self.padding - r * self.dilation) % self.stride == 0 if self.stride > 1 else None
+
+
+def _conv_transpose(
+    op: str,
+    spatial: int,
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    bias: te.TensorRef | None,
+    stride: te.Ints,
+    padding: te.Ints,
+    output_padding: te.Ints,
+    groups: int,
+    dilation: te.Ints,
+    layout: str,
+) -> te.TensorRef:
+    lay = Layout.parse(op, layout, spatial)
+    check_operands(op, input, weight, spatial)
+    n, ci, sizes = lay.split(input.shape)
+    if lay.last:
+        *kernel, cw, og = weight.shape
+    else:
+        cw, og, *kernel = weight.shape
+    if cw != ci:
+        raise UsageError(f"{op}: input has {ci} channels and weight takes {cw}", "They must agree")
+    co = og * groups
+    check_groups(op, groups, ci, co)
+    axes = _axes(op, sizes, kernel, stride, padding, output_padding, dilation)
+    check_vector(op, "bias", bias, co)
+
+    def point(*index: te.Expr) -> te.Reduction:
+        b, o, place = lay.split(index)
+
+        def tap(*reduced: te.Expr) -> te.Expr:
+            c, steps = reduced_parts(lay, reduced)
+            channel = channel_of(o, c, ci, co, groups)
+            within = o if groups == 1 else o % og
+            visited = list(zip(axes, place, steps, strict=True))
+            rows = [a.row(i, r) for a, i, r in visited]
+            taps = [a.tap(i, r) for a, i, r in visited]
+            at = (*taps, channel, within) if lay.last else (channel, within, *taps)
+            reads: te.Expr | None = None
+            exists: te.Expr | None = None
+            for (a, i, r), row in zip(visited, rows, strict=True):
+                reads = both(both(reads, a.meets(i, r)), (row >= 0) & (row < a.size))
+                exists = both(exists, a.has_tap(i, r))
+            assert reads is not None
+            w = value(weight[at])
+            x = te.select(reads, value(input[lay.join(b, channel, rows)]), 0.0)
+            return x * (w if exists is None else te.select(exists, w, 0.0))
+
+        return te.sum(reduce_extents(lay, ci // groups, [a.taps for a in axes]), tap)
+
+    return biased(te.compute(lay.join(n, co, [a.out for a in axes]), point), bias, lay)
+
+
+def _axes(
+    op: str,
+    sizes: tuple[int, ...],
+    kernel: list[int],
+    stride: te.Ints,
+    padding: te.Ints,
+    output_padding: te.Ints,
+    dilation: te.Ints,
+) -> list[_Axis]:
+    spatial = len(sizes)
+    steps = per_axis(op, "stride", stride, spatial, 1)
+    pads = per_axis(op, "padding", padding, spatial, 0)
+    gaps = per_axis(op, "dilation", dilation, spatial, 1)
+    extras = per_axis(op, "output_padding", output_padding, spatial, 0)
+    axes = [_Axis(*parts) for parts in zip(sizes, kernel, steps, pads, gaps, extras, strict=True)]
+    for a in axes:
+        if a.extra >= max(a.stride, a.dilation):
+            raise UsageError(
+                f"{op}: output_padding={a.extra} with stride={a.stride} dilation={a.dilation}",
+                "output_padding is smaller than stride or dilation",
+            )
+        if a.out < 1:
+            raise UsageError(
+                f"{op}: padding={a.padding} leaves {a.out} elements of an input of {a.size} and a window of {a.kernel}",
+                "(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1 is at least 1 on each axis",
+            )
+    return axes

@@ -1,0 +1,100 @@
+"""Products with quantised operands: weights that are widened and scaled, and int8 sums that are scaled again."""
+
+from __future__ import annotations
+
+from tilewright.core import UsageError
+from tilewright.kernels import te
+from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.nn.element import value
+from tilewright.kernels.nn.sizes import check_rank
+
+
+def round_half_even(x: te.Expr) -> te.Expr:
+    """The nearest whole number, as a real value; of two equally near ones the even one (as ``torch.round``)."""
+    low = te.floor(x)
+    rest = x - low  # exact
+    odd = low - 2.0 * te.floor(low * 0.5)
+    return te.select((rest > 0.5) | ((rest >= 0.5) & (odd > 0.5)), low + 1.0, low)
+
+
+def saturated(x: te.Expr, dtype: str) -> te.Expr:
+    """A real value rounded to int8 or uint8; what is too large or too small becomes the last one."""
+    low, high = (0.0, 255.0) if dtype == "uint8" else (-128.0, 127.0)
+    return te.cast(te.minimum(te.maximum(round_half_even(x), low), high), dtype)
+
+
+def dequant_matmul(
+    input: te.TensorRef, weight: te.TensorRef, scale: te.TensorRef, *, trans_b: bool = False
+) -> te.TensorRef:
+    """``input @ (weight * scale)`` with whole-number weights, summed in float32 (float64 for float64).
+
+    ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``, int8 or uint8; ``scale`` (n,), or
+    (groups, n): one for each column, or for each column and each of ``groups`` equal parts of k.
+    """
+    op = "dequant_matmul"
+    check_rank(op, "input", input.shape, 2)
+    check_rank(op, "weight", weight.shape, 2)
+    (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
+    if k != kw:
+        raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
+    if input.dtype not in FLOATS or weight.dtype not in ("int8", "uint8"):
+        raise UsageError(f"{op}: {input.dtype} by {weight.dtype}", "The input is real, the weight int8 or uint8")
+    groups = scale.shape[0] if len(scale.shape) == 2 else 1
+    if scale.shape not in ((n,), (groups, n)) or k % groups:
+        raise UsageError(
+            f"{op}: scale has shape {scale.shape}", f"It is ({n},), or (groups, {n}) with groups that divide k={k}"
+        )
+    kind = "float64" if input.dtype == "float64" else "float32"
+
+    def factor(r: te.Expr, j: te.Expr) -> te.Expr:
+        w = te.cast(weight[j, r] if trans_b else weight[r, j], kind)
+        s = scale[j] if len(scale.shape) == 1 else scale[r // (k // groups), j]
+        return w * te.cast(s, kind)
+
+    return te.compute((m, n), lambda i, j: te.sum(k, lambda r: te.cast(input[i, r], kind) * factor(r, j)))
+
+
+def quantized_matmul(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    scale: te.TensorRef,
+    bias: te.TensorRef | None = None,
+    *,
+    trans_b: bool = False,
+) -> te.TensorRef:
+    """``(input @ weight) * scale + bias`` in float32, of int8 operands summed exactly in int32.
+
+    ``input`` (m, k), ``weight`` (k, n), or (n, k) with ``trans_b``; ``scale`` (n,) float32: the product of
+    both operands' scales for each column; ``bias`` (n,).
+    """
+    op = "quantized_matmul"
+    check_rank(op, "input", input.shape, 2)
+    check_rank(op, "weight", weight.shape, 2)
+    (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
+    if k != kw:
+        raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
+    for name, ref in (("input", input), ("weight", weight)):
+        if ref.dtype not in ("int8", "uint8"):
+            raise UsageError(f"{op}: {name} is {ref.dtype}", "Both operands are int8 or uint8")
+    for name, ref in (("scale", scale), *((("bias", bias),) if bias is not None else ())):
+        if ref.shape != (n,):
+            raise UsageError(f"{op}: {name} has shape {ref.shape}", f"It has one number for each of {n} columns")
+    total = te.compute(
+        (m, n),
+        lambda i, j: te.sum(k, lambda r: value(input[i, r]) * value(weight[j, r] if trans_b else weight[r, j])),
+    )
+
+    def scaled(i: te.Expr, j: te.Expr) -> te.Expr:
+        x = te.cast(total[i, j], "float32") * te.cast(scale[j], "float32")
+        return x if bias is None else x + te.cast(bias[j], "float32")
+
+    return te.compute((m, n), scaled)
+
+
+def requantize(input: te.TensorRef, scale: te.TensorRef, dtype: str = "int8") -> te.TensorRef:
+    """``round(input / scale)`` in int8 or uint8, saturated; ``scale`` is one number, given at each call."""
+    if scale.shape != ():
+        raise UsageError(f"requantize: scale has shape {scale.shape}", "It is one number")
+    if dtype not in ("int8", "uint8"):
+        raise UsageError(f"requantize: dtype cannot be {dtype!r}", "Use int8 or uint8")
+    return te.compute(input.shape, lambda *i: saturated(input[i] / te.cast(scale[()], input.dtype), dtype))

@@ -1,0 +1,131 @@
+"""Reductions over any axes, named as in PyTorch: sum, mean, prod, amax, amin, argmax, argmin, norm.
+
+``dim``: one axis or several, all where none is given; ``keepdim`` leaves axes of size 1 in their place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from tilewright.core import UsageError
+from tilewright.kernels import te
+from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.nn.dims import one_dim, reducer, several_dims, without
+from tilewright.kernels.nn.element import value
+
+NormOrder = Literal["2", "1", "inf"]
+
+
+def _reduced(
+    op: str,
+    input: te.TensorRef,
+    dim: te.Ints,
+    keepdim: bool,
+    reduce: Callable[..., te.Reduction],
+    element: Callable[[te.Expr], te.Expr] = value,
+) -> te.TensorRef:
+    rank = len(input.shape)
+    dims = several_dims(op, dim, rank)
+    fill = reducer(rank, dims, keepdim)
+    extents = tuple(input.shape[d] for d in dims)
+    return te.compute(
+        without(input.shape, dims, keepdim),
+        lambda *i: reduce(extents, lambda *r: element(input[fill.full(i, r)])),
+    )
+
+
+def _count(op: str, input: te.TensorRef, dim: te.Ints) -> int:
+    return math.prod(input.shape[d] for d in several_dims(op, dim, len(input.shape)))
+
+
+def _wide(x: te.Expr) -> te.Expr:
+    """Sums of whole numbers are int64, as in PyTorch."""
+    return value(x) if x.dtype in FLOATS else te.cast(x, "int64")
+
+
+def sum(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Sum over ``dim``; of whole numbers in int64."""
+    return _reduced("sum", input, dim, keepdim, te.sum, _wide)
+
+
+def prod(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Product over ``dim``; of whole numbers in int64."""
+    return _reduced("prod", input, dim, keepdim, te.prod, _wide)
+
+
+def mean(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Mean over ``dim``."""
+    if input.dtype not in FLOATS:
+        raise UsageError(f"mean: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
+    total = _reduced("mean", input, dim, keepdim, te.sum)
+    share = 1.0 / _count("mean", input, dim)
+    return te.compute(total.shape, lambda *i: total[i] * share)
+
+
+def amax(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Largest value over ``dim``; NaN wins."""
+    return _reduced("amax", input, dim, keepdim, te.max)
+
+
+def amin(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Smallest value over ``dim``; NaN wins."""
+    return _reduced("amin", input, dim, keepdim, te.min)
+
+
+def _position(
+    op: str, input: te.TensorRef, dim: te.Ints, keepdim: bool, reduce: Callable[..., te.Reduction]
+) -> te.TensorRef:
+    shape, rank = input.shape, len(input.shape)
+    dims = several_dims(op, dim, rank)
+    if len(dims) not in (1, rank):
+        raise UsageError(f"{op}: dim={dim} names {len(dims)} axes", "Give one axis, or none for all of them")
+    fill = reducer(rank, dims, keepdim)
+
+    def at(r: te.Expr) -> tuple[te.Expr, ...]:
+        if len(dims) == 1:
+            return (r,)
+        out: list[te.Expr] = []
+        for d in reversed(range(rank)):
+            inner = math.prod(shape[d + 1 :])
+            out.append(r // inner if d == 0 else r // inner % shape[d])
+        return tuple(reversed(out))
+
+    extent = math.prod(shape[d] for d in dims)
+    return te.compute(
+        without(shape, dims, keepdim), lambda *i: reduce(extent, lambda r: value(input[fill.full(i, at(r))]))
+    )
+
+
+def argmax(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Position (int64) of the largest value along one axis, or in the whole tensor read row by row.
+
+    The first of equals; NaN wins.
+    """
+    return _position("argmax", input, dim, keepdim, te.argmax)
+
+
+def argmin(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Position (int64) of the smallest value; else as :func:`argmax`."""
+    return _position("argmin", input, dim, keepdim, te.argmin)
+
+
+def norm(input: te.TensorRef, ord: NormOrder = "2", dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """Vector norm over ``dim``: ``2`` (of a matrix's both axes: Frobenius), ``1`` or ``inf``."""
+    if ord not in ("2", "1", "inf"):
+        raise UsageError(f"norm: ord cannot be {ord!r}", "Use 2, 1 or inf")
+    if input.dtype not in FLOATS:
+        raise UsageError(f"norm: input is {input.dtype}", f"It takes {', '.join(FLOATS)}")
+    if ord == "inf":
+        return _reduced("norm", input, dim, keepdim, te.max, lambda x: te.abs(value(x)))
+    if ord == "1":
+        return _reduced("norm", input, dim, keepdim, te.sum, lambda x: te.abs(value(x)))
+    squares = _reduced("norm", input, dim, keepdim, te.sum, lambda x: value(x) ** 2)
+    return te.compute(squares.shape, lambda *i: te.sqrt(squares[i]))
+
+
+def cumsum(input: te.TensorRef, dim: int) -> te.TensorRef:
+    """Cumulative sum along an axis: each element with all before it; of whole numbers in int64."""
+    d = one_dim("cumsum", dim, len(input.shape))
+    return te.compute(input.shape, lambda *i: te.scan("sum", i[d], _wide(input[i])))

@@ -1,0 +1,119 @@
+"""Sizes of windowed functions: layouts, numbers per axis, output sizes, and the rules they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tilewright.core import UsageError
+from tilewright.kernels import te
+from tilewright.kernels.parameters import numbers
+
+T = TypeVar("T")
+
+LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+"""By the number of spatial axes: channels before them, as in PyTorch, and channels last."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the channels' axis lies: after the batch, or last."""
+
+    last: bool
+
+    @staticmethod
+    def parse(op: str, name: str, spatial: int) -> Layout:
+        """A layout by name; an empty name is the first. Raises ``UsageError``."""
+        known = LAYOUTS[spatial]
+        if name not in (*known, ""):
+            raise UsageError(f"{op}: unknown layout {name!r}", f"Use {known[0]} or {known[1]}")
+        return Layout(name == known[1])
+
+    def split(self, items: Sequence[T]) -> tuple[T, T, tuple[T, ...]]:
+        """Batch, channel and spatial parts of a shape or an index."""
+        batch, *rest = items
+        return (batch, rest[-1], tuple(rest[:-1])) if self.last else (batch, rest[0], tuple(rest[1:]))
+
+    def join(self, batch: T, channel: T, spatial: Sequence[T]) -> tuple[T, ...]:
+        """A shape or an index from its parts."""
+        return (batch, *spatial, channel) if self.last else (batch, channel, *spatial)
+
+
+def per_axis(op: str, name: str, value: te.Ints, axes: int, least: int) -> tuple[int, ...]:
+    """``value`` for each of ``axes`` axes, every one at least ``least``. Raises ``UsageError``."""
+    given = numbers(value)
+    if given is None:
+        raise UsageError(f"{op}: {name}={value} is not a whole number or several", f"Write {name}=2 or {name}=2,1")
+    out = given * axes if len(given) == 1 else given
+    shown = ",".join(map(str, given))
+    if len(out) != axes:
+        raise UsageError(
+            f"{op}: {name}={shown} has {len(out)} numbers", f"Give one for all {axes} spatial axes, or {axes}"
+        )
+    if any(v < least for v in out):
+        raise UsageError(f"{op}: {name}={shown} is below {least}", f"{name} is at least {least}")
+    return out
+
+
+def check_rank(op: str, what: str, shape: tuple[int, ...], rank: int) -> None:
+    """Raise ``UsageError`` for a shape of another rank."""
+    if len(shape) != rank:
+        raise UsageError(f"{op}: {what} has shape {shape}", f"It has {rank} axes")
+
+
+def check_vector(op: str, what: str, ref: te.TensorRef | None, channels: int) -> None:
+    """Raise ``UsageError`` for a tensor that is not one number a channel."""
+    if ref is not None and ref.shape != (channels,):
+        raise UsageError(f"{op}: {what} has shape {ref.shape}", f"It has one number for each of {channels} channels")
+
+
+def check_groups(op: str, groups: int, ci: int, co: int) -> None:
+    """Raise ``UsageError`` for groups that do not divide the channels."""
+    if groups < 1:
+        raise UsageError(f"{op}: groups={groups} is below 1", "groups is at least 1")
+    for name, channels in (("ci", ci), ("co", co)):
+        if channels % groups:
+            raise UsageError(
+                f"{op}: groups={groups} does not divide {name}={channels}",
+                "groups divides the channels of the input (ci) and of the output (co)",
+            )
+
+
+def windows(
+    op: str,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[int, ...]:
+    """How many windows fit along each axis: ``(size + 2*padding - dilation*(kernel - 1) - 1) // stride + 1``.
+
+    Raises ``UsageError`` where none does.
+    """
+    out = []
+    for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        reach = d * (k - 1) + 1
+        if reach > size + 2 * p:
+            raise UsageError(
+                f"{op}: a window of {k}, dilation={d}, reaches over {reach} elements, past an input of {size} "
+                f"with padding={p} on each side",
+                "dilation*(kernel - 1) + 1 is at most size + 2*padding on each axis",
+            )
+        out.append((size + 2 * p - reach) // s + 1)
+    return tuple(out)
+
+
+def inside(positions: Sequence[te.Expr], sizes: Sequence[int], padding: Sequence[int]) -> te.Expr | None:
+    """The condition that positions lie within the input; ``None`` where nothing is padded."""
+    found: te.Expr | None = None
+    for at, size, pad in zip(positions, sizes, padding, strict=True):
+        if pad:
+            found = both(found, both(at >= 0, at < size))
+    return found
+
+
+def both(a: te.Expr | None, b: te.Expr | None) -> te.Expr | None:
+    """The conjunction of conditions, of which some may be absent."""
+    return a if b is None else b if a is None else a & b

@@ -1,0 +1,89 @@
+"""Sizes of transposed convolutions, whatever their number of spatial axes; and their NumPy form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.core import UsageError, Value
+from tilewright.kernels import te
+from tilewright.kernels.nn.sizes import check_groups
+from tilewright.kernels.operators.epilogue import Activation, Array
+from tilewright.kernels.operators.precision import wide
+from tilewright.kernels.operators.windowed import (
+    CHANNELS_LAST,
+    channels_first,
+    check_ranks,
+    check_rest,
+    numpy_finished,
+    spatially,
+    split_image,
+    tuples,
+)
+
+
+def infer_transposed(
+    op: str,
+    names: Sequence[str],
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    groups: int = 1,
+    layout: str = "",
+    bias: bool = False,
+    batch_norm: bool = False,
+    **_: object,
+) -> dict[str, Value]:
+    """Sizes by ``names`` (n, ci, spatial sizes, co, kernel) from the inputs' shapes."""
+    check_ranks(op, shapes, [(len(names) + 1) // 2] * 2)
+    n, ci, sizes = split_image(layout, shapes[0])
+    weight = shapes[1]
+    if layout in CHANNELS_LAST:
+        weight = (*weight[-2:], *weight[:-2])
+    cw, og, *kernel = weight
+    if ci != cw:
+        raise UsageError(f"{op}: input has {ci} channels and weight takes {cw}", "They must agree")
+    co = og * groups
+    check_groups(op, groups, ci, co)
+    check_rest(op, shapes[2:], co, bias, batch_norm)
+    return dict(zip(names, (n, ci, *sizes, co, *kernel), strict=True))
+
+
+def numpy_transposed(
+    x: Array,
+    weight: Array,
+    *rest: Array,
+    stride: te.Ints = 1,
+    padding: te.Ints = 0,
+    output_padding: te.Ints = 0,
+    groups: int = 1,
+    dilation: te.Ints = 1,
+    layout: str = "",
+    bias: bool = False,
+    batch_norm: bool = False,
+    eps: float = 1e-5,
+    activation: Activation = "none",
+) -> Array:
+    """Every tap adds the input, times its weights, to the places of the output that it reaches."""
+    axes = x.ndim - 2
+    image, w = channels_first(x, layout), wide(weight)
+    if layout in CHANNELS_LAST:
+        w = np.moveaxis(w, (-2, -1), (0, 1))
+    (n, ci, *sizes), (_, og, *kernel) = image.shape, w.shape
+    steps, gaps = tuples(stride, axes), tuples(dilation, axes)
+    pads, extras = tuples(padding, axes), tuples(output_padding, axes)
+    spans = [(h - 1) * s + d * (k - 1) + 1 for h, s, d, k in zip(sizes, steps, gaps, kernel, strict=True)]
+    # Beyond what the taps reach, a larger output_padding than padding leaves places that nothing is added to.
+    full = np.zeros((n, groups * og, *(a + e for a, e in zip(spans, extras, strict=True))), image.dtype)
+    flat = image.reshape(n, groups, ci // groups, -1)
+    for tap in itertools.product(*map(range, kernel)):
+        taps = spatially(w, tap).reshape(groups, ci // groups, og)
+        product = np.matmul(taps.swapaxes(1, 2), flat).reshape(n, groups * og, *sizes)
+        parts = zip(tap, gaps, steps, sizes, strict=True)
+        reached = spatially(full, [slice(r * d, r * d + s * (h - 1) + 1, s) for r, d, s, h in parts])
+        reached += product
+    inner = [slice(p, a + e - p) for a, p, e in zip(spans, pads, extras, strict=True)]
+    return numpy_finished(
+        spatially(full, inner), x, rest, layout=layout, bias=bias, batch_norm=batch_norm, eps=eps, activation=activation
+    )

@@ -1,0 +1,136 @@
+"""What convolutions and pooling share: layouts, sizes from shapes, epilogues, and NumPy code without expressions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import UsageError
+from tilewright.kernels import nn, te
+from tilewright.kernels.operators.epilogue import Activation, Array, activate, numpy_epilogue
+from tilewright.kernels.operators.precision import numpy_result, wide
+
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+"""16-bit reals are computed in float32 and rounded once, at the end."""
+
+CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
+
+
+# --------------------------------------------------------------------------- expressions
+
+
+def image(layout: str, n: int, c: int, spatial: Sequence[int]) -> tuple[int, ...]:
+    """Shape of activations."""
+    return (n, *spatial, c) if layout in CHANNELS_LAST else (n, c, *spatial)
+
+
+def finished(
+    out: te.TensorRef,
+    co: int,
+    *,
+    layout: str,
+    batch_norm: bool,
+    eps: float,
+    activation: Activation,
+    dtype: str,
+) -> te.TensorRef:
+    """Batch normalisation and activation where asked for, rounded to ``dtype``."""
+    if batch_norm:
+        names = ("running_mean", "running_var", "bn_weight", "bn_bias")
+        vectors = [te.input(name, (co,), dtype) for name in names]
+        out = nn.batch_norm(out, *vectors, eps=eps, dim=-1 if layout in CHANNELS_LAST else 1)
+    if activation != "none":
+        out = te.compute(out.shape, lambda *i: activate(out[i], activation))
+    return nn.cast(out, dtype)
+
+
+# --------------------------------------------------------------------------- sizes from shapes
+
+
+def split_image(layout: str, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+    """Batch, channels and spatial sizes of activations."""
+    n, *rest = shape
+    return (n, rest[-1], tuple(rest[:-1])) if layout in CHANNELS_LAST else (n, rest[0], tuple(rest[1:]))
+
+
+def check_ranks(op: str, shapes: Sequence[tuple[int, ...]], ranks: Sequence[int]) -> None:
+    """Raise ``UsageError`` where the first inputs are not of these ranks."""
+    if [len(s) for s in shapes[: len(ranks)]] != list(ranks):
+        raise UsageError(
+            f"{op} got inputs of shapes {' and '.join(map(str, shapes)) or 'none'}",
+            f"The first inputs have {' and '.join(map(str, ranks))} axes",
+        )
+
+
+def check_rest(op: str, rest: Sequence[tuple[int, ...]], co: int, bias: bool, batch_norm: bool) -> None:
+    """Raise ``UsageError`` where the inputs after the operands are not those that the attributes ask for."""
+    expected = [(co,)] * (bias + 4 * batch_norm)
+    if list(rest) != expected:
+        raise UsageError(f"{op} got {list(rest)} after its operands", f"These attributes take {expected}")
+
+
+# --------------------------------------------------------------------------- NumPy
+
+
+def tuples(value: te.Ints, axes: int) -> tuple[int, ...]:
+    """One number an axis."""
+    return (value,) * axes if isinstance(value, int) else value
+
+
+def channels_first(x: Array, layout: str) -> Array:
+    """Activations as (n, c, *spatial), 16-bit ones as float32."""
+    return np.moveaxis(wide(x), -1, 1) if layout in CHANNELS_LAST else wide(x)
+
+
+def padded(x: Array, padding: Sequence[int], fill: float = 0.0) -> Array:
+    """(n, c, *spatial) with ``fill`` on both sides of each spatial axis."""
+    return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)], constant_values=fill)
+
+
+def shifted(
+    x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """Every tap, and what it reads at all positions of the window: (n, c, *out)."""
+    counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
+    for tap in itertools.product(*map(range, kernel)):
+        parts = zip(tap, counts, stride, dilation, strict=True)
+        yield tap, spatially(x, [slice(r * d, r * d + s * (n - 1) + 1, s) for r, n, s, d in parts])
+
+
+def spatially(x: Array, index: Sequence[int | slice]) -> Array:
+    """The view ``x[:, :, *index]``."""
+    full: tuple[Any, ...] = (slice(None), slice(None), *index)
+    found: Array = x[full]
+    return found
+
+
+def numpy_finished(
+    out: Array,
+    like: Array,
+    rest: tuple[Array, ...],
+    *,
+    layout: str,
+    bias: bool,
+    batch_norm: bool,
+    eps: float,
+    activation: Activation,
+) -> Array:
+    """Bias, batch normalisation and activation of (n, co, *out), then the layout and element type of ``like``."""
+    vectors = [wide(v).astype(out.dtype, copy=False) for v in rest]
+    if len(vectors) != bias + 4 * batch_norm:
+        raise ValueError(f"expected {bias + 4 * batch_norm} arrays after the operands, got {len(vectors)}")
+    out = numpy_epilogue(out, tuple(vectors[:bias]), bias, "none", False, bias_axis=1)
+    if batch_norm:
+        mean, var, weight, shift = (v.reshape(-1, *(1,) * (out.ndim - 2)) for v in vectors[bias:])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            out = (out - mean) / np.sqrt(var + out.dtype.type(eps)) * weight + shift
+    out = numpy_epilogue(out, (), False, activation, False)
+    return rounded_like(np.moveaxis(out, 1, -1) if layout in CHANNELS_LAST else out, like)
+
+
+def rounded_like(out: Array, like: Array) -> Array:
+    """``out``, dense, in the element type of ``like``; bfloat16 as its bits."""
+    return numpy_result(np.ascontiguousarray(out), "bfloat16" if like.dtype == np.uint16 else like.dtype.name)

@@ -1,0 +1,188 @@
+"""Parameters of operators: their kinds, and how a value or a text becomes one.
+
+>>> from tilewright.kernels.parameters import Kind, Parameter
+>>> Parameter("stride", Kind.INTS, 1).coerce("conv2d", "2,1")
+'2,1'
+
+A parameter's stored value is a JSON scalar, so that workloads can be written down: several whole numbers are kept
+as a text (``"2,1"``), and the operator's function receives them as a tuple.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import math
+import typing
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union
+
+import numpy as np
+
+from tilewright.core import OperatorError, UsageError, Value
+
+
+class Kind(enum.Enum):
+    """What a parameter holds; the value says how to name it in an error, and how it is written."""
+
+    BOOL = ("true or false", "true or false")
+    INT = ("a whole number", "512")
+    FLOAT = ("a number", "0.5")
+    STR = ("a text", "a word")
+    INTS = ("a whole number or several", "2 or 2,1")
+    SHAPE = ("a shape", "32,8192")
+
+
+Ints = Annotated[Union[int, tuple[int, ...]], Kind.INTS]
+"""Annotation of a parameter that is one whole number for all axes, or one for each: ``2``, ``"2,1"``, ``(2, 1)``.
+
+The function receives an ``int`` or a ``tuple``; equal numbers are one (``(2, 2)`` is ``2``)."""
+
+Shape = Annotated[tuple[int, ...], Kind.SHAPE]
+"""Annotation of a parameter that is a tensor's shape, of any rank: ``"32,8192"``, ``(32, 8192)``, ``7``.
+
+The function receives a ``tuple``."""
+
+Argument = Union[Value, tuple[int, ...]]
+"""What an operator's function receives."""
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_TYPES = {bool: Kind.BOOL, int: Kind.INT, float: Kind.FLOAT, str: Kind.STR}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its kind, its default (``None`` for a size), and the values it may take."""
+
+    name: str
+    kind: Kind
+    default: Value | None = None
+    choices: tuple[Value, ...] = ()
+
+    def coerce(self, op: str, given: object) -> Value:
+        """The stored value, from a value or a text. Raises ``UsageError``."""
+        value = convert(given, self.kind)
+        if value is None:
+            raise UsageError(f"{op}: {self.name}={given} is not {self.kind.value[0]}", f"Write {self.hint}")
+        if self._is_size and any(n < 1 for n in _stored(value)):
+            raise UsageError(f"{op}: {self.name}={value} is not positive", "Sizes are whole numbers of at least 1")
+        if self.choices and value not in self.choices:
+            names = [str(c) for c in self.choices]
+            raise UsageError(
+                f"{op}: {self.name} cannot be {value!r}",
+                f"{nearest(str(value), names)}Use one of {', '.join(names)}",
+            )
+        return value
+
+    def argument(self, stored: Value) -> Argument:
+        """What the operator's function receives for a stored value."""
+        if self.kind is Kind.SHAPE or (self.kind is Kind.INTS and isinstance(stored, str)):
+            return _stored(stored)
+        return stored
+
+    @property
+    def hint(self) -> str:
+        """How to write it."""
+        if self.choices:
+            return f"{self.name}= one of {', '.join(map(str, self.choices))}"
+        return f"{self.name}={self.kind.value[1]}"
+
+    @property
+    def _is_size(self) -> bool:
+        return self.kind is Kind.SHAPE or (self.kind is Kind.INT and self.default is None)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``Did you mean ...? `` where a known name is close, else nothing."""
+    close = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f"Did you mean {close[0]}? " if close else ""
+
+
+def parameter(op: str, name: str, hint: Any, default: object) -> Parameter:
+    """The parameter that a signature declares; ``default`` is ``...`` where there is none. Raises ``OperatorError``."""
+    annotated = typing.get_args(hint)[1] if typing.get_origin(hint) is Annotated else None
+    several = annotated if annotated in (Kind.INTS, Kind.SHAPE) else None
+    if default is ...:
+        if several is None and hint not in (None, int):
+            raise OperatorError(
+                f"{op}: {name} has no default, so it is a size, but its type is {hint}",
+                "Annotate sizes as int, te.Ints or te.Shape, and give attributes a default",
+            )
+        return Parameter(name, several or Kind.INT)
+    if several is None and not isinstance(default, (bool, int, float, str)):
+        raise OperatorError(f"{op}: {name} has the default {default!r}", "Use true/false, a number or a text")
+    if typing.get_origin(hint) is Literal and isinstance(default, (bool, int, float, str)):
+        return Parameter(name, _TYPES[type(default)], default, typing.get_args(hint))
+    kind = several or _TYPES.get(hint) or _TYPES[type(default)]
+    value = convert(default, kind)
+    if value is None:
+        raise OperatorError(f"{op}: {name}={default!r} is not {kind.value[0]}", f"Write {kind.value[1]}")
+    return Parameter(name, kind, value)
+
+
+def convert(given: object, kind: Kind) -> Value | None:
+    """``given`` as it is stored, or ``None`` where it is nothing of that kind."""
+    if kind in (Kind.INTS, Kind.SHAPE):
+        found = numbers(given)
+        if found is None:
+            return None
+        return found[0] if kind is Kind.INTS and len(set(found)) == 1 else ",".join(map(str, found))
+    given = _plain(given)
+    if kind is Kind.STR:
+        return given if isinstance(given, str) else None
+    if isinstance(given, str):
+        text = given.strip().lower()
+        if kind is Kind.BOOL:
+            return True if text in _TRUE else False if text in _FALSE else None
+        try:
+            given = int(text) if kind is Kind.INT else float(text)
+        except ValueError:
+            return None
+    if kind is Kind.BOOL:
+        return bool(given) if isinstance(given, (bool, int)) and given in (0, 1) else None
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
+        return None
+    if kind is Kind.INT:
+        return int(given) if given == int(given) else None
+    return float(given)
+
+
+def _plain(given: object) -> object:
+    """NumPy's scalars as Python's."""
+    scalar = isinstance(given, np.generic) or (isinstance(given, np.ndarray) and given.ndim == 0)
+    return given.item() if scalar else given  # type: ignore[attr-defined]
+
+
+def numbers(given: object) -> tuple[int, ...] | None:
+    """One whole number or several, from values or a text, or ``None`` where it is nothing of that kind."""
+    if isinstance(given, str):
+        inner = given.strip().strip("()[]").rstrip(",")
+        given = tuple(inner.split(",")) if inner else ()
+    elif isinstance(given, np.ndarray):
+        given = given.tolist()
+    items = given if isinstance(given, Sequence) else (given,)
+    out = [convert(item, Kind.INT) for item in items]
+    return tuple(n for n in out if isinstance(n, int)) if None not in out else None
+
+
+def _stored(stored: Value) -> tuple[int, ...]:
+    if isinstance(stored, str):
+        return tuple(map(int, stored.split(","))) if stored else ()
+    return (int(stored),)
+
+
+def settled(given: object) -> object:
+    """A value as look-ups by name compare it: several numbers as their text, NumPy's scalars as Python's."""
+    if isinstance(given, (tuple, list, np.ndarray)):
+        found = numbers(given)
+        # One number in a list stands for no plain number.
+        return given if found is None or len(found) == 1 else ",".join(map(str, found))
+    return _plain(given)
+
+
+def agree(stored: Value, given: object) -> bool:
+    """Whether a settled value means a stored one: ``2,2`` is ``2`` where numbers hold for every axis."""
+    if stored == given or not isinstance(given, str) or isinstance(stored, (bool, float)):
+        return stored == given
+    return stored in (convert(given, Kind.INTS), convert(given, Kind.SHAPE))
