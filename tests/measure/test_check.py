@@ -28,6 +28,8 @@ from tilewright.measure.check_files import emit, load
 from tilewright.measure.check_poison import poisoned
 from tilewright.measure.check_schedules import parse_schedules, random_schedules
 
+SIMT = get_template("cuda_simt").version
+
 
 @pytest.fixture(scope="module")
 def checker() -> Checker:
@@ -206,7 +208,8 @@ def test_schedules_by_every_spelling(task: Task, tmp_path: Path) -> None:
         ("random:", "no number"), ("random:0", "no number"), ("unroll", "no schedule"), ("unroll=banana", "banana"),
         ("nothing=1", "no knob 'nothing'"), ("{", "no JSON"), ("{}", "no schedule"), ("@/nowhere", "cannot read"),
         ('{"structure": []}', "missing"),
-        ('{"template": "cuda_simt", "version": 1, "structure": [], "launch": []}', "has no value"),
+        ('{"template": "cuda_simt", "version": 1, "structure": [], "launch": []}', "not in the space"),
+        (f'{{"template": "cuda_simt", "version": {SIMT}, "structure": [], "launch": []}}', "has no value"),
     ],
 )  # fmt: skip
 def test_schedules_that_make_no_sense(task: Task, text: str, said: str) -> None:
@@ -236,6 +239,12 @@ def test_costs_grow_and_sizes_shrink() -> None:
     assert less is not None
     assert dict(less.params)["padding"] == 1
     assert check_cost.smaller(operator, {"m": 8, "n": 8, "k": 8}, 1) is None
+    norm = get_operator("batch_norm")
+    fewer = check_cost.smaller(norm, {"shape": "16,64,224,6"}, 1e5)
+    assert fewer is not None
+    assert check_cost.sizes_text(fewer).startswith("shape=")
+    assert 1e4 < fewer.flops <= 1e5
+    assert fewer.output.shape[3] == 6
 
 
 # --------------------------------------------------------------------------- files

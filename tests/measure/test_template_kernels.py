@@ -16,7 +16,7 @@ from tilewright.measure.runner import LocalRunner
 WORKLOADS = [
     ("matmul", {"m": 33, "n": 47, "k": 8192}),
     ("matmul", {"m": 65, "n": 31, "k": 129, "bias": True, "activation": "gelu", "residual": True}),
-    ("softmax", {"m": 9, "n": 1000}),
+    ("softmax", {"shape": "9,1000"}),
     ("conv2d", {"n": 1, "ci": 5, "h": 9, "w": 11, "co": 7, "kh": 3, "kw": 3, "stride": 2, "padding": 1}),
 ]
 

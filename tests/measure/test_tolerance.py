@@ -154,7 +154,7 @@ def test_activations(k: int, activation: str) -> None:
     assert all(check(p, lambda a, b: honest(a[:, 1:], b[1:])))
 
 
-SOFTMAX = Program.loads(get_operator("softmax").workload(m=12, n=700).program)
+SOFTMAX = Program.loads(get_operator("softmax").workload(shape=(12, 700)).program)
 
 
 def softmax(x: Array) -> Array:
@@ -214,11 +214,13 @@ def test_logs_of_normal_values_and_their_nans() -> None:
         assert all(check(p, lambda v: np.log(v) * F(1.0001), RECIPES[:2]))
 
 
-def test_rounding_that_feeds_a_step_is_marked() -> None:
-    x = te.input("x", (40,))
-    stepped = te.compute((40,), lambda i: te.floor(x[i] * 0.3))
-    plain = te.compute((40,), lambda i: te.floor(x[i]))
-    assert error_program(te.program(stepped)[0]).stepwise
+def test_positions_that_rounding_decides_are_marked() -> None:
+    x = te.input("x", (40, 7))
+    rounded = te.compute((40,), lambda i: te.argmax(7, lambda r: x[i, r] * 0.3))
+    plain = te.compute((40,), lambda i: te.argmax(7, lambda r: x[i, r]))
+    condition = te.compute((40, 7), lambda i, j: x[i, j] * 0.3 > 0.5)
+    assert error_program(te.program(rounded)[0]).stepwise
+    assert error_program(te.program(condition)[0]).stepwise
     assert not error_program(te.program(plain)[0]).stepwise
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.core import TilewrightError, Value, Workload
 from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.parameters import numbers
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
@@ -47,22 +48,25 @@ def smaller(operator: Operator, params: Mapping[str, Value], flops: float, memor
     ``None`` where no such sizes are found.
     """
     now = dict(params)
-    stuck: set[str] = set()
+    stuck: set[tuple[str, int]] = set()
     workload = operator.workload(**now)
     while workload.flops > flops or tensor_bytes(workload) > memory:
-        sizes = [k for k, v in now.items() if isinstance(v, int) and not isinstance(v, bool) and v > 8]
-        free = [k for k in sizes if k not in stuck]
+        # A size is one number, or a shape of several.
+        sizes = {(k, d): n for k in operator.sizes for d, n in enumerate(numbers(now[k]) or ()) if n > 8}
+        free = [at for at in sizes if at not in stuck]
         if not free:
             return None
-        name = max(free, key=lambda k: int(now[k]))
-        tried = {**now, name: -(-int(now[name]) // 2)}
+        name, axis = max(free, key=lambda at: sizes[at])
+        shape = list(numbers(now[name]) or ())
+        shape[axis] = -(-shape[axis] // 2)
+        tried = {**now, name: shape[0] if isinstance(now[name], int) else ",".join(map(str, shape))}
         try:
             smaller_one = operator.workload(**tried)
         except TilewrightError:
-            stuck.add(name)
+            stuck.add((name, axis))
             continue
         if smaller_one.flops >= workload.flops and tensor_bytes(smaller_one) >= tensor_bytes(workload):
-            stuck.add(name)
+            stuck.add((name, axis))
             continue
         now, workload = tried, smaller_one
     return workload

@@ -12,13 +12,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, INTEGERS, ITEMSIZE, Expr
+from tilewright.kernels.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, Expr
 from tilewright.kernels.program import Program, Stage
 
-MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 TF32_BITS = 11
 REACHES = (8, 4, 3, 2, 1)
-ROOM = 4.0  # a 16-bit result should hold sums of this many times their typical size
+ROOM = 4.0  # a narrow real result should hold sums of this many times their typical size
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def exact_stages(program: Program, reach: int) -> frozenset[str]:
 def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
     """The largest reach at which the most stages are exact, and those stages.
 
-    For a 16-bit output, one at which sums are small enough to be told apart in it, if there is one.
+    For a 16-bit or 8-bit real output, one at which sums are small enough to be told apart in it, if there is one.
     """
     best: tuple[int, frozenset[str]] = (1, frozenset())
     inputs = {t.name for t in program.inputs}
@@ -47,7 +47,7 @@ def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
     for reach in REACHES:
         grids = {name: g for name, g in _grids(program, reach).items() if name not in inputs}
         largest = max((ROOM * g.size / g.step for g in grids.values()), default=0.0)
-        crowded = largest / limit if ITEMSIZE[program.output.dtype] == 2 else 0.0
+        crowded = largest / limit if program.output.dtype in NARROW else 0.0
         if (len(grids), -max(crowded, 1.0)) > rank:
             best, rank = (reach, frozenset(grids)), (len(grids), -max(crowded, 1.0))
     return best
@@ -94,7 +94,7 @@ def _stage(stage: Stage, known: Mapping[str, Grid], last: bool) -> Grid | None:
     m = stage.monoid
     if m is None:
         return parts[0] if last else _fits(parts[0], stage.dtype)
-    count = math.prod(stage.reduce)
+    count = stage.terms
     ops = {n.op for e in m.combine for n in e.walk()} - {"var", "const"}
     if len(parts) == 1 and ops == {"add"}:
         parts = [Grid(parts[0].bound * count, parts[0].step, parts[0].size * math.sqrt(count))]

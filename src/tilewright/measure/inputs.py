@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tilewright.kernels.expr import FLOATS
 from tilewright.kernels.program import Program, Tensor
-from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.kernels.special import decode, encode, storage_dtype
 from tilewright.measure.exact import full_range
 
 Array = npt.NDArray[Any]
@@ -47,8 +47,8 @@ RECIPES = (Recipe("normal", 0, "end"), Recipe("normal", 1, "start"), Recipe("who
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy dtype in which a tensor is passed; bfloat16 travels as its bits."""
-    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+    """The NumPy dtype in which a tensor is passed; dtypes that NumPy lacks travel as their bits."""
+    return storage_dtype(dtype)
 
 
 def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int], full: bool = False) -> Array:
@@ -70,9 +70,7 @@ def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, 
         values = rng.random(tensor.shape, dtype=np.float32) + np.float32(0.5)
     else:
         values = rng.standard_normal(tensor.shape, dtype=np.float32)
-    if tensor.dtype == "bfloat16":
-        return to_bfloat16(values)
-    return values.astype(numpy_dtype(tensor.dtype), copy=False)
+    return encode(values, tensor.dtype)
 
 
 def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> tuple[Array, ...]:
@@ -82,12 +80,10 @@ def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> 
 
 
 def decoded(values: Array, dtype: str) -> Array:
-    """Values of a tensor as it is passed: bfloat16 bits as float32, all others unchanged."""
-    return from_bfloat16(values) if dtype == "bfloat16" else values
+    """Values of a tensor as it is passed: bits as float32, all others unchanged."""
+    return decode(values, dtype)
 
 
 def rounded(values: Array, dtype: str) -> Array:
-    """Values in a real ``dtype``, rounded to nearest even; bfloat16 as float32."""
-    if dtype == "bfloat16":
-        return from_bfloat16(to_bfloat16(values))
-    return values.astype(numpy_dtype(dtype))
+    """Values in a real ``dtype``, rounded to nearest even; those that NumPy lacks as float32."""
+    return decode(encode(values, dtype), dtype)

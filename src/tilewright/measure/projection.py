@@ -86,7 +86,9 @@ def _parts(program: Program) -> tuple[Stage, Program | None] | None:
     """The contraction, and the program of what is added to it."""
     first, *later = program.stages
     m = first.monoid
-    if m is None or len(first.body) != 1 or _bare(m.finish).op != "var" or m.combine[0].op != "add":
+    if m is None or first.scan is not None or len(first.body) != 1:
+        return None
+    if _bare(m.finish).op != "var" or m.combine[0].op != "add":
         return None
     if later and m.finish.op != "var":
         return None

@@ -30,6 +30,7 @@ from tilewright.measure.inputs import Array, Recipe, numpy_dtype
 Block = tuple[slice, ...]
 
 WORTH_KEEPING = 0.05  # seconds of computation from which an interval is written to disk
+_LARGEST_VALUE = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 LARGEST = 256 << 20  # bytes of one kept array
 FOLDER_LIMIT = 1 << 30  # bytes of all of them
 
@@ -117,10 +118,12 @@ def compute(
     wide = widened(source, values)
     with np.errstate(all="ignore"):
         found = [np.asarray(evaluate_block(source, wide, b, memory)) for b in blocks]
-        if source.output.dtype == "bfloat16":
+        if source.output.dtype in expr.BITS:
             kind = np.dtype(np.float32)
-        elif kind.kind != "f":
-            return [Interval(b, v.astype(kind), v.astype(kind)) for b, v in zip(blocks, found, strict=True)]
+        if source.output.dtype == "bool":
+            return [Interval(b, v, v) for b, v in zip(blocks, found, strict=True)]
+        if source.output.dtype not in expr.FLOATS:
+            return _whole_intervals(source, stages, wide, blocks, found, memory)
         if source.output.name in stages:  # known to the bit, once rounded to the output's dtype
             right = [inputs.rounded(v, source.output.dtype) for v in found]
             if all(np.isfinite(v).all() for v in right):
@@ -128,31 +131,49 @@ def compute(
         derived = tolerance.error_program(source, stages)
         given = tolerance_inputs(derived, source, wide)
         errors = [np.asarray(evaluate_block(derived.program, given, b, memory)) for b in blocks]
-        return [as_interval(b, v, e, kind) for b, v, e in zip(blocks, found, errors, strict=True)]
+        return [as_interval(b, v, e, kind, source.output.dtype) for b, v, e in zip(blocks, found, errors, strict=True)]
+
+
+def _whole_intervals(
+    source: Program, stages: frozenset[str], wide: tuple[Array, ...], blocks: Sequence[Block], found: list[Array],
+    memory: int,
+) -> list[Interval]:  # fmt: skip
+    """Intervals of a whole-number output: wider than a point where rounding before a step may decide."""
+    kind = np.dtype(source.output.dtype)
+    derived = tolerance.error_program(source, stages)
+    given = tolerance_inputs(derived, source, wide)
+    out = []
+    for block, value in zip(blocks, found, strict=True):
+        low = high = value
+        if derived.program.inputs or len(derived.program.stages) > 1:
+            error = np.asarray(evaluate_block(derived.program, given, block, memory))
+            reach = np.floor(np.where(np.isfinite(error), error, 0.0)).astype(np.int64)
+            limits = np.iinfo(kind)
+            low, high = (np.clip(v, limits.min, limits.max) for v in (value - reach, value + reach))
+        out.append(Interval(block, low.astype(kind), high.astype(kind)))
+    return out
 
 
 def widened(source: Program, values: Sequence[Array]) -> tuple[Array, ...]:
     """Real inputs in float64, once, so that the interpreter need not convert them for every block."""
     out = []
     for t, v in zip(source.inputs, values, strict=True):
-        if t.dtype == "bfloat16":
-            out.append(inputs.decoded(v, t.dtype).astype(np.float64))
-        else:
-            out.append(v.astype(np.float64) if t.dtype in tolerance.UNIT else v)
+        out.append(inputs.decoded(v, t.dtype).astype(np.float64) if t.dtype in expr.FLOATS else v)
     return tuple(out)
 
 
-def as_interval(block: Block, value: Array, error: Array, kind: np.dtype[Any]) -> Interval:
-    """``value`` plus and minus ``error``, rounded outward to ``kind``."""
+def as_interval(block: Block, value: Array, error: Array, kind: np.dtype[Any], dtype: str = "") -> Interval:
+    """``value`` plus and minus ``error``, rounded outward to ``kind``, in which values of ``dtype`` are compared."""
+    largest = float(_LARGEST_VALUE.get(dtype) or np.finfo(kind).max)
     with np.errstate(all="ignore"):
         low, high = (value - error).astype(kind), (value + error).astype(kind)
         # Rounding to kind may have moved a bound inward.
         low = np.where(low > value - error, np.nextafter(low, kind.type(-np.inf)), low)
         high = np.where(high < value + error, np.nextafter(high, kind.type(np.inf)), high)
-        free = ~(np.isfinite(value) & np.isfinite(error) & (np.abs(value) <= np.finfo(kind).max))
+        free = ~(np.isfinite(value) & np.isfinite(error) & (np.abs(value) <= largest))
         if not free.any():
             return Interval(block, low, high)
-        expected = value.astype(kind)
+        expected = value.astype(kind) if dtype not in _LARGEST_VALUE else inputs.rounded(value, dtype)
         return Interval(block, low, high, free, expected)
 
 

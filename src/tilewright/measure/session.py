@@ -174,7 +174,7 @@ class Session(TaskSession):
         call = kernel.prepare([0] * (len(self.program.inputs) + 1))
 
         def run(pointers: Sequence[int]) -> None:
-            call.tensors[:] = list(pointers)
+            call.use(pointers)
             if workspace is not None:
                 workspace.data.fill(0xFF)
                 call.call.workspace = workspace.address

@@ -16,7 +16,7 @@ get ``u (2 sqrt(K) + q) sum``. The result is doubled once at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -24,12 +24,16 @@ from tilewright.kernels.expr import FLOATS, INDEX, ITEMSIZE, Expr, const
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.measure.exact import MANTISSA
 
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+UNIT = {
+    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+}  # fmt: skip
 SLACK = 2.0
 FUNCTION_UNITS = 4.0  # what exp, log, tanh, erf and rsqrt of a kernel may be off by, in u
 TINY = 1e-35  # results below this may be flushed to zero
 TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
-HALF_STEP = 2.0**-25  # half the distance of the smallest float16 values
+HALF_STEP = {"float16": 2.0**-25, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
+"""Half the distance of a dtype's smallest values."""
 F64 = "float64"
 
 Terms = dict[tuple[str, ...], tuple[float, tuple[Expr, ...]]]
@@ -41,8 +45,8 @@ class ErrorProgram:
     """``program`` computes the tolerance; its inputs are ``derive`` of the checked program's.
 
     ``derivations`` names, in order, each input's source and function (``same``, ``abs``, ``square``).
-    ``stepwise``: a rounded value feeds a comparison, floor or cast to a whole dtype, so that a small
-    share of results may honestly fall a step away, which the tolerance does not cover.
+    ``stepwise``: a rounded value decides a position (argmax) or a stored condition, so that a small share of
+    results may honestly be another, which the tolerance does not cover.
     """
 
     program: Program
@@ -107,6 +111,7 @@ class _Deriver:
     inputs: dict[str, tuple[Tensor, str, str]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)  # stage -> the tensor of its error
     positive: set[str] = field(default_factory=set)
+    infinite: set[str] = field(default_factory=set)  # stages that may hold infinities by definition (masks)
     stepwise: bool = False
 
     def run(self) -> ErrorProgram:
@@ -137,6 +142,10 @@ class _Deriver:
             self._emit(Stage(s.name, s.extents, (), (body,), F64))
             if self._nonnegative(s.body[0]):
                 self.positive.add(s.name)
+            if self._infinite(s.body[0]):
+                self.infinite.add(s.name)
+            if s.dtype == "bool" and s.name not in self.exact:
+                self.stepwise |= self._uncertain(s.body[0], {}) is not None
             self._finish(s, self._error(s.body[0], {}) if s.name not in self.exact else {})
             return
         ops = {n.op for e in s.monoid.combine for n in e.walk()} - {"var"}
@@ -144,6 +153,8 @@ class _Deriver:
             self._sum(s)
         elif len(s.body) == 1 and ops in ({"min"}, {"max"}):
             self._extreme(s)
+        elif len(s.body) == 1 and ops == {"mul"}:
+            self._prod(s)
         else:
             self._any_monoid(s)
 
@@ -154,7 +165,7 @@ class _Deriver:
         nonnegative = self._nonnegative(body)
         if nonnegative:
             self.positive.add(acc)
-        k = math.prod(s.reduce)
+        k = s.terms
         u = UNIT.get(dt, 0.0)
         total = _load(acc, s)
         terms: Terms = {}
@@ -202,6 +213,21 @@ class _Deriver:
             terms = _term(1.0, (_load(worst, s),))
         self._apply_finish(s, acc, terms, nonnegative)
 
+    def _prod(self, s: Stage) -> None:
+        """Relative errors add up: of the roundings, whose signs are independent, as sqrt(K); of the factors, all."""
+        body = s.body[0]
+        acc = self._reduce(s, f"{s.name}v", "mul", self._value(body))
+        size = f64("abs", _load(acc, s))
+        u = UNIT.get(body.dtype, 0.0)
+        terms: Terms = {}
+        if s.name not in self.exact and u:
+            terms = _term(2 * u * math.sqrt(s.terms), (size,))
+            error = self._error(body, {})
+            if error:
+                share = f64("div", _expression(error), f64("max", f64("abs", self._value(body)), _const(TINY)))
+                terms = _add(terms, _term(1.0, (size, _load(self._reduce(s, f"{s.name}p", "add", share), s))))
+        self._apply_finish(s, acc, terms, False)
+
     def _any_monoid(self, s: Stage) -> None:
         """A monoid of several parts: bounded by the size of what went in, and its square."""
         assert s.monoid is not None
@@ -214,7 +240,7 @@ class _Deriver:
             self._value(m.finish),
         )
         dtype = F64 if s.dtype in FLOATS else s.dtype
-        self._emit(Stage(s.name, s.extents, s.reduce, components, dtype, widened))
+        self._emit(Stage(s.name, s.extents, s.reduce, components, dtype, widened, s.scan))
         errors = [self._error(e, {}) for e in s.body]
         if s.dtype not in FLOATS:
             # A position: honest rounding can only move it between near ties.
@@ -230,21 +256,22 @@ class _Deriver:
                 size = f64("abs", self._value(e))
                 largest.append(_load(self._reduce(s, f"{s.name}a{n}", "max", size), s))
         u = UNIT.get(s.dtype, UNIT["float32"])
-        c = 8 * u * (2 + math.sqrt(math.prod(s.reduce)))
+        c = 8 * u * (2 + math.sqrt(s.terms))
         terms = _term(c, (f64("abs", _load(s.name, s)),))
         for x in largest:
             terms = _add(terms, _term(c, (x,)), _term(c, (x, x)))
         for n, error in enumerate(errors):
             if error:
                 worst = self._reduce(s, f"{s.name}p{n}", "max", _expression(error))
-                terms = _add(terms, _term(2.0 * math.prod(s.reduce), (_load(worst, s),)))
+                terms = _add(terms, _term(2.0 * s.terms, (_load(worst, s),)))
         self._finish(s, terms)
 
     def _reduce(self, s: Stage, name: str, op: str, body: Expr) -> str:
-        identity = {"add": 0.0, "max": -math.inf, "min": math.inf}[op]
+        identity = {"add": 0.0, "mul": 1.0, "max": -math.inf, "min": math.inf}[op]
         combine = f64(op, left(0, F64), right(0, F64))
-        kind = {"add": "sum"}.get(op, op)
-        self._emit(Stage(name, s.extents, s.reduce, (body,), F64, simple_monoid(kind, F64, identity, combine)))
+        kind = {"add": "sum", "mul": "prod"}.get(op, op)
+        m = simple_monoid(kind, F64, identity, combine)
+        self._emit(Stage(name, s.extents, s.reduce, (body,), F64, m, s.scan))
         return name
 
     def _apply_finish(self, s: Stage, acc: str, terms: Terms, nonnegative: bool) -> None:
@@ -386,6 +413,16 @@ class _Deriver:
             return all(self._nonnegative(a) for a in e.args[1:])
         return e.op in ("cast", "floor", "round_tf32") and self._nonnegative(e.args[0])
 
+    def _infinite(self, e: Expr) -> bool:
+        """Whether infinities may stand here by definition, as masks put them."""
+        if e.op == "const":
+            return math.isinf(number(e))
+        if e.op == "load":
+            return str(e.value) in self.infinite
+        return e.op not in ("exp", "div", "tanh", "erf", "rsqrt") and any(
+            self._infinite(a) for a in e.args if a.dtype in FLOATS
+        )
+
     def _error(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         """Absolute error of ``e`` as computed in its own dtype."""
         u = UNIT.get(e.dtype, 0.0)
@@ -404,39 +441,75 @@ class _Deriver:
         if e.op in ("min", "max"):
             return _add(*parts)
         if e.op == "select":
-            self.stepwise |= bool(parts[0])
             return self._select(e, parts, variables)
         if e.op == "cast":
             return self._cast(e, parts[0], variables)
-        if not u:  # comparisons, logic, whole arithmetic
-            self.stepwise |= any(parts)
+        if e.dtype == "bool":  # what depends on it asks _uncertain
             return {}
+        if not u:  # whole arithmetic is exact, but may carry on a step
+            self.stepwise |= any(parts) and e.op not in ("add", "sub")
+            return _add(*parts)
         names = {k: v[0] for k, v in variables.items()}
         return self._operation(e, parts, u, names)
 
     def _select(self, e: Expr, parts: list[Terms], variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
+        names = {k: v[0] for k, v in variables.items()}
+        condition, a, b = (self._value(x, names) for x in e.args)
+        yes, no = _expression(parts[1]), _expression(parts[2])
+        uncertain = self._uncertain(e.args[0], variables)
+        if uncertain is not None:  # either branch may be taken
+            apart = f64("mul", _const(1 / SLACK), f64("abs", f64("sub", a, b)))
+            either = f64("add", apart, f64("max", yes, no))
+            return _term(1.0, (f64("select", uncertain, either, f64("select", condition, yes, no)),))
         if not parts[1] and not parts[2]:
             return {}
-        condition = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
-        return _term(1.0, (f64("select", condition, _expression(parts[1]), _expression(parts[2])),))
+        return _term(1.0, (f64("select", condition, yes, no),))
+
+    def _uncertain(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Expr | None:
+        """Where rounding may turn a condition over; ``None`` where it cannot."""
+        if e.op in ("lt", "le", "gt", "ge", "eq", "ne") and e.args[0].dtype != "bool":
+            names = {k: v[0] for k, v in variables.items()}
+            error = _add(*(self._error(a, variables) for a in e.args))
+            if not error:
+                return None
+            apart = f64("abs", f64("sub", *(self._value(a, names) for a in e.args)))
+            return Expr("le", "bool", (apart, f64("mul", _const(SLACK), _expression(error))))
+        if e.op == "cast" and e.args[0].dtype != "bool":
+            return self._uncertain(Expr("ne", "bool", (e.args[0], const(0, e.args[0].dtype))), variables)
+        parts = [x for a in e.args if a.dtype == "bool" and (x := self._uncertain(a, variables)) is not None]
+        return reduce(lambda a, b: Expr("or", "bool", (a, b)), parts) if parts else None
+
+    def _stepped(self, x: Expr, error: Terms, step: Callable[[Expr], Expr]) -> Terms:
+        """How far a step function may be off when its argument is: exactly, once doubled."""
+        if not error:
+            return {}
+        reach = f64("mul", _const(SLACK), _expression(error))
+        high, low = step(f64("add", x, reach)), step(f64("sub", x, reach))
+        return _term(1 / SLACK, (f64("abs", f64("sub", high, low)),))
 
     def _cast(self, e: Expr, error: Terms, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
         source = e.args[0].dtype
         if e.dtype in FLOATS and _holds(e.dtype, source):
             return error  # widening
+        value = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
+        if source == "bool":
+            uncertain = self._uncertain(e.args[0], variables)
+            return {} if uncertain is None else _term(1 / SLACK, (f64("select", uncertain, _const(1), _const(0)),))
         if e.dtype in FLOATS:
-            value = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
             own = _term(UNIT[e.dtype], (f64("abs", value),))
-            return _add(error, own, _term(HALF_STEP, ())) if e.dtype == "float16" else _add(error, own)
-        self.stepwise |= bool(error)
-        return {}
+            return _add(error, own, _term(HALF_STEP.get(e.dtype, 0.0), ()))
+        if source in FLOATS and e.dtype != "bool":
+            return self._stepped(value, error, lambda x: f64("cast", Expr("cast", "int64", (x,))))
+        return error
 
     def _operation(self, e: Expr, parts: list[Terms], u: float, names: Mapping[str, Expr]) -> Terms:
         op = e.op
         args = [self._value(a, names) for a in e.args]
         value = Expr(op, F64, tuple(args))
         size = value if self._nonnegative(e) else f64("abs", value)
-        if op == "mul":
+        if self._infinite(e):  # infinities are exact
+            size = f64("select", Expr("lt", "bool", (f64("abs", value), _const(math.inf))), size, _const(0))
+        if op == "mul" and not self._infinite(e):
             c, factors = self._magnitude(e) if not names else (1.0, (size,))
             (ca, fa), (cb, fb) = (
                 self._magnitude(a) if not names else (1.0, (f64("abs", v),)) for a, v in zip(e.args, args, strict=True)
@@ -449,9 +522,10 @@ class _Deriver:
             inverse = f64("div", _const(1.0), f64("abs", args[1]))
             carried = _add(_times(parts[0], 1.0, (inverse,)), _times(parts[1], 1.0, (size, inverse)))
             return _add(carried, _term(2 * u, (size,)))
-        if op in ("floor", "floordiv", "mod"):
-            self.stepwise |= op != "floor" or bool(parts[0])
-            return _add(*parts, own) if op == "mod" else {}
+        if op == "mul":
+            return _add(*(_times(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
+        if op == "floor":
+            return self._stepped(args[0], parts[0], lambda x: f64("floor", x))
         if op == "round_tf32":  # defined to the bit, but a value that is off may be rounded the other way
             return _add(parts[0], _term(TF32_STEP, (size,))) if parts[0] else {}
         near = _term(FUNCTION_UNITS * u, (size,))
@@ -480,7 +554,8 @@ class _Deriver:
 def _holds(dtype: str, source: str) -> bool:
     """Whether a real dtype holds every value of another dtype."""
     if source in FLOATS:
-        return UNIT[source] >= UNIT[dtype] and not (dtype == "float16" and source == "bfloat16")
+        narrower = (dtype, source) in (("float16", "bfloat16"), ("float8_e4m3fn", "float8_e5m2"))
+        return UNIT[source] >= UNIT[dtype] and not narrower
     return source == INDEX or 8 * ITEMSIZE[source] <= MANTISSA[dtype]
 
 

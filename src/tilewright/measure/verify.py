@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.kernels.expr import FLOATS
 from tilewright.kernels.program import Program
 from tilewright.kernels.reference import evaluate_block, index_bounds
-from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.kernels.special import decode, encode
 from tilewright.measure import tolerance
 from tilewright.measure.buffers import GuardedArray
 from tilewright.measure.exact import whole_reach
@@ -155,7 +156,7 @@ class Verifier:
         output = GuardedArray(out.shape, numpy_dtype(out.dtype), recipe.place, align)
         excused = 0.0
         if not everything and tolerance.error_program(self.program).stepwise:
-            longest = max(math.prod(s.reduce) for s in self.program.stages)
+            longest = max(s.terms for s in self.program.stages)
             excused = min(MOST_STEPPED, STEPPED_SHARE * longest)
         pristine = [g.data.copy() for g in guarded]
         return InputSet(recipe, guarded, pristine, output, intervals, projection, excused)
@@ -193,9 +194,7 @@ class Verifier:
 
 def natural(values: Array, dtype: str) -> Array:
     """Reals made positive whole numbers; whole inputs as they are."""
-    if dtype == "bfloat16":
-        return to_bfloat16(np.abs(from_bfloat16(values)) + 1)
-    return np.abs(values) + 1 if values.dtype.kind == "f" else values
+    return encode(np.abs(decode(values, dtype)) + 1, dtype) if dtype in FLOATS else values
 
 
 def sample_blocks(shape: Sequence[int], budget: int, seed: int = 7) -> list[Block]:
