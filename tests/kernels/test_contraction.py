@@ -14,8 +14,8 @@ from tilewright.kernels import te
 from tilewright.kernels.operator import get_operator
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates.contraction import CpuContraction
-from tilewright.kernels.templates.contraction.geometry import Blocks, balanced
 from tilewright.kernels.templates.contraction.match import Contraction, match
+from tilewright.kernels.templates.tiles import Blocks, balanced
 from tilewright.testing.kernels import task_of
 
 TEMPLATE = CpuContraction()
@@ -47,7 +47,7 @@ def two(body: Callable[[te.Expr, te.Expr], te.Expr], reduce: Callable[..., te.Re
 def test_matmul_axes() -> None:
     c = found(program("matmul", m=4, n=5, k=6))
     assert (c.m.axes, c.n.axes, c.k.axes, c.outer.axes) == (("i0",), ("i1",), ("r0",), ())
-    assert (c.a.tensor, c.b.tensor, c.ldc) == ("x0", "x1", 5)
+    assert (c.a.tensor, c.b.tensor, c.out_strides["i0"]) == ("x0", "x1", 5)
 
 
 def test_vectors_lie_along_the_innermost_output_axis_that_is_not_1() -> None:
@@ -152,7 +152,8 @@ def test_refused(name: str) -> None:
 @pytest.mark.parametrize("extent", [1, 2, 7, 16, 37, 100, 1000])
 @pytest.mark.parametrize("size", [1, 3, 8, 13])
 def test_blocks_cover_the_extent_once(extent: int, size: int) -> None:
-    b = Blocks(extent, balanced(extent, min(size, extent)))
+    largest = next(s for s in range(min(size, extent), 0, -1) if balanced(extent, s))
+    b = Blocks(extent, largest)
     at = 0
     for n in range(b.count):
         start = n * b.size - max(0, n - b.full)
@@ -184,11 +185,8 @@ def test_space_default_and_nests(variant: str, threads: int) -> None:
             (nest,) = TEMPLATE.nests(t, s)
             assert nest.axes == ({"m": m, "n": n, "k": k} if n > 1 else {"m": 1, "n": m, "k": k})
             assert nest.flops_per_point == 2
-            assert {x.tensor for x in nest.staged} == {
-                name
-                for name, knob in (("x0", "pack_a"), ("x1", "pack_b"))
-                if v[knob] and name in {a.tensor for a in nest.accesses}
-            } or n == 1
+            packed = {name for name, knob in (("x0", "a"), ("x1", "b")) if v[knob] == "pack"}
+            assert {x.tensor for x in nest.staged} == packed or n == 1
             for axis, extent in nest.axes.items():
                 steps = [x.step for x in nest.loops if x.axis == axis]
                 assert steps[-1] == 1
@@ -215,7 +213,7 @@ def test_workspace_holds_the_packed_blocks_of_every_thread_and_the_partial_sums(
     split = next(
         s
         for s in (space.sample(rng) for _ in range(2000))
-        if s.values["TK"] == 4 and s.values["pack_a"] and s.values["pack_b"]
+        if s.values["TK"] == 4 and s.values["a"] == s.values["b"] == "pack"
     )
     size = evaluate(TEMPLATE.lower(Candidate(t, split)).program.workspace, dict(split.launch))  # type: ignore[arg-type]
     v = split.values

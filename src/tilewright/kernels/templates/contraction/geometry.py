@@ -1,57 +1,16 @@
-"""Sizes that follow from a contraction and a schedule: tiles, balanced blocks, paths of operands."""
+"""Sizes that follow from a contraction and a schedule: tiles, loops, paths of operands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.core import Target, Value
+from tilewright.core import Target, Value, cached_property
 from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.templates.contraction.match import Contraction, Operand
-
-
-def ceildiv(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-def balanced(extent: int, size: int) -> int:
-    """The smallest block size with which ``extent`` falls into no more blocks than with ``size``."""
-    return ceildiv(extent, ceildiv(extent, size))
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """An extent in blocks of ``size``, the later ones one smaller, so that none is much smaller.
-
-    Block ``b`` starts at ``b * size - max(0, b - full)``.
-    """
-
-    extent: int
-    size: int
-
-    @property
-    def count(self) -> int:
-        return ceildiv(self.extent, self.size)
-
-    @property
-    def full(self) -> int:
-        """How many blocks have the full size."""
-        return self.count - (self.count * self.size - self.extent)
-
-    @property
-    def even(self) -> bool:
-        return self.full == self.count
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes that occur, the largest first."""
-        return (self.size,) if self.even else (self.size, self.size - 1)
-
-    def start(self, block: str) -> str:
-        """C text of a block's first element."""
-        if self.even:
-            return f"({block})*{self.size}L"
-        return f"(({block})*{self.size}L-tw::imax(0,({block})-{self.full}L))"
+from tilewright.kernels.templates.contraction import window
+from tilewright.kernels.templates.contraction.match import Affine, Contraction, Group, Operand
+from tilewright.kernels.templates.contraction.window import Clip, Image, Table
+from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
 
 @dataclass(frozen=True)
@@ -73,22 +32,72 @@ def side(c: Contraction, operand: Operand, group: str) -> Side | None:
 
 
 @dataclass(frozen=True)
+class Walk:
+    """Axes of M or K walked as one loop: steps in A, and in the output (M) or in B (K), in elements."""
+
+    group: Group
+    a: int
+    other: int
+
+    @property
+    def size(self) -> int:
+        return self.group.size
+
+
+def walks(group: Group, a: Affine | None, other: Affine | None, alone: frozenset[str] = frozenset()) -> list[Walk]:
+    """A group's axes as the fewest loops: neighbours that fuse in A and in the other tensor are one.
+
+    Where a position is ``None`` it does not matter. Axes in ``alone`` are loops by themselves.
+    """
+    parts: list[list[tuple[str, int]]] = []
+    for name, extent in zip(group.axes, group.extents, strict=True):
+        if parts and name not in alone and parts[-1][-1][0] not in alone:
+            longer = [*parts[-1], (name, extent)]
+            tried = Group(tuple(n for n, _ in longer), tuple(e for _, e in longer))
+            if all(p is None or tried.stride(p) is not None for p in (a, other)):
+                parts[-1].append((name, extent))
+                continue
+        parts.append([(name, extent)])
+    found = [Group(tuple(n for n, _ in p), tuple(e for _, e in p)) for p in parts] or [Group((), ())]
+    return [Walk(g, (a and g.stride(a)) or 0, (other and g.stride(other)) or 0) for g in found]
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything that the printed source depends on."""
+    """Everything that the printed source depends on.
+
+    ``a`` and ``b`` say how an operand is read: ``direct`` where it is, ``pack``ed block by block, ``prepack``ed
+    once; and A from a padded ``copy`` of its tensor, or in place with the guard's steps skipped (``clip``).
+    """
 
     c: Contraction
     vector_bytes: int
     registers: int
-    rows: int  # MR
+    inner: int  # MR: rows of a register tile along the innermost loop over M
+    lines: int  # MH: along the loop around it
+    images: int  # batch items computed at a time; 1 where the batch is no axis of its own
     vectors: int  # NR in vectors
     unroll: int
-    pack_a: bool
-    pack_b: bool
+    a: str
+    b: str
     order: str
     prefetch_b: int
     prefetch_c: bool
     split_k: bool
     threads: int = 1
+
+    @property
+    def rows(self) -> int:
+        return self.inner * self.lines
+
+    @property
+    def pack_a(self) -> bool:
+        """Whether A is read from packed panels."""
+        return self.a in ("pack", "prepack")
+
+    @property
+    def pack_b(self) -> bool:
+        return self.b in ("pack", "prepack")
 
     @property
     def item(self) -> int:
@@ -106,9 +115,91 @@ class Plan:
     def vtype(self) -> str:
         return "tw::f32v" if self.c.dtype == "float32" else "tw::f64v"
 
+    # ------------------------------------------------------------------ loops
+
+    @cached_property
+    def image(self) -> Image | None:
+        """The padded copy of A's tensor; of ``images`` batch items at a time."""
+        if self.a != "copy":
+            return None
+        found = window.image(self.c)
+        assert found is not None
+        return found if self.chunks == 1 else Image(found.low, (self.images, *found.shape[1:]))
+
+    @cached_property
+    def clip(self) -> Clip | None:
+        return window.clip(self.c) if self.a == "clip" else None
+
+    @cached_property
+    def chunks(self) -> int:
+        """Parts of the batch that are computed one after the other."""
+        return batch_items(self.c) // self.images
+
+    @cached_property
+    def m(self) -> Group:
+        """The M axes of one chunk."""
+        if self.chunks == 1:
+            return self.c.m
+        return Group(self.c.m.axes, (self.images, *self.c.m.extents[1:]))
+
+    @cached_property
+    def a_position(self) -> Affine | None:
+        """Where A is read, when it is not packed."""
+        if self.pack_a:
+            return None
+        w = self.c.a.window
+        assert w is not None
+        return self.image.position(w) if self.image else w.position
+
+    @cached_property
+    def m_walks(self) -> list[Walk]:
+        """Loops over M, outermost first."""
+        alone = frozenset(n for w in (self.c.a.window,) if w and self.clip for b in w.bounds for n in b.coef)
+        return walks(self.m, self.a_position, Affine(0, self.c.out_strides), alone)
+
+    @cached_property
+    def k_walks(self) -> list[Walk]:
+        """Loops over K, outermost first."""
+        if self.pack_a and self.pack_b:
+            return [Walk(self.c.k, 1, self.width)]
+        b = None if self.pack_b else self.c.b.affine
+        found = walks(self.c.k, self.a_position, b, self.clip.axes if self.clip else frozenset())
+        if self.pack_b:
+            # Panels hold K in its own order, one row of columns after the other.
+            step = self.width
+            for n in range(len(found) - 1, -1, -1):
+                found[n] = Walk(found[n].group, found[n].a, step)
+                step *= found[n].size
+        return found
+
+    @property
+    def units(self) -> int:
+        """Trips of the outermost loop over K, of which blocks of K are made."""
+        return self.k_walks[0].size
+
+    @property
+    def unit(self) -> int:
+        """Elements of K in one such trip."""
+        return self.c.k.size // self.units
+
     @property
     def row_blocks(self) -> Blocks:
-        return Blocks(self.c.m.size, self.rows)
+        """Blocks of rows along the innermost loop over M."""
+        return Blocks(self.m_walks[-1].size, self.inner)
+
+    @property
+    def row_count(self) -> int:
+        """Register tiles along M, in one chunk."""
+        return self.m.size // (self.m_walks[-1].size * self.lines) * self.row_blocks.count
+
+    @cached_property
+    def table(self) -> Table | None:
+        """Which rows of a tile each trip of the clipped loop computes."""
+        if self.clip is None or self.clip.axis is None:
+            return None
+        found = window.table(self.c, self.clip, self.row_blocks.spans)
+        assert found is not None
+        return found
 
     @property
     def column_blocks(self) -> Blocks:
@@ -133,32 +224,60 @@ class Plan:
     def b_side(self) -> Side | None:
         return side(self.c, self.c.b, "n")
 
-    @property
-    def ldc(self) -> int:
-        return self.c.ldc if self.c.in_place else self.width
+    # ------------------------------------------------------------------ places of a tile's rows
+
+    def place(self, row: int) -> tuple[int, int]:
+        """The line of a tile that a row is in, and the row's number along it."""
+        return divmod(row, self.inner) if self.lines > 1 else (0, row)
+
+    def row_out(self, row: int) -> int:
+        """Elements from a tile's first row in the output to row ``row``."""
+        line, along = self.place(row)
+        return line * (self.m_walks[-2].other if line else 0) + along * self.m_walks[-1].other
+
+    def row_c(self, row: int) -> int:
+        """The same where sums are kept: in the output, or in a tile of their own."""
+        return self.row_out(row) if self.c.in_place else row * self.width
+
+    def row_a(self, row: int) -> int:
+        """Elements from a tile's first row in A to row ``row``, for A that is not packed."""
+        line, along = self.place(row)
+        return line * (self.m_walks[-2].a if line else 0) + along * self.m_walks[-1].a
+
+
+def batch_items(c: Contraction) -> int:
+    """Extent of the batch: the outermost M axis, where it alone indexes the outermost axis of A's tensor."""
+    w = c.a.window
+    if w is None or len(c.m.axes) < 2:
+        return 1
+    name, extent = c.m.axes[0], c.m.extents[0]
+    used_elsewhere = any(d.of(name) for d in w.dims[1:]) or any(b.of(name) for b in w.bounds)
+    own = w.dims[0].coef == {name: 1} and w.dims[0].const == 0 and w.tensor.shape[0] == extent
+    return extent if own and not used_elsewhere else 1
 
 
 def direct_a(c: Contraction) -> bool:
     """Whether A can be read where it is."""
-    return side(c, c.a, "m") is not None
+    return c.a.affine is not None and c.a.value.dtype == c.dtype
 
 
 def direct_b(c: Contraction) -> bool:
     """Whether B can be read where it is: vectors along N are contiguous."""
-    s = side(c, c.b, "n")
-    return s is not None and s.along == 1
+    return c.b.affine is not None and c.b.value.dtype == c.dtype and c.n.stride(c.b.affine) == 1
 
 
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Plan:
     return Plan(
-        c=c,
+        c=(c.narrow or c) if values.get("narrow") else c,
         vector_bytes=target.vector_bytes,
         registers=target.registers,
-        rows=int(values["MR"]),
+        inner=int(values["MR"]),
+        lines=int(values["MH"]),
+        images=int(values["images"]),
         vectors=int(values["NV"]),
         unroll=int(values["unroll"]),
-        pack_a=bool(values["pack_a"]),
-        pack_b=bool(values["pack_b"]),
+        a=str(values["a"]),
+        b=str(values["b"]),
         order=str(values["order"]),
         prefetch_b=int(values["prefetch_b"]),
         prefetch_c=bool(values["prefetch_c"]),

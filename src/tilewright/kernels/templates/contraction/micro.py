@@ -1,6 +1,8 @@
 """The register tile: MR rows by NV vectors of accumulators, one pass over k.
 
-Every accumulator is a variable of its own: GCC keeps arrays of vectors in memory under -O2.
+Every accumulator is a variable of its own: GCC keeps arrays of vectors in memory under -O2. Where A is read in
+place and K does not fuse there, the loops over K stand in here, around the innermost one; a clipped loop chooses
+among copies of that one for the rows that the guard leaves.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from collections.abc import Callable
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expr import Expr
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.store import Epilogue, combine_text, no_load
+from tilewright.kernels.templates.contraction.store import Epilogue
+from tilewright.kernels.templates.contraction.text import combine_text, no_load
 
 
 def name(rows: int, vectors: int, masked: bool) -> str:
@@ -20,6 +23,11 @@ def name(rows: int, vectors: int, masked: bool) -> str:
 def masked_variants(p: Plan) -> bool:
     """Reading B in place needs masked loads in the last block, hence a kernel of its own."""
     return bool(p.tail) and not p.pack_b
+
+
+def nested(p: Plan) -> bool:
+    """Whether the loops over K stand in the register tile."""
+    return len(p.k_walks) > 1
 
 
 def step_expr(p: Plan) -> Expr:
@@ -35,7 +43,7 @@ def variants(p: Plan) -> list[tuple[int, int, bool]]:
     # Blocks of the last size that are not the last block itself, which alone is masked.
     others = columns.count - 1 - (0 if columns.even else columns.full)
     out = []
-    for r in p.row_blocks.sizes:
+    for r in (s * p.lines for s in p.row_blocks.sizes):
         if not masked_variants(p):
             out += [(r, v, False) for v in columns.sizes]
         else:
@@ -44,43 +52,64 @@ def variants(p: Plan) -> list[tuple[int, int, bool]]:
     return out
 
 
+def row_spans(p: Plan, rows: int) -> list[tuple[int, tuple[int, int]]]:
+    """Row ranges of a tile along its innermost loop, with their numbers in the table, the full one first."""
+    if p.table is None:
+        return [(0, (0, rows // p.lines))]
+    used = {
+        e
+        for blocks in p.table.entries
+        for (_, count), trips in zip(p.row_blocks.spans, blocks, strict=True)
+        if count * p.lines == rows
+        for e in trips
+    }
+    spans = ((0, (0, rows // p.lines)), *enumerate(p.table.variants[1:], 1))
+    return [(n, span) for n, span in spans if n in used and span != (0, 0)]
+
+
 def micro_kernel(p: Plan, rows: int, vectors: int, masked: bool, epilogue: Epilogue) -> str:
     """One register tile's function."""
     t = "T"
     out: list[str] = []
     w = out.append
     extra = epilogue.parameters if epilogue.inline else ""
+    walk = "const long *kr" if nested(p) else "long kc"
+    if p.table:
+        walk += ", const unsigned char *spans"
     w(
-        f"TW_NOINLINE void {name(rows, vectors, masked)}(long kc, const {t} *TW_RESTRICT a, "
+        f"TW_NOINLINE void {name(rows, vectors, masked)}({walk}, const {t} *TW_RESTRICT a, "
         f"const {t} *TW_RESTRICT b, {t} *TW_RESTRICT c, long mode, long tail{extra}) {{ (void)mode; (void)tail;"
     )
     if p.prefetch_c and p.c.in_place:
         lines = range(0, vectors * p.lanes, max(1, 64 // p.item))
         for i in range(rows):
-            w("".join(f" __builtin_prefetch(c+{i * p.ldc + x}L,1,3);" for x in lines))
+            w("".join(f" __builtin_prefetch(c+{p.row_c(i) + x}L,1,3);" for x in lines))
     monoid = p.c.stage.monoid
     assert monoid is not None
     identity = print_expr(monoid.identity[0], axis={}, load=no_load, var={}, lanes=None)
     start = "{}" if identity.strip("()") in ("0.0f", "0.0", "0.f", "0f", "0") else f"tw::splat<V>({identity})"
     for i in range(rows):
         w(" V " + ", ".join(f"c{i}_{j}={start}" for j in range(vectors)) + ";")
-    _loops(p, rows, vectors, masked, w)
+    if nested(p):
+        _nest(p, rows, vectors, masked, w)
+    else:
+        _innermost(p, rows, vectors, masked, (0, rows // p.lines), w)
     last = vectors - 1
 
     def partial(i: int, j: int) -> str:
-        at = f"c+{i * p.ldc + j * p.lanes}L"
+        at = f"c+{p.row_c(i) + j * p.lanes}L"
         return f"tw::load_n<V>({at},tail)" if j == last and p.tail else f"tw::load<V>({at})"
 
     tiles = [(i, j) for i in range(rows) for j in range(vectors)]
-    if p.c.in_place:
+    masks = bool(p.tail) and p.c.in_place
+    if p.c.in_place or p.clip:
         w(" if(mode&1){")
-        if p.tail and not masked:
+        if masks and not masked:
             w(f"  if(tail=={p.lanes}){{")
         for i, j in tiles:
-            at = f"c+{i * p.ldc + j * p.lanes}L"
-            read = partial(i, j) if masked else f"tw::load<V>({at})"
+            read = partial(i, j) if masked and masks else f"tw::load<V>(c+{p.row_c(i) + j * p.lanes}L)"
             w(f"   c{i}_{j}={combine_text(p, read, f'c{i}_{j}')};")
-        if p.tail and not masked:
+        if masks and not masked:
             w("  } else {")
             for i, j in tiles:
                 w(f"   c{i}_{j}={combine_text(p, partial(i, j), f'c{i}_{j}')};")
@@ -90,17 +119,16 @@ def micro_kernel(p: Plan, rows: int, vectors: int, masked: bool, epilogue: Epilo
         w(" if(mode&2){")
         w(epilogue.registers(rows, vectors, bool(p.tail)))
         w(" }")
-    masked_store = bool(p.tail) and p.c.in_place
-    if masked_store and not masked:
+    if masks and not masked:
         w(f" if(tail=={p.lanes}){{")
-    if not masked_store or not masked:
+    if not masks or not masked:
         for i, j in tiles:
-            w(f"  tw::store(c+{i * p.ldc + j * p.lanes}L,c{i}_{j});")
-    if masked_store:
+            w(f"  tw::store(c+{p.row_c(i) + j * p.lanes}L,c{i}_{j});")
+    if masks:
         if not masked:
             w(" } else {")
         for i, j in tiles:
-            at = f"c+{i * p.ldc + j * p.lanes}L"
+            at = f"c+{p.row_c(i) + j * p.lanes}L"
             w(f"  tw::store_n({at},c{i}_{j},tail);" if j == last else f"  tw::store({at},c{i}_{j});")
         if not masked:
             w(" }")
@@ -108,45 +136,82 @@ def micro_kernel(p: Plan, rows: int, vectors: int, masked: bool, epilogue: Epilo
     return "\n".join(out)
 
 
-def _loops(p: Plan, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
-    step = step_expr(p)
-    a_side, b_side = p.a_side, p.b_side
-    if p.pack_a:
-        a_row, a_k, a_advance, a_single = p.unroll, 1, p.rows * p.unroll, 1
+def _nest(p: Plan, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
+    """The loops over K that do not fuse; ``kr``: the first trip, and one past the last, of all but the innermost."""
+    loops = p.k_walks
+    w(" const T *a0=a,*b0=b;")
+    for d, walk in enumerate(loops[:-1]):
+        w(f" for(long k{d}=kr[{2 * d}];k{d}<kr[{2 * d + 1}];k{d}++) {{")
+        last = d == len(loops) - 2
+        names = ("a", "b") if last else (f"a{d + 1}", f"b{d + 1}")
+        declare = "" if last else "const T *"
+        comma = "; " if last else ",*"
+        w(f"  {declare}{names[0]}=a{d}+k{d}*{walk.a}L{comma}{names[1]}=b{d}+k{d}*{walk.other}L;")
+    size = f"long kc={loops[-1].size}L;"
+    spans = row_spans(p, rows)
+    if p.table is None:
+        w(" " + size)
+        _innermost(p, rows, vectors, masked, spans[0][1], w)
     else:
-        assert a_side is not None
-        a_row, a_k, a_advance, a_single = a_side.along, a_side.k, a_side.k * p.unroll, a_side.k
-    if p.pack_b:
-        b_k = p.width
-    else:
-        assert b_side is not None
-        b_k = b_side.k
+        clip = p.clip
+        assert clip is not None
+        trip = next(d for d, x in enumerate(loops) if clip.axis in x.group.axes)
+        w(f" switch(spans[k{trip}]) {{")
+        for number, span in spans:
+            w(f" case {number}: {{ {size}")
+            _innermost(p, rows, vectors, masked, span, w)
+            w(" break; }")
+        w(" }")
+    w(" " + "}" * (len(loops) - 1))
 
-    def body(u: int) -> None:
+
+def _innermost(p: Plan, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]) -> None:
+    """``kc`` steps of k for the rows of each line that are in ``span``."""
+    step = step_expr(p)
+    walk = p.k_walks[-1]
+    u = p.unroll
+    a_k, b_k = walk.a, walk.other
+    a_advance, a_single = (p.rows * u, 1) if p.pack_a else (a_k * u, a_k)
+    chosen = [i for i in range(rows) if span[0] <= p.place(i)[1] < span[1]]
+
+    # Rows that overlap read elements again that an earlier step read: GCC would keep those, and spill accumulators.
+    overlap = not p.pack_a and 0 < abs(p.m_walks[-1].a) < abs(walk.a) * walk.size
+
+    def body(v: int) -> None:
+        if overlap:
+            w('  __asm__("":"+r"(a));')
         for j in range(vectors):
-            at = f"b+{u * b_k + j * p.lanes}L"
+            at = f"b+{v * b_k + j * p.lanes}L"
             tail = masked and j == vectors - 1
             w(f"  V b{j}={f'tw::load_n<V>({at},tail)' if tail else f'tw::load<V>({at})'};")
-        for i in range(rows):
+        for i in chosen:
             # A plain scalar lets the compiler choose between a broadcast and a folded operand.
-            w(f"  {{ const V x=tw::splat<V>(a[{i * a_row + u * a_k}L]);")
+            place = i * u + v if p.pack_a else p.row_a(i) + v * a_k
+            w(f"  {{ const V x=tw::splat<V>(a[{place}L]);")
             for j in range(vectors):
                 names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
                 w(f"   c{i}_{j}={print_expr(step, axis={}, load=no_load, var=names, lanes=p.lanes)};")
             w("  }")
 
-    w(f" for(;kc>={p.unroll};kc-={p.unroll}){{")
-    for u in range(p.unroll):
+    # A remainder of known length is printed out: a second loop over the accumulators makes GCC spill them.
+    left = walk.size % u if nested(p) else 0
+    if not nested(p) or walk.size >= u:
+        w(f" for(;kc>={u};kc-={u}){{")
+        for v in range(u):
+            w(" {")
+            if p.prefetch_b:
+                # Some k steps ahead, or the same k of the panel to the right.
+                at = (v + p.prefetch_b) * b_k if p.prefetch_b > 0 else v * b_k - p.prefetch_b * p.width
+                for x in range(0, vectors * p.lanes, 64 // p.item):
+                    w(f"  __builtin_prefetch(b+{at + x}L,0,3);")
+            body(v)
+            w(" }")
+        w(f"  a+={a_advance}L; b+={u * b_k}L; }}")
+    for v in range(left):
         w(" {")
-        if p.prefetch_b:
-            # Some k steps ahead, or the same k of the panel to the right.
-            at = (u + p.prefetch_b) * b_k if p.prefetch_b > 0 else u * b_k - p.prefetch_b * p.width
-            for x in range(0, vectors * p.lanes, 64 // p.item):
-                w(f"  __builtin_prefetch(b+{at + x}L,0,3);")
-        body(u)
+        body(v)
         w(" }")
-    w(f"  a+={a_advance}L; b+={p.unroll * b_k}L; }}")
-    if p.unroll > 1:
+    if u > 1 and not nested(p):
         w(" for(;kc>0;kc--){")
         body(0)
         w(f"  a+={a_single}L; b+={b_k}L; }}")

@@ -1,14 +1,19 @@
-"""The loops of a contraction as a description: what features and the roofline are computed from."""
+"""The loops of a contraction as a description: what features and the roofline are computed from.
+
+K is one axis here, whatever the loops that walk it; steps that a clipped window skips count as taken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tilewright.core import Value
 from tilewright.kernels.expr import Expr, const
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.program import count_ops, flops_per_point
-from tilewright.kernels.templates.contraction.geometry import Plan, ceildiv
+from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.match import Grouped
+from tilewright.kernels.templates.tiles import ceildiv
 
 
 def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
@@ -20,9 +25,9 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         return int(values.get(name, 1))
 
     rows, width = p.rows, p.width
-    mc = max(rows, min(get("MC"), m) // rows * rows)
+    mc = max(rows, min(get("MC"), ceildiv(m, rows) * rows) // rows * rows)
     nc = max(width, min(get("NC"), ceildiv(n, p.lanes) * p.lanes) // width * width)
-    kc = min(get("KC"), k)
+    kc = max(p.unit, min(get("KC"), k) // p.unit * p.unit)
     loops: list[Loop] = []
     if c.outer.size > 1:
         loops.append(Loop("o", c.outer.size, 1, "parallel" if p.threads > 1 else "serial"))
@@ -46,38 +51,54 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     names |= c.outer.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
     accesses = []
     staged = []
+    panels = Layout.row_major(ceildiv(mc, rows), ceildiv(kc, p.unroll), rows, p.unroll)
     layouts = {
-        "a": (p.pack_a, a_depth, Layout.row_major(ceildiv(mc, rows), ceildiv(kc, p.unroll), rows, p.unroll), "l2"),
-        "b": (p.pack_b, b_depth, Layout.row_major(ceildiv(nc, width), kc, width), "l3"),
+        "a": (p.a == "pack", a_depth, panels, "l2"),
+        "b": (p.b == "pack", b_depth, Layout.row_major(ceildiv(nc, width), kc, width), "l3"),
     }
+    if p.image:
+        layouts["a"] = (True, 0, Layout.row_major(*p.image.shape), "l3")
     for which, operand in (("a", c.a), ("b", c.b)):
         packed, depth, layout, level = layouts[which]
         for read in operand.value.loads():
             accesses.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
             if packed:
                 staged.append(Staged(str(read.value), depth, layout, level))
+    return (nest(c, names, loops, accesses, staged, p.item),)
+
+
+def nest(
+    c: Grouped,
+    names: Mapping[str, Expr],
+    loops: Sequence[Loop],
+    accesses: Sequence[Access],
+    staged: Sequence[Staged],
+    itemsize: int,
+) -> LoopNest:
+    """The nest of these loops and operands, with what the epilogue reads and the output beside them.
+
+    ``names``: every axis as an expression of the nest's ``o``, ``m``, ``n`` and ``k``.
+    """
     stages = {x.name for x in c.program.stages}
-    for stage in c.epilogue:
-        for read in stage.loads():
-            if read.value not in stages:
-                at = tuple(i.substitute(names) for i in read.args)
-                accesses.append(Access(str(read.value), at, read.dtype, outside=True))
+    beside = [
+        Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype, outside=True)
+        for stage in c.epilogue
+        for read in stage.loads()
+        if read.value not in stages
+    ]
     assert c.stage.monoid is not None
     after = count_ops(c.stage.monoid.finish) + sum(count_ops(*x.body) for x in c.epilogue)
-    out = tuple(names[a] for a in c.stage.axes)
-    accesses.append(Access(c.output.name, out, c.output.dtype, store=True))
-    extents = {"m": m, "n": n, "k": k}
+    out = Access(c.output.name, tuple(names[a] for a in c.stage.axes), c.output.dtype, store=True)
+    extents = {"m": c.m.size, "n": c.n.size, "k": c.k.size}
     if c.outer.size > 1:
         extents["o"] = c.outer.size
-    return (
-        LoopNest(
-            name=c.stage.name,
-            axes=extents,
-            loops=tuple(loops),
-            accesses=tuple(accesses),
-            staged=tuple(staged),
-            flops_per_point=flops_per_point(c.stage),
-            itemsize=p.item,
-            flops_per_output=after,
-        ),
+    return LoopNest(
+        name=c.stage.name,
+        axes=extents,
+        loops=tuple(loops),
+        accesses=(*accesses, *beside, out),
+        staged=tuple(staged),
+        flops_per_point=flops_per_point(c.stage),
+        itemsize=itemsize,
+        flops_per_output=after,
     )

@@ -7,27 +7,18 @@ a row-major A is copied without being transposed). B block's panels: ``[k][NR]``
 from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.expr import Expr
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.match import Affine, affine, position
-from tilewright.kernels.templates.contraction.store import axis_texts, scalar_read
-
-
-def outer_offset(p: Plan, where: Affine) -> str:
-    terms = [str(where.const)] + [f"{where.of(a)}L*o_{a}" for a in p.c.outer.axes if where.of(a)]
-    return "+".join(terms)
-
-
-def operand_pointer(p: Plan, which: str) -> str:
-    """C text of the address of an affine operand at M or N = 0, k = 0."""
-    operand = p.c.a if which == "a" else p.c.b
-    assert operand.affine is not None
-    number = [t.name for t in p.c.program.inputs].index(str(operand.tensor))
-    return f"(const T*)x->t[{number}]+{outer_offset(p, operand.affine)}"
-
-
-def _outer_names(p: Plan) -> str:
-    return "".join(f" const long o_{a}={t}; (void)o_{a};\n" for a, t in p.c.outer.split("o").items())
+from tilewright.kernels.templates.contraction.text import (
+    axis_texts,
+    form,
+    no_load,
+    operand_pointer,
+    outer_names,
+    outer_texts,
+    scalar_read,
+    shorter,
+    tensor_pointer,
+)  # fmt: skip
 
 
 def pack_a(p: Plan) -> str:
@@ -35,11 +26,16 @@ def pack_a(p: Plan) -> str:
     r, u = p.rows, p.unroll
     head = (
         "TW_NOINLINE void pack_a(const Ctx *x, long o, long rb, long re, long k0, long kc, T *TW_RESTRICT q) {\n"
-        " (void)o;\n" + _outer_names(p)
+        " (void)o;\n" + outer_names(p)
     )
     blocks = p.row_blocks
-    size = f"{r}L" if blocks.even else f"({r}L-(rb>={blocks.full}L))"
-    begin = f" for(;rb<re;rb++) {{ const long i0={blocks.start('rb')}, n={size}; (void)n;\n"
+    size = f"{r}L" if blocks.even else f"({r}L-({shorter(p)}))"
+    first = blocks.start("rb")
+    if len(p.m_walks) > 1:
+        first = f"(rb/{blocks.count}L)*{p.m_walks[-1].size}L+{blocks.start(f'(rb%{blocks.count}L)')}"
+    if p.chunks > 1:
+        first += f"+x->chunk*{p.m.size}L"
+    begin = f" for(;rb<re;rb++) {{ const long i0={first}, n={size}; (void)n;\n"
     end = f"\n  q+=(kc+{u - 1})/{u}*{r * u}L; }} }}"
     s = p.a_side
     if s is None:
@@ -65,7 +61,7 @@ def pack_b(p: Plan) -> str:
     width = p.width
     head = (
         "TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc, T *TW_RESTRICT q) {\n"
-        " (void)o;\n" + _outer_names(p)
+        " (void)o;\n" + outer_names(p)
     )
     blocks = p.column_blocks
     begin = (
@@ -156,67 +152,36 @@ def _general(p: Plan, which: str, place: str) -> str:
 # --------------------------------------------------------------------------- runs (im2col)
 
 
-def _bounds(condition: Expr) -> list[tuple[Affine, bool]] | None:
-    """A conjunction of linear inequalities as ``form >= 0`` each, or ``None``."""
-    if condition.op == "and":
-        parts = [_bounds(x) for x in condition.args]
-        return None if any(x is None for x in parts) else [y for x in parts for y in (x or [])]
-    if condition.op not in ("lt", "le", "gt", "ge"):
-        return None
-    x, y = (affine(e) for e in condition.args)
-    if x is None or y is None:
-        return None
-    if condition.op in ("lt", "le"):
-        x, y = y, x
-    const = x.const - y.const - (condition.op in ("lt", "gt"))
-    return [(Affine(const, {n: x.of(n) - y.of(n) for n in {**x.coef, **y.coef}}), True)]
-
-
 def _runs(p: Plan) -> str | None:
     """Columns that differ only in the innermost N axis are copied together, clipped by the padding."""
-    value = p.c.b.value
-    fill = "0"
-    bounds: list[tuple[Affine, bool]] | None = []
-    if value.op == "select" and value.args[1].op == "load" and value.args[2].op == "const":
-        bounds = _bounds(value.args[0])
-        fill = print_expr(value.args[2], axis={}, load=lambda x: "", var={}, lanes=None)
-        value = value.args[1]
-    if value.op != "load" or bounds is None or value.dtype != p.c.dtype:
+    w = p.c.b.window
+    if w is None or w.tensor.dtype != p.c.dtype:
         return None
-    tensor = p.c.program.tensors[str(value.value)]
-    where = position(value, tensor)
-    if where is None:
-        return None
+    fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
     inner, extent = p.c.n.axes[-1], p.c.n.extents[-1]
-    number = [t.name for t in p.c.program.inputs].index(tensor.name)
-    texts = {a: f"o_{a}" for a in p.c.outer.axes} | {a: a for a in p.c.k.axes}
-    texts |= {a: f"n_{a}" for a in p.c.n.axes}
-
-    def form(x: Affine) -> str:
-        terms = [f"{x.const}L"] + [f"{v}L*{texts[a]}" for a, v in x.coef.items() if v and a in texts]
-        return "+".join(terms)
-
+    texts = outer_texts(p.c) | {a: a for a in p.c.k.axes} | {a: f"n_{a}" for a in p.c.n.axes}
+    where = w.position
     declare, step = _k_names(p)
     split = " ".join(f"long n_{a}={t};" for a, t in p.c.n.split("f").items())
     step_s = where.of(inner)
     lines = [
         f"  for(long l=0;l<n;) {{ const long f=j0+l; {split} {declare}",
         f"   const long len=tw::imin(n-l,{extent}L-n_{inner});",
-        f"   T *d=q+l; const T *src=(const T*)x->t[{number}];",
+        f"   T *d=q+l; const T *src=(const T*){tensor_pointer(p.c, w.tensor.name)};",
         "   for(long kk=0;kk<kc;kk++) { long lo=0,hi=len;",
     ]
-    for f, _ in bounds:
+    for f in w.bounds:
         c = f.of(inner)
         # n_<inner> is the run's first column: the form there, then its slope along the run.
         if c == 0:
-            lines.append(f"    if({form(f)}<0) hi=0;")
+            lines.append(f"    if({form(f, texts)}<0) hi=0;")
         elif c > 0:
-            lines.append(f"    {{ const long v={form(f)}; if(v<0) lo=tw::imax(lo,(-v+{c - 1})/{c}); }}")
+            lines.append(f"    {{ const long v={form(f, texts)}; if(v<0) lo=tw::imax(lo,(-v+{c - 1})/{c}); }}")
         else:
-            lines.append(f"    {{ const long v={form(f)}; hi=v<0?0:tw::imin(hi,v/{-c}+1); }}")
+            lines.append(f"    {{ const long v={form(f, texts)}; hi=v<0?0:tw::imin(hi,v/{-c}+1); }}")
     lines.append("    if(lo>hi) lo=hi;")
-    lines.append(f"    const T *s=src+({form(where)});")
-    if bounds:
+    lines.append(f"    const T *s=src+({form(where, texts)});")
+    if w.bounds:
         lines.append(f"    for(long y=0;y<lo;y++) d[y]={fill};\n    for(long y=hi;y<len;y++) d[y]={fill};")
     if step_s == 1:
         lines.append("    long y=lo;\n    for(;y+L<=hi;y+=L) tw::store(d+y,tw::load<V>(s+y));")

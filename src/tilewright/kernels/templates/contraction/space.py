@@ -1,10 +1,13 @@
-"""The schedules of a contraction: knobs, what keeps them legal, and a choice made by arithmetic.
+"""The schedules of a contraction: knobs, and what keeps them legal.
 
-Knobs of the binary: ``MR`` x ``NV`` is the register tile (rows by vectors), ``unroll`` steps of k
-are printed out, ``pack_a``/``pack_b`` copy an operand's block before use, ``order`` says which loop
-over register tiles is outer (``ji``: columns, so a panel of B stays close; ``ij``: rows),
-``prefetch_b`` how many k steps ahead B is fetched (negative: how many panels to the right, at the
-same k, for B read in place), ``prefetch_c`` whether the output tile is.
+Knobs of the binary: ``a`` and ``b`` say how an operand is read (``direct`` in place, ``pack``ed block by block
+before use, ``prepack``ed once where it is constant; A of a guarded window also from a padded ``copy``, or in place
+with the guard's steps left out, ``clip``). ``images`` batch items are computed at a time. ``narrow`` makes columns
+that do not fuse in B outer loops, so that B can be read in place. ``MR`` x ``MH`` rows (along the innermost loop
+over M, and the one around it) by ``NV`` vectors are the register tile, ``unroll`` steps of k are printed out,
+``order`` says which loop over register tiles is outer (``ji``: columns, so a panel of B stays close; ``ij``: rows),
+``prefetch_b`` how many k steps ahead B is fetched (negative: how many panels to the right, at the same k, for B
+read in place), ``prefetch_c`` whether the output tile is.
 Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements); ``TM``, ``TN``,
 ``TK`` into how many tasks each extent is divided for the threads.
 """
@@ -13,13 +16,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.templates.contraction.geometry import balanced, ceildiv, direct_a, direct_b, side
+from tilewright.kernels.templates.contraction import window
+from tilewright.kernels.templates.contraction.geometry import Plan, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction
+from tilewright.kernels.templates.contraction.prepack import constant
+from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 MAX_ROWS = 30
@@ -28,6 +34,12 @@ LATENCY = 4.0
 """Cycles between dependent multiply-adds: with fewer accumulators than two a cycle, they wait."""
 CODE_LIMIT = 128
 """Multiply-adds in one unrolled loop body, beyond which compiling costs more than it brings."""
+SLACK = 1.2
+"""By how much the multiply-adds of a register tile may take longer than those of the best one."""
+LARGEST_IMAGE = 1 << 30
+"""Bytes of a padded copy."""
+SMALL_IMAGES = 256 << 10
+"""Bytes of padded images that are copied at a time, where one image is smaller."""
 
 
 def step_cycles(rows: int, vectors: int) -> float:
@@ -40,21 +52,110 @@ def fits(rows: int, vectors: int, registers: int) -> bool:
     return rows * vectors + (vectors + 1 if vectors > 1 else 2) <= registers
 
 
-@lru_cache(maxsize=256)
-def tiles(m: int, vectors: int, registers: int) -> dict[tuple[int, int], float]:
-    """Register tiles worth trying, each with the cycles it needs per k over the whole output.
+@dataclass(frozen=True)
+class Form:
+    """What a way of reading the operands makes of the loops: ``inner`` rows fuse, ``around`` times ``rest``; blocks
+    of K are multiples of ``unit``."""
 
-    Only sizes that divide the extents into even blocks count: the others equal one of those.
-    """
-    found: dict[tuple[int, int], float] = {}
-    for r in range(1, min(m, MAX_ROWS) + 1):
-        if balanced(m, r) != r:
+    images: int
+    a: str
+    b: str
+    narrow: bool
+    inner: int
+    around: int
+    rest: int
+    columns: int  # N
+    unit: int
+    nested: bool
+
+    @property
+    def key(self) -> Way:
+        return self.images, self.a, self.b, self.narrow
+
+
+Way = tuple[int, str, str, bool]
+"""Values of the knobs ``images``, ``a``, ``b`` and ``narrow``."""
+WAY = ("images", "a", "b", "narrow")
+
+
+def proto(
+    c: Contraction, target: Target, a: str, b: str, images: int, rows: int = 1, lines: int = 1, vectors: int = 1
+) -> Plan:
+    """A plan of no schedule in particular, for the loops that follow from it."""
+    return Plan(
+        c, target.vector_bytes, target.registers, rows, lines, images, vectors, 1, a, b, "ji", 0, False, False,
+        target.threads,
+    )  # fmt: skip
+
+
+def forms(c: Contraction, target: Target) -> list[Form]:
+    """The ways in which the operands can be read."""
+    found = []
+    for narrow, d in ((False, c), (True, c.narrow)):
+        if d is None:
             continue
-        for v in range(1, min(vectors, MAX_VECTORS) + 1):
-            if balanced(vectors, v) == v and fits(r, v, registers):
-                found[r, v] = ceildiv(m, r) * ceildiv(vectors, v) * step_cycles(r, v)
+        parts = batches(d)
+        for a, b in itertools.product(_ways_a(d), _ways_b(d)):
+            if (narrow and b != "direct") or (a == "clip" and b != "prepack"):
+                continue
+            for images in parts[a]:
+                p = proto(d, target, a, b, images)
+                if p.pack_a and len(p.k_walks) > 1:
+                    continue  # panels of A are walked as one run of K
+                sizes = [w.size for w in p.m_walks]
+                around = sizes[-2] if len(sizes) > 1 else 1
+                rest = p.m.size // (sizes[-1] * around) * p.chunks
+                nested = len(p.k_walks) > 1
+                found.append(Form(images, a, b, narrow, sizes[-1], around, rest, d.n.size, p.unit, nested))
+    return found
+
+
+def _ways_a(c: Contraction) -> list[str]:
+    found = []
+    can_clip = window.clip(c) is not None and constant(c, "b") is not None
+    image = window.image(c)
+    if direct_a(c):
+        found.append("direct")
+    if can_clip:
+        found.append("clip")
+    if image is not None and image.size * ITEMSIZE[c.dtype] <= LARGEST_IMAGE:
+        found.append("copy")
+    if constant(c, "a") is not None:
+        found.append("prepack")
+    elif not found or c.m.size > 2:
+        found.append("pack")
+    return found
+
+
+def _ways_b(c: Contraction) -> list[str]:
+    found = ["direct"] if direct_b(c) else []
+    if constant(c, "b") is not None:
+        found.append("prepack")
+    elif not found or c.m.size > 2:
+        found.append("pack")
+    return found
+
+
+def tile_forms(form: Form, lanes: int, registers: int) -> dict[tuple[int, int, int], float]:
+    """Register tiles (MR, MH, NV) worth trying, each with the cycles it needs per k over the whole output."""
+    return _tiles(form.inner, form.around, ceildiv(form.columns, lanes), registers, form.nested)
+
+
+@lru_cache(maxsize=256)
+def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) -> dict[tuple[int, int, int], float]:
+    # Only sizes that divide the extents into even blocks count: the others equal one of those.
+    found: dict[tuple[int, int, int], float] = {}
+    for r in range(1, min(inner, MAX_ROWS) + 1):
+        if not balanced(inner, r):
+            continue
+        # Several lines are worth it where lines are short.
+        lines = [h for h in range(1, around + 1) if h == 1 or (nested and r == inner and around % h == 0)]
+        for h, v in itertools.product(lines, range(1, min(vectors, MAX_VECTORS) + 1)):
+            if h * r <= MAX_ROWS and balanced(vectors, v) and fits(r * h, v, registers):
+                count = ceildiv(inner, r) * (around // h) * ceildiv(vectors, v)
+                found[r, h, v] = count * step_cycles(r * h, v)
     best = min(found.values())
-    return {t: cost for t, cost in found.items() if cost <= best * 1.2}
+    return {t: cost for t, cost in found.items() if cost <= best * SLACK}
 
 
 def depths(k: int, short: bool) -> list[int]:
@@ -85,70 +186,133 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
     lanes = target.vector_bytes // item
     m, n, k = c.m.size, c.n.size, c.k.size
     short = m <= 2
-    good = tiles(m, ceildiv(n, lanes), target.registers)
-    can_a, can_b = direct_a(c), direct_b(c)
-    pack_a = (True,) if not can_a else (False,) if short else (False, True)
-    pack_b = (True,) if not can_b else (False,) if short else (False, True)
+    ways = {f.key: f for f in forms(c, target)}
+    good = {way: tile_forms(f, lanes, target.registers) for way, f in ways.items()}
+    sizes = {
+        (*way, *tile)
+        for way, found in good.items()
+        for tile in found
+        if way[1] != "clip" or _clips(c, target, way[0], *tile)
+    }
+    ways = {way: f for way, f in ways.items() if any(s[:4] == way for s in sizes)}
     # Unfinished sums live in the output, so an output of another type takes all of k at once.
-    kc = depths(k, short) if c.in_place else [k]
+    even = set(depths(k, short)) if c.in_place else {k}
+    deep = {way: _depths(f, k, even) if c.in_place else {k} for way, f in ways.items()}
+    kc = sorted(set().union(*deep.values()))
     # The smallest blocks are always legal, whatever the caches.
     a_limit = max(2 * target.l2_bytes, min(kc) * min(heights(m)) * item)
     b_limit = max(target.l3_bytes // 2, min(kc) * min(widths(n)) * item)
+    names_a = [a for a in ("direct", "clip", "copy", "prepack", "pack") if any(w[1] == a for w in ways)]
+    names_b = [b for b in ("direct", "prepack", "pack") if any(w[2] == b for w in ways)]
     knobs = [
-        Choice("MR", tuple(sorted({r for r, _ in good}))),
-        Choice("NV", tuple(sorted({v for _, v in good}))),
+        Choice("images", tuple(sorted({w[0] for w in ways}))),
+        Choice("a", tuple(names_a), ordered=False),
+        Choice("b", tuple(names_b), ordered=False),
+        Choice("narrow", tuple(sorted({w[3] for w in ways}))),
+        Choice("MR", tuple(sorted({s[4] for s in sizes}))),
+        Choice("MH", tuple(sorted({s[5] for s in sizes}))),
+        Choice("NV", tuple(sorted({s[6] for s in sizes}))),
         Choice("unroll", (1, 2, 4, 8)),
-        Choice("pack_a", pack_a),
-        Choice("pack_b", pack_b),
         Choice("KC", tuple(kc), half="launch"),
         Choice("MC", tuple(heights(m)), half="launch"),
         Choice("NC", tuple(widths(n)), half="launch"),
         Choice("order", ("ij", "ji"), ordered=False),
-        Choice("prefetch_b", (-2, -1, 0, 4, 8, 16) if can_b else (0, 4, 8, 16)),
+        Choice("prefetch_b", (-2, -1, 0, 4, 8, 16) if "direct" in names_b else (0, 4, 8, 16)),
         Choice("prefetch_c", (False, True)),
     ]
+
+    def way(v: Mapping[str, Value]) -> Way:
+        return _n(v, "images"), str(v["a"]), str(v["b"]), bool(v["narrow"])
+
     rules = [
+        Constraint(WAY, lambda v: way(v) in ways, "the operands cannot be read so"),
         Constraint(
-            ("MR", "NV"),
-            lambda v: (v["MR"], v["NV"]) in good,
+            (*WAY, "MR", "MH", "NV"),
+            lambda v: (*way(v), v["MR"], v["MH"], v["NV"]) in sizes,
             "the register tile does not fit or wastes too much",
         ),
         Constraint(
-            ("MR", "NV", "unroll"),
-            lambda v: v["unroll"] == 1 or _n(v, "MR") * _n(v, "NV") * _n(v, "unroll") <= CODE_LIMIT,
+            ("MR", "MH", "NV", "unroll"),
+            lambda v: v["unroll"] == 1 or _n(v, "MR") * _n(v, "MH") * _n(v, "NV") * _n(v, "unroll") <= CODE_LIMIT,
             "the unrolled loop body is too long",
         ),
         Constraint(
-            ("pack_b", "prefetch_b"),
-            lambda v: not v["pack_b"] or _n(v, "prefetch_b") >= 0,
+            (*WAY, "KC"),
+            lambda v: way(v) not in deep or v["KC"] in deep[way(v)],
+            "blocks of k are whole trips of the outermost loop over it",
+        ),
+        Constraint(
+            ("a", "KC", "unroll"),
+            lambda v: v["a"] != "prepack" or v["KC"] == k or _n(v, "KC") % _n(v, "unroll") == 0,
+            "a block of k starts within a step of packed rows",
+        ),
+        Constraint(
+            ("b", "prefetch_b"),
+            lambda v: v["b"] == "direct" or _n(v, "prefetch_b") >= 0,
             "a packed B has no panel to the right of another",
         ),
         Constraint(
-            ("pack_a", "KC", "MC"),
-            lambda v: not v["pack_a"] or _n(v, "KC") * _n(v, "MC") * item <= a_limit,
+            ("a", "KC", "MC"),
+            lambda v: v["a"] != "pack" or _n(v, "KC") * _n(v, "MC") * item <= a_limit,
             "the packed block of A is larger than twice the second-level cache",
         ),
         Constraint(
-            ("pack_b", "KC", "NC"),
-            lambda v: not v["pack_b"] or _n(v, "KC") * _n(v, "NC") * item <= b_limit,
+            ("b", "KC", "NC"),
+            lambda v: v["b"] != "pack" or _n(v, "KC") * _n(v, "NC") * item <= b_limit,
             "the packed block of B is larger than half the last-level cache",
         ),
     ]
     if target.threads > 1:
-        more, rule = _thread_knobs(c, target.threads)
+        more, rule = _thread_knobs(c, target.threads, max((f.unit for f in ways.values()), default=1))
         knobs += more
         rules += rule
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def batches(c: Contraction) -> dict[str, tuple[int, ...]]:
+    """By the way A is read: numbers of batch items to compute at a time.
+
+    Fewer than all keep a padded copy small, or what several outer positions (groups, phases) read, in cache.
+    """
+    items = batch_items(c)
+    found = window.image(c)
+    one = max(1, found.size // items * ITEMSIZE[c.dtype]) if found else 1
+    few = max([d for d in range(1, items + 1) if items % d == 0 and d * one <= SMALL_IMAGES] or [1])
+    parts = tuple(sorted({1, items}))
+    return {
+        "copy": tuple(sorted({few, *parts})),
+        "prepack": (items,),
+        **dict.fromkeys(("direct", "clip", "pack"), parts if c.outer.size > 1 else (items,)),
+    }
+
+
+def _depths(form: Form, k: int, even: set[int]) -> set[int]:
+    """Values of KC for a way of reading: whole trips of the outermost loop over K where there are several loops."""
+    if not form.nested:
+        return even
+    trips = k // form.unit
+    return {form.unit * t for t in {1, ceildiv(trips, 2), trips}}
+
+
+def _clips(c: Contraction, target: Target, images: int, rows: int, lines: int, vectors: int) -> bool:
+    """Whether a tile of a clipped window has few enough ranges of rows."""
+    p = proto(c, target, "clip", "prepack", images, rows, lines, vectors)
+    clip = p.clip
+    if clip is None:
+        return False
+    if lines > 1 and any(b.of(a) for _, b in clip.ranges for a in p.m_walks[-2].group.axes):
+        return False
+    return clip.axis is None or window.table(c, clip, p.row_blocks.spans) is not None
 
 
 def _n(values: Mapping[str, Value], name: str) -> int:
     return int(values[name])
 
 
-def _thread_knobs(c: Contraction, threads: int) -> tuple[list[Choice], list[Constraint]]:
+def _thread_knobs(c: Contraction, threads: int, unit: int) -> tuple[list[Choice], list[Constraint]]:
     outer = c.outer.size
     tm, tn = splits(threads, c.m.size, 4), splits(threads, c.n.size, 16)
-    tk = splits(threads, c.k.size, 64)[:3] if c.in_place and outer * c.output.size <= 1 << 20 else [1]
+    tk = splits(threads, c.k.size, max(64, unit))[:3] if c.in_place and outer * c.output.size <= 1 << 20 else [1]
 
     def fair(v: Mapping[str, Value]) -> bool:
         tasks = outer * _n(v, "TM") * _n(v, "TN") * _n(v, "TK")
@@ -176,68 +340,10 @@ def _thread_knobs(c: Contraction, threads: int) -> tuple[list[Choice], list[Cons
             lambda v: bool(v["split_k"]) == (_n(v, "TK") > 1),
             "split_k says whether TK is above 1",
         ),
+        Constraint(
+            ("a", "split_k"),
+            lambda v: v["a"] not in ("clip", "prepack") or not v["split_k"],
+            "skipped steps are made up for, and packed rows start, at the first step of k",
+        ),
     ]
     return knobs, rules
-
-
-def _tile_cost(m: int, vectors: int, k: int, r: int, v: int) -> float:
-    """Cycles over the whole output, with what a tile's start and end and its reads of B cost."""
-    return ceildiv(m, r) * ceildiv(vectors, v) * ((step_cycles(r, v) + 0.3 * v + 0.02 * r) * k + 30)
-
-
-def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """A schedule by arithmetic on the sizes and the caches."""
-    item = ITEMSIZE[c.dtype]
-    lanes = target.vector_bytes // item
-    m, n, k = c.m.size, c.n.size, c.k.size
-    good = tiles(m, ceildiv(n, lanes), target.registers)
-    a = side(c, c.a, "m")
-    # Rows a multiple of 4096 bytes apart fall into one set of L1: more than eight push each other out.
-    crowded = a is not None and a.along > 0 and a.along * item % 4096 == 0
-
-    def cost(tile: tuple[int, int]) -> float:
-        return _tile_cost(m, ceildiv(n, lanes), k, *tile) * (1.1 if crowded and tile[0] > 8 else 1.0)
-
-    rows, vectors = min(good, key=cost)
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    b_bytes = n * k * item
-    values: dict[str, Value] = {
-        "MR": rows,
-        "NV": vectors,
-        "unroll": max(u for u in (1, 2, 4) if u == 1 or (m > 2 and u * rows * vectors <= CODE_LIMIT)),
-        "pack_a": options["pack_a"][0] if a is None or a.k == 1 else options["pack_a"][-1],
-        "pack_b": options["pack_b"][-1] if b_bytes > target.l2_bytes // 2 and m > 64 else options["pack_b"][0],
-        "order": "ji",
-        "prefetch_b": -2 if 2 < m <= 32 and -2 in options["prefetch_b"] else 0,
-        "prefetch_c": m > 2,
-    }
-    deep = 8 if m <= 2 else 512
-    values["KC"] = max([x for x in options["KC"] if x <= deep] or options["KC"][:1])
-    kc = _n(values, "KC")
-    values["MC"] = max([x for x in options["MC"] if x * kc * item <= target.l2_bytes // 2] or options["MC"][:1])
-    limit = target.l3_bytes // 4 if values["pack_b"] else target.l3_bytes
-    values["NC"] = max([x for x in options["NC"] if x * kc * item <= limit] or options["NC"][:1])
-    if target.threads > 1:
-        values |= _default_threads(c, target.threads, within)
-    return values
-
-
-def _default_threads(c: Contraction, threads: int, within: SearchSpace) -> dict[str, Value]:
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    rule = next(r for r in within.constraints if r.reads == ("TM", "TN", "TK"))
-    legal = [
-        t
-        for t in itertools.product(options["TM"], options["TN"], options["TK"])
-        if rule.holds({"TM": t[0], "TN": t[1], "TK": t[2]})
-    ]
-    # As few tasks as fill the threads, the pieces as square as they get, k whole if it can be.
-    tm, tn, tk = min(
-        legal,
-        key=lambda t: (
-            c.outer.size * t[0] * t[1] * t[2] < threads,
-            t[2],
-            t[0] * t[1],
-            abs(c.m.size / t[0] - c.n.size / t[1]),
-        ),
-    )
-    return {"TM": tm, "TN": tn, "TK": tk, "split_k": tk > 1}

@@ -1,31 +1,49 @@
-"""What happens to a finished sum: the monoid's finish and the elementwise stages after it."""
+"""What happens to a finished sum: the monoid's finish and the elementwise stages after it.
+
+Cheap chains run on the accumulators, in registers; others as a pass over a stored tile. What depends on the
+column alone and is not cheap (the scale of a batch normalisation) is computed once per call, as a table.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.expr import LEAVES, Expr
+from tilewright.kernels.expr import LEAVES, Expr, axis, load
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.match import Affine, position
+from tilewright.kernels.templates.contraction.match import DTYPES, NARROWED, Affine, Linear, position
+from tilewright.kernels.templates.contraction.text import (
+    C_TYPES,
+    along_m,
+    axis_texts,
+    form,
+    no_load,
+    outer_names,
+    outer_texts,
+    scalar_read,
+    tensor_pointer,
+)  # fmt: skip
 
 CHEAP = ("add", "sub", "mul", "max", "min", "neg", "abs", "select", "lt", "le", "gt", "ge")
-CHEAP_LIMIT = 6
-C_TYPES = {
-    "float32": "float", "float64": "double", "int32": "int", "int64": "long", "int8": "signed char",
-    "uint8": "unsigned char", "bool": "unsigned char",
-}  # fmt: skip
+CHEAP_LIMIT = 8
+TABLE = "column_table"
+"""Name under which expressions read a table of columns, followed by its number."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """A tensor read by the epilogue: its text is a pointer ``name``, stepping ``m`` and ``n``."""
+    """A tensor or table read by the epilogue: a pointer ``name``, stepping ``m`` along the loops over M, and ``n``."""
 
     name: str
     load: Expr
     where: Affine
-    m: int
+    m: tuple[int, ...]
     n: int
+
+
+def _names_axes(e: Expr) -> bool:
+    """Whether an axis occurs outside of reads. Nodes may be shared, so one within a read proves nothing."""
+    return e.op == "axis" or (e.op != "load" and any(map(_names_axes, e.args)))
 
 
 class Epilogue:
@@ -40,11 +58,17 @@ class Epilogue:
         if not (finish.op == "var" and finish.value == "l0") or finish.dtype != c.dtype:
             self.chain.append((c.stage.name, finish))
         self.chain += [(s.name, s.body[0]) for s in c.epilogue]
+        self.narrowed = c.output.dtype in (*DTYPES, *NARROWED) and c.output.dtype != c.dtype and bool(c.epilogue)
+        if self.narrowed:
+            # The conversion to the output's type is part of storing; casts print nothing else.
+            stage, e = self.chain[-1]
+            self.chain[-1] = (stage, e.args[0] if e.op == "cast" else e)
+        self.tables: list[Expr] = []
+        self.chain = [(s, self._hoisted(e)) for s, e in self.chain]
         self.trivial = not self.chain and c.in_place
         self.reads: list[Read] = []
-        self.vector = (
-            all(x.dtype in (c.dtype, "bool", "index") for _, e in self.chain for x in e.walk())
-            and c.output.dtype == c.dtype
+        self.vector = all(x.dtype in (c.dtype, "bool", "index") for _, e in self.chain for x in e.walk()) and (
+            c.output.dtype == c.dtype or self.narrowed
         )
         stages = {s.name for s in c.program.stages}
         for _, e in self.chain:
@@ -52,7 +76,7 @@ class Epilogue:
                 if str(x.value) in stages or any(repr(x) == repr(r.load) for r in self.reads):
                     continue
                 self._read(x)
-        if any(x.op == "axis" and not self._inside_load(e, x) for _, e in self.chain for x in e.walk()):
+        if any(_names_axes(e) for _, e in self.chain):
             self.vector = False
         ops = [x.op for _, e in self.chain for x in e.walk() if x.op not in LEAVES and x.dtype != "index"]
         self.inline = (
@@ -62,39 +86,112 @@ class Epilogue:
             and not p.split_k
             and len(ops) <= CHEAP_LIMIT
             and all(o in CHEAP for o in ops)
+            # Beside the accumulators stand a value of each read and what is being computed.
+            and p.rows * p.vectors + len(self.reads) + 2 <= p.registers
         )
         self.pass_over = not self.trivial and not self.inline
 
-    @staticmethod
-    def _inside_load(e: Expr, axis: Expr) -> bool:
-        return any(axis is y for x in e.loads() for y in x.walk())
+    # ------------------------------------------------------------------ tables of columns
+
+    def _hoisted(self, e: Expr) -> Expr:
+        """``e`` with what depends on columns and outer axes only, and is not cheap, read from a table."""
+        if e.op in LEAVES:
+            return e
+        if self._by_column(e) and e.dtype == self.p.c.dtype and any(
+            x.op not in (*LEAVES, *CHEAP) and x.dtype != "index" for x in e.walk()
+        ):  # fmt: skip
+            known = [repr(t) for t in self.tables]
+            if repr(e) not in known:
+                self.tables.append(e)
+                known.append(repr(e))
+            c = self.p.c
+            return load(f"{TABLE}{known.index(repr(e))}", e.dtype, tuple(self._table_axes(c.stage.axes)))
+        args = tuple(self._hoisted(x) for x in e.args)
+        return e if all(x is y for x, y in zip(args, e.args, strict=True)) else Expr(e.op, e.dtype, args, e.value)
+
+    def _by_column(self, e: Expr) -> bool:
+        c = self.p.c
+        stages = {s.name for s in c.program.stages}
+        reads = e.loads()
+        return (
+            bool(reads)
+            and not any(str(x.value) in stages for x in reads)
+            and not any(x.op == "var" for x in e.walk())
+            and not e.axes() & set(c.m.axes)
+        )
+
+    def _table_axes(self, axes: tuple[str, ...]) -> list[Expr]:
+        c = self.p.c
+        return [axis(a) for a in axes if a in c.outer.axes or a in c.n.axes]
+
+    @property
+    def columns(self) -> int:
+        """Elements of one table: every outer position and column."""
+        return self.p.c.outer.size * self.p.c.n.size
+
+    def _table_position(self) -> Affine:
+        c = self.p.c
+        coef: dict[str, int] = {}
+        step = 1
+        for group in (c.n, c.outer):
+            for a, e in zip(reversed(group.axes), reversed(group.extents), strict=True):
+                coef[a] = step
+                step *= e
+        return Affine(0, coef)
+
+    def table_text(self) -> str:
+        """The function that fills the tables."""
+        if not self.tables:
+            return ""
+        p, c = self.p, self.p.c
+        axes = axis_texts(p, n="n")
+        lines = [
+            "TW_NOINLINE void fill_tables(const Ctx *x) {",
+            f" for(long o=0;o<{c.outer.size}L;o++) for(long n=0;n<{c.n.size}L;n++) {{ (void)o;",
+            outer_names(p),
+        ]
+        for number, e in enumerate(self.tables):
+            text = print_expr(e, axis=axes, load=lambda y: scalar_read(p, y, axes), var={}, lanes=None)
+            lines.append(f"  x->tables[{number * self.columns}L+o*{c.n.size}L+n]=(T)({text});")
+        return "\n".join([*lines, " } }"])
+
+    # ------------------------------------------------------------------ reads
 
     def _read(self, x: Expr) -> None:
-        c = self.p.c
-        where = position(x, c.program.tensors[str(x.value)])
-        m = c.m.stride(where) if where else None
+        p, c = self.p, self.p.c
+        linear = Linear(frozenset(c.outer.axes))
+        table = str(x.value).startswith(TABLE)
+        where = self._table_position() if table else position(x, c.program.tensors[str(x.value)], linear)
+        steps = [w.group.stride(where) for w in p.m_walks] if where else [None]
         n = c.n.stride(where) if where else None
-        if where is None or m is None or n not in (0, 1) or x.dtype != c.dtype:
+        known = all(a in c.atoms for a in linear.atoms)
+        if where is None or not known or None in steps or n not in (0, 1) or x.dtype != c.dtype:
             self.vector = False
             return
-        self.reads.append(Read(f"e{len(self.reads)}", x, where, m, n))
-
-    # ------------------------------------------------------------------ pointers
+        self.reads.append(Read(f"e{len(self.reads)}", x, where, tuple(s or 0 for s in steps), n))
 
     @property
     def parameters(self) -> str:
         return "".join(f", const T *{r.name}" for r in self.reads)
 
     def base(self, r: Read) -> str:
-        """Pointer to the read's first element for the outer position held in ``o_<axis>``."""
-        terms = [str(r.where.const)] + [f"{r.where.of(a)}L*o_{a}" for a in self.p.c.outer.axes if r.where.of(a)]
-        return f"(const T*)x->t[{self.index(r.load)}]+{'+'.join(terms)}"
+        """Pointer to the read's first element for the outer position held in ``o_<axis>`` and the chunk."""
+        p, c = self.p, self.p.c
+        name = str(r.load.value)
+        if name.startswith(TABLE):
+            start = f"x->tables+{int(name.removeprefix(TABLE)) * self.columns}L"
+        else:
+            start = f"(const T*){tensor_pointer(c, name)}"
+        chunk = f"+x->chunk*{p.images * r.where.of(c.m.axes[0])}L" if p.chunks > 1 else ""
+        return f"{start}+{form(r.where, outer_texts(c))}{chunk}"
 
-    def index(self, load: Expr) -> int:
-        return [t.name for t in self.p.c.program.inputs].index(str(load.value))
+    def arguments(self, n: str) -> str:
+        """The pointers of register tile ``rb`` from column ``n`` on, given ``l<d>``."""
+        return "".join(f",{r.name}+{along_m(r.m)}+{r.n}L*({n})" for r in self.reads) if self.inline else ""
 
-    def arguments(self, m: str, n: str) -> str:
-        return "".join(f",{r.name}+{r.m}L*({m})+{r.n}L*({n})" for r in self.reads) if self.inline else ""
+    def _row(self, r: Read, row: int) -> int:
+        line, along = self.p.place(row)
+        return line * (r.m[-2] if line else 0) + along * r.m[-1]
 
     # ------------------------------------------------------------------ values
 
@@ -120,19 +217,20 @@ class Epilogue:
         return out
 
     def registers(self, rows: int, vectors: int, tail: bool) -> str:
-        """The epilogue on accumulators ``c<i>_<j>`` of a register tile."""
+        """The epilogue on accumulators ``c<i>_<j>`` of a register tile, one column of vectors after the other."""
         lanes = self.p.lanes
         out = []
-        texts: dict[tuple[int, int, str], str] = {}
-        for r in self.reads:
-            key = repr(r.load)
-            for i in range(rows):
-                for j in range(vectors):
-                    name = f"{r.name}_{i if r.m else 0}_{j if r.n else 0}"
-                    texts[i, j, key] = name
-                    if (r.m == 0 and i) or (r.n == 0 and j):
+        for j in range(vectors):
+            out.append("  {")
+            texts = {}
+            for r in self.reads:
+                by_row = any(r.m)
+                for i in range(rows):
+                    name = f"{r.name}_{i if by_row else 0}"
+                    texts[i, repr(r.load)] = name
+                    if not by_row and i:
                         continue
-                    at = f"{r.name}+{r.m * i + r.n * j * lanes}L"
+                    at = f"{r.name}+{self._row(r, i) + r.n * j * lanes}L"
                     if r.n == 0:
                         read = f"tw::splat<V>(*({at}))"
                     elif tail and j == vectors - 1:
@@ -140,94 +238,86 @@ class Epilogue:
                     else:
                         read = f"tw::load<V>({at})"
                     out.append(f"  const V {name}={read};")
-        for i in range(rows):
-            for j in range(vectors):
-                read_text = {repr(r.load): texts[i, j, repr(r.load)] for r in self.reads}
+            for i in range(rows):
+                read_text = {repr(r.load): texts[i, repr(r.load)] for r in self.reads}
                 out.append("  { " + " ".join(self._value(f"c{i}_{j}", read_text)) + " }")
+            out.append("  }")
         return "\n".join(out)
 
     def tile_pass(self) -> str:
-        """A function that finishes ``rows`` x ``cols`` values at ``s`` into the output at ``d``."""
-        c = self.p.c
+        """A function that finishes ``rows`` x ``cols`` values at ``s`` into the output at ``d``.
+
+        The rows lie along the innermost loop over M, the first at the fused position ``m0``; ``e`` holds the
+        reads' pointers there.
+        """
+        p, c = self.p, self.p.c
         out_type = C_TYPES[c.output.dtype]
+        row = p.m_walks[-1].other
         head = (
             "TW_NOINLINE void finish(const Ctx *x, long o, long m0, long n0, long rows, long cols, "
-            f"const T *s, long lds, {out_type} *d) {{\n (void)x; (void)o; (void)m0; (void)n0;\n"
+            f"const T *s, long lds, {out_type} *d{self.parameters if self.vector else ''}) {{\n"
+            " (void)x; (void)o; (void)m0; (void)n0;\n"
         )
-        lines = [head]
-        lines += [f" const long o_{a}={t}; (void)o_{a};" for a, t in c.outer.split("o").items()]
+        lines = [head, outer_names(p)]
         if self.vector:
-            lines += [f" const T *{r.name}={self.base(r)}+{r.m}L*m0+{r.n}L*n0;" for r in self.reads]
-            lines.append(" for(long i=0;i<rows;i++) for(long j=0;j<cols;j+=L) { const long n=cols-j;")
-            lines.append("  V v=n>=L?tw::load<V>(s+i*lds+j):tw::load_n<V>(s+i*lds+j,n);")
+            # What is the same in every row is read once for a column of vectors.
+            lines.append(" for(long j=0;j<cols;j+=L) { const long n=cols-j;")
             read = {}
-            for r in self.reads:
-                at = f"{r.name}+{r.m}L*i+{r.n}L*j"
-                text = f"tw::splat<V>(*({at}))" if r.n == 0 else f"(n>=L?tw::load<V>({at}):tw::load_n<V>({at},n))"
-                lines.append(f"  const V {r.name}_={text};")
-                read[repr(r.load)] = f"{r.name}_"
-            lines += ["  " + s for s in self._value("v", read)]
-            lines.append(f"  {out_type} *q=d+i*{c.ldc}L+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); }}")
+            for every_row in (True, False):
+                for r in self.reads:
+                    if every_row == any(r.m):
+                        continue
+                    at = f"{r.name}+{r.m[-1]}L*{'0' if every_row else 'i'}+{r.n}L*j"
+                    text = f"tw::splat<V>(*({at}))" if r.n == 0 else f"(n>=L?tw::load<V>({at}):tw::load_n<V>({at},n))"
+                    lines.append(f"  const V {r.name}_={text};")
+                    read[repr(r.load)] = f"{r.name}_"
+                if every_row:
+                    lines.append("  for(long i=0;i<rows;i++) {")
+                    lines.append("  V v=n>=L?tw::load<V>(s+i*lds+j):tw::load_n<V>(s+i*lds+j,n);")
+            lines += ["  " + t for t in self._value("v", read)]
+            if c.n_step == 1:
+                lines.append(f"  {out_type} *q=d+i*{row}L+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); }} }}")
+            else:
+                lines.append(f"  tw::store_step(d+i*{row}L+j*{c.n_step}L,{c.n_step}L,v,tw::imin(n,L)); }} }}")
         else:
-            lines += self._scalar_pass(out_type)
+            lines += self._scalar_pass(out_type, row)
         lines.append("}")
         return "\n".join(lines)
 
-    def _scalar_pass(self, out_type: str) -> list[str]:
+    def pass_arguments(self, line: int, n: str) -> str:
+        """The pointers that ``finish`` takes, for one line of register tile ``rb``."""
+        if not self.vector:
+            return ""
+        return "".join(f",{r.name}+{along_m(r.m)}+{line * (r.m[-2] if line else 0)}L+{r.n}L*({n})" for r in self.reads)
+
+    def _scalar_pass(self, out_type: str, row: int) -> list[str]:
         p, c = self.p, self.p.c
         axes = axis_texts(p, m="m", n="n")
+        table = self._table_position()
         lines = [" for(long i=0;i<rows;i++) for(long j=0;j<cols;j++) { const long m=m0+i,n=n0+j; (void)m; (void)n;"]
         names = {c.stage.name: "v"}
         lines.append("  const T v=s[i*lds+j];")
         last = "v"
+
+        def read(y: Expr) -> str:
+            name = str(y.value)
+            if name in names:
+                return names[name]
+            if name.startswith(TABLE):
+                return f"x->tables[{int(name.removeprefix(TABLE)) * self.columns}L+{form(table, axes)}]"
+            return scalar_read(p, y, axes)
+
         for number, (stage, e) in enumerate(self.chain):
-            text = print_expr(
-                e,
-                axis=axes,
-                load=lambda y: names[str(y.value)] if str(y.value) in names else scalar_read(p, y, axes),
-                var={"l0": "v"},
-                lanes=None,
-            )
+            text = print_expr(e, axis=axes, load=read, var={"l0": "v"}, lanes=None)
             dtype = c.epilogue[-1].dtype if c.epilogue else c.output.dtype
             dtype = next((s.dtype for s in c.program.stages if s.name == stage), dtype)
+            ctype = "float" if dtype in NARROWED else C_TYPES[dtype]
             last = f"f{number}"
-            lines.append(f"  const {C_TYPES[dtype]} {last}=({C_TYPES[dtype]})({text});")
+            lines.append(f"  const {ctype} {last}=({ctype})({text});")
             names[stage] = last
-        lines.append(f"  d[i*{c.ldc}L+j]=({out_type}){last}; }}")
+        place = f"d+i*{row}L+j*{c.n_step}L"
+        if c.output.dtype in NARROWED:
+            lines.append(f"  tw::narrow(*({place}),{last}); }}")
+        else:
+            lines.append(f"  *({place})=({out_type}){last}; }}")
         return lines
-
-
-def axis_texts(p: Plan, m: str = "m", n: str = "n") -> dict[str, str]:
-    """C text of every output axis, given the fused M and N positions and ``o_<axis>``."""
-    c = p.c
-    texts = dict.fromkeys(c.stage.axes, "0L")
-    texts.update({a: f"o_{a}" for a in c.outer.axes})
-    texts.update({a: f"({t})" for a, t in c.m.split(m).items()})
-    texts.update({a: f"({t})" for a, t in c.n.split(n).items()})
-    return texts
-
-
-def scalar_read(p: Plan, load: Expr, axes: dict[str, str]) -> str:
-    """C text of one element of an input."""
-    tensor = p.c.program.tensors[str(load.value)]
-    number = [t.name for t in p.c.program.inputs].index(tensor.name)
-
-    def nested(x: Expr) -> str:
-        return scalar_read(p, x, axes)
-
-    terms = [
-        f"({print_expr(i, axis=axes, load=nested, var={}, lanes=None)})*{s}L"
-        for i, s in zip(load.args, tensor.strides, strict=True)
-    ]
-    return f"((const {C_TYPES[tensor.dtype]}*)x->t[{number}])[{'+'.join(terms) or '0'}]"
-
-
-def no_load(e: Expr) -> str:
-    raise AssertionError(f"unexpected read {e!r}")
-
-
-def combine_text(p: Plan, left: str, right: str) -> str:
-    """C text of the monoid's combine of two vectors."""
-    assert p.c.stage.monoid is not None
-    combine = p.c.stage.monoid.combine[0]
-    return print_expr(combine, axis={}, load=no_load, var={"l0": left, "r0": right}, lanes=p.lanes)

@@ -3,63 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
+from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.contraction import space as spaces
+from tilewright.kernels.templates.contraction.defaults import default
 from tilewright.kernels.templates.contraction.geometry import Plan, plan
 from tilewright.kernels.templates.contraction.lower import launch_program, source
 from tilewright.kernels.templates.contraction.match import Contraction, match
 from tilewright.kernels.templates.contraction.nests import nests
+from tilewright.kernels.templates.cpu_template import CpuTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CpuContraction:
+class CpuContraction(CpuTemplate[Contraction, Plan]):
     """A reduction of f(A, B) where A and B share only reduce and batch axes."""
 
     name = "cpu_contraction"
-    version = 1
-    kinds: tuple[str, ...] = ("cpu",)
+    version = 2
+    refusal = "is no contraction"
 
-    def matches(self, task: Task) -> bool:
-        return match(Program.loads(task.workload.program)) is not None
+    def find(self, program: str) -> Contraction | None:
+        return match(Program.loads(program))
 
-    def space(self, task: Task) -> SearchSpace:
-        return _space(task.workload.program, task.target, self.name, self.version)
+    def span(self, found: Contraction, target: Target) -> SearchSpace:
+        return spaces.space(found, target, self.name, self.version)
 
-    def default(self, task: Task) -> Schedule:
-        within = self.space(task)
-        return within.schedule(spaces.default(_contraction(task), task.target, within))
+    def choose(self, found: Contraction, target: Target, within: SearchSpace) -> Mapping[str, Value]:
+        return default(found, target, within)
 
-    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return nests(self._plan(task, schedule), schedule.values)
+    def plan(self, found: Contraction, target: Target, schedule: Schedule) -> Plan:
+        return plan(found, target, schedule.values)
 
-    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return {}
+    def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return nests(plan, schedule.values)
 
-    def lower(self, candidate: Candidate) -> LoweredKernel:
-        p = self._plan(candidate.task, candidate.schedule)
-        symbol = candidate.symbol
-        return LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol))
-
-    def _plan(self, task: Task, schedule: Schedule) -> Plan:
-        self.space(task).check(schedule)
-        return plan(_contraction(task), task.target, schedule.values)
-
-
-def _contraction(task: Task) -> Contraction:
-    found = match(Program.loads(task.workload.program))
-    if found is None:
-        raise IllegalSchedule(f"{task.workload.label} is no contraction", "Use another template")
-    return found
-
-
-@lru_cache(maxsize=64)
-def _space(program: str, target: Target, template: str, version: int) -> SearchSpace:
-    found = match(Program.loads(program))
-    if found is None:
-        raise IllegalSchedule("the program is no contraction", "Use another template")
-    return spaces.space(found, target, template, version)
+    def print(self, plan: Plan, symbol: str) -> LoweredKernel:
+        return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))

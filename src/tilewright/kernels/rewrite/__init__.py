@@ -1,0 +1,30 @@
+"""Rewrites that bring a program into the form in which templates look for their class.
+
+``inlined`` computes maps in front of a reduction where they are read; ``split`` turns axes that a program takes
+apart by ``//`` and ``%`` into axes of their own; ``squeezed`` drops axes of extent 1; ``simplified`` shortens index
+arithmetic and conditions. All compute the same elements in the same memory; shapes of stages may change.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.kernels.program import Program
+from tilewright.kernels.rewrite.inline import inlined
+from tilewright.kernels.rewrite.simplify import simplified
+from tilewright.kernels.rewrite.split import split
+from tilewright.kernels.rewrite.squeeze import squeezed
+
+__all__ = ["inlined", "normal_forms", "simplified", "split", "squeezed"]
+
+
+@lru_cache(maxsize=256)
+def _forms(text: str) -> tuple[Program, ...]:
+    plain = squeezed(inlined(Program.loads(text)))
+    taken_apart = split(plain)
+    return (plain,) if taken_apart is plain else (taken_apart, plain)
+
+
+def normal_forms(program: Program) -> tuple[Program, ...]:
+    """Equivalent programs to look for a pattern in, the most rewritten first."""
+    return _forms(program.dumps())

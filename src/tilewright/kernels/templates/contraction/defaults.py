@@ -1,0 +1,161 @@
+"""A contraction's schedule without tuning, by arithmetic on the sizes and the caches."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.templates.contraction.geometry import side
+from tilewright.kernels.templates.contraction.match import Contraction
+from tilewright.kernels.templates.contraction.space import (
+    CODE_LIMIT,
+    WAY,
+    Form,
+    batches,
+    forms,
+    step_cycles,
+    tile_forms,
+)  # fmt: skip
+from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.search_space import SearchSpace
+
+SHORT_RUN = 16
+"""Elements of the innermost loop over K below which a padded copy, whose loops fuse, beats skipping."""
+SHORT_K = 64
+"""Depth up to which a contraction of many rows moves data rather than computes: low tiles as wide as the rows."""
+FEW_ROWS = 10
+"""Rows of a register tile that such contractions keep in flight."""
+
+
+def _tile_cost(form: Form, columns: int, k: int, tile: tuple[int, int, int]) -> float:
+    """Cycles over the whole output, with what a tile's start and end and its reads of B cost."""
+    r, h, v = tile
+    count = ceildiv(form.inner, r) * (form.around // h) * form.rest * ceildiv(columns, v)
+    return count * ((step_cycles(r * h, v) + 0.3 * v + 0.02 * r * h) * k + 30)
+
+
+def _images(c: Contraction, target: Target, a: str) -> int:
+    """Batch items at a time: as many as are worth reading B again for."""
+    options = batches(c)[a]
+    items = options[-1]
+    item = ITEMSIZE[c.dtype]
+    if a == "copy":
+        return options[-2] if len(options) > 2 else options[0]
+    w = c.a.window
+    a_bytes = w.tensor.size * item if w else 0
+    b_bytes = c.n.size * c.k.size * item
+    # One part reads A once for all outer positions, and B once more.
+    worth = c.outer.size > 1 and a_bytes > target.l2_bytes and b_bytes * 2 < a_bytes // items
+    return options[0] if worth else items
+
+
+def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
+    """How the operands are read."""
+    legal = next(r for r in within.constraints if r.reads == WAY)
+    found = [f for f in forms(c, target) if legal.holds(dict(zip(WAY, f.key, strict=True)))]
+    item = ITEMSIZE[c.dtype]
+    a = side(c, c.a, "m")
+    inner = c.k.extents[-1]
+    # Groups that each read a part of every pixel: copying an image brings it to the cache in order.
+    w = c.a.window
+    scattered = c.outer.size > 1 and w is not None and w.tensor.size * item > 4 * target.l2_bytes
+    large_b = c.n.size * c.k.size * item > target.l2_bytes // 2 and c.m.size > 64
+
+    def rank(f: Form) -> tuple[int, int, bool, bool]:
+        ways = ["prepack", "direct", "copy", "clip", "pack"]
+        if a is not None and a.k != 1:
+            ways = ["prepack", "pack", "direct"]
+        elif c.a.affine is not None:
+            ways = ["direct", "prepack", "pack"]
+        elif inner >= SHORT_RUN and not scattered:
+            ways = ["prepack", "clip", "copy", "pack"]
+        order_b = ["prepack", "pack", "direct"] if large_b else ["prepack", "direct", "pack"]
+        return (
+            ways.index(f.a) if f.a in ways else len(ways),
+            order_b.index(f.b),
+            f.narrow,
+            f.images != _images(c, target, f.a),
+        )
+
+    return min(found, key=rank)
+
+
+def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A member of the space."""
+    item = ITEMSIZE[c.dtype]
+    lanes = target.vector_bytes // item
+    m, k = c.m.size, c.k.size
+    form = _way(c, target, within)
+    a = side(c, c.a, "m")
+    # Rows a multiple of 4096 bytes apart fall into one set of L1: more than eight push each other out.
+    crowded = a is not None and a.along > 0 and a.along * item % 4096 == 0
+
+    moves = k <= SHORT_K and m * max(k, c.n.size) * item > target.l2_bytes
+
+    def cost(tile: tuple[int, int, int]) -> float:
+        slow = 1.1 if crowded and tile[0] > 8 else 1.0
+        if moves:
+            slow *= 1.5 if tile[0] * tile[1] > FEW_ROWS else 1.0
+            slow *= 1.2 if tile[2] < ceildiv(form.columns, lanes) else 1.0
+        return _tile_cost(form, ceildiv(form.columns, lanes), k, tile) * slow
+
+    fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
+    way: dict[str, Value] = dict(zip(WAY, form.key, strict=True))
+    tiles = [
+        t for t in tile_forms(form, lanes, target.registers) if fits.holds({**way, "MR": t[0], "MH": t[1], "NV": t[2]})
+    ]
+    rows, lines, vectors = min(tiles, key=cost)
+    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    size = rows * lines * vectors
+    values: dict[str, Value] = {
+        **way,
+        "MR": rows,
+        "MH": lines,
+        "NV": vectors,
+        "unroll": max(u for u in (1, 2, 4) if u == 1 or (m > 2 and u * size <= CODE_LIMIT)),
+        "order": "ji",
+        "prefetch_b": -2 if 2 < m <= 32 and form.b == "direct" else 0,
+        "prefetch_c": m > 2,
+    }
+    deep = next(r for r in within.constraints if r.reads == (*WAY, "KC"))
+    starts = next(r for r in within.constraints if r.reads == ("a", "KC", "unroll"))
+    depths = [x for x in options["KC"] if deep.holds({**way, "KC": x}) and starts.holds({**values, "KC": x})]
+    wanted = 8 if m <= 2 else 512
+    if form.nested:
+        # All of K, as long as a panel of B leaves room for A in L2.
+        wanted = max(form.unit, target.l2_bytes * 3 // 4 // (vectors * lanes * item))
+    kc = max([x for x in depths if x <= wanted] or depths[:1])
+    values["KC"] = kc
+    values["MC"] = max([x for x in options["MC"] if x * kc * item <= target.l2_bytes // 2] or options["MC"][:1])
+    limit = target.l3_bytes // 4 if form.b == "pack" else target.l3_bytes
+    values["NC"] = max([x for x in options["NC"] if x * kc * item <= limit] or options["NC"][:1])
+    if form.nested:
+        values["MC"] = options["MC"][-1]
+    elif moves:
+        values["MC"] = max(x for x in options["MC"] if x <= SHORT_K)
+    if target.threads > 1:
+        values |= _threads(c, target.threads, within, form.a not in ("clip", "prepack"))
+    return values
+
+
+def _threads(c: Contraction, threads: int, within: SearchSpace, divide_k: bool) -> dict[str, Value]:
+    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    rule = next(r for r in within.constraints if r.reads == ("TM", "TN", "TK"))
+    legal = [
+        t
+        for t in itertools.product(options["TM"], options["TN"], options["TK"])
+        if rule.holds({"TM": t[0], "TN": t[1], "TK": t[2]}) and (divide_k or t[2] == 1)
+    ]
+    # As few tasks as fill the threads, the pieces as square as they get, k whole if it can be.
+    tm, tn, tk = min(
+        legal,
+        key=lambda t: (
+            c.outer.size * t[0] * t[1] * t[2] < threads,
+            t[2],
+            t[0] * t[1],
+            abs(c.m.size / t[0] - c.n.size / t[1]),
+        ),
+    )
+    return {"TM": tm, "TN": tn, "TK": tk, "split_k": tk > 1}

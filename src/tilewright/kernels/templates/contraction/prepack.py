@@ -1,0 +1,122 @@
+"""Operands that are constant, packed once: the panels of every outer position that they depend on."""
+
+from __future__ import annotations
+
+from tilewright.core import Launch, Prepack
+from tilewright.kernels.templates.contraction.clip import (
+    a_panel_elements,
+    panel_elements,
+    skipped,
+    skipped_size,
+)  # fmt: skip
+from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.match import Contraction, Group, Operand
+
+FLAG = 64
+"""Bytes behind all else that say whether skipped steps matter, of which the first element is used."""
+
+
+def constant(c: Contraction, which: str) -> int | None:
+    """The program input that an operand can be packed in place of: constant, and read by that operand alone."""
+    operand, other = (c.a, c.b) if which == "a" else (c.b, c.a)
+    names = {str(x.value) for x in operand.value.loads()}
+    elsewhere = {str(x.value) for x in other.value.loads()}
+    elsewhere |= {str(x.value) for s in c.epilogue for x in s.loads()}
+    inputs = {t.name: n for n, t in enumerate(c.program.inputs)}
+    if names & elsewhere or not all(c.program.inputs[inputs[n]].constant for n in names):
+        return None
+    return min(inputs[n] for n in names)
+
+
+def outer_axes(c: Contraction, operand: Operand) -> Group:
+    """The outer axes that an operand depends on."""
+    names = operand.value.axes()
+    kept = [(a, e) for a, e in zip(c.outer.axes, c.outer.extents, strict=True) if a in names]
+    return Group(tuple(a for a, _ in kept), tuple(e for _, e in kept))
+
+
+def elements(p: Plan, which: str) -> int:
+    """Elements of all panels of an operand, with what stands behind those of B."""
+    if which == "a":
+        return a_panel_elements(p) * outer_axes(p.c, p.c.a).size
+    return (panel_elements(p) + skipped_size(p)) * outer_axes(p.c, p.c.b).size
+
+
+def panels(p: Plan, which: str) -> str:
+    """C text of the pointer to the first panel of an operand for the outer position in ``o_<axis>``."""
+    operand = p.c.a if which == "a" else p.c.b
+    size = a_panel_elements(p) if which == "a" else panel_elements(p)
+    number = constant(p.c, which)
+    return f"(const T*)x->t[{number}]+({_number(p, operand)})*{size}L"
+
+
+def skipped_sums(p: Plan) -> str:
+    """C text of the pointer to the sums behind the panels of B, for the outer position in ``o_<axis>``."""
+    all_panels = panel_elements(p) * outer_axes(p.c, p.c.b).size
+    return f"(const T*)x->t[{constant(p.c, 'b')}]+{all_panels}L+({_number(p, p.c.b)})*{skipped_size(p)}L"
+
+
+def flag(p: Plan) -> str:
+    """C text of whether skipped steps matter."""
+    return f"((const T*)x->t[{constant(p.c, 'b')}])[{elements(p, 'b')}L]!=0"
+
+
+def _number(p: Plan, operand: Operand) -> str:
+    extents = p.c.stage.ranges
+    at = "0L"
+    for a in outer_axes(p.c, operand).axes:
+        at = f"({at})*{extents[a]}L+o_{a}"
+    return at
+
+
+def operands(p: Plan) -> list[str]:
+    """The operands that are packed once."""
+    return [which for which, how in (("a", p.a), ("b", p.b)) if how == "prepack"]
+
+
+def symbol_of(symbol: str, which: str) -> str:
+    return f"{symbol}_pack_{which}"
+
+
+def prepacks(p: Plan, symbol: str) -> tuple[Prepack, ...]:
+    """The rearrangements of a kernel's constant inputs."""
+    out = []
+    for which in operands(p):
+        number = constant(p.c, which)
+        assert number is not None
+        size = elements(p, which) * p.item + FLAG
+        out.append(Prepack(number, size, Launch(symbol_of(symbol, which))))
+    return tuple(out)
+
+
+def entries(p: Plan, symbol: str) -> str:
+    """The functions that fill packed operands; their workspace is what they fill."""
+    out = []
+    for which in operands(p):
+        operand = p.c.a if which == "a" else p.c.b
+        group = outer_axes(p.c, operand)
+        size = a_panel_elements(p) if which == "a" else panel_elements(p)
+        outer = "0L"
+        for a, e in zip(p.c.outer.axes, p.c.outer.extents, strict=True):
+            outer = f"({outer})*{e}L+" + (f"o_{a}" if a in group.axes else "0L")
+        names = " ".join(f"const long o_{a}={t}; (void)o_{a};" for a, t in group.split("u").items())
+        blocks = p.row_count if which == "a" else p.column_blocks.count
+        lines = [
+            f"TW_ENTRY({symbol_of(symbol, which)}) {{ using namespace {symbol}_; (void)args; (void)env;",
+            " Ctx c{}; const Ctx *x=&c; c.t=tensors; T *d=(T*)workspace; bool any=false; (void)any;",
+            f" for(long u=0;u<{group.size}L;u++) {{ {names}",
+            f"  pack_{which}(x,{outer},0,{blocks}L,0,{p.c.k.size}L,d+u*{size}L); }}",
+        ]
+        if which == "b" and p.clip:
+            lines += [
+                f" for(long u=0;u<{group.size}L;u++)",
+                f"  if(skipped(d+u*{size}L,d+{size * group.size}L+u*{skipped_size(p)}L)) any=true;",
+                f" d[{elements(p, 'b')}L]=any;",
+            ]
+        out.append("\n".join([*lines, " return 0; }"]))
+    return "\n".join(out)
+
+
+def helpers(p: Plan) -> str:
+    """Functions that the entries above call, beside the packing ones."""
+    return skipped(p)

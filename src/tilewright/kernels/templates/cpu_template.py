@@ -1,0 +1,93 @@
+"""What the CPU templates share that recognise one class of programs and print one function from a plan.
+
+A template says what it finds in a program, which schedules that has, what the printed source depends on (its
+plan), and how a plan is described and printed; checking, caching and refusing are done here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, Value
+from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.search_space import SearchSpace
+
+F = TypeVar("F")
+P = TypeVar("P")
+
+
+class CpuTemplate(ABC, Generic[F, P]):
+    """A :class:`~.base.Template` whose ``find`` gives an ``F``, and an ``F`` with a schedule a plan ``P``."""
+
+    name: str
+    version: int
+    kinds: tuple[str, ...] = ("cpu",)
+    refusal: str
+    """What a program that it does not compute is told: ``is no map``."""
+
+    # ------------------------------------------------------------------ a template's own
+
+    @abstractmethod
+    def find(self, program: str) -> F | None:
+        """What a program (its text) is to this template, or ``None``; cached."""
+
+    @abstractmethod
+    def span(self, found: F, target: Target) -> SearchSpace:
+        """Every legal schedule."""
+
+    @abstractmethod
+    def choose(self, found: F, target: Target, within: SearchSpace) -> Mapping[str, Value]:
+        """The decisions of a good schedule without tuning."""
+
+    @abstractmethod
+    def plan(self, found: F, target: Target, schedule: Schedule) -> P:
+        """Everything that the source depends on."""
+
+    @abstractmethod
+    def describe(self, plan: P, schedule: Schedule) -> tuple[LoopNest, ...]:
+        """The loops."""
+
+    @abstractmethod
+    def print(self, plan: P, symbol: str) -> LoweredKernel:
+        """The source."""
+
+    # ------------------------------------------------------------------ the protocol
+
+    def matches(self, task: Task) -> bool:
+        return task.target.kind in self.kinds and self.find(task.workload.program) is not None
+
+    def space(self, task: Task) -> SearchSpace:
+        return _space(self, task.workload.program, task.target, self.version)
+
+    def default(self, task: Task) -> Schedule:
+        within = self.space(task)
+        return within.schedule(self.choose(self.found(task.workload.program), task.target, within))
+
+    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return self.describe(self._plan(task, schedule), schedule)
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        return {}
+
+    def lower(self, candidate: Candidate) -> LoweredKernel:
+        return self.print(self._plan(candidate.task, candidate.schedule), candidate.symbol)
+
+    def _plan(self, task: Task, schedule: Schedule) -> P:
+        self.space(task).check(schedule)
+        return self.plan(self.found(task.workload.program), task.target, schedule)
+
+    def found(self, program: str) -> F:
+        """What a program is to this template. Raises ``IllegalSchedule`` where it is nothing."""
+        found = self.find(program)
+        if found is None:
+            raise IllegalSchedule(f"the program {self.refusal}", "Use another template")
+        return found
+
+
+@lru_cache(maxsize=256)
+def _space(template: CpuTemplate[Any, Any], program: str, target: Target, version: int) -> SearchSpace:
+    return template.span(template.found(program), target)

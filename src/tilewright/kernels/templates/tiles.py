@@ -1,0 +1,58 @@
+"""Blocks of extents: how many, of which sizes, and where each starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+def ceildiv(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def balanced(extent: int, size: int) -> bool:
+    """Whether no smaller block size divides ``extent`` into as few blocks."""
+    return ceildiv(extent, ceildiv(extent, size)) == size
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """An extent in blocks of ``size``, the later ones one smaller, so that none is much smaller.
+
+    Block ``b`` starts at ``b * size - max(0, b - full)``.
+    """
+
+    extent: int
+    size: int
+
+    @property
+    def count(self) -> int:
+        return ceildiv(self.extent, self.size)
+
+    @property
+    def full(self) -> int:
+        """How many blocks have the full size."""
+        return self.count - (self.count * self.size - self.extent)
+
+    @property
+    def even(self) -> bool:
+        return self.full == self.count
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes that occur, the largest first."""
+        return (self.size,) if self.even else (self.size, self.size - 1)
+
+    def start(self, block: str) -> str:
+        """C text of a block's first element."""
+        if self.even:
+            return f"({block})*{self.size}L"
+        return f"(({block})*{self.size}L-tw::imax(0,({block})-{self.full}L))"
+
+    def height(self, block: str) -> str:
+        """C text of a block's size."""
+        return f"{self.size}L" if self.even else f"({self.size}L-(({block})>={self.full}L))"
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """First element and size of every block."""
+        return tuple((b * self.size - max(0, b - self.full), self.size - (b >= self.full)) for b in range(self.count))
