@@ -42,13 +42,18 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return pretend
 
 
-ZEN5 = {"sse2", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16"}
+SKYLAKE = {"sse2", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"}
+ICE_LAKE = SKYLAKE | {"avx512vnni"}
+ZEN5 = ICE_LAKE | {"avx512bf16"}
+PLAIN = ["cpu:avx512", "cpu:avx2", "cpu:portable"]
 
 
 @pytest.mark.parametrize(
     ("arch", "isa", "best", "all_of_them"),
     [
-        ("x86_64", ZEN5, "cpu:avx512", ["cpu:avx512", "cpu:avx2", "cpu:portable"]),
+        ("x86_64", ZEN5, "cpu:avx512bf16", ["cpu:avx512bf16", *PLAIN]),
+        ("x86_64", ICE_LAKE, "cpu:avx512", PLAIN),
+        ("x86_64", SKYLAKE, "cpu:avx512", PLAIN),
         ("x86_64", ZEN5 - {"avx512vl"}, "cpu:avx2", ["cpu:avx2", "cpu:portable"]),  # Knights Landing
         ("x86_64", {"sse2", "avx"}, "cpu:portable", ["cpu:portable"]),
         ("aarch64", {"neon", "fphp"}, "cpu:neon", ["cpu:neon", "cpu:portable"]),
@@ -116,7 +121,7 @@ def test_flags_fix_the_instruction_set(variant: str, family: str) -> None:
     if t.arch == "x86_64":
         assert "-march=x86-64" in got
         assert [f[2:] for f in got if f[2:] in t.isa] == list(t.isa)
-        assert ("-mprefer-vector-width=512" in got) == (variant == "avx512")
+        assert ("-mprefer-vector-width=512" in got) == variant.startswith("avx512")
     else:
         assert not any("avx" in f or "sse" in f or "x86" in f or f == "-mfma" for f in got)
 
@@ -133,7 +138,20 @@ def test_cpuinfo_of_mixed_cores() -> None:
     text = "processor: 0\nflags\t\t: fpu sse2 avx2 avx512f\n\nprocessor: 1\nflags\t\t: fpu sse2 avx2\n"
     assert parse_cpuinfo(text) == {"fpu", "sse2", "avx2"}
     assert parse_cpuinfo("Features\t: fp asimd sve\n") == {"fp", "neon", "sve"}
+    assert parse_cpuinfo("flags : avx512_bf16 avx512_vnni\n") == {"avx512bf16", "avx512vnni"}
     assert parse_cpuinfo("nothing of use\n") == frozenset()
+
+
+def test_an_older_kernel_runs_on_a_richer_machine(machine: Machine) -> None:
+    """A kernel for plain AVX-512 is another task's, but is still found and run."""
+    machine("x86_64", ZEN5)
+    rich, plain = detect(), parse_target("cpu:avx512")
+    assert rich.key != plain.key
+    assert runs_here(plain)
+    machine("x86_64", ICE_LAKE)
+    assert not runs_here(rich)
+    with pytest.raises(TargetUnavailable, match="lacks avx512bf16"):
+        parse_target("cpu:avx512bf16")
 
 
 def _index(folder: Path, number: int, level: str, kind: str, size: str) -> None:

@@ -31,8 +31,12 @@ class Variant:
     registers: int
 
 
+_AVX512 = ("avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "f16c", "fma")
+
 VARIANTS = {
-    "avx512": Variant("x86_64", ("avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "f16c", "fma"), 64, 32),
+    # What Cooper Lake, Sapphire Rapids and Zen 4 added for products of bfloat16 and of 8-bit numbers.
+    "avx512bf16": Variant("x86_64", (*_AVX512, "avx512bf16", "avx512vnni"), 64, 32),
+    "avx512": Variant("x86_64", _AVX512, 64, 32),
     "avx2": Variant("x86_64", ("avx2", "f16c", "fma"), 32, 16),
     "neon": Variant("aarch64", ("neon",), 16, 32),
     "portable": Variant(None, (), 16, 16),
@@ -69,18 +73,18 @@ def host_isa() -> frozenset[str]:
 
 
 def parse_cpuinfo(text: str) -> frozenset[str]:
-    """Features that every processor of a ``/proc/cpuinfo`` text has, in our spelling."""
+    """Features that every processor of a ``/proc/cpuinfo`` text has, in our spelling (that of ``-m`` flags)."""
     lines = [m.group(1).split() for m in re.finditer(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)]
     if not lines:
         return frozenset()
     # Mixed cores exist: a feature counts only where all have it.
     common = set(lines[0]).intersection(*lines[1:])
-    return frozenset("neon" if f == "asimd" else f for f in common)
+    return frozenset("neon" if f == "asimd" else f.replace("avx512_", "avx512") for f in common)
 
 
 def _darwin_features() -> set[str]:
     names = sysctl("machdep.cpu.features") + " " + sysctl("machdep.cpu.leaf7_features")
-    return {n.lower().replace(".", "_") for n in names.split()}
+    return {n.lower().replace(".", "_").replace("avx512_", "avx512") for n in names.split()}
 
 
 def sysctl(name: str) -> str:

@@ -13,7 +13,11 @@ from tilewright.kernels.templates.generic.affine import flat_step
 
 def storage(dtype: str) -> str:
     """C type of a stored element."""
-    return {"float16": "tw::f16", "bfloat16": "tw::bf16"}.get(dtype, CTYPE[dtype])
+    return STORED.get(dtype) or CTYPE[dtype]
+
+
+STORED = {"float16": "tw::f16", "bfloat16": "tw::bf16", "float8_e4m3fn": "tw::f8e4m3", "float8_e5m2": "tw::f8e5m2"}
+"""C types of the reals that are stored only."""
 
 
 def flat_index(indices: tuple[Expr, ...], tensor: Tensor, printer: Printer) -> str:
@@ -44,7 +48,7 @@ class Reader:
         tensor = self.tensors[str(e.value)]
         if not printer.varies(e):
             text = f"{tensor.name}[{flat_index(e.args, tensor, printer)}]"
-            if "float16" in e.dtype:
+            if e.dtype in STORED:
                 text = f"tw::widen({text})"
             # Behind a condition that holds in no lane, the address may lie outside.
             return f"(tw::any({guard}) ? {text} : 0)" if guard is not None else text
@@ -84,7 +88,7 @@ def write(printer: Printer, tensor: Tensor, indices: tuple[Expr, ...], value: Ex
     at = flat_index(indices, tensor, printer)
     if printer.lanes is None:
         text = printer.scalar(value)
-        if "float16" in tensor.dtype:
+        if tensor.dtype in STORED:
             return f"tw::narrow({tensor.name}[{at}], {text});"
         return f"{tensor.name}[{at}] = ({CTYPE[tensor.dtype]})({text});"
     base = tensor.name

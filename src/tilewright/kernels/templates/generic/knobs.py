@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from itertools import permutations, product
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expr import FLOAT8, ITEMSIZE, NARROW
 from tilewright.kernels.program import Program, Stage
 from tilewright.kernels.templates.generic.affine import flat_step
 from tilewright.kernels.templates.generic.parts import (
@@ -15,6 +15,7 @@ from tilewright.kernels.templates.generic.parts import (
     inlinable,
     recompute,
     reductions,
+    scanned_axis,
     shared_axes,
     simple_operator,
     split,
@@ -46,8 +47,8 @@ def orders(names: tuple[str, ...]) -> tuple[str, ...]:
 def vector_axes(program: Program, stage: Stage) -> tuple[str, ...]:
     """Axes worth vectorising: unit steps in the result or in some read; reduce axes of simple sums."""
     ranges = stage.ranges
-    candidates = [a for a in stage.axes if ranges[a] > 1]
-    if simple_operator(stage.monoid) is not None and "16" not in stage.dtype:
+    candidates = [a for a in stage.axes if ranges[a] > 1 and a != scanned_axis(stage)]
+    if simple_operator(stage.monoid) is not None and stage.dtype not in NARROW:
         candidates += [a for a in stage.reduce_axes if ranges[a] > 1]
     useful = []
     for a in candidates:
@@ -58,10 +59,10 @@ def vector_axes(program: Program, stage: Stage) -> tuple[str, ...]:
     return (*useful, NONE)
 
 
-def half_precision(program: Program) -> bool:
-    """Whether a 16-bit float occurs (they are computed one at a time)."""
+def scalar_only(program: Program) -> bool:
+    """Whether an 8-bit float occurs (they are computed one at a time)."""
     return any(
-        "float16" in n.dtype
+        n.dtype in FLOAT8
         for s in program.stages
         for e in (*s.body, *((s.monoid.finish, *s.monoid.combine) if s.monoid else ()))
         for n in e.walk()
@@ -69,17 +70,19 @@ def half_precision(program: Program) -> bool:
 
 
 def _loop_knobs(program: Program, stage: Stage, target: Target) -> list[Choice]:
-    axes = tuple(a for a in stage.axes if stage.ranges[a] > 1) or stage.axes[:1]
+    scanned = scanned_axis(stage)
+    free = tuple(a for a in stage.axes if a != scanned)
+    axes = tuple(a for a in free if stage.ranges[a] > 1) or free[:1]
     longest = max((stage.ranges[a] for a in axes), default=1)
     lanes = lane_count(stage, target)
-    vectors = (NONE,) if half_precision(program) else vector_axes(program, stage)
+    vectors = (NONE,) if scalar_only(program) else vector_axes(program, stage)
     spans = [stage.ranges[a] for a in vectors if a != NONE]
     tiles = (*(t for t in TILES if t < longest), longest)
     rows = tuple(r for r in (1, 2, 4, 6, 8) if r <= longest)
     p = stage.name + "_"
     return [
         Choice(p + "order", orders(axes), ordered=False),
-        Choice(p + "reduce", orders(stage.reduce_axes), ordered=False),
+        Choice(p + "reduce", orders(stage.reduce_axes if scanned is None else (scanned,)), ordered=False),
         Choice(p + "vector", vectors, ordered=False),
         Choice(p + "vectors", tuple(v for v in (1, 2, 4) if v == 1 or any(s >= v * lanes for s in spans))),
         Choice(p + "rows_axis", (*axes, NONE), ordered=False),
@@ -201,7 +204,7 @@ def default_values(program: Program, target: Target) -> dict[str, Value]:
         p = stage.name + "_"
         shared = stage.axes[:share]
         vectors = [a for a in vector_axes(program, stage) if a not in shared]
-        if half_precision(program):
+        if scalar_only(program):
             vectors = [NONE]
         lanes = lane_count(stage, target)
 
@@ -213,7 +216,7 @@ def default_values(program: Program, target: Target) -> dict[str, Value]:
 
         values[p + "vector"] = min(vectors, key=cost)
         vector = str(values[p + "vector"])
-        rows = [a for a in stage.axes if a not in (vector, *shared) and stage.ranges[a] >= 4]
+        rows = [a for a in stage.axes if a not in (vector, *shared, scanned_axis(stage)) and stage.ranges[a] >= 4]
         if rows and stage.monoid is not None:
             # Rows that share the vectors they read.
             moving = [x.axes() for x in stage.loads() if vector in x.axes()]

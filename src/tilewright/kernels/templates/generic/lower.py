@@ -9,7 +9,7 @@ from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expr import ITEMSIZE, Expr, axis
-from tilewright.kernels.loopnest import Loop, LoopNest
+from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.program import Program, Tensor
 from tilewright.kernels.templates.generic.access import Reader, storage, write
 from tilewright.kernels.templates.generic.nests import Plan, loops
@@ -107,8 +107,10 @@ class _PartPrinter:
         before: dict[int, Hook] = {}
         after: dict[int, Hook] = {}
         if plan.part.monoid is not None:
-            depth = next((n for n, x in enumerate(chosen) if _reduces(x)), len(chosen))
-            before[depth], after[depth] = self._start, self._finish
+            depth = next((n for n, x in enumerate(chosen) if x.axis in plan.reduce), len(chosen))
+            before[depth] = self._start
+            if plan.part.scanned is None:
+                after[depth] = self._finish
         with w.block():
             self.emitter.nest(
                 w, description, self._body, before=before, after=after, loops=chosen, blocks=blocks, scope=scope
@@ -189,6 +191,8 @@ class _PartPrinter:
                     self._store(w, printer, point)
             else:
                 self._combine(w, printer, point)
+        if part.scanned is not None:
+            self._finish(w, scope)
 
     def _combine(self, w: Writer, printer: Printer, point: _Point) -> None:
         part = self.plan.part
@@ -247,10 +251,6 @@ def _merged(operator: str, a: str, b: str) -> str:
     if operator in ("max", "min"):
         return f"tw::{operator}({a}, {b})"
     return f"({a} {'+' if operator == 'add' else '*'} {b})"
-
-
-def _reduces(loop: Loop) -> bool:
-    return loop.axis.startswith("r")
 
 
 def _unset(e: Expr, guard: str | None) -> str:

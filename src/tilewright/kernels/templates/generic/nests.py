@@ -18,9 +18,10 @@ from tilewright.kernels.templates.generic.parts import Part
 class Plan:
     """One part's decisions, read from a schedule's values.
 
-    ``order`` and ``reduce``: axes outermost first. ``vector``: the vectorised axis or ``None``, in
-    groups of ``vectors`` vectors of ``lanes``; ``rows_axis``: the axis of which ``rows`` points are
-    computed together. ``tiles``: blocked axes with the launch argument and the size of their blocks.
+    ``order`` and ``reduce`` (for a scan, the axis that it walks): axes outermost first. ``vector``: the
+    vectorised axis or ``None``, in groups of ``vectors`` vectors of ``lanes``; ``rows_axis``: the axis of
+    which ``rows`` points are computed together. ``tiles``: blocked axes with the launch argument and the
+    size of their blocks.
     """
 
     part: Part
@@ -60,7 +61,7 @@ def plan(part: Part, values: Mapping[str, Value], target: Target) -> Plan:
     """The decisions for one part."""
     p = part.stage + "_"
     order = tuple(str(values[p + "order"]).split())
-    order = (*(a for a in part.axes if a not in order), *order)  # axes of one point
+    order = (*(a for a in part.axes if a not in order and a != part.scanned), *order)  # axes of one point
     share = int(values["share"])
     if share:
         lead = part.axes[:share]

@@ -25,7 +25,8 @@ class Part:
     """One loop nest: for every output point, reduce ``body``, then store ``value`` in ``target``.
 
     ``value`` reads the reduced components as vars ``l0, l1, ...``; a map has no monoid, and its
-    ``value`` is the body. ``stage`` names the stage whose knobs apply.
+    ``value`` is the body. ``stage`` names the stage whose knobs apply. ``scanned``: the output axis that
+    a scan walks; it is looped over inside the others, and every step stores the value so far.
     """
 
     stage: str
@@ -36,6 +37,7 @@ class Part:
     body: tuple[Expr, ...]
     monoid: Monoid | None
     value: Expr
+    scanned: str | None = None
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -101,7 +103,9 @@ def split(program: Program, inline: frozenset[str], epilogue: frozenset[str]) ->
             inlined[s.name] = Stage(s.name, s.extents, (), body, s.dtype)
             continue
         value = s.monoid.finish if s.monoid is not None else body[0]
-        bodies[s.name] = Part(s.name, s.name, s.dtype, s.extents, s.reduce, body, s.monoid, cast(value, s.dtype))
+        bodies[s.name] = Part(
+            s.name, s.name, s.dtype, s.extents, s.reduce, body, s.monoid, cast(value, s.dtype), scanned_axis(s)
+        )  # fmt: skip
         order.append(s.name)
     for name in order[:]:
         if name not in epilogue:
@@ -116,6 +120,11 @@ def split(program: Program, inline: frozenset[str], epilogue: frozenset[str]) ->
         order.remove(name)
         bodies[readers[0]] = merged
     return tuple(bodies[n] for n in order)
+
+
+def scanned_axis(s: Stage) -> str | None:
+    """The axis that a scan walks."""
+    return None if s.scan is None else s.axes[s.scan]
 
 
 def _inline(e: Expr, stages: Mapping[str, Stage]) -> Expr:
@@ -140,7 +149,7 @@ def _merge(producer: Part, reader: Part) -> Part | None:
     value = reader.value.map(lambda n: producer.value if n.op == "load" and n.value == producer.target else None)
     return Part(
         producer.stage, reader.target, reader.dtype, producer.extents, producer.reduce, producer.body,
-        producer.monoid, value,
+        producer.monoid, value, producer.scanned,
     )  # fmt: skip
 
 
@@ -154,7 +163,7 @@ def shared_axes(program: Program) -> int:
     depth = len(last.extents) - 1  # what is left is vectorised
     names = {s.name for s in program.stages}
     for s in program.stages:
-        depth = min(depth, len(s.extents))
+        depth = min(depth, len(s.extents) if s.scan is None else s.scan)
         while depth and s.extents[:depth] != last.extents[:depth]:
             depth -= 1
         for x in s.loads():
@@ -177,4 +186,4 @@ def simple_operator(monoid: Monoid | None) -> str | None:
     return c.op if c.op in ("add", "mul", "max", "min") and names == ["l0", "r0"] else None
 
 
-__all__ = ["Part", "inlinable", "reductions", "shared_axes", "simple_operator", "split"]
+__all__ = ["Part", "inlinable", "reductions", "scanned_axis", "shared_axes", "simple_operator", "split"]

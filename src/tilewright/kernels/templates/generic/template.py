@@ -20,7 +20,7 @@ class GenericCpu:
     """Computes any program: a loop nest a stage, merged, ordered, blocked and vectorised as told."""
 
     name = "cpu_generic"
-    version = 1
+    version = 2
     kinds = ("cpu",)
 
     def matches(self, task: Task) -> bool:

@@ -1,0 +1,244 @@
+"""Printing a product: packing, register tiles, the blocking loops around them, and the entry points."""
+
+from __future__ import annotations
+
+from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.templates.contraction.match import Affine
+from tilewright.kernels.templates.dot import kinds, micro, packing
+from tilewright.kernels.templates.dot.geometry import Plan
+from tilewright.kernels.templates.dot.kinds import UNIT
+from tilewright.kernels.templates.dot.store import Epilogue
+from tilewright.kernels.templates.dot.texts import axis_names, declare, linear, number_of
+
+BLOCKS = ("KC", "MC", "NC")
+SPLITS = ("TM", "TN")
+PIECES = 4
+"""Into how many pieces a thread packing B as a whole is divided."""
+
+CONTEXT = """struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,a_bytes,b_bytes,bytes; };"""
+
+
+def arguments(p: Plan) -> tuple[str, ...]:
+    """Names of the launch arguments, in order."""
+    return BLOCKS + SPLITS if p.threads > 1 else BLOCKS
+
+
+def source(p: Plan, symbol: str) -> str:
+    """The whole kernel."""
+    e = Epilogue(p)
+    parts = [
+        f"namespace {symbol}_ {{",
+        kinds.functions(p.c, p.kind, p.vector_bytes),
+        CONTEXT,
+        packing.helpers(p),
+        packing.four(p),
+        micro.last_unit(p) if p.rest else "",
+    ]
+    if p.pack_a:
+        parts += [packing.row(p, "a"), packing.pack_a(p)]
+    if not p.in_place_b:
+        parts += [packing.row(p, "b"), packing.pack_b(p)]
+    elif p.shifted:
+        parts.append(micro.row_sums(p))
+    if p.pack_b in ("once", "whole"):
+        parts.append(_pack_task(p))
+    parts.append(e.functions())
+    parts += [micro.micro_kernel(p, r, v, t, e) for r, v, t in micro.variants(p)]
+    parts += [_task(p), "}", _entry(p, symbol)]
+    if p.pack_b == "once":
+        parts.append(_prepack(p, symbol))
+    return "\n".join(x for x in parts if x)
+
+
+def _block_bytes(p: Plan, k0: str) -> str:
+    """C text of the bytes before the block of k that starts at ``k0``, for all columns."""
+    head = f"+({k0})/x->KC*{p.vector_bytes}L" if p.shifted else ""
+    return f"{p.column_vectors}L*(({k0})/{p.kind.group}L*{p.b_vector}L{head})"
+
+
+def _whole_bytes(p: Plan, kc: str) -> str:
+    """C text of the bytes of packed B for one position of its outer axes."""
+    head = f"+tw::ceildiv({p.k}L,{kc})*{p.vector_bytes}L" if p.shifted else ""
+    return f"{p.column_vectors}L*({p.units}L*{p.b_vector}L{head})"
+
+
+def _pack_task(p: Plan) -> str:
+    """Packs some columns of B, all of k."""
+    count = p.column_blocks.count
+    return "\n".join(
+        [
+            "TW_NOINLINE void pack_task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
+            f" const long pieces=tw::imin({PIECES * p.threads}L,{count}L), i=t%pieces, o=t/pieces;",
+            f" const long c0=i*{count}L/pieces, c1=(i+1)*{count}L/pieces;",
+            f" char *q=x->packed+o*({_whole_bytes(p, 'x->KC')});",
+            f" for(long k0=0;k0<{p.k}L;k0+=x->KC) {{ const long kc=tw::imin(x->KC,{p.k}L-k0);",
+            f"  char *to=q+{_block_bytes(p, 'k0')}+{p.column_blocks.start('c0')}*{p.panel('kc')};",
+            "  pack_b(x,o,c0,c1,k0,kc,to); } }\n",
+        ]
+    )
+
+
+def _pack_count(p: Plan) -> str:
+    return f"{p.c.b_outer.size}L*{min(PIECES * p.threads, p.column_blocks.count)}L"
+
+
+def _task(p: Plan) -> str:
+    c, rows, cols = p.c, p.row_blocks, p.column_blocks
+    names = axis_names(c)
+    b_outer, step = [], 1
+    for a, extent in zip(reversed(c.b_outer.axes), reversed(c.b_outer.extents), strict=True):
+        b_outer.append(f"{a}*{step}L")
+        step *= extent
+    lines = [
+        "TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
+        " const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;",
+        " " + declare(c.outer, "o"),
+        f" const long ob={'+'.join(b_outer) or '0'}; (void)ob;",
+        f" const long r0=ti*{rows.count}L/x->TM, r1=(ti+1)*{rows.count}L/x->TM;",
+        f" const long c0=tj*{cols.count}L/x->TN, c1=(tj+1)*{cols.count}L/x->TN;",
+    ]
+    if p.pack_a or p.pack_b == "blocks" or not c.in_place:
+        lines.append(" char *const mine=x->ws+w*x->bytes;")
+    if c.in_place:
+        out = linear(Affine(0, {a: c.out_strides[a] for a in c.outer.axes}), names)
+        lines.append(f" S *const out=(S*)x->t[{len(c.program.inputs)}]+{out}; const long ldc={c.ldc}L;")
+    else:
+        lines.append(f" S *const out=(S*)(mine+x->a_bytes+x->b_bytes); const long ldc=x->NT*{p.vectors * p.lanes}L;")
+    for name, operand, in_place in (("A", c.a, not p.pack_a), ("B", c.b, p.in_place_b)):
+        if in_place and operand.raw is not None:
+            raw = operand.raw
+            at = linear(Affine(raw.where.const, {a: raw.where.of(a) for a in c.outer.axes}), names)
+            number, size = number_of(c, raw.tensor.name), ITEMSIZE[raw.tensor.dtype]
+            lines.append(f" const char *const {name}=(const char*)x->t[{number}]+({at})*{size}L;")
+    lines.append(" for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);")
+    if p.pack_a:
+        first = rows.start("rb0")
+        height = f"{rows.start('rb1')}-{first}"
+        lines.append(f"  pack_a(x,o,{first},{height},mine);")
+    lines += [
+        "  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);",
+        f"   for(long k0=0;k0<{p.k}L;k0+=x->KC) {{ const long kc=tw::imin(x->KC,{p.k}L-k0);",
+        f"    const long mode=(k0>0?1:0)|(k0+kc>={p.k}L?2:0), panel={p.panel('kc')};",
+    ]
+    if p.pack_b == "blocks":
+        lines.append("    char *const B=mine+x->a_bytes; pack_b(x,ob,cb0,cb1,k0,kc,B);")
+        base = f"{cols.start('cb0')}"
+    elif p.in_place_b:
+        lines.append("    (void)panel;")
+        base = ""
+    else:
+        lines.append(f"    const char *const B=x->packed+ob*({_whole_bytes(p, 'x->KC')})+{_block_bytes(p, 'k0')};")
+        base = "0"
+    units = f"kc/{p.kind.group}L" if p.rest else f"(kc+{p.kind.group - 1}L)/{p.kind.group}L"
+    i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
+    lines.append("    " + (f"{j_loop} {i_loop}" if p.order == "ji" else f"{i_loop} {j_loop}") + " {")
+    lines.append(f"     const long m={rows.start('rb')}, v={cols.start('cb')}, n=v*{p.lanes}L;")
+    bytes_k = p.kind.bytes
+    if p.pack_a:
+        lines.append(f"     const char *a=mine+(m-{rows.start('rb0')})*{p.a_step}L+k0*{bytes_k}L;")
+    else:
+        lines.append(f"     const char *a=A+m*{p.a_step}L+k0*{bytes_k}L;")
+    if p.in_place_b:
+        lines.append(f"     const char *b=B+k0*{p.b_row}L+n*{p.b_item}L;")
+    else:
+        lines.append(f"     const char *b=B+(v-{base})*panel;")
+    where = "m*ldc+n" if c.in_place else f"(m-{rows.start('rb0')})*ldc+n-{cols.start('cb0')}*{p.lanes}L"
+    tail = f"(cb=={cols.count - 1}L?{p.tail}L:{p.lanes}L)"
+    call = f"(x,{units},a,b,out+{where},ldc,mode,{tail},o,m,n);"
+    lines.append("     " + _choose(p, call))
+    lines.append("    } } } } }\n")
+    return "\n".join(lines)
+
+
+def _choose(p: Plan, call: str) -> str:
+    """The call of the right register tile at row block ``rb`` and column block ``cb``."""
+    rows, cols = p.row_blocks, p.column_blocks
+
+    def by_columns(r: int) -> str:
+        text = micro.name(r, cols.size, False) + call
+        if not cols.even:
+            text = f"if(cb<{cols.full}L) {text} else {micro.name(r, cols.size - 1, False)}{call}"
+        if micro.masked_variants(p):
+            text = f"if(cb=={cols.count - 1}L) {micro.name(r, cols.sizes[-1], True)}{call} else {text}"
+        return text
+
+    if rows.even:
+        return by_columns(rows.size)
+    return f"if(rb<{rows.full}L) {{ {by_columns(rows.size)} }} else {{ {by_columns(rows.size - 1)} }}"
+
+
+def _entry(p: Plan, symbol: str) -> str:
+    c, width = p.c, p.vectors * p.lanes
+    splits = "".join(f"x.{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS))
+    a_bytes = f"mt*{p.rows * p.a_row}L" if p.pack_a else "0"
+    panel = p.panel("kc")
+    b_bytes = f"nt*{p.vectors}L*{panel}" if p.pack_b == "blocks" else "0"
+    sums = "0" if c.in_place else f"(args[0]<{p.k}L?mt*nt*{p.rows * width * UNIT}L:0)"
+    lines = [
+        f"TW_ENTRY({symbol}) {{ using namespace {symbol}_; (void)workspace;",
+        f" const long kc=tw::imin(args[0],{p.k}L); (void)kc;",
+        f" const long mt=tw::imin(tw::imax(1,args[1]/{p.rows}),{p.row_blocks.count}L);",
+        f" const long nt=tw::imin(tw::imax(1,args[2]/{width}),{p.column_blocks.count}L);",
+        f" Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; {splits}",
+        f" x.a_bytes={a_bytes}; x.b_bytes={b_bytes}; x.bytes=x.a_bytes+x.b_bytes+{sums};",
+    ]
+    if p.pack_b == "once":
+        lines.append(f" x.packed=(char*)tensors[{c.constant_b}]; x.ws=(char*)workspace;")
+    elif p.pack_b == "whole":
+        size = f"{c.b_outer.size}L*({_whole_bytes(p, 'args[0]')})"
+        lines += [
+            f" x.packed=(char*)workspace; x.ws=x.packed+{size};",
+            f" tw::parallel_for(env,{_pack_count(p)},pack_task,&x);",
+        ]
+    else:
+        lines.append(" x.packed=nullptr; x.ws=(char*)workspace;")
+    lines.append(f" tw::parallel_for(env,{c.outer.size}L*x.TM*x.TN,task,&x);")
+    lines.append(" return 0; }")
+    return "\n".join(lines)
+
+
+def _prepack(p: Plan, symbol: str) -> str:
+    return "\n".join(
+        [
+            f"TW_ENTRY({symbol}_pack) {{ using namespace {symbol}_;",
+            " Ctx x{}; x.t=tensors; x.KC=args[0]; x.packed=(char*)workspace;",
+            f" tw::parallel_for(env,{_pack_count(p)},pack_task,&x); return 0; }}",
+        ]
+    )
+
+
+def packed_bytes(p: Plan) -> IntExpr:
+    """Of B as a whole."""
+    size: IntExpr = p.units * p.b_vector
+    if p.shifted:
+        size = ["+", size, ["*", ["ceildiv", p.k, "KC"], p.vector_bytes]]
+    return ["*", p.c.b_outer.size * p.column_vectors, size]
+
+
+def launch_program(p: Plan, symbol: str) -> LaunchProgram:
+    c, width, g = p.c, p.vectors * p.lanes, p.kind.group
+    mt: IntExpr = ["min", ["max", 1, ["//", "MC", p.rows]], p.row_blocks.count]
+    nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], p.column_blocks.count]
+    each: list[IntExpr] = []
+    if p.pack_a:
+        each.append(["*", mt, p.rows * p.a_row])
+    if p.pack_b == "blocks":
+        units: IntExpr = ["ceildiv", ["min", "KC", p.k], g]
+        head = p.vector_bytes if p.shifted else 0
+        each.append(["*", nt, p.vectors, ["+", ["*", units, p.b_vector], head]])
+    if not c.in_place:
+        several: IntExpr = ["min", 1, ["//", p.k - 1, "KC"]]
+        each.append(["*", several, mt, nt, p.rows * width * UNIT])
+    size: IntExpr = ["*", p.threads, ["+", 0, *each]] if each else 0
+    if p.pack_b == "whole":
+        size = ["+", size, packed_bytes(p)]
+    main = Launch(symbol, arguments(p))
+    if p.pack_b != "once":
+        return LaunchProgram((main,), workspace=size)
+    assert c.constant_b is not None
+    prepack = Prepack(c.constant_b, packed_bytes(p), Launch(f"{symbol}_pack", ("KC",)))
+    return LaunchProgram((main,), workspace=size, prepack=(prepack,))
+
+
+__all__ = ["arguments", "launch_program", "source"]

@@ -1,0 +1,221 @@
+"""Recognising products of 16-bit reals and of 8-bit whole numbers, summed in float32 or int32.
+
+A sum over all reduce axes of one value a side times another; output axes fall into M (only side A
+reads them), N (only side B does, the innermost one among them) and outer axes. Sides may be padded
+reads, which is all that the fast instructions take, or any other value, which is converted while it
+is copied. Elementwise stages may follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.kernels.codegen.ranges import Range, index_range
+from tilewright.kernels.expr import Expr
+from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.templates.contraction.match import (
+    Affine,
+    Group,
+    Grouped,
+    Linear,
+    check_maps,
+    fused,
+    position,
+)
+from tilewright.kernels.templates.contraction.sides import NoMatch, split
+
+HALF = ("bfloat16", "float16")
+BYTES = ("int8", "uint8")
+STORED = {
+    "float64": "double", "float32": "float", "float16": "tw::f16", "bfloat16": "tw::bf16",
+    "int64": "long", "int32": "int", "int8": "signed char", "uint8": "unsigned char",
+}  # fmt: skip
+"""C types of what inputs and the output may hold."""
+
+VALUES = ("float32", "int32", "float64", "int64", *HALF, *BYTES)
+"""Types of values after the sum."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A padded read: the element at ``where``, converted without loss, or 0 where a bound is below 0."""
+
+    tensor: Tensor
+    where: Affine
+    bounds: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side: its value in the sum's type, and how it is read where it is a padded read."""
+
+    value: Expr
+    raw: Raw | None
+
+    @property
+    def dtype(self) -> str | None:
+        """Of the elements in memory, where the side is a padded read."""
+        return self.raw.tensor.dtype if self.raw else None
+
+
+@dataclass(frozen=True)
+class Dot(Grouped):
+    """A matched program: ``sum over k of a * b``, then the monoid's finish and ``epilogue``."""
+
+    a: Operand
+    b: Operand
+    dtype: str  # of the sum: float32 or int32
+
+    @property
+    def ldc(self) -> int:
+        """Elements between neighbouring M rows of the output."""
+        return self.m.stride(Affine(0, self.out_strides)) or 0
+
+    @property
+    def in_place(self) -> bool:
+        """Whether unfinished sums can live in the output."""
+        return self.output.dtype == self.dtype
+
+    @property
+    def b_outer(self) -> Group:
+        """The outer axes that side B reads."""
+        used = self.b.value.axes()
+        pairs = [(x, e) for x, e in zip(self.outer.axes, self.outer.extents, strict=True) if x in used]
+        return Group(tuple(x for x, _ in pairs), tuple(e for _, e in pairs))
+
+    @property
+    def constant_b(self) -> int | None:
+        """Number of the constant input that side B alone is made of, if it is made of constants only.
+
+        Nothing else may read it: it is not there any more in its own order.
+        """
+        inputs = {t.name: number for number, t in enumerate(self.program.inputs)}
+        reads = [str(x.value) for x in self.b.value.loads()]
+        others = [x for s in (self.stage, *self.epilogue) for x in s.loads() if str(x.value) == reads[0]]
+        if len(others) != reads.count(reads[0]) or not all(self.program.tensors[r].constant for r in reads):
+            return None
+        return inputs[reads[0]]
+
+
+def match(program: Program) -> Dot | None:
+    """The product that a program is, or ``None``."""
+    return _match(program.dumps())
+
+
+@lru_cache(maxsize=256)
+def _match(text: str) -> Dot | None:
+    try:
+        return _recognise(Program.loads(text))
+    except NoMatch:
+        return None
+
+
+def _recognise(program: Program) -> Dot:
+    stage, *after = program.stages
+    dtype = _sum_dtype(stage)
+    if any(t.dtype not in STORED for t in (*program.inputs, program.output)):
+        raise NoMatch
+    _check_epilogue(program, stage, after)
+    ranges = stage.ranges
+    wide = tuple(x for x in stage.axes if ranges[x] > 1)
+    if not wide:
+        raise NoMatch
+    sides = split(stage.body[0], wide[-1], frozenset(wide), (dtype,), reads=True)
+    if sides.a is None or sides.b is None or sides.function is None:
+        raise NoMatch
+    function = sides.function
+    if function.op != "mul" or [x.op for x in function.args] != ["var", "var"]:
+        raise NoMatch
+    a, b = _operand(sides.a, program), _operand(sides.b, program)
+    if dtype == "float32" and not any(x.dtype in HALF for side in (a, b) for x in side.value.loads()):
+        raise NoMatch  # nothing here is better at float32 than the contraction template
+    m_axes = [x for x in wide if x in sides.a_axes and x not in sides.b_axes]
+    n_axes = [x for x in wide if x in sides.b_axes and x not in sides.a_axes]
+    if not m_axes and (b.raw is None or b.raw.bounds):
+        raise NoMatch  # a window over one tensor (depthwise): nothing is reused across rows
+    strides = dict(zip(stage.axes, program.output.strides, strict=True))
+    m, n = fused(m_axes, ranges, strides), fused(n_axes, ranges, strides)
+    outer = tuple(x for x in wide if x not in m.axes and x not in n.axes)
+    return Dot(
+        program=program,
+        stage=stage,
+        epilogue=tuple(after),
+        outer=Group(outer, tuple(ranges[x] for x in outer)),
+        m=m,
+        n=n,
+        k=Group(stage.reduce_axes, stage.reduce),
+        a=a,
+        b=b,
+        dtype=dtype,
+    )
+
+
+def _sum_dtype(stage: Stage) -> str:
+    """The type of a plain sum in float32 or int32; anything else is no match."""
+    monoid = stage.monoid
+    if monoid is None or stage.scan is not None or len(monoid.identity) != 1 or not stage.reduce:
+        raise NoMatch
+    dtype = monoid.identity[0].dtype
+    (combine,) = monoid.combine
+    if (
+        dtype not in ("float32", "int32")
+        or monoid.identity[0].value != 0
+        or (combine.op, combine.dtype) != ("add", dtype)
+        or sorted(str(x.value) for x in combine.args if x.op == "var") != ["l0", "r0"]
+        or stage.body[0].dtype != dtype
+    ):
+        raise NoMatch
+    return dtype
+
+
+def _operand(value: Expr, program: Program) -> Operand:
+    return Operand(value, _raw(value, program))
+
+
+def _raw(value: Expr, program: Program) -> Raw | None:
+    """A value as a padded read: ``cast(x[...])`` or ``select(bounds, x[...], 0)`` with a cast in or around it."""
+    value = value.args[0] if value.op == "cast" else value
+    bounds: tuple[Affine, ...] = ()
+    if value.op == "select":
+        condition, read, other = value.args
+        found = Linear().bounds(condition)
+        if found is None or other.op != "const" or other.value != 0:
+            return None
+        bounds = tuple(found)
+        value = read.args[0] if read.op == "cast" else read
+    if value.op != "load":
+        return None
+    tensor = program.tensors[str(value.value)]
+    where = position(value, tensor)
+    return None if where is None else Raw(tensor, where, bounds)
+
+
+def _check_epilogue(program: Program, stage: Stage, after: list[Stage]) -> None:
+    """Reads under a ``select`` that could lie outside of their tensors are refused; so are positions used as values."""
+    check_maps(stage, after)
+    assert stage.monoid is not None
+    for s, e in ((stage, stage.monoid.finish), *((s, s.body[0]) for s in after)):
+        bounds: dict[str, Range] = {x: (0, extent - 1) for x, extent in s.ranges.items()}
+        _check_values(e, program, bounds)
+
+
+def _check_values(e: Expr, program: Program, bounds: Mapping[str, Range]) -> None:
+    if e.op == "load":
+        return
+    if e.dtype not in (*VALUES, "bool") or e.op == "axis" or (e.dtype in HALF and e.op not in ("cast", "var")):
+        raise NoMatch
+    if e.op == "select" and not all(_inside(x, program, bounds) for part in e.args[1:] for x in part.loads()):
+        raise NoMatch
+    for x in e.args:
+        _check_values(x, program, bounds)
+
+
+def _inside(load: Expr, program: Program, bounds: Mapping[str, Range]) -> bool:
+    """Whether a read lies within its tensor wherever the axes are."""
+    for index, extent in zip(load.args, program.tensors[str(load.value)].shape, strict=True):
+        low, high = index_range(index, bounds)
+        if low is None or high is None or low < 0 or high >= extent:
+            return False
+    return True

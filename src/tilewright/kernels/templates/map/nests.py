@@ -1,0 +1,56 @@
+"""The loops of a map as a description: what features and the roofline are computed from."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.program import count_ops
+from tilewright.kernels.templates.generic.nests import distinct_loads
+from tilewright.kernels.templates.map.match import Map
+from tilewright.kernels.templates.map.space import Plan
+
+
+def nests(p: Plan) -> tuple[LoopNest, ...]:
+    """One nest over the fused axes."""
+    m = p.m
+    accesses, flops = _body(m)
+    loops = _tiles(p) if p.tiled else _rows(p)
+    return (LoopNest(m.program.output.name, dict(m.extents), loops, accesses, flops_per_point=flops, itemsize=p.item),)
+
+
+def _kind(p: Plan) -> str:
+    return "parallel" if p.target.threads > 1 else "serial"
+
+
+def _rows(p: Plan) -> tuple[Loop, ...]:
+    m, inner, size = p.m, p.m.inner, p.m.extents[p.m.inner]
+    loops = [Loop(a, m.extents[a], 1, _kind(p)) for a in p.order]
+    block = p.lanes * p.vectors
+    if p.piece < size:
+        loops.append(Loop(inner, size, p.piece, _kind(p)))
+        size = p.piece
+    loops.append(Loop(inner, size, block, level="register"))
+    if p.vectors > 1:
+        loops.append(Loop(inner, min(size, block), p.lanes, "unroll", "register"))
+    return (*loops, Loop(inner, min(size, p.lanes), 1, "vector", "register"))
+
+
+def _tiles(p: Plan) -> tuple[Loop, ...]:
+    m = p.m
+    assert m.across is not None
+    loops = [Loop(a, m.extents[a], 1, _kind(p)) for a in p.free]
+    pair = [(m.across, p.tile_in, "tile_in"), (m.inner, p.tile_out, "tile_out")]
+    pair = pair if p.along_output else pair[::-1]
+    loops += [Loop(a, m.extents[a], size, _kind(p), "l2", argument=name) for a, size, name in pair]
+    loops += [Loop(a, min(m.extents[a], size), p.lanes, level="l1") for a, size, _ in pair]
+    loops.append(Loop(m.across, min(m.extents[m.across], p.lanes), 1, "unroll", "register"))
+    return (*loops, Loop(m.inner, min(m.extents[m.inner], p.lanes), 1, "vector", "register"))
+
+
+@lru_cache(maxsize=256)
+def _body(m: Map) -> tuple[tuple[Access, ...], int]:
+    kinds = {t.name: t.dtype for t in m.program.inputs}
+    found = [Access(str(x.value), x.args, kinds[str(x.value)]) for x in distinct_loads((m.whole,))]
+    found.append(Access(m.program.output.name, (m.position,), m.program.output.dtype, store=True))
+    return tuple(found), count_ops(m.whole)

@@ -1,0 +1,42 @@
+"""The CPU map template: matching, space, default, description and source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core import Schedule, Target, Value
+from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cpu_template import CpuTemplate
+from tilewright.kernels.templates.map import space as spaces
+from tilewright.kernels.templates.map.lower import launch_program, source
+from tilewright.kernels.templates.map.match import Map, match
+from tilewright.kernels.templates.map.nests import nests
+from tilewright.search_space import SearchSpace
+
+
+class CpuMap(CpuTemplate[Map, spaces.Plan]):
+    """Computes programs without reductions in one pass over the output."""
+
+    name = "cpu_map"
+    version = 1
+    refusal = "is no map"
+
+    def find(self, program: str) -> Map | None:
+        return match(Program.loads(program))
+
+    def span(self, found: Map, target: Target) -> SearchSpace:
+        return spaces.space(found, target, self.name, self.version)
+
+    def choose(self, found: Map, target: Target, within: SearchSpace) -> Mapping[str, Value]:
+        return spaces.default(found, target, within)
+
+    def plan(self, found: Map, target: Target, schedule: Schedule) -> spaces.Plan:
+        return spaces.plan(found, target, schedule.values)
+
+    def describe(self, plan: spaces.Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return nests(plan)
+
+    def print(self, plan: spaces.Plan, symbol: str) -> LoweredKernel:
+        return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))

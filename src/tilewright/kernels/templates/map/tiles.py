@@ -1,0 +1,134 @@
+"""Square tiles transposed in registers: read along one axis, written along another."""
+
+from __future__ import annotations
+
+from tilewright.kernels.codegen.printer import Printer
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.templates.generic.access import flat_index
+from tilewright.kernels.templates.map.linear import Linearizer
+from tilewright.kernels.templates.map.text import Text, ctype
+from tilewright.kernels.templates.map.turn import turn
+
+
+def tile(t: Text, edge: bool) -> str:
+    """A function that computes one tile; ``edge``: of ``ni`` by ``no`` elements only."""
+    p, m = t.p, t.p.m
+    members = [f"const {ctype(m.tensors[x.name].dtype)} *{x.name}" for x in m.program.inputs]
+    axes = "".join(f", long {a}" for a in (*p.free, m.across, m.inner))
+    more = ", long ni, long no" if edge else ""
+    w = Writer()
+    kind = "TW_NOINLINE" if edge else "TW_INLINE"
+    head = (
+        f"{kind} void {'edge' if edge else 'tile'}({', '.join((*members, f'{ctype(m.output.dtype)} *d_'))}{axes}{more})"
+    )
+    with w.block(head):
+        for name in (*(x.name for x in m.program.inputs), *p.free):
+            w.line(f"(void){name};")
+        columns = [_columns(t, w, x, n, edge) for n, x in enumerate(m.turned)]
+        numbers = [t.memo.numbers.of(x) for x in m.turned]
+        assert m.across is not None
+        # What is the same along the rows' axis is read once: by row position it would be read again.
+        for k in range(p.lanes):
+            here = {a: a for a in m.axes} | {m.across: f"({m.across} + {k})" if k else m.across}
+            with w.block(f"if ({k} < ni)" if edge else ""):
+                printer = t.printer(here, {}, count="no" if edge else None)
+                _turned(t, printer, dict(zip(numbers, (c[k] for c in columns), strict=True)))
+                t.store(
+                    w,
+                    printer,
+                    m.whole,
+                    "no" if edge else None,
+                    f"d_ + {k * m.strides[m.across]}L" if k else "d_",
+                    p.stream,
+                )
+    return w.text()
+
+
+def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
+    """Read the tile of one tensor and transpose it; names of the vectors along the innermost axis."""
+    p, m = t.p, t.p.m
+    scalar = t.printer({a: a for a in m.axes}, {}, vector=False)
+    tensor = m.tensors[str(x.value)]
+    step = Linearizer({}).of(x.args[0]).of(m.inner)
+    lane = t.printer({}, {}).lane_type(x) if x.dtype != "bool" else "int"
+    vector = f"tw::vec<{lane}, {p.lanes}>"
+    base = f"(const signed char *){tensor.name}" if x.dtype == "bool" else tensor.name
+    kind = "signed char" if x.dtype == "bool" else ctype(x.dtype)
+    w.line(f"const {kind} *const p{number} = {base} + ({flat_index(x.args, tensor, scalar)});")
+    names = []
+    for r in range(p.lanes):
+        name = f"r{number}_{r}"
+        at = f"p{number} + {r * step}L" if r else f"p{number}"
+        text = f"tw::load<{vector}>({at})"
+        if edge:
+            text = f"{r} < no ? tw::load_n<{vector}>({at}, ni) : {vector}{{}}"
+        w.line(f"const {vector} {name} = {text};")
+        if p.ahead and not edge:
+            # The same row of a later tile; an address past the end is harmless.
+            far = p.ahead * p.lanes * (step if p.along_output else 1)
+            w.line(f"__builtin_prefetch(p{number} + {r * step + far}L, 0, 2);")
+        names.append(name)
+    item = {"double": 8, "long": 8, "signed char": 1, "short": 2}.get(lane, 4)
+    lines, columns = turn(names, item, vector, f"c{number}_")
+    for line in lines:
+        w.line(line)
+    return columns
+
+
+def _turned(t: Text, printer: Printer, columns: dict[int, str]) -> None:
+    """Make a printer take transposed reads from the tile."""
+    read = printer.load
+    printer.load = lambda e, guard: columns.get(t.memo.numbers.of(e)) or read(e, guard)
+
+
+def tiles(t: Text, w: Writer) -> None:
+    """The loop over units ``u0`` to ``u1``: blocks of tiles."""
+    p, m = t.p, t.p.m
+    assert m.across is not None
+    i, o, n = m.across, m.inner, p.lanes
+    first, second = ((i, "ib", "ie", "si", "ni"), (o, "ob", "oe", "so", "no"))
+    if not p.along_output:
+        first, second = second, first
+    extents = {i: m.extents[i], o: m.extents[o]}
+    w.line("long q_ = u0;")
+    with w.block("for (long u_ = u0; u_ < u1; u_++)"):
+        w.line("q_ = u_;")
+        names = (*p.free, first[1], second[1])
+        sizes = {**{a: f"{m.extents[a]}L" for a in p.free}, "ib": "c.in_blocks", "ob": "c.out_blocks"}
+        for k, name in reversed(list(enumerate(names))):
+            w.line(f"const long {name} = {'q_' if k == 0 else f'q_ % {sizes[name]}'};")
+            if k:
+                w.line(f"q_ /= {sizes[name]};")
+        for axis, block, _, shift, _ in (first, second):
+            step = "c.tile_in" if axis == i else "c.tile_out"
+            w.line(f"const long {axis}0 = {block} ? c.{shift} + {block} * {step} : 0;")
+            w.line(f"const long {axis}1 = tw::imin({extents[axis]}L, c.{shift} + ({block} + 1) * {step});")
+        where = flat_index((m.position,), m.output, t.printer({a: a for a in m.axes}, {}, vector=False))
+        arguments = ", ".join((*(x.name for x in m.program.inputs), f"{m.output.name} + ({where})", *p.free, i, o))
+        (a, _, _, sa, na), (b, _, _, sb, nb) = first, second
+        for axis, shift, count, fence in ((a, sa, na, "{"), (b, sb, nb, "{")):
+            w.line(f"for (long {axis} = {axis}0, {count}; {axis} < {axis}1; {axis} += {count}) {fence}")
+            w.line(f" {count} = {axis} == 0 && c.{shift} ? c.{shift} : tw::imin({n}L, {axis}1 - {axis});")
+        w.line(f"if (ni == {n} && no == {n}) tile({arguments}); else edge({arguments}, ni, no);")
+        w.line("} }")
+
+
+def shifts(t: Text) -> list[str]:
+    """Statements that find how far the first whole tiles lie from the start, so that reads and writes are aligned."""
+    p, m = t.p, t.p.m
+    assert m.across is not None
+    out = _gap(m.output.name, [m.strides[a] for a in m.outer], p.item, p.lanes, m.extents[m.inner])
+    x = m.turned[0]
+    s = Linearizer({}).of(x.args[0])
+    item = ITEMSIZE[m.program.tensors[str(x.value)].dtype]
+    # A read that starts elsewhere than at a whole row is left as it lies.
+    steps = [s.of(a) for a in m.axes if a != m.across] + [s.const] + ([1] if s.rest else [])
+    into = _gap(str(x.value), steps, item, p.lanes, m.extents[m.across])
+    return [f"c.si = {into};", f"c.so = {out};"]
+
+
+def _gap(name: str, steps: list[int], item: int, lanes: int, extent: int) -> str:
+    if any(s % lanes for s in steps) or extent < 2 * lanes:
+        return "0"
+    return f"(-(long)c.{name} & {item * lanes - 1}) / {item}"

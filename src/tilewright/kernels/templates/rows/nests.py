@@ -1,0 +1,90 @@
+"""Loop nests of a row program: one per pass over the row."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.kernels.expr import ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.program import count_ops
+from tilewright.kernels.templates.rows.match import RowProgram, RowStage
+from tilewright.kernels.templates.rows.space import RECOMPUTE, Plan
+
+
+def nests(plan: Plan) -> tuple[LoopNest, ...]:
+    """The description of every pass, in order."""
+    p = plan.program
+    loops = _loops(plan)
+    result = []
+    for n in range(p.passes):
+        accesses, flops, after, name, dtype = _pass(p, n, plan.keep != RECOMPUTE)
+        result.append(LoopNest(name, p.extents, loops, accesses, (), flops, ITEMSIZE[dtype], after))
+    return tuple(result)
+
+
+def _loops(plan: Plan) -> tuple[Loop, ...]:
+    p = plan.program
+    loops: list[Loop] = []
+    for d, (a, n) in enumerate(p.extents.items()):
+        if a not in p.row_axes:
+            break
+        last = d == len(p.rows) - 1
+        span = n
+        if plan.threads > 1 and (last or d == 0):
+            step = min(plan.block, n) if last else 1
+            loops.append(Loop(a, n, step, "parallel", "l2", "block" if last else None))
+            span = step
+        if last:
+            loops.append(Loop(a, span, min(plan.rows, span), level="l1"))
+            if plan.rows > 1:
+                loops.append(Loop(a, min(plan.rows, span), 1, "unroll", "register"))
+        elif not (plan.threads > 1 and d == 0):
+            loops.append(Loop(a, n, 1))
+    for a, n in zip(p.element_axes[:-1], p.elements[:-1], strict=True):
+        loops.append(Loop(a, n, 1))
+    inner, n = p.inner, p.elements[-1]
+    step = min(plan.vectors * plan.lanes, n)
+    loops.append(Loop(inner, n, step, level="l1"))
+    if plan.vectors > 1:
+        loops.append(Loop(inner, step, min(plan.lanes, step), "unroll", "register"))
+    loops.append(Loop(inner, min(plan.lanes, step), 1, "vector", "register"))
+    return tuple(loops)
+
+
+@lru_cache(maxsize=256)
+def _pass(p: RowProgram, n: int, kept: bool) -> tuple[tuple[Access, ...], int, int, str, str]:
+    """Accesses of a pass, operations per element and per row, and what it stores."""
+    own = [s for s in p.stages if s.kind == "reduce" and s.ready == n]
+    final = p.result if p.result.kind == "element" and p.result.ready == n else None
+    exprs: list[Expr] = []
+    seen: set[str] = set()
+    stored = set(p.kept) if kept else set()
+
+    def visit(s: RowStage) -> None:
+        exprs.extend(s.body)
+        for name in sorted(s.reads()):
+            e = p.stage[name]
+            if e.kind == "element" and name not in seen:
+                seen.add(name)
+                if name in stored and p.needed[name][0] < n:
+                    reads.append(Access(name, (p.where,), e.dtype))
+                else:
+                    visit(e)
+
+    reads: list[Access] = []
+    for s in [*own, *([final] if final else [])]:
+        visit(s)
+    numbers = ValueNumbers()
+    loads = {numbers.of(x): x for e in exprs for x in e.loads()}
+    accesses = [Access(str(x.value), x.args, x.dtype) for x in loads.values()] + reads
+    flops = count_ops(*exprs) + sum(max(1, count_ops(*s.monoid.combine)) for s in own if s.monoid is not None)
+    after = sum(count_ops(s.monoid.finish) for s in own if s.monoid is not None)
+    if final is not None:
+        target, at = final, p.where
+    else:
+        target, at = own[-1], p.place
+    accesses.append(Access(target.name, (at,), target.dtype, store=True))
+    return tuple(accesses), flops, after, target.name, target.dtype
+
+
+__all__ = ["nests"]

@@ -1,0 +1,430 @@
+"""Prints the passes over a row, or over several rows side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.program import Tensor, count_ops
+from tilewright.kernels.templates.generic.access import Reader, write
+from tilewright.kernels.templates.generic.parts import simple_operator
+from tilewright.kernels.templates.rows.hoist import Hoist, moving_names, value_text
+from tilewright.kernels.templates.rows.match import RowStage
+from tilewright.kernels.templates.rows.space import MEMORY, REGISTERS, Plan
+
+ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
+LINE = 64
+"""Bytes of a cache line."""
+
+NEAR = 1 << 16
+"""Bytes of a row up to which the next row is asked for, rather than what is further on in the same row."""
+
+AHEAD = 1 << 11
+"""How far further on, in bytes."""
+
+
+@dataclass
+class Passes:
+    """The passes of one schedule. Text of row ``q`` of those side by side carries the suffix ``_q``."""
+
+    plan: Plan
+    memo: Memo = field(default_factory=Memo)
+    held: dict[tuple[str, int, str], str] = field(default_factory=dict)  # maps in registers
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        p = self.plan.program
+        self.moving = moving_names(p.element_axes, {s.name: s.kind for s in p.stages})
+        self.tensors = {t.name: t for t in p.inputs}
+        self.ranges = {a: (0, n - 1) for a, n in p.extents.items()}
+        kept = p.kept if self.plan.keep == MEMORY else ()
+        same = [n for n in kept if p.result.kind == "element" and p.stage[n].dtype == p.result.dtype]
+        self.in_output = same[0] if same and "16" not in p.result.dtype else None
+        self.buffered = tuple(n for n in kept if n != self.in_output)
+        self.stored = frozenset(kept)
+        weights = [sum(count_ops(*s.body) for s in self._computed(n)) for n in range(p.passes)]
+        self.busiest = max(range(p.passes), key=lambda n: (weights[n], n))
+
+    def fresh(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def known(self, s: RowStage, n: int) -> bool:
+        """Whether a row's scalar is known before pass ``n``."""
+        return s.ready < n if s.kind == "reduce" else s.ready <= n
+
+    # ------------------------------------------------------------------ rows
+
+    def rows(self, w: Writer, rows: int) -> None:
+        """All passes over ``rows`` rows from ``row`` on."""
+        p = self.plan.program
+        self.held.clear()
+        self.coordinates(w, rows)
+        for n in range(p.passes + 1):
+            self.scalars(w, n, rows)
+            if n < p.passes:
+                self._walk(w, n, rows, "0L", f"{p.elements[-1]}L")
+                for s in self._reductions(n):
+                    for q in range(rows):
+                        self._finish(w, s, q)
+
+    def coordinates(self, w: Writer, rows: int) -> None:
+        """Positions along row axes where there are several."""
+        p = self.plan.program
+        if len(p.rows) < 2:
+            return
+        for q in range(rows):
+            step = 1
+            for a, n in reversed(list(zip(p.row_axes, p.rows, strict=True))):
+                at = f"(row + {q})" if q else "row"
+                at = at if step == 1 else f"{at} / {step}L"
+                w.line(f"const long {a}_{q} = {at if a == 'i0' else f'{at} % {n}L'};")
+                step *= n
+
+    def scalars(self, w: Writer, n: int, rows: int) -> None:
+        """Row scalars that are known before pass ``n``, and the result if it is one of them."""
+        p = self.plan.program
+        for s in p.stages:
+            if s.kind == "scalar" and s.ready == n:
+                for q in range(rows):
+                    printer = self._scalar_printer(q)
+                    w.line(f"const {computed(s.dtype)} {s.name}_{q} = {printer.scalar(s.body[0])};")
+                    self._store_scalar(w, s, q)
+
+    def _store_scalar(self, w: Writer, s: RowStage, q: int) -> None:
+        p = self.plan.program
+        if s is p.result:
+            out = Tensor("out", (p.count,), s.dtype)
+            value = Expr("var", s.dtype, (), s.name)
+            w.line(write(self._scalar_printer(q), out, (p.place,), value, None))
+
+    def _row_axes(self, q: int) -> dict[str, str]:
+        p = self.plan.program
+        if len(p.rows) == 1:
+            return {"i0": f"(row + {q})" if q else "row"}
+        return {a: f"{a}_{q}" for a in p.row_axes}
+
+    def _names(self, q: int) -> dict[str, str]:
+        return {s.name: f"{s.name}_{q}" for s in self.plan.program.stages if s.kind != "element"}
+
+    def _scalar_printer(self, q: int, extra: Mapping[str, str] | None = None) -> Printer:
+        printer = Printer(
+            self._row_axes(q), _unset, {**self._names(q), **(extra or {})}, ranges=self.ranges, memo=self.memo
+        )
+        return Reader(self.tensors).attach(printer)
+
+    # ------------------------------------------------------------------ one pass
+
+    def _reductions(self, n: int) -> list[RowStage]:
+        return [s for s in self.plan.program.stages if s.kind == "reduce" and s.ready == n]
+
+    def _final(self, s: RowStage, n: int) -> bool:
+        return s is self.plan.program.result and s.kind == "element" and s.ready == n
+
+    def _computed(self, n: int) -> list[RowStage]:
+        """Stages whose bodies are evaluated in pass ``n``, in order."""
+        p = self.plan.program
+        wanted: set[str] = set()
+        for s in reversed(p.stages):
+            if s.name in wanted or (s.kind == "reduce" and s.ready == n) or self._final(s, n):
+                wanted.add(s.name)
+                if not self._loaded(s, n):
+                    wanted |= {r for r in s.reads() if p.stage[r].kind == "element"}
+        return [s for s in p.stages if s.name in wanted]
+
+    def _loaded(self, s: RowStage, n: int) -> bool:
+        """Whether a map over elements was kept by a pass before."""
+        return s.name in self.stored and self.plan.program.needed[s.name][0] < n
+
+    def _walk(self, w: Writer, n: int, rows: int, begin: str, end: str) -> None:
+        """Pass ``n`` over the elements from ``begin`` to ``end`` of the innermost element axis."""
+        plan = self.plan
+        p = plan.program
+        stages = self._computed(n)
+        hoist = Hoist(self.moving, plan.reciprocal)
+        bodies = {s.name: tuple(hoist.rewrite(e) for e in s.body) for s in stages if not self._loaded(s, n)}
+        prefix = f"p{n}"
+        for name, (e, use) in hoist.found.items():
+            ctype = computed(e.dtype)
+            for q in range(rows):
+                text = value_text(self._scalar_printer(q).scalar(e), use, ctype)
+                w.line(f"const {ctype} {prefix}{name}_{q} = {text};")
+        hoisted = [{name: f"{prefix}{name}_{q}" for name in hoist.found} for q in range(rows)]
+        for s in self._reductions(n):
+            self._start(w, s, rows)
+        point = _Point(self, n, stages, bodies, hoisted, rows)
+        if plan.keep == REGISTERS:
+            for v in range(-(-p.elements[-1] // plan.lanes)):
+                rest = p.elements[-1] - v * plan.lanes
+                point.print(w, f"{v * plan.lanes}L", v % plan.vectors, f"{rest}L" if rest < plan.lanes else None)
+            return
+        for a, extent in zip(p.element_axes[:-1], p.elements[:-1], strict=True):
+            w.line(f"for (long {a} = 0; {a} < {extent}L; {a}++) {{")
+            w.depth += 1
+        self._inner(w, point, begin, end)
+        for _ in p.elements[:-1]:
+            w.depth -= 1
+            w.line("}")
+
+    def _inner(self, w: Writer, point: _Point, begin: str, end: str) -> None:
+        plan = self.plan
+        length = plan.program.elements[-1]
+        static = plan.pieces == 1
+        lanes, step = plan.lanes, plan.lanes * plan.vectors
+        with w.block():
+            w.line(f"long j = {begin};")
+            if not static or length >= step:
+                with w.block(f"for (; j + {step} <= {end}; j += {step})"):
+                    point.prefetch(w, step)
+                    for v in range(plan.vectors):
+                        point.print(w, f"(j + {v * lanes})" if v else "j", v, None)
+            if plan.vectors > 1 and (not static or length % step >= lanes):
+                with w.block(f"for (; j + {lanes} <= {end}; j += {lanes})"):
+                    point.print(w, "j", 0, None)
+            if not static or length % lanes:
+                rest = f"{length % lanes}L" if static else f"({end} - j)"
+                with w.block("" if static else f"if (j < {end})"):
+                    point.print(w, "j", 0, rest)
+
+    # ------------------------------------------------------------------ reductions
+
+    def types(self, s: RowStage) -> tuple[str, ...]:
+        """C types of the lanes of a reduction's accumulators."""
+        assert s.monoid is not None
+        return tuple("int" if i.dtype == "bool" else VECTOR_TYPE[i.dtype] for i in s.monoid.identity)
+
+    def vec(self, lane: str) -> str:
+        return f"tw::vec<{lane}, {self.plan.lanes}>"
+
+    def _start(self, w: Writer, s: RowStage, rows: int) -> None:
+        assert s.monoid is not None
+        for q in range(rows):
+            for v in range(self.plan.vectors):
+                for c, (t, e) in enumerate(zip(self.types(s), s.monoid.identity, strict=True)):
+                    w.line(f"{self.vec(t)} {s.name}a{c}_{q}_{v} = {_identity(self.vec(t), e)};")
+
+    def merges(self) -> list[str]:
+        """Functions that merge two vectors of partial results, of any number of lanes."""
+        w = Writer()
+        for s in self.plan.program.stages:
+            if s.monoid is None or simple_operator(s.monoid) is not None:
+                continue
+            types = self.types(s)
+            left = ", ".join(f"tw::vec<{t}, L> &a{c}" for c, t in enumerate(types))
+            right = ", ".join(f"tw::vec<{t}, L> b{c}" for c, t in enumerate(types))
+            names = {f"l{c}": f"a{c}" for c in range(len(types))} | {f"r{c}": f"b{c}" for c in range(len(types))}
+            printer = Printer(
+                {}, _unset, names, lanes="L", vector="", varying=frozenset(names), ranges=self.ranges, memo=Memo()
+            )
+            with w.block(f"template <int L> TW_INLINE void merge_{s.name}({left}, {right})"):
+                printer.bind(s.monoid.combine, w.line, self.fresh)
+                for c, (t, e) in enumerate(zip(types, s.monoid.combine, strict=True)):
+                    w.line(f"const tw::vec<{t}, L> n{c} = {_value(printer, e)};")
+                w.line(" ".join(f"a{c} = n{c};" for c in range(len(types))))
+        return w.lines
+
+    def _merge(self, s: RowStage, into: list[str], other: list[str], lanes: int) -> str:
+        """C statement that merges partial results into others."""
+        operator = simple_operator(s.monoid)
+        if operator is None:
+            return f"merge_{s.name}<{lanes}>({', '.join((*into, *other))});"
+        a, b = into[0], other[0]
+        if operator in ("max", "min"):
+            return f"{a} = tw::{operator}({b}, {a});"  # the test for NaN is then not in the chain of sums
+        return f"{a} = {a} {'+' if operator == 'add' else '*'} {b};"
+
+    def _across(self, w: Writer, s: RowStage, q: int) -> list[str]:
+        """Merge a row's accumulators; C texts of the partial results that are left."""
+        types, lanes = self.types(s), self.plan.lanes
+        parts = [[f"{s.name}a{c}_{q}_{v}" for c in range(len(types))] for v in range(self.plan.vectors)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            for a, b in zip(parts[:half], parts[half:], strict=True):
+                w.line(self._merge(s, a, b, lanes))
+            parts = parts[:half]
+        operator = simple_operator(s.monoid)
+        if operator is not None:
+            return [f"{ACROSS[operator]}({parts[0][0]})"]
+        now = parts[0]
+        while lanes > 1:
+            lanes //= 2
+            low = [self.fresh("m") for _ in types]
+            for t, name, x in zip(types, low, now, strict=True):
+                w.line(f"tw::vec<{t}, {lanes}> {name} = tw::low({x});")
+            w.line(self._merge(s, low, [f"tw::high({x})" for x in now], lanes))
+            now = low
+        return [f"{x}[0]" for x in now]
+
+    def _finish(self, w: Writer, s: RowStage, q: int) -> None:
+        self._finished(w, s, q, self._across(w, s, q))
+
+    def _finished(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
+        assert s.monoid is not None
+        names = {}
+        for c, (text, e) in enumerate(zip(results, s.monoid.identity, strict=True)):
+            ctype = computed(e.dtype)
+            w.line(f"const {ctype} {s.name}f{c}_{q} = {text if ctype != 'bool' else f'({text}) != 0'};")
+            names[f"l{c}"] = f"{s.name}f{c}_{q}"
+        printer = self._scalar_printer(q, names)
+        w.line(f"const {computed(s.dtype)} {s.name}_{q} = {printer.scalar(s.monoid.finish)}; (void){s.name}_{q};")
+        self._store_scalar(w, s, q)
+
+    # ------------------------------------------------------------------ pieces of a row
+
+    def piece(self, w: Writer, n: int, parts: Mapping[tuple[str, int], int]) -> None:
+        """Pass ``n`` over one piece, from ``begin`` to ``end``; partial results go to the workspace."""
+        self.coordinates(w, 1)
+        self._walk(w, n, 1, "begin", "end")
+        for s in self._reductions(n):
+            for c, (t, text) in enumerate(zip(self.types(s), self._across(w, s, 0), strict=True)):
+                w.line(f"(({t} *)(a.space + {parts[s.name, c]}))[piece] = {text};")
+
+    def merge_pieces(self, w: Writer, n: int, pieces: int, parts: Mapping[tuple[str, int], int]) -> None:
+        """Merge the partial results of all pieces, in order."""
+        for s in self._reductions(n):
+            types = self.types(s)
+            into = [f"{s.name}t{c}" for c in range(len(types))]
+            other = [f"(({t} *)(a.space + {parts[s.name, c]}))[k]" for c, t in enumerate(types)]
+            for t, name, text in zip(types, into, other, strict=True):
+                w.line(f"tw::vec<{t}, 1> {name} = {{{text.replace('[k]', '[0]')}}};")
+            with w.block(f"for (long k = 1; k < {pieces}; k++)"):
+                single = [f"tw::vec<{t}, 1>{{{text}}}" for t, text in zip(types, other, strict=True)]
+                w.line(self._merge(s, into, single, 1))
+            self._finished(w, s, 0, [f"{name}[0]" for name in into])
+
+
+@dataclass
+class _Point:
+    """Prints what a pass does with one vector of elements of each row."""
+
+    passes: Passes
+    number: int
+    stages: list[RowStage]
+    bodies: Mapping[str, tuple[Expr, ...]]
+    hoisted: list[dict[str, str]]
+    rows: int
+
+    def print(self, w: Writer, at: str, accumulator: int, count: str | None) -> None:
+        """The vector at position ``at`` of the innermost axis; ``count`` of its lanes are in use (all)."""
+        for q in range(self.rows):
+            if self.passes.plan.keep == REGISTERS:
+                self._row(w, q, at, accumulator, count)
+            else:
+                with w.block():
+                    self._row(w, q, at, accumulator, count)
+
+    def _row(self, w: Writer, q: int, at: str, accumulator: int, count: str | None) -> None:
+        passes, p = self.passes, self.passes.plan.program
+        axes = {**passes._row_axes(q), **{a: a for a in p.element_axes[:-1]}, p.inner: at}
+        names = {**passes._names(q), **self.hoisted[q]}
+        varying = frozenset(s.name for s in p.stages if s.kind == "element")
+        printer = Printer(axes, _unset, names, passes.plan.lanes, p.inner, varying, passes.ranges, memo=passes.memo)
+        Reader(passes.tensors, count).attach(printer)
+        for s in self.stages:
+            key = s.name, q, at
+            if passes._final(s, self.number):
+                printer.bind(self.bodies[s.name], w.line, passes.fresh)
+                out = Tensor("out", (p.count * p.length,), s.dtype)
+                w.line(write(printer, out, (p.where,), self.bodies[s.name][0], count))
+            elif s.kind == "reduce":
+                self._combine(w, printer, s, q, accumulator, count)
+            elif key in passes.held:
+                names[s.name] = passes.held[key]
+            else:
+                names[s.name] = self._map(w, printer, s, q, count)
+                if passes.plan.keep == REGISTERS:
+                    passes.held[key] = names[s.name]
+
+    def _map(self, w: Writer, printer: Printer, s: RowStage, q: int, count: str | None) -> str:
+        """A map over elements: computed, or read where a pass before left it. Returns its name."""
+        passes, p = self.passes, self.passes.plan.program
+        name = passes.fresh("e")
+        if s.name in passes.stored:
+            where = printer.scalar(p.where if s.name == passes.in_output else p.position)
+            base = "out" if s.name == passes.in_output else f"k_{s.name}"
+            if q and base != "out":
+                where = f"{where} + {q * p.length}L"
+            vector = passes.vec(VECTOR_TYPE[s.dtype])
+            if passes._loaded(s, self.number):
+                text = f"tw::load<{vector}>({base} + {where})"
+                if count is not None:
+                    text = f"tw::load_n<{vector}>({base} + {where}, {count})"
+                w.line(f"const {vector} {name} = {text};")
+                return name
+        printer.bind(self.bodies[s.name], w.line, passes.fresh)
+        w.line(f"const auto {name} = {printer.text(self.bodies[s.name][0])};")
+        if s.name in passes.stored:
+            tail = "" if count is None else f"_n({base} + {where}, {name}, {count});"
+            w.line(f"tw::store{tail or f'({base} + {where}, {name});'}")
+        return name
+
+    def _combine(self, w: Writer, printer: Printer, s: RowStage, q: int, accumulator: int, count: str | None) -> None:
+        passes = self.passes
+        assert s.monoid is not None
+        body = self.bodies[s.name]
+        printer.bind(body, w.line, passes.fresh)
+        values = []
+        for e, t, start in zip(body, passes.types(s), s.monoid.identity, strict=True):
+            vector = passes.vec(t)
+            text = _value(printer, e)
+            if count is not None:
+                text = f"tw::select(tw::first<tw::mask<{vector}>>({count}), {text}, {_identity(vector, start)})"
+            name = passes.fresh("b")
+            w.line(f"const {vector} {name} = {text};")
+            values.append(name)
+        into = [f"{s.name}a{c}_{q}_{accumulator}" for c in range(len(body))]
+        w.line(passes._merge(s, into, values, passes.plan.lanes))
+
+    def prefetch(self, w: Writer, step: int) -> None:
+        """Ask for what comes next: of short rows the next ones, while the busiest pass computes; else further on."""
+        passes, plan = self.passes, self.passes.plan
+        p = plan.program
+        if not plan.prefetch:
+            return
+        wanted = [(str(x.value), x.args[0], ITEMSIZE[x.dtype], 0) for x in p.streams]
+        if p.length * max(size for _, _, size, _ in wanted) > NEAR:
+            for q in range(self.rows):
+                axes = {**passes._row_axes(q), **{a: a for a in p.element_axes[:-1]}}
+                for base, index, size, writes in wanted:
+                    self._lines(w, base, index, axes, range(0, step, max(1, LINE // size)),
+                                plan.prefetch * AHEAD // size, f"{writes}, 3")  # fmt: skip
+            return
+        if self.number != passes.busiest or len(p.rows) != 1:
+            return
+        if plan.prefetch > 1 and p.result.kind == "element":
+            wanted.append(("out", p.where, ITEMSIZE[p.result.dtype], 1))
+        for q in range(self.rows):
+            axes = {"i0": f"(row + {q + self.rows})", **{a: a for a in p.element_axes[:-1]}}
+            for base, index, size, writes in wanted:
+                near = 3 if p.length * size <= NEAR // 4 else 2
+                self._lines(w, base, index, axes, range(0, step, max(1, LINE // size)), 0, f"{writes}, {near}")
+
+    def _lines(
+        self, w: Writer, base: str, index: Expr, axes: Mapping[str, str], places: range, ahead: int, how: str
+    ) -> None:
+        for k in places:
+            at = f"(j + {k + ahead})" if k + ahead else "j"
+            printer = Printer({**axes, self.passes.plan.program.inner: at}, _unset, ranges=self.passes.ranges)
+            w.line(f"__builtin_prefetch({base} + {printer.scalar(index)}, {how});")
+
+
+def _value(printer: Printer, e: Expr) -> str:
+    """Text of an accumulator's value; conditions are kept as masks of int lanes."""
+    if e.dtype == "bool":
+        return f"tw::as_mask<{printer.vec('int')}>({printer.mask(e)})"
+    return printer.text(e)
+
+
+def _identity(vector: str, e: Expr) -> str:
+    text = Printer({}, _unset).scalar(e)
+    return f"tw::splat<{vector}>({f'{text} ? -1 : 0' if e.dtype == 'bool' else text})"
+
+
+def _unset(e: Expr, guard: str | None) -> str:
+    raise AssertionError("no reader attached")
+
+
+__all__ = ["Passes"]

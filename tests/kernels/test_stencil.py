@@ -1,0 +1,186 @@
+"""The CPU stencil template: its contract, what it refuses, and how it treats edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from stencil_programs import PROGRAMS, smooth, window
+
+from tilewright.backends import get_backend
+from tilewright.core import Candidate, Target
+from tilewright.kernels import te
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates import get_template, templates_for
+from tilewright.kernels.templates.stencil.match import match
+from tilewright.kernels.templates.stencil.space import spans
+from tilewright.testing import programs
+from tilewright.testing.kernels import compile_kernels, launch_values, random_arrays, run_kernel, task_of
+from tilewright.testing.template import TemplateContract
+
+PORTABLE = Target("cpu", "portable", "x86_64", (), 16, 16)
+STENCIL = get_template("cpu_stencil")
+FEW = {
+    name: PROGRAMS[name]
+    for name in (
+        "nhwc", "nhwc_stride", "nhwc_multiplier3", "nhwc_halves", "nhwc_max", "nhwc_global", "nchw_norm", "nchw_stride",
+        "nchw_max_bytes", "line_first", "volume_last", "residual_first", "smooth", "local_distance",
+    )
+}  # fmt: skip
+
+
+class TestStencil(TemplateContract):
+    templates = ("cpu_stencil",)
+    programs = FEW
+    schedules = 1
+
+
+@pytest.mark.nightly
+class TestStencilThoroughly(TemplateContract):
+    templates = ("cpu_stencil",)
+    programs = PROGRAMS
+    schedules = 6
+    targets = ("cpu:avx512", "cpu:avx2", "cpu:portable", "cpu:neon")
+
+
+def convolution(layout: str, groups: int = 1) -> Program:
+    """A convolution that shares its output channels' axis: a contraction."""
+    c, h, k, co = 4, 6, 3, 8
+    each, per = c // groups, co // groups
+    last = layout == "NHWC"
+    x = te.input("x", (1, h, h, c) if last else (1, c, h, h))
+    w = te.input("w", (k, k, each, co) if last else (co, each, k, k))
+
+    def channel(o: te.Expr, q: te.Expr) -> te.Expr:
+        return q if groups == 1 else o // per * each + q
+
+    if last:
+        return te.program(te.compute((1, h - 2, h - 2, co), lambda n, i, j, o: te.sum(
+            (k, k, each), lambda r, s, q: x[n, i + r, j + s, channel(o, q)] * w[r, s, q, o])))[0]  # fmt: skip
+    return te.program(te.compute((1, co, h - 2, h - 2), lambda n, o, i, j: te.sum(
+        (each, k, k), lambda q, r, s: x[n, channel(o, q), i + r, j + s] * w[o, q, r, s])))[0]  # fmt: skip
+
+
+def row_sums() -> Program:
+    x = te.input("x", (20, 30))
+    return te.program(te.compute((20,), lambda i: te.sum(30, lambda r: x[i, r])))[0]
+
+
+def column_sums() -> Program:
+    x = te.input("x", (20, 30))
+    return te.program(te.compute((30,), lambda i: te.sum(20, lambda r: x[r, i])))[0]
+
+
+def gathered() -> Program:
+    x, at = te.input("x", (40,)), te.input("at", (30,), "int32")
+    return te.program(te.compute((30,), lambda i: te.sum(3, lambda r: x[at[i] + r])))[0]
+
+
+def triangle() -> Program:
+    """A condition on two output axes."""
+    x = te.input("x", (22, 42))
+    return te.program(te.compute((20, 40), lambda i, j: te.sum((3, 3), lambda r, s: te.select(
+        i + r <= j + s, x[i + r, j + s], 0.0))))[0]  # fmt: skip
+
+
+def two_paddings() -> Program:
+    x, y = te.input("x", (40,)), te.input("y", (40,))
+
+    def read(t: te.TensorRef, at: te.Expr, pad: int) -> te.Expr:
+        return te.select((at >= pad) & (at < 40 + pad), t[at - pad], 0.0)
+
+    return te.program(te.compute((38,), lambda i: te.sum(3, lambda r: read(x, i + r, 1) * read(y, i + r, 2))))[0]
+
+
+def scanned() -> Program:
+    """An average of a running maximum, which a window does not give."""
+    x = te.input("x", (40,))
+    top = te.compute((40,), lambda i: te.max(4, lambda r: x[te.minimum(i + r, 39)]))
+    return te.program(te.compute((38,), lambda i: te.sum(3, lambda r: top[i + r])))[0]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        programs.matmul, programs.softmax, programs.argmax, programs.welford, programs.transpose, row_sums, column_sums,
+        gathered, two_paddings, scanned, lambda: convolution("NHWC"), lambda: convolution("NCHW"),
+        lambda: convolution("NHWC", 2), lambda: convolution("NCHW", 2),
+    ],
+)  # fmt: skip
+def test_other_programs_are_refused(build: Callable[[], Program]) -> None:
+    assert not STENCIL.matches(task_of(build(), PORTABLE))
+
+
+def test_no_block_lies_along_an_axis_that_shares_a_condition() -> None:
+    task = task_of(triangle(), PORTABLE)
+    if STENCIL.matches(task):
+        assert {dict(s.values)["block"] for s in STENCIL.space(task)} == {"none"}
+
+
+def test_it_comes_before_the_contraction_template() -> None:
+    task = task_of(window("NCHW", 1, 4, (8, 8), (3, 3)), PORTABLE)
+    assert templates_for(task)[0].name == "cpu_stencil"
+
+
+def test_spans_cover_an_axis_once_and_mark_the_edges() -> None:
+    found = match(window("NHWC", 1, 8, (30, 31), (5, 5), 2, 2))
+    assert found is not None
+    for size in range(1, 17):
+        for axis, source in (("i1", 30), ("i2", 31)):
+            at = 0
+            for s in spans(found, axis, size):
+                assert s.start == at
+                at += s.size * s.count
+                inside = [p * 2 - 2 >= 0 and p * 2 + 2 < source for p in range(s.start, at)]
+                assert all(inside) == s.inside or s.count == 1
+                assert all(inside) or s.count == 1
+            assert at == found.ranges[axis]
+
+
+def run(program: Program, inputs: list[np.ndarray]) -> np.ndarray:  # type: ignore[type-arg]
+    target = get_backend("cpu").targets(1)[0]
+    task = task_of(program, target)
+    candidate = Candidate(task, STENCIL.default(task))
+    kernel = STENCIL.lower(candidate)
+    return run_kernel(
+        compile_kernels([kernel], target), kernel, launch_values(candidate), inputs, task.workload.output
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_padding_is_multiplied_like_any_element(layout: str) -> None:
+    """0 times an infinite weight is NaN at the edges, as it is where the padding is stored."""
+    program = window(layout, 1, 20, (6, 20), (3, 3), 1, 1)
+    x, w = (np.abs(a) for a in random_arrays(program))
+    w.reshape(-1, 20)[0] = np.inf if layout == "NHWC" else w.reshape(-1, 20)[0]
+    if layout == "NCHW":
+        w[:, 0, 0, 0] = np.inf
+    got = run(program, [x, w])
+    got = got if layout == "NHWC" else np.moveaxis(got, 1, -1)
+    assert np.isnan(got[0, 0]).all()
+    assert np.isnan(got[0, :, 0]).all()
+    assert np.isinf(got[0, 1:, 1:]).all()
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_the_largest_of_a_window_with_nan_is_nan(layout: str) -> None:
+    program = window(layout, 1, 20, (9, 20), (3, 3), 1, 1, kind="max")
+    (x,) = random_arrays(program)
+    last = x if layout == "NHWC" else np.moveaxis(x, 1, -1)
+    last[0, 4, 7, :] = np.nan
+    last[0, 0, 0, :] = -np.inf
+    got = run(program, [x])
+    got = got if layout == "NHWC" else np.moveaxis(got, 1, -1)
+    expected = np.zeros((9, 20), bool)
+    expected[3:6, 6:9] = True
+    assert (np.isnan(got[0]).all(axis=-1) == expected).all()
+    assert np.isfinite(got[0, 0, 0]).all()
+
+
+def test_padding_with_another_value_than_the_identity() -> None:
+    w = np.array([1, 0, 0, 0, 100], np.float32)
+    x = np.arange(45, dtype=np.float32)
+    got = run(smooth(), [x, w])
+    assert got[:2].tolist() == [0.5 + 200, 0.5 + 300]
+    assert got[-1] == 42 + 50
