@@ -1,0 +1,155 @@
+"""What a mask does to a whole block of scores: C text, from intervals of its conditions.
+
+Over a block, each axis lies between two C texts. Conditions that compare whole-number expressions of axes
+are decided from the least and the greatest value of the difference of their sides; a condition on what a
+tensor holds is never decided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.expr import INDEX, Expr
+
+Ends = tuple[str, str]
+"""C texts of the least and the greatest value over a block."""
+
+TRUE, FALSE = "1", "0"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Decides conditions over blocks whose axes lie within ``axes`` (both ends included)."""
+
+    axes: Mapping[str, Ends]
+
+    def masked(self, score: Expr) -> str:
+        """C condition under which every score of the block is certainly minus infinity."""
+        if score.op == "const":
+            return TRUE if score.value == -math.inf else FALSE
+        if score.op != "select":
+            return FALSE
+        condition, yes, no = score.args
+        always, never = self.decide(condition)
+        a, b = self.masked(yes), self.masked(no)
+        return _any([_all([always, a]), _all([never, b]), _all([a, b])])
+
+    def open(self, score: Expr) -> tuple[str, Expr]:
+        """C condition under which conditions that can be decided all hold, and what the score is then."""
+        tests: list[str] = []
+
+        def simplify(e: Expr) -> Expr | None:
+            if e.op != "select":
+                return None
+            always, _ = self.decide(e.args[0])
+            if always == FALSE:
+                return None
+            tests.append(always)
+            return e.args[1]
+
+        simple = score.map(simplify)
+        return _all(list(dict.fromkeys(tests))), simple
+
+    def decide(self, condition: Expr) -> tuple[str, str]:
+        """C conditions under which it holds for the whole block, and for no part of it."""
+        op, args = condition.op, condition.args
+        if op == "const":
+            return (TRUE, FALSE) if condition.value else (FALSE, TRUE)
+        if op == "not":
+            always, never = self.decide(args[0])
+            return never, always
+        if op in ("and", "or"):
+            (a, x), (b, y) = self.decide(args[0]), self.decide(args[1])
+            return (_all([a, b]), _any([x, y])) if op == "and" else (_any([a, b]), _all([x, y]))
+        if op not in _TESTS or args[0].dtype != INDEX or args[1].dtype != INDEX:
+            return FALSE, FALSE
+        ends = self._ends(_linear(Expr("sub", INDEX, args)))
+        if ends is None:
+            return FALSE, FALSE
+        always, never = _TESTS[op]
+        low, high = ends
+        return always.format(low=low, high=high), never.format(low=low, high=high)
+
+    # ------------------------------------------------------------------ whole numbers
+
+    def _ends(self, form: _Form) -> Ends | None:
+        lows, highs = [f"{form.constant}L"], [f"{form.constant}L"]
+        for e, k in form.terms:
+            ends = self._atom(e)
+            if ends is None:
+                return None
+            low, high = ends if k > 0 else ends[::-1]
+            lows.append(f"{k}L*{low}")
+            highs.append(f"{k}L*{high}")
+        return f"({'+'.join(lows)})", f"({'+'.join(highs)})"
+
+    def _atom(self, e: Expr) -> Ends | None:
+        if e.op == "axis":
+            return self.axes[str(e.value)]
+        if e.op in ("floordiv", "mod"):
+            ends, d = self._ends(_linear(e.args[0])), f"{e.args[1].value}L"
+            if ends is None:
+                return None
+            low, high = (f"tw::floordiv<long>({x},{d})" for x in ends)
+            if e.op == "floordiv":
+                return low, high
+            same = f"{low}=={high}"
+            return f"({same}?tw::mod<long>({ends[0]},{d}):0L)", f"({same}?tw::mod<long>({ends[1]},{d}):{d}-1)"
+        if e.op in ("min", "max"):
+            a, b = (self._ends(_linear(x)) for x in e.args)
+            if a is None or b is None:
+                return None
+            low, high = (f"tw::i{e.op}({x},{y})" for x, y in zip(a, b, strict=True))
+            return low, high
+        return None
+
+
+_TESTS = {
+    "lt": ("({high}<0)", "({low}>=0)"),
+    "le": ("({high}<=0)", "({low}>0)"),
+    "gt": ("({low}>0)", "({high}<=0)"),
+    "ge": ("({low}>=0)", "({high}<0)"),
+    "eq": ("({low}==0&&{high}==0)", "({low}>0||{high}<0)"),
+    "ne": ("({low}>0||{high}<0)", "({low}==0&&{high}==0)"),
+}
+"""Of the difference of a comparison's sides: when it always holds, and when it never does."""
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A constant and multiples of expressions that are not sums."""
+
+    constant: int
+    terms: tuple[tuple[Expr, int], ...]
+
+    def plus(self, other: _Form, times: int) -> _Form:
+        terms = {repr(e): (e, k) for e, k in self.terms}
+        for e, k in other.terms:
+            terms[repr(e)] = (e, k * times + terms.get(repr(e), (e, 0))[1])
+        return _Form(self.constant + times * other.constant, tuple(t for t in terms.values() if t[1]))
+
+
+def _linear(e: Expr) -> _Form:
+    if e.op == "const":
+        return _Form(int(e.value), ())  # type: ignore[arg-type]
+    if e.op in ("add", "sub"):
+        return _linear(e.args[0]).plus(_linear(e.args[1]), 1 if e.op == "add" else -1)
+    if e.op == "neg":
+        return _Form(0, ()).plus(_linear(e.args[0]), -1)
+    if e.op == "mul":
+        for factor, other in (e.args, e.args[::-1]):
+            if factor.op == "const":
+                return _Form(0, ()).plus(_linear(other), int(factor.value))  # type: ignore[arg-type]
+    return _Form(0, ((e, 1),))
+
+
+def _all(tests: list[str]) -> str:
+    kept = [t for t in tests if t != TRUE]
+    return FALSE if FALSE in kept else f"({'&&'.join(kept)})" if kept else TRUE
+
+
+def _any(tests: list[str]) -> str:
+    kept = [t for t in tests if t != FALSE]
+    return TRUE if TRUE in kept else f"({'||'.join(kept)})" if kept else FALSE

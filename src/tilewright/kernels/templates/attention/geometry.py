@@ -1,0 +1,126 @@
+"""Sizes that follow from an attention and a schedule: strips of queries, tiles, memory of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.core import IntExpr, Target, Value
+from tilewright.kernels.templates.attention.match import Attention, Rows
+from tilewright.kernels.templates.attention.staging import staged_reads
+from tilewright.kernels.templates.contraction.match import Group
+from tilewright.kernels.templates.tiles import Blocks, ceildiv
+
+ITEM = 4  # bytes of a float32, in which everything is computed
+PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the printed source depends on.
+
+    Vectors lie along the queries. ``vectors`` of them make a strip, the rows that a task computes;
+    ``key_rows`` keys by one strip are a tile of scores, ``value_rows`` elements of the width by one strip a
+    tile of the result. ``unroll_depth`` and ``unroll_keys``: steps of their loops printed out.
+    """
+
+    a: Attention
+    lanes: int
+    vectors: int
+    key_rows: int
+    value_rows: int
+    unroll_depth: int
+    unroll_keys: int
+    threads: int
+
+    @property
+    def strip(self) -> int:
+        """Queries of a strip."""
+        return self.vectors * self.lanes
+
+    @property
+    def strips(self) -> int:
+        return ceildiv(self.a.queries, self.strip)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the last strip has unused lanes."""
+        return self.a.queries % self.strip != 0
+
+    @property
+    def outer(self) -> Group:
+        return Group(self.a.outer, tuple(self.a.ranges[x] for x in self.a.outer))
+
+    @property
+    def key_rest(self) -> int:
+        """Keys of the last tile of scores where that is a smaller one; blocks begin at multiples of a tile."""
+        return self.a.keys % self.key_rows
+
+    @property
+    def value_blocks(self) -> Blocks:
+        return Blocks(self.a.width, self.value_rows)
+
+    # ------------------------------------------------------------------ memory
+
+    @property
+    def converted(self) -> tuple[Rows, ...]:
+        """Keys and values that are converted to float32 before, one for each tensor."""
+        found = {r.tensor.name: r for r in (self.a.k, self.a.v) if r.converted}
+        return tuple(found.values())
+
+    def converted_offset(self, rows: Rows) -> int:
+        """Where the converted tensor lies in the workspace, in bytes."""
+        at = 0
+        for r in self.converted:
+            if r.tensor.name == rows.tensor.name:
+                break
+            at += ceildiv(r.tensor.size * ITEM, PAGE) * PAGE
+        return at
+
+    @property
+    def converted_bytes(self) -> int:
+        return sum(ceildiv(r.tensor.size * ITEM, PAGE) * PAGE for r in self.converted)
+
+    @property
+    def fixed(self) -> int:
+        """Floats of a worker beside the scores: queries, result, three rows of statistics, result by rows."""
+        by_rows = 0 if self.a.plain_finish else self.a.width
+        return self.strip * (self.a.depth + self.a.width + 3 + by_rows)
+
+    def block_text(self, argument: str) -> str:
+        """C text of how many keys a block has."""
+        r = self.key_rows
+        return f"tw::imax({r}L,{argument}/{r}*{r})"
+
+    @property
+    def score_rows(self) -> IntExpr:
+        """Rows of the buffer of scores, which also holds the queries while they are turned."""
+        r = self.key_rows
+        return ["max", r, ["*", ["//", "KB", r], r], self.a.depth]
+
+    @property
+    def tiles(self) -> int:
+        """Buffers of that many rows: the scores, and each read of theirs that is turned."""
+        return 1 + len(staged_reads(self.a))
+
+    @property
+    def worker_bytes(self) -> IntExpr:
+        floats: IntExpr = ["+", self.fixed, ["*", self.score_rows, self.strip * self.tiles]]
+        return ["roundup", ["*", floats, ITEM], PAGE]
+
+    @property
+    def workspace(self) -> IntExpr:
+        return ["+", ["*", self.worker_bytes, self.threads], self.converted_bytes]
+
+
+def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> Plan:
+    return Plan(
+        a=a,
+        lanes=target.vector_bytes // ITEM,
+        vectors=int(values["NV"]),
+        key_rows=int(values["KR"]),
+        value_rows=int(values["ER"]),
+        unroll_depth=int(values["unroll_depth"]),
+        unroll_keys=int(values["unroll_keys"]),
+        threads=target.threads,
+    )

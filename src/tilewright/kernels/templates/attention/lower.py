@@ -1,0 +1,389 @@
+"""Printing an attention: strips of queries, blocks of keys, and the entry point.
+
+For each strip, the keys are walked block by block: scores by tiles, then the running maximum, the weights and
+their sum, then the result by tiles, which is scaled when the maximum has grown. Scores lie in the workspace as
+[key][query], the result as [width][query]; it is turned when it is done. Blocks that a mask leaves out are not read:
+infinity or NaN in their values does not spread.
+"""
+
+from __future__ import annotations
+
+from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen.printer import Memo, Printer
+from tilewright.kernels.expr import Expr, axis
+from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
+from tilewright.kernels.templates.attention.geometry import PAGE, Plan
+from tilewright.kernels.templates.attention.match import SCORE, VALUE, Rows
+from tilewright.kernels.templates.attention.micro import score_tile, turn, value_tile
+from tilewright.kernels.templates.attention.staging import StagedRead, staged_reads, with_tiles
+from tilewright.kernels.templates.generic.access import Reader, flat_index, storage, write
+
+CHUNK = 1 << 14
+"""Elements that one task converts."""
+
+
+def source(p: Plan, symbol: str) -> str:
+    """The whole kernel."""
+    parts = [
+        f"namespace {symbol}_ {{",
+        f"typedef tw::f32v V; enum {{ L={p.lanes}, W={p.strip} }};",
+        "struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes; };",
+        turn(p.lanes),
+        *(_convert(p, r) for r in p.converted),
+        _queries(p),
+        _masked(p),
+        *(_stage(p, r) for r in staged_reads(p.a)),
+        _weigh(p),
+        *(score_tile(p, r) for r in dict.fromkeys((p.key_rows, p.key_rest)) if r),
+        *(value_tile(p, r) for r in p.value_blocks.sizes),
+        _finish(p),
+        _task(p),
+        "}",
+        _entry(p, symbol),
+    ]
+    return "\n".join(x for x in parts if x)
+
+
+def launch_program(p: Plan, symbol: str) -> LaunchProgram:
+    return LaunchProgram((Launch(symbol, ("KB",)),), workspace=p.workspace)
+
+
+# --------------------------------------------------------------------------- names in the printed text
+
+
+def _pointers(p: Plan, *exprs: Expr) -> list[str]:
+    """Declarations of the inputs that expressions read, as ``x0``, ``x1``, ..."""
+    read = {str(x.value) for e in exprs for x in e.loads()}
+    return [
+        f" const {storage(t.dtype)} *{t.name}=(const {storage(t.dtype)}*)x->t[{n}];"
+        for n, t in enumerate(p.a.program.inputs)
+        if t.name in read
+    ]
+
+
+def _outer_parameters(p: Plan) -> str:
+    return "".join(f", long o_{a}" for a in p.a.outer)
+
+
+def _outer_arguments(p: Plan) -> str:
+    return "".join(f",o_{a}" for a in p.a.outer)
+
+
+def _unused(p: Plan) -> str:
+    return " (void)x; " + "".join(f"(void)o_{a}; " for a in p.a.outer)
+
+
+def _printer(
+    p: Plan, axes: dict[str, str], lanes: int | None, vector: str | None, var: dict[str, str], count: str | None
+) -> Printer:
+    texts = {a: f"o_{a}" for a in p.a.outer} | axes
+    ranges = {a: (0, n - 1) for a, n in p.a.ranges.items()} | {p.a.query: (0, p.strips * p.strip - 1)}
+    printer = Printer(
+        texts, lambda e, guard: "", var, lanes, vector, frozenset(var) if lanes else frozenset(), ranges, memo=Memo()
+    )
+    return Reader(p.a.program.tensors, count).attach(printer)
+
+
+class _Fresh:
+    """Names of temporaries."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}_{self.count}"
+
+
+# --------------------------------------------------------------------------- keys, values and queries
+
+
+def _convert(p: Plan, rows: Rows) -> str:
+    t = rows.tensor
+    number = [x.name for x in p.a.program.inputs].index(t.name)
+    kind = "signed char" if t.dtype == "bool" else storage(t.dtype)
+    return "\n".join(
+        [
+            f"TW_NOINLINE void convert_{t.name}(void *ctx, long t, long w) {{ const Ctx *x=(const Ctx*)ctx; (void)w;",
+            f" const {kind} *s=(const {kind}*)x->t[{number}]+t*{CHUNK}L;",
+            f" float *d=(float*)(x->ws+{p.converted_offset(rows)}L)+t*{CHUNK}L;",
+            f" const long n=tw::imin({CHUNK}L,{t.size}L-t*{CHUNK}L); long j=0;",
+            " for(;j+L<=n;j+=L) tw::store(d+j,tw::load<V>(s+j));",
+            " if(j<n) tw::store_n(d+j,tw::load_n<V>(s+j,n-j),n-j); }",
+        ]
+    )
+
+
+def _queries(p: Plan) -> str:
+    """A function that copies a strip of queries as [depth][query]; ``s`` is scratch of the same size."""
+    a, d = p.a, p.a.depth
+    head = (
+        f"TW_NOINLINE void queries(const Ctx *x{_outer_parameters(p)}, long q0, long nq, float *q, float *s) {{"
+        f"{_unused(p)}(void)s;"
+    )
+    lines = [head, *_pointers(p, a.q)]
+    along, step = a.q_steps
+    if step == 1 and along is not None:
+        base = _printer(p, {a.query: "q0", "r0": "0L"}, None, None, {}, None)
+        tensor = a.program.tensors[str(a.q.value)]
+        lines.append(f" const float *from={tensor.name}+({flat_index(a.q.args, tensor, base)});")
+    else:
+        along, step = d, 1
+        lines += [" const float *from=s;", " for(long l=0;l<nq;l++) {", "  long r=0;"]
+        for count in (None, "n"):
+            printer = _printer(p, {a.query: "(q0+l)", "r0": "r"}, p.lanes, "r0", {}, count)
+            text = printer.vector_text(a.q)
+            if count is None:
+                lines.append(f"  for(;r+L<={d}L;r+=L) tw::store(s+l*{d}L+r,{text});")
+            elif d % p.lanes:
+                lines.append(f"  {{ const long n={d}L-r; tw::store_n(s+l*{d}L+r,{text},n); }}")
+        lines.append(" }")
+    lines += [
+        " long l=0;",
+        f" for(;l+L<=nq;l+=L) {{ const float *f=from+l*{along}L; long r=0;",
+        f"  for(;r+L<={d}L;r+=L) turn(f+r,{along}L,q+r*W+l,W);",
+        f"  for(;r<{d}L;r++) for(long i=0;i<L;i++) q[r*W+l+i]=f[i*{along}L+r]; }}",
+        f" for(;l<W;l++) for(long r=0;r<{d}L;r++) q[r*W+l]=l<nq?from[l*{along}L+r]:0.0f;",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------- the softmax
+
+
+def _blocks(p: Plan) -> Blocks:
+    ends = {a: (f"o_{a}", f"o_{a}") for a in p.a.outer}
+    return Blocks({**ends, p.a.query: ("q0", "q1"), p.a.key: ("j0", "j1")})
+
+
+def _masked(p: Plan) -> str:
+    """A function that says whether all scores of a block (both ends included) are minus infinity."""
+    test = _blocks(p).masked(p.a.score)
+    if test == FALSE:
+        return ""
+    return (
+        f"TW_NOINLINE bool masked(const Ctx *x{_outer_parameters(p)}, long q0, long q1, long j0, long j1) {{"
+        f"{_unused(p)}(void)q0; (void)q1; (void)j0; (void)j1;\n return {test}; }}"
+    )
+
+
+def _score_pass(p: Plan, score: Expr, fresh: _Fresh) -> list[str]:
+    """The final scores of a block, stored, and their maximum."""
+    lines = [" for(long j=ja;j<jb;j++,p+=W) {"]
+    read = {str(x.value) for x in score.walk() if x.op == "var"}
+    tiles = [r for r in staged_reads(p.a) if r.name in read]
+    for v in range(p.vectors):
+        at = f"p+{v * p.lanes}L"
+        if score.op == "var":
+            lines.append(f"  {{ const V y=tw::load<V>({at}); t{v}=y>t{v}?y:t{v}; }}")
+            continue
+        count = f"(nq-{v * p.lanes}L)" if p.ragged else None
+        printer = _printer(
+            p, {p.a.query: f"(q0+{v * p.lanes}L)", p.a.key: "j"}, p.lanes, p.a.query,
+            {SCORE: "y", **{r.name: r.text for r in tiles}}, count,
+        )  # fmt: skip
+        lines.append(f"  {{ const V y=tw::load<V>({at});")
+        for n, r in enumerate(staged_reads(p.a), 1):
+            if r in tiles:
+                lines.append(f"   const V {r.name}=tw::load<V>({at}+{n}*size);")
+        printer.bind((score,), lambda s: lines.append("   " + s), fresh)
+        lines.append(f"   const V z={printer.vector_text(score)}; tw::store({at},z); t{v}=z>t{v}?z:t{v}; }}")
+    return [*lines, " }"]
+
+
+def _stage(p: Plan, r: StagedRead) -> str:
+    """A function that turns a block of a mask or bias into a tile [key][query]."""
+    t = r.tensor
+    kind = "signed char" if t.dtype == "bool" else storage(t.dtype)
+    base = _printer(p, {p.a.query: "q0", p.a.key: "ja"}, None, None, {}, None)
+    element = f"from[(l+i)*{r.along}L+j]"
+    value = f"tw::widen({element})" if "float16" in t.dtype else f"(float){element}"
+    return "\n".join(
+        [
+            f"TW_NOINLINE void stage_{r.name}(const Ctx *x{_outer_parameters(p)}, long q0, long nq, long ja, long jb,",
+            f" float *d) {{{_unused(p)}",
+            *_pointers(p, r.load),
+            f" const {kind} *from=(const {kind}*){t.name}+({flat_index(r.load.args, t, base)});",
+            " const long n=jb-ja;",
+            " for(long l=0;l<nq;l+=L) { const long wide=tw::imin(nq-l,L); long j=0;",
+            f"  if(wide==L) for(;j+L<=n;j+=L) turn(from+l*{r.along}L+j,{r.along}L,d+j*W+l,W);",
+            f"  for(;j<n;j++) for(long i=0;i<wide;i++) d[j*W+l+i]={value}; }}",
+            "}",
+        ]
+    )
+
+
+def _weigh(p: Plan) -> str:
+    """A function that turns a block of products into weights.
+
+    NaN scores need no care in the maximum: they make the weight NaN, and with it the sum. Where all scores so
+    far are minus infinity, the weights are 0 rather than exp(-inf + inf).
+    """
+    blocks, fresh = _blocks(p), _Fresh()
+    score = with_tiles(p.a, p.a.score)
+    test, simple = blocks.open(score)
+    every = range(p.vectors)
+    lines = [
+        f"TW_NOINLINE void weigh(const Ctx *x{_outer_parameters(p)}, long q0, long nq, long ja, long jb,",
+        f" float *s, float *m, float *l, float *c) {{{_unused(p)}(void)q0; (void)nq;",
+        *_pointers(p, p.a.score),
+        " const long size=x->score_rows*W; (void)size;",
+        " const V low=tw::splat<V>(-__builtin_inff()); float *p=s;",
+        *(f" const V m{v}=tw::load<V>(m+{v * p.lanes}L); V t{v}=m{v};" for v in every),
+    ]
+    if test == TRUE:
+        lines += _score_pass(p, score, fresh)
+    else:
+        lines.append(" const long q1=q0+nq-1, j0=ja, j1=jb-1; (void)q1; (void)j0; (void)j1;")
+        lines += [f" if({test}) {{", *_score_pass(p, simple, fresh), " } else {"]
+        lines += [*_score_pass(p, score, fresh), " }"]
+    for v in every:
+        at = v * p.lanes
+        lines += [
+            f" const V f{v}=t{v}==low?V{{}}:t{v}, c{v}=tw::exp(m{v}-f{v}); V l{v}=tw::load<V>(l+{at}L)*c{v};",
+            f" tw::store(m+{at}L,t{v}); tw::store(c+{at}L,c{v});",
+        ]
+    lines.append(" p=s; for(long j=ja;j<jb;j++,p+=W) {")
+    for v in every:
+        place = f"p+{v * p.lanes}L"
+        lines.append(f"  {{ const V y=tw::exp(tw::load<V>({place})-f{v}); tw::store({place},y); l{v}+=y; }}")
+    lines.append(" }")
+    lines += [f" tw::store(l+{v * p.lanes}L,l{v});" for v in every]
+    return "\n".join([*lines, "}"])
+
+
+# --------------------------------------------------------------------------- the result
+
+
+def _finish(p: Plan) -> str:
+    """A function that divides by the sums, turns the result and applies what comes after."""
+    a, d = p.a, p.a.width
+    strides = dict(zip((*_rows_axes(p), "e"), a.output.strides, strict=True))
+    number = len(a.program.inputs)
+    kind = storage(a.output.dtype)
+    lines = [
+        f"TW_NOINLINE void finish(const Ctx *x{_outer_parameters(p)}, long q0, long nq, float *o, const float *l,"
+        f" float *rows) {{{_unused(p)}(void)rows; (void)q0;",
+        *_pointers(p, a.finish),
+        f" {kind} *{a.output.name}=({kind}*)x->t[{number}];",
+    ]
+    if a.plain_finish:
+        at = "+".join([f"q0*{strides[a.query]}L", *(f"o_{b}*{strides[b]}L" for b in a.outer)])
+        lines.append(f" float *d={a.output.name}+{at};")
+        step = strides[a.query]
+    else:
+        lines.append(" float *d=rows;")
+        step = d
+    lines += [
+        " for(long b=0;b<nq;b+=L) { const long n=tw::imin(nq-b,L);",
+        "  const V h=tw::splat<V>(1.0f)/tw::load<V>(l+b);",
+        f"  for(long e=0;e<{d}L;e++) tw::store(o+e*W+b,tw::load<V>(o+e*W+b)*h);",
+        f"  float *g=d+b*{step}L; long e=0;",
+        f"  if(n==L) for(;e+L<={d}L;e+=L) turn(o+e*W+b,W,g+e,{step}L);",
+        f"  for(;e<{d}L;e++) for(long i=0;i<n;i++) g[i*{step}L+e]=o[e*W+b+i]; }}",
+    ]
+    if not a.plain_finish:
+        lines += _row_pass(p)
+    return "\n".join([*lines, "}"])
+
+
+def _rows_axes(p: Plan) -> tuple[str, ...]:
+    """Names of the output's axes but the last, in order."""
+    return tuple(f"i{n}" for n in range(len(p.a.output.shape) - 1))
+
+
+def _row_pass(p: Plan) -> list[str]:
+    a, d = p.a, p.a.width
+    fresh = _Fresh()
+    lines = [" for(long i=0;i<nq;i++) {", "  long e=0;"]
+    indices = tuple(axis(x) for x in (*_rows_axes(p), a.key))
+    for count in (None, "n"):
+        if count is not None and d % p.lanes == 0:
+            break
+        body: list[str] = []
+        at = f"rows+i*{d}L+e"
+        body.append(f"const V y={f'tw::load<V>({at})' if count is None else f'tw::load_n<V>({at},n)'};")
+        printer = _printer(p, {a.query: "(q0+i)", a.key: "e"}, p.lanes, a.key, {VALUE: "y"}, count)
+        printer.bind((a.finish,), body.append, fresh)
+        body.append(write(printer, a.output, indices, a.finish, count))
+        head = f"  for(;e+L<={d}L;e+=L) {{" if count is None else f"  {{ const long n={d}L-e;"
+        lines.append(" ".join([head, *body, "}"]))
+    return [*lines, " }"]
+
+
+# --------------------------------------------------------------------------- loops
+
+
+def _base(p: Plan, rows: Rows, inner: str) -> str:
+    printer = _printer(p, {p.a.key: "0L", inner: "0L"}, None, None, {}, None)
+    return flat_index(rows.load.args, rows.tensor, printer)
+
+
+def _task(p: Plan) -> str:
+    a, r = p.a, p.key_rows
+    outer = _outer_arguments(p)
+    blocks = p.value_blocks
+    lines = [
+        "TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;",
+        # With a causal mask the last strips take longest: they come first, so that threads end together.
+        f" const long o=t/{p.strips}L, q0=({p.strips - 1}L-t%{p.strips}L)*W, nq=tw::imin(W,{a.queries}L-q0); (void)o;",
+        *[f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
+        f" float *q=(float*)(x->ws+{p.converted_bytes}L+w*x->bytes), *s=q+{a.depth}L*W;",
+        f" float *o_=s+{p.tiles}*x->score_rows*W, *m=o_+{a.width}L*W, *l=m+W, *c=l+W, *rows=c+W;",
+        f" queries(x{outer},q0,nq,q,s);",
+        " for(long i=0;i<W;i++) { m[i]=-__builtin_inff(); l[i]=0; }",
+        f" const float *k=x->k+({_base(p, a.k, 'r0')}), *v=x->v+({_base(p, a.v, 'e')});",
+        " long first=1;",
+        f" for(long j=0;j<{a.keys}L;j+=x->KB) {{ long ja=j, jb=tw::imin(j+x->KB,{a.keys}L);",
+    ]
+    if _blocks(p).masked(a.score) != FALSE:
+        # Whole tiles that are masked are left out at both ends of the block.
+        lines += [
+            f"  if(masked(x{outer},q0,q0+nq-1,ja,jb-1)) continue;",
+            f"  while(ja+{r}<jb&&masked(x{outer},q0,q0+nq-1,ja,ja+{r - 1})) ja+={r};",
+            f"  for(long z;ja+{r}<jb;jb=z) {{ z=ja+(jb-ja-1)/{r}*{r};",
+            f"   if(!masked(x{outer},q0,q0+nq-1,z,jb-1)) break; }}",
+        ]
+    lines += [
+        "  float *d=s; long i=ja;",
+        f"  for(;i+{r}<=jb;i+={r},d+={r * p.strip}L) scores_{r}(k+i*{a.k.along}L,q,d);",
+    ]
+    if p.key_rest:
+        lines.append(f"  if(i<jb) scores_{p.key_rest}(k+i*{a.k.along}L,q,d);")
+    for n, read in enumerate(staged_reads(a), 1):
+        lines.append(f"  stage_{read.name}(x{outer},q0,nq,ja,jb,s+{n}*x->score_rows*W);")
+    lines.append(f"  weigh(x{outer},q0,nq,ja,jb,s,m,l,c);")
+    each = f"{blocks.start('b')}"
+    call = f"(jb-ja,v+ja*{a.v.along}L+{each}*{a.v.inner}L,s,o_+{each}*W,c,first);"
+    lines.append(f"  for(long b=0;b<{blocks.full}L;b++) values_{blocks.size}{call}")
+    if not blocks.even:
+        lines.append(f"  for(long b={blocks.full};b<{blocks.count}L;b++) values_{blocks.size - 1}{call}")
+    lines += [
+        "  first=0; }",
+        f" if(first) for(long i=0;i<{a.width}L*W;i++) o_[i]=0;",
+        f" finish(x{outer},q0,nq,o_,l,rows); }}",
+    ]
+    return "\n".join(lines)
+
+
+def _entry(p: Plan, symbol: str) -> str:
+    a = p.a
+    numbers = {t.name: n for n, t in enumerate(a.program.inputs)}
+
+    def where(rows: Rows) -> str:
+        if rows.converted:
+            return f"(const float*)(x.ws+{p.converted_offset(rows)}L)"
+        return f"(const float*)tensors[{numbers[rows.tensor.name]}]"
+
+    lines = [
+        f"TW_ENTRY({symbol}) {{ using namespace {symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;",
+        f" x.k={where(a.k)}; x.v={where(a.v)}; x.KB={p.block_text('args[0]')};",
+        f" x.score_rows=tw::imax(x.KB,{a.depth}L);",
+        f" x.bytes=(({p.fixed}L+{p.tiles}*x.score_rows*W)*4+{PAGE - 1})/{PAGE}*{PAGE};",
+    ]
+    for r in p.converted:
+        tasks = -(-r.tensor.size // CHUNK)
+        lines.append(f" tw::parallel_for(env,{tasks}L,convert_{r.tensor.name},&x);")
+    lines.append(f" tw::parallel_for(env,{p.outer.size * p.strips}L,task,&x); return 0; }}")
+    return "\n".join(lines)

@@ -1,0 +1,309 @@
+"""Recognising attention: a contraction, a softmax over its last axis, and a contraction with the weights.
+
+Map stages are merged into their readers first, so that it does not matter where scale, mask, exp and
+division stand. What is left must be four reductions over one axis each, in this relation::
+
+    scores[.., i, j]  sum over r of q(.., i, r) * k(.., j, r)
+    top[.., i]        max over j of score(scores[.., i, j])
+    total[.., i]      sum over j of exp(score(..) - top[.., i])
+    mixed[.., i, e]   sum over j of exp(score(..) - top[.., i]) * v(.., j, e)
+
+and the result an elementwise function of ``mixed / total``. Neither k nor v may depend on the query axis
+``i``; they may depend on the other axes in any way (``h // c``: heads that share keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.kernels.expr import FLOATS, Expr, axis, cast, same
+from tilewright.kernels.program import Program, Stage, Tensor, strides_of
+from tilewright.kernels.templates.generic.affine import flat_step
+
+SCORE, VALUE = "s", "o"
+"""Vars of a matched program's ``score`` and ``finish``."""
+
+
+class NoMatch(Exception):
+    """The program is no attention."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Keys or values: where they are read, and the steps (elements) along keys and along the other axis."""
+
+    load: Expr
+    tensor: Tensor
+    along: int
+    inner: int
+
+    @property
+    def converted(self) -> bool:
+        """Whether the elements are something else than float32."""
+        return self.tensor.dtype != "float32"
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """A matched program. Axes are named as in ``scores``: outer axes and the query axis, in the output's
+    order, then ``key``; ``r0`` is the depth. The width is ``e`` in ``v``, and has the name of ``key`` in
+    ``finish``, which is about the output's axes.
+
+    ``q``: the queries' values. ``score`` is over the var ``s``; ``finish`` over the var ``o``, the
+    normalised result.
+    """
+
+    program: Program
+    outer: tuple[str, ...]
+    query: str
+    key: str
+    ranges: Mapping[str, int]  # of the axes of scores, and r0
+    width: int
+    q: Expr
+    k: Rows
+    v: Rows
+    score: Expr
+    finish: Expr
+
+    @property
+    def queries(self) -> int:
+        return self.ranges[self.query]
+
+    @property
+    def keys(self) -> int:
+        return self.ranges[self.key]
+
+    @property
+    def depth(self) -> int:
+        return self.ranges["r0"]
+
+    @property
+    def outer_size(self) -> int:
+        n = 1
+        for a in self.outer:
+            n *= self.ranges[a]
+        return n
+
+    @property
+    def output(self) -> Tensor:
+        return self.program.output
+
+    @property
+    def q_load(self) -> Expr | None:
+        """The queries' read, where they are read as they are."""
+        return self.q if self.q.op == "load" and self.q.dtype == "float32" else None
+
+    @property
+    def q_steps(self) -> tuple[int | None, int | None]:
+        """Elements between neighbouring queries, and along the depth; ``None`` where that varies."""
+        if self.q_load is None:
+            return None, None
+        strides = strides_of(self.program.tensors[str(self.q.value)].shape)
+        return flat_step(self.q.args, strides, self.query), flat_step(self.q.args, strides, "r0")
+
+    @property
+    def plain_finish(self) -> bool:
+        """Whether the normalised values are the result, without conversion."""
+        return self.finish.op == "var" and self.output.dtype == "float32"
+
+
+@lru_cache(maxsize=256)
+def match(text: str) -> Attention | None:
+    """The attention that a program (as text) is, or ``None``."""
+    program = Program.loads(text)
+    if not program.plain:
+        return None
+    try:
+        return _recognise(program)
+    except NoMatch:
+        return None
+
+
+def _need(condition: bool) -> None:
+    if not condition:
+        raise NoMatch
+
+
+def merged(program: Program) -> list[Stage]:
+    """The stages without maps other than the result: a map's body replaces every read of it."""
+    maps: dict[str, Stage] = {}
+
+    def inline(e: Expr) -> Expr | None:
+        found = maps.get(str(e.value)) if e.op == "load" else None
+        if found is None:
+            return None
+        return found.body[0].substitute(dict(zip(found.axes, e.args, strict=True)))
+
+    out = []
+    for s in program.stages:
+        body = tuple(e.map(inline) for e in s.body)
+        made = Stage(s.name, s.extents, s.reduce, body, s.dtype, s.monoid)
+        if s.monoid is None and s is not program.stages[-1]:
+            _need(s.dtype == body[0].dtype)
+            maps[s.name] = made
+        else:
+            out.append(made)
+    return out
+
+
+def _recognise(program: Program) -> Attention:
+    _need(4 <= len(program.stages) <= 24)
+    stages = merged(program)
+    reductions = [s for s in stages if s.monoid is not None]
+    _need(len(reductions) == 4 and len(stages) <= 5)
+    for s in reductions:
+        assert s.monoid is not None
+        _need(len(s.reduce) == 1 and len(s.body) == 1 and s.monoid.name in ("sum", "max"))
+        _need(s.monoid.finish.op == "var" or s is stages[-1])
+        _need(s.body[0].dtype == "float32" and s.monoid.identity[0].dtype == "float32")
+        _need(s.dtype == "float32" or s is stages[-1])
+    names = {s.name for s in program.stages}
+    tops = [s for s in reductions if s.monoid is not None and s.monoid.name == "max"]
+    _need(len(tops) == 1)
+    top = tops[0]
+    read = {str(x.value) for x in top.body[0].loads()} & names
+    _need(len(read) == 1)
+    scores = next(s for s in reductions if s.name in read)
+    rest = [s for s in reductions if s is not top and s is not scores]
+    rank = len(top.extents)
+    _need(len(rest) == 2 and rank >= 1 and len(scores.extents) == rank + 1 and scores is not stages[-1])
+    totals = [s for s in rest if len(s.extents) == rank]
+    _need(len(totals) == 1)
+    total = totals[0]
+    mixed = next(s for s in rest if s is not total)
+    rows, key = scores.axes[:-1], scores.axes[-1]
+    _need(total.extents == top.extents and mixed.extents[:-1] == top.extents and len(mixed.extents) == rank + 1)
+    _need(scores.extents == (*top.extents, *top.reduce) and total.reduce == top.reduce == mixed.reduce)
+    score = _score(top.body[0], scores.name, rows, key, names)
+    weight = _Weight(score, top.name, total.name, rows, key)
+    _need(weight.is_exp(_replaced(total.body[0], scores.name, rows, key)))
+    value, normalised = _factor(_replaced(mixed.body[0], scores.name, rows, key), weight)
+    ranges = scores.ranges
+    q, k_value = _products(scores.body[0], key)
+    k, v = _rows(program, k_value, key, "r0"), _rows(program, value, key, "e")
+    free = [a for a in rows if a not in k.load.axes() and a not in v.load.axes()]
+    _need(bool(free))
+    query = free[-1]
+    _need(not {str(x.value) for e in (q, k.load, v.load) for x in e.loads()} & names)
+    finish = _finish(stages[-1], mixed, total, rows, normalised, names)
+    _need(all(x.dtype == "float32" for x in _walk_floats(score)))
+    return Attention(
+        program=program, outer=tuple(a for a in rows if a != query), query=query, key=key, ranges=ranges,
+        width=mixed.extents[-1], q=q, k=k, v=v, score=score, finish=finish,
+    )  # fmt: skip
+
+
+def _walk_floats(e: Expr) -> list[Expr]:
+    """Values computed in real arithmetic; what is read from memory or rounded apart is converted first."""
+    return [x for x in e.walk() if x.dtype in FLOATS and x.op not in {"load", "const"}]
+
+
+def _replaced(e: Expr, scores: str, rows: tuple[str, ...], key: str) -> Expr:
+    """A body over the reduce axis ``r0`` with reads of the scores as a var, and its axis called ``key``."""
+    wanted = [*rows, "r0"]
+    e = e.substitute({key: axis("e")})  # the last output axis of ``mixed``, where there is one
+
+    def score(x: Expr) -> Expr | None:
+        if x.op != "load" or x.value != scores:
+            return None
+        _need([(a.op, a.value) for a in x.args] == [("axis", n) for n in wanted])
+        return Expr("var", "float32", (), SCORE)
+
+    return e.map(score).substitute({"r0": axis(key)})
+
+
+def _score(body: Expr, scores: str, rows: tuple[str, ...], key: str, names: set[str]) -> Expr:
+    e = _replaced(body, scores, rows, key)
+    _need(any(x.op == "var" for x in e.walk()) and not {str(x.value) for x in e.loads()} & names)
+    return e
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """What a softmax weight looks like."""
+
+    score: Expr
+    top: str
+    total: str
+    rows: tuple[str, ...]
+    key: str
+
+    def is_read(self, e: Expr, tensor: str) -> bool:
+        """Whether it reads ``tensor`` at the row at hand."""
+        return e.op == "load" and e.value == tensor and _identity(e, self.rows)
+
+    def is_exp(self, e: Expr) -> bool:
+        """Whether it is exp(score - top)."""
+        if e.op != "exp" or e.args[0].op != "sub":
+            return False
+        a, b = e.args[0].args
+        return self.is_read(b, self.top) and same(a, self.score)
+
+    def normalised(self, e: Expr) -> bool:
+        """Whether it is exp(score - top) / total."""
+        return e.op == "div" and self.is_exp(e.args[0]) and self.is_read(e.args[1], self.total)
+
+
+def _identity(e: Expr, axes: tuple[str, ...]) -> bool:
+    return [(a.op, a.value) for a in e.args] == [("axis", n) for n in axes]
+
+
+def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool]:
+    """What a weight is multiplied by, and whether the weight is divided by the total."""
+    _need(e.op == "mul")
+    for w, other in (e.args, e.args[::-1]):
+        if weight.is_exp(w):
+            return other, False
+        if weight.normalised(w):
+            return other, True
+    raise NoMatch
+
+
+def _products(body: Expr, key: str) -> tuple[Expr, Expr]:
+    """The queries' factor and the keys' factor of a product."""
+    _need(body.op == "mul")
+    a, b = body.args
+    if key in a.axes():
+        a, b = b, a
+    _need(key in b.axes() and key not in a.axes())
+    return a, b
+
+
+def _rows(program: Program, e: Expr, key: str, inner: str) -> Rows:
+    """Keys or values: a read, converted to float32 where it is of another type."""
+    load = e.args[0] if e.op == "cast" and e.dtype == "float32" else e
+    _need(load.op == "load" and e.dtype == "float32" and str(load.value).startswith("x"))
+    tensor = program.tensors[str(load.value)]
+    strides = strides_of(tensor.shape)
+    along, step = flat_step(load.args, strides, key), flat_step(load.args, strides, inner)
+    _need(along is not None and step is not None and not any(x.loads() for x in load.args))
+    assert along is not None
+    assert step is not None
+    return Rows(load, tensor, along, step)
+
+
+def _finish(last: Stage, mixed: Stage, total: Stage, rows: tuple[str, ...], normalised: bool, names: set[str]) -> Expr:
+    """The result as a function of the normalised value ``o``."""
+    value = Expr("var", "float32", (), VALUE)
+    if last is mixed:
+        _need(normalised)
+        assert mixed.monoid is not None
+        return cast(mixed.monoid.finish.substitute({"l0": value}), mixed.dtype)
+    _need(last.monoid is None and last.extents == mixed.extents)
+
+    def is_mixed(e: Expr) -> bool:
+        return e.op == "load" and e.value == mixed.name and _identity(e, mixed.axes)
+
+    def is_value(e: Expr) -> bool:
+        if normalised:
+            return is_mixed(e)
+        divisor = e.args[1] if e.op == "div" else e
+        return e.op == "div" and is_mixed(e.args[0]) and divisor.value == total.name and _identity(divisor, rows)
+
+    replace: Callable[[Expr], Expr | None] = lambda e: value if is_value(e) else None  # noqa: E731
+    finish = last.body[0].map(replace)
+    _need(any(x.op == "var" for x in finish.walk()))
+    _need(not {str(x.value) for x in finish.loads()} & names)
+    return cast(finish, last.dtype)

@@ -1,0 +1,67 @@
+"""Dense masks and biases: reads of the score that lie along the keys in memory, turned block by block.
+
+Vectors run along the queries, so that such a read would gather one element a row. Whole squares are turned
+in registers into a tile [key][query] instead, next to the scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.kernels.bounds import Bounds
+from tilewright.kernels.expr import FLOATS, Expr, same
+from tilewright.kernels.program import Tensor, strides_of
+from tilewright.kernels.templates.attention.match import Attention
+from tilewright.kernels.templates.generic.affine import flat_step
+
+
+@dataclass(frozen=True, eq=False)
+class StagedRead:
+    """A read of the score; ``along``: elements between neighbouring queries. Keys are neighbours."""
+
+    name: str
+    load: Expr
+    tensor: Tensor
+    along: int
+
+    @property
+    def text(self) -> str:
+        """C text of the value, given a vector of the tile of the read's name."""
+        return f"({self.name}!=0.0f)" if self.tensor.dtype == "bool" else self.name
+
+
+@lru_cache(maxsize=64)
+def staged_reads(a: Attention) -> tuple[StagedRead, ...]:
+    """The reads that are turned: they step along queries and keys, and stay within their tensor everywhere."""
+    bounds = Bounds({x: (0, n - 1) for x, n in a.ranges.items()})
+    found: list[StagedRead] = []
+    for load in a.score.loads():
+        tensor = a.program.tensors[str(load.value)]
+        strides = strides_of(tensor.shape)
+        along, step = flat_step(load.args, strides, a.query), flat_step(load.args, strides, a.key)
+        if along in (None, 0, 1) or step != 1 or any(i.loads() for i in load.args):
+            continue
+        if tensor.dtype not in ("bool", *FLOATS[1:]):
+            continue
+        ends = [bounds.of(i) for i in load.args]
+        inside = all(low >= 0 and high < n for (low, high), n in zip(ends, tensor.shape, strict=True))
+        if inside and not any(same(load, r.load) for r in found):
+            assert along is not None
+            found.append(StagedRead(f"b{len(found)}", load, tensor, along))
+    return tuple(found)
+
+
+def with_tiles(a: Attention, score: Expr) -> Expr:
+    """The score with the turned reads as vars of their name."""
+    reads = staged_reads(a)
+
+    def tile(e: Expr) -> Expr | None:
+        if e.op != "load":
+            return None
+        for r in reads:
+            if same(e, r.load):
+                return Expr("var", "bool" if r.tensor.dtype == "bool" else "float32", (), r.name)
+        return None
+
+    return score.map(tile) if reads else score

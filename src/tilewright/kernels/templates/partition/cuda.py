@@ -1,0 +1,68 @@
+"""A partition on a GPU: the segments' launches in order, on addresses within the workspace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.partition.integers import renamed
+from tilewright.kernels.templates.partition.lower import part_kernel
+from tilewright.kernels.templates.partition.memory import intermediates
+from tilewright.kernels.templates.partition.space import Member
+
+
+def main_member(members: tuple[Member, ...]) -> int:
+    """The number of the segment with the most operations: its numbers describe the kernel."""
+    return max(range(len(members)), key=lambda n: members[n].task.workload.flops)
+
+
+def cuda_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKernel:
+    """One launch after the other.
+
+    The workspace begins with intermediate results; then comes the scratch memory that all segments use in turn.
+    """
+    symbol, values = candidate.symbol, dict(candidate.schedule.values)
+    program = Program.loads(candidate.task.workload.program)
+    main = main_member(members)
+    kernels = [part_kernel(m, values, symbol if n == main else f"{symbol}_p{n}") for n, m in enumerate(members)]
+    if any(k.program.prepack for k in kernels):
+        raise IllegalSchedule("a segment rearranges constant inputs, which is not known on a GPU", "Use another cut")
+    scratch = [renamed(k.program.workspace, m.prefix) for k, m in zip(kernels, members, strict=True)]
+    offsets, fixed = intermediates(program, tuple(m.segment for m in members))
+    places: dict[str, tuple[str, IntExpr]] = {
+        t.name: ("tensor", n) for n, t in enumerate((*program.inputs, program.output))
+    }
+    places |= {name: ("workspace", at) for name, at in offsets.items()}
+    launches = []
+    for m, kernel in zip(members, kernels, strict=True):
+        tensors = [places[x] for x in (*m.segment.reads, m.segment.result)]
+        launches += [_launch(x, tensors, fixed, m.prefix) for x in kernel.program.launches]
+    return LoweredKernel(
+        symbol,
+        "".join(k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels),
+        LaunchProgram(
+            tuple(launches), workspace=["+", fixed, ["max", 0, *scratch]],
+            align=max(k.program.align for k in kernels),
+        ),
+    )  # fmt: skip
+
+
+def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, prefix: str) -> Launch:
+    """A segment's launch with the parameters listed: its pointers are the whole launch's, or lie in its workspace."""
+    given: tuple[tuple[str, Any], ...] = x.parameters or (
+        *(("tensor", n) for n in range(len(tensors))), ("workspace", 0), *(("int32", a) for a in x.arguments),
+    )  # fmt: skip
+    parameters: list[tuple[str, Any]] = []
+    for kind, value in given:
+        if kind == "tensor":
+            parameters.append(tensors[value])
+        elif kind == "workspace":
+            parameters.append((kind, ["+", workspace, renamed(value, prefix)]))
+        else:
+            parameters.append((kind, renamed(value, prefix) if kind.startswith("int") else value))
+    return Launch(
+        x.symbol, tuple(prefix + a for a in x.arguments), tuple(renamed(g, prefix) for g in x.grid), x.block,
+        renamed(x.shared, prefix), tuple(parameters),
+    )  # fmt: skip

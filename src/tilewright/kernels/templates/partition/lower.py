@@ -1,0 +1,79 @@
+"""A partition on the CPU: the segments' kernels, and an entry that calls one after the other."""
+
+from __future__ import annotations
+
+from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram, Prepack, Value
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.partition.integers import renamed
+from tilewright.kernels.templates.partition.memory import intermediates
+from tilewright.kernels.templates.partition.space import Member
+
+
+def part_kernel(member: Member, values: dict[str, Value], symbol: str) -> LoweredKernel:
+    """A segment's kernel under ``symbol``.
+
+    Raises ``IllegalSchedule`` for a kernel that needs cleared memory, which segments that share it do not have,
+    or a translation unit of its own.
+    """
+    candidate = Candidate(member.task, member.schedule(values))
+    kernel = member.template.lower(candidate)
+    if kernel.program.zero_fill != 0 or kernel.alone:
+        raise IllegalSchedule(f"the kernel of {member.segment.label} takes no part in a partition", "Use another cut")
+
+    def of(name: str) -> str:
+        return name.replace(candidate.symbol, symbol)
+
+    p = kernel.program
+    launches = tuple(_relabelled(x, of(x.symbol)) for x in p.launches)
+    prepack = tuple(Prepack(x.input, x.bytes, _relabelled(x.launch, of(x.launch.symbol))) for x in p.prepack)
+    program = LaunchProgram(launches, p.workspace, 0, p.align, p.abi, prepack)
+    return LoweredKernel(symbol, of(kernel.source), program)
+
+
+def _relabelled(x: Launch, symbol: str) -> Launch:
+    return Launch(symbol, x.arguments, x.grid, x.block, x.shared, x.parameters)
+
+
+def cpu_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKernel:
+    """One launch: every segment in order, on pointers to the tensors that are its own."""
+    symbol, values = candidate.symbol, dict(candidate.schedule.values)
+    program = Program.loads(candidate.task.workload.program)
+    offsets, fixed = intermediates(program, tuple(m.segment for m in members))
+    places = {t.name: f"tensors[{n}]" for n, t in enumerate((*program.inputs, program.output))}
+    places |= {name: f"ws+{at}L" for name, at in offsets.items()}
+    numbers = {t.name: n for n, t in enumerate(program.inputs)}
+    arguments: list[str] = []
+    sources: list[str] = []
+    prepack: list[Prepack] = []
+    scratch: list[IntExpr] = [0]
+    align = 1
+    lines = [f"TW_ENTRY({symbol}) {{ char *ws=(char*)workspace; int code; (void)ws; (void)args;"]
+    for number, m in enumerate(members):
+        kernel = part_kernel(m, values, f"{symbol}_p{number}")
+        sources.append(kernel.source)
+        part = kernel.program
+        align = max(align, part.align)
+        scratch.append(renamed(part.workspace, m.prefix))
+        names = (*m.segment.reads, m.segment.result)
+        lines.append(f" {{ void *const t[]={{{','.join(places[n] for n in names)}}};")
+        for launch in part.launches:
+            lines.append(f"  code={launch.symbol}(t,args+{len(arguments)},ws+{fixed}L,env); if(code) return code;")
+            arguments += [m.prefix + a for a in launch.arguments]
+        lines.append(" }")
+        for pack in part.prepack:
+            name = f"{symbol}_pack{len(prepack)}"
+            inputs = ",".join(places[n] if n in numbers else "0" for n in names)
+            call = f"{pack.launch.symbol}(t,args,workspace,env)"
+            sources.append(f"TW_ENTRY({name}) {{ void *const t[]={{{inputs}}}; return {call}; }}")
+            launch = Launch(name, tuple(m.prefix + a for a in pack.launch.arguments))
+            prepack.append(Prepack(numbers[m.segment.reads[pack.input]], renamed(pack.bytes, m.prefix), launch))
+    lines.append(" return 0; }\n")
+    return LoweredKernel(
+        symbol,
+        "\n".join([*sources, *lines]),
+        LaunchProgram(
+            (Launch(symbol, tuple(arguments)),), workspace=["+", fixed, ["max", *scratch]], align=align,
+            prepack=tuple(prepack),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,29 @@
+"""Where a partition's intermediate results lie in the workspace."""
+
+from __future__ import annotations
+
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates.partition.segments import Cut
+
+PAGE = 4096
+
+
+def intermediates(program: Program, cut: Cut) -> tuple[dict[str, int], int]:
+    """Byte offset of each segment's result but the last, and the total; memory is used again once it is free."""
+    last_read = {n: k for k, s in enumerate(cut) for n in s.reads}
+    offsets: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    total = 0
+    for number, segment in enumerate(cut[:-1]):
+        tensor = program.tensors[segment.result]
+        size = -(-tensor.size * ITEMSIZE[tensor.dtype] // PAGE) * PAGE
+        busy = sorted((at, at + sizes[n]) for n, at in offsets.items() if last_read[n] >= number)
+        start = 0
+        for low, high in busy:
+            if start + size <= low:
+                break
+            start = max(start, high)
+        offsets[segment.result], sizes[segment.result] = start, size
+        total = max(total, start + size)
+    return offsets, total

@@ -1,0 +1,215 @@
+"""Cutting a program into segments that other templates compute, and which cuts are worth trying.
+
+Stages are taken in an order in which cheap readers of a result come before costly ones (:func:`in_order`). A
+segment is a contiguous run of them as a program of its own: its inputs are what it reads of the program's
+inputs and of earlier segments' results, its result is that of its last stage, and no other stage of it is read
+later. A map between two reductions may thus end one segment or begin the next: these are different cuts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from tilewright.core import Target, Task, TensorSpec, Workload
+from tilewright.kernels import templates
+from tilewright.kernels.expr import ITEMSIZE, Expr, load
+from tilewright.kernels.program import Program, Stage, Tensor, flops_per_point
+
+MAX_CUTS = 4
+MAX_STAGES, MAX_LENGTH = 32, 12
+LAUNCH_BYTES = 1 << 14
+"""What starting a segment costs, as bytes moved."""
+FALLBACK_BYTES = 8
+"""What an operation costs, as bytes moved, in a segment that only a generic template computes."""
+FALLBACK_SHARE = 0.25
+"""Largest share of the operations that generic segments may have."""
+WORSE = 2.0
+"""A cut that moves this many times the bytes of the best one is not tried."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Stages ``[first, last)`` in order, and the template that computes them.
+
+    ``program`` is their text as a program of their own; ``reads`` and ``stages`` name, in the order of its
+    inputs and of its stages, the tensors of the whole program.
+    """
+
+    first: int
+    last: int
+    template: str
+    program: str
+    reads: tuple[str, ...]
+    stages: tuple[str, ...]
+
+    @property
+    def result(self) -> str:
+        return self.stages[-1]
+
+    @property
+    def label(self) -> str:
+        return f"{'+'.join(self.stages)}:{self.template}"
+
+    def task(self, whole: Task) -> Task:
+        """The segment's own task, on the target of the whole one."""
+        return _task(self.program, whole.target, whole.workload.precision)
+
+
+Cut = tuple[Segment, ...]
+
+
+def label(cut: Cut) -> str:
+    """A cut as a knob's value."""
+    return " ".join(s.label for s in cut)
+
+
+@lru_cache(maxsize=1024)
+def _task(text: str, target: Target, precision: str) -> Task:
+    program = Program.loads(text)
+    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype, t.constant) for t in program.inputs)
+    output = TensorSpec("out", program.output.shape, program.output.dtype)
+    return Task(Workload("segment", (), (), text, inputs, output, program.flops, precision), target)
+
+
+@lru_cache(maxsize=64)
+def in_order(program: Program) -> tuple[Stage, ...]:
+    """The stages, each after what it reads: readers of the one before first, and of these the cheapest."""
+    left = list(program.stages)
+    done: list[Stage] = []
+    waiting = {s.name: {str(x.value) for x in s.loads()} & {t.name for t in left} for s in left}
+    while left:
+        ready = [s for s in left if not waiting[s.name]]
+        last = done[-1].name if done else ""
+        follows = {s.name: any(x.value == last for x in s.loads()) for s in ready}
+        stage = min(ready, key=lambda s: (not follows[s.name], s.points))
+        left.remove(stage)
+        done.append(stage)
+        for names in waiting.values():
+            names.discard(stage.name)
+    return tuple(done)
+
+
+def segment_program(program: Program, first: int, last: int) -> tuple[Program, tuple[str, ...]] | None:
+    """Stages ``[first, last)`` in order as a program, and what its inputs are.
+
+    ``None`` if the result of another stage than the last is read outside. An input stays constant where no other
+    stage reads it: a kernel that rearranges it has it to itself.
+    """
+    stages = in_order(program)
+    inside, outside = stages[first:last], (*stages[:first], *stages[last:])
+    hidden = {s.name for s in inside[:-1]}
+    read_outside = {str(x.value) for s in outside for x in s.loads()}
+    if hidden & read_outside:
+        return None
+    read = {str(x.value) for s in inside for x in s.loads()} - hidden
+    reads = tuple(n for n in program.tensors if n in read)
+    names = {n: f"x{k}" for k, n in enumerate(reads)} | {s.name: f"s{k}" for k, s in enumerate(inside)}
+    constant = {t.name for t in program.inputs if t.constant} - read_outside
+
+    def renamed(e: Expr) -> Expr | None:
+        return load(names[str(e.value)], e.dtype, e.args) if e.op == "load" else None
+
+    inputs = []
+    for n in reads:
+        t = program.tensors[n]
+        inputs.append(Tensor(names[n], t.shape, t.dtype, n in constant))
+    parts = tuple(
+        Stage(names[s.name], s.extents, s.reduce, tuple(e.map(renamed) for e in s.body), s.dtype, s.monoid, s.scan)
+        for s in inside
+    )
+    return Program(tuple(inputs), parts), reads
+
+
+def contractions(program: Program) -> int:
+    """Reductions that combine elements of two tensors: what most time goes into."""
+    found = 0
+    for s in program.stages:
+        reduced = set(s.reduce_axes)
+        found += len({str(x.value) for x in s.loads() if x.axes() & reduced}) > 1
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _candidates(text: str, target: Target, precision: str, excluded: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the templates that compute a program, the generic ones only where there is no other."""
+    task = _task(text, target, precision)
+    usable = [
+        n
+        for n, t in templates.TEMPLATES.items()
+        if n not in excluded and target.kind in t.kinds and t.matches(task)
+    ]  # fmt: skip
+    return tuple(n for n in usable if n not in templates.FALLBACKS) or tuple(usable)
+
+
+def specific(task: Task, excluded: tuple[str, ...]) -> bool:
+    """Whether one of the templates that are not generic computes the whole program."""
+    found = _candidates(task.workload.program, task.target, task.workload.precision, excluded)
+    return any(n not in templates.FALLBACKS for n in found)
+
+
+def cuts(task: Task, excluded: tuple[str, ...]) -> tuple[Cut, ...]:
+    """Ways to compute a task in several segments, the fewest bytes moved first; none where it is not worth it.
+
+    ``excluded``: templates that take no segment.
+    """
+    return _cuts(task.workload.program, task.target, task.workload.precision, excluded)
+
+
+@lru_cache(maxsize=64)
+def _cuts(text: str, target: Target, precision: str, excluded: tuple[str, ...]) -> tuple[Cut, ...]:
+    program = Program.loads(text)
+    count = len(program.stages)
+    if not 2 <= count <= MAX_STAGES:
+        return ()
+    # The cheapest few ways to compute the first so many stages.
+    best: list[list[tuple[float, Cut]]] = [[(0.0, ())]]
+    for last in range(1, count + 1):
+        ways: list[tuple[float, Cut]] = []
+        for first in range(max(0, last - MAX_LENGTH), last):
+            if (first, last) == (0, count):
+                continue
+            for cost, segment in _segments(program, first, last, target, precision, excluded):
+                ways += [(before + cost, (*done, segment)) for before, done in best[first]]
+        ways.sort(key=lambda w: w[0])
+        best.append(ways[: 2 * MAX_CUTS])
+    kept: list[Cut] = []
+    for cost, cut in best[count]:
+        if cost > WORSE * best[count][0][0] or len(kept) == MAX_CUTS:
+            break
+        if _generic_share(program, cut) <= FALLBACK_SHARE and not any(_refines(cut, k) for k in kept):
+            kept.append(cut)
+    return tuple(kept)
+
+
+def _segments(
+    program: Program, first: int, last: int, target: Target, precision: str, excluded: tuple[str, ...]
+) -> list[tuple[float, Segment]]:
+    """Each template's segment of these stages, with its cost in bytes."""
+    made = segment_program(program, first, last)
+    if made is None:
+        return []
+    part, reads = made
+    text = part.dumps()
+    moved = sum(prod(t.shape) * ITEMSIZE[t.dtype] for t in (*part.inputs, part.output)) + LAUNCH_BYTES
+    out = []
+    for rank, name in enumerate(_candidates(text, target, precision, excluded)[:2]):
+        cost = float(moved + rank)
+        if name in templates.FALLBACKS:
+            cost += FALLBACK_BYTES * part.flops
+        names = tuple(s.name for s in in_order(program)[first:last])
+        out.append((cost, Segment(first, last, name, text, reads, names)))
+    return out
+
+
+def _generic_share(program: Program, cut: Cut) -> float:
+    work = [s.points * flops_per_point(s) for s in in_order(program)]
+    generic = sum(sum(work[s.first : s.last]) for s in cut if s.template in templates.FALLBACKS)
+    return generic / max(1, sum(work))
+
+
+def _refines(cut: Cut, other: Cut) -> bool:
+    """Whether ``cut`` only cuts segments of ``other`` further."""
+    mine, its = ({s.last for s in c} for c in (cut, other))
+    return its < mine

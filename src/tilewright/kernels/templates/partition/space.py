@@ -1,0 +1,86 @@
+"""The schedule space of a partition: where it is cut, and each segment's own knobs under its number.
+
+``cut`` names the segments and their templates. Segment ``n`` of all cuts together has the knobs ``p<n>.<knob>``;
+those of segments that are not in the chosen cut are held at their default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.core import Schedule, Task, Value
+from tilewright.kernels import templates
+from tilewright.kernels.templates.base import Template
+from tilewright.kernels.templates.partition.segments import Cut, Segment, label
+from tilewright.search_space import Choice, Constraint, SearchSpace
+
+CUT = "cut"
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A segment with its task, template, space and default values."""
+
+    number: int
+    segment: Segment
+    task: Task
+    template: Template
+    space: SearchSpace
+    default: Mapping[str, Value]
+
+    @property
+    def prefix(self) -> str:
+        return f"p{self.number}."
+
+    def schedule(self, values: Mapping[str, Value]) -> Schedule:
+        """The segment's own schedule, of the whole schedule's values."""
+        return self.space.schedule({k.name: values[self.prefix + k.name] for k in self.space.knobs})
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """The cuts by the value of their knob, and the space."""
+
+    cuts: Mapping[str, tuple[Member, ...]]
+    space: SearchSpace
+    default: Mapping[str, Value]
+
+
+def choices(task: Task, found: tuple[Cut, ...], name: str, version: int) -> Choices:
+    """The members and the space of a task's cuts."""
+    distinct = list(dict.fromkeys(s for cut in found for s in cut))
+    members = {s: _member(n, s, task) for n, s in enumerate(distinct)}
+    labels = tuple(label(c) for c in found)
+    knobs = [Choice(CUT, labels, ordered=False)]
+    rules: list[Constraint] = []
+    for segment, m in members.items():
+        knobs += [replace(k, name=m.prefix + k.name) for k in m.space.knobs]
+        rules += [_prefixed(r, m.prefix) for r in m.space.constraints]
+        active = frozenset(text for text, cut in zip(labels, found, strict=True) if segment in cut)
+        if len(active) < len(labels):
+            rules += [_held(m.prefix + k.name, m.default[k.name], active) for k in m.space.knobs]
+    default: dict[str, Value] = {CUT: labels[0]}
+    for m in members.values():
+        default |= {m.prefix + k: v for k, v in m.default.items()}
+    return Choices(
+        {text: tuple(members[s] for s in cut) for text, cut in zip(labels, found, strict=True)},
+        SearchSpace(name, version, tuple(knobs), tuple(rules)),
+        default,
+    )
+
+
+def _member(number: int, segment: Segment, whole: Task) -> Member:
+    task, template = segment.task(whole), templates.get_template(segment.template)
+    return Member(number, segment, task, template, template.space(task), template.default(task).values)
+
+
+def _prefixed(rule: Constraint, prefix: str) -> Constraint:
+    names = {prefix + n: n for n in rule.reads}
+    holds = rule.holds
+    return Constraint(tuple(names), lambda v: holds({names[k]: x for k, x in v.items()}), rule.reason)
+
+
+def _held(knob: str, value: Value, active: frozenset[str]) -> Constraint:
+    holds: Callable[[Mapping[str, Value]], bool] = lambda v: v[CUT] in active or v[knob] == value  # noqa: E731
+    return Constraint((CUT, knob), holds, "the knob belongs to a segment that this cut does not have")

@@ -1,0 +1,102 @@
+"""The partition templates: programs that no template computes in one kernel, or that may be faster in several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
+from tilewright.kernels import templates
+from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
+from tilewright.kernels.templates.partition.lower import cpu_kernel
+from tilewright.kernels.templates.partition.nests import nests
+from tilewright.kernels.templates.partition.segments import contractions, cuts, specific
+from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
+from tilewright.search_space import SearchSpace
+
+PARTITIONS = ("cpu_partition", "cuda_partition")
+"""Templates that take no segment of a partition."""
+
+
+class _Partition:
+    """What both templates share."""
+
+    name: str
+    base: int
+    kinds: tuple[str, ...]
+
+    @property
+    def version(self) -> int:
+        """Grows with this template's own version and with that of every template that may take a segment."""
+        members = (
+            t.version for n, t in templates.TEMPLATES.items() if n not in PARTITIONS and set(t.kinds) & set(self.kinds)
+        )
+        return self.base + sum(members)
+
+    def matches(self, task: Task) -> bool:
+        """Whether it falls into segments, and no one template does it all, or there are several contractions."""
+        if task.target.kind not in self.kinds:
+            return False
+        if contractions(Program.loads(task.workload.program)) < 2 and specific(task, PARTITIONS):
+            return False
+        return bool(cuts(task, PARTITIONS))
+
+    def space(self, task: Task) -> SearchSpace:
+        return self._choices(task).space
+
+    def default(self, task: Task) -> Schedule:
+        found = self._choices(task)
+        return found.space.schedule(found.default)
+
+    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return nests(self._members(task, schedule), schedule.values)
+
+    def _members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
+        found = self._choices(task)
+        found.space.check(schedule)
+        return found.cuts[str(schedule.values[CUT])]
+
+    def _choices(self, task: Task) -> Choices:
+        return _choices(task, self.name, self.version)
+
+
+class CpuPartition(_Partition):
+    """Stages in contiguous segments, each by another template's kernel; what they pass on lies in the workspace."""
+
+    name = "cpu_partition"
+    base = 1
+    kinds = ("cpu",)
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        return {}
+
+    def lower(self, candidate: Candidate) -> LoweredKernel:
+        return cpu_kernel(candidate, self._members(candidate.task, candidate.schedule))
+
+
+class CudaPartition(_Partition):
+    """The same with a launch or more a segment."""
+
+    name = "cuda_partition"
+    base = 1
+    kinds = ("cuda",)
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        """The numbers of the segment with the most operations; the traffic is that of all."""
+        members = self._members(task, schedule)
+        numbers = [m.template.static(m.task, m.schedule(schedule.values)) for m in members]
+        return {**numbers[main_member(members)], "global_bytes": sum(n["global_bytes"] for n in numbers)}
+
+    def lower(self, candidate: Candidate) -> LoweredKernel:
+        return cuda_kernel(candidate, self._members(candidate.task, candidate.schedule))
+
+
+@lru_cache(maxsize=64)
+def _choices(task: Task, name: str, version: int) -> Choices:
+    found = cuts(task, PARTITIONS)
+    if not found:
+        raise IllegalSchedule(f"{task.workload.label} does not fall into segments", "Use another template")
+    return choices(task, found, name, version)

@@ -1,0 +1,116 @@
+"""Attention programs for tests: the chain of stages, with what may vary in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.kernels import te
+from tilewright.kernels.program import Program
+
+Modify = Callable[..., te.Expr]
+MINUS_INFINITY = -math.inf
+
+
+def attention(
+    b: int = 1,
+    h: int = 2,
+    lq: int = 21,
+    lk: int = 37,
+    d: int = 12,
+    dv: int = 11,
+    hk: int | None = None,
+    dtype: str = "float32",
+    modify: Modify | None = None,
+    inputs: Callable[[], tuple[te.TensorRef, ...]] = lambda: (),
+    divide_first: bool = False,
+    finish: Modify | None = None,
+) -> Program:
+    """softmax(modify(Q K^T / sqrt(d))) V; ``modify(score, b, h, i, j, *extra)``, ``finish(value, b, h, i, e, *extra)``."""
+    hk = hk or h
+    q, k, v = (te.input(n, s, dtype) for n, s in (("q", (b, h, lq, d)), ("k", (b, hk, lk, d)), ("v", (b, hk, lk, dv))))
+    extra = inputs()
+    share = h // hk
+
+    def real(x: te.Expr) -> te.Expr:
+        return te.cast(x, "float32")
+
+    s = te.compute(
+        (b, h, lq, lk), lambda p, g, i, j: te.sum(d, lambda r: real(q[p, g, i, r]) * real(k[p, g // share, j, r]))
+    )
+
+    def score(p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
+        scaled = s[p, g, i, j] * (1.0 / math.sqrt(d))
+        return scaled if modify is None else modify(scaled, p, g, i, j, *extra)
+
+    t = te.compute((b, h, lq, lk), score)
+    top = te.compute((b, h, lq), lambda p, g, i: te.max(lk, lambda j: t[p, g, i, j]))
+    e = te.compute((b, h, lq, lk), lambda p, g, i, j: te.exp(t[p, g, i, j] - top[p, g, i]))
+    total = te.compute((b, h, lq), lambda p, g, i: te.sum(lk, lambda j: e[p, g, i, j]))
+    if divide_first:
+        e = _divided(e, total)
+    o = te.compute(
+        (b, h, lq, dv), lambda p, g, i, c: te.sum(lk, lambda j: e[p, g, i, j] * real(v[p, g // share, j, c]))
+    )
+
+    def result(p: te.Expr, g: te.Expr, i: te.Expr, c: te.Expr) -> te.Expr:
+        value = o[p, g, i, c] if divide_first else o[p, g, i, c] / total[p, g, i]
+        return value if finish is None else finish(value, p, g, i, c, *extra)
+
+    if divide_first and finish is None:
+        return te.program(o)[0]
+    return te.program(te.compute((b, h, lq, dv), result, dtype=dtype))[0]
+
+
+def _divided(e: te.TensorRef, total: te.TensorRef) -> te.TensorRef:
+    return te.compute(e.shape, lambda p, g, i, j: e[p, g, i, j] / total[p, g, i])
+
+
+def causal(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *_: Any) -> te.Expr:
+    return te.select(j <= i, score, MINUS_INFINITY)
+
+
+def window(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *_: Any) -> te.Expr:
+    """Neighbours within 9 positions, and a penalty that grows with the distance."""
+    penalty = te.cast(te.minimum(i - j, j - i), "float32") * 0.125
+    return te.select((i - j < 9) & (j - i < 9), score + penalty, MINUS_INFINITY)
+
+
+def documents(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *_: Any) -> te.Expr:
+    """Blocks of 8 positions see themselves and every even block before them."""
+    return te.select((i // 8 == j // 8) | (((j // 8) % 2 == 0) & (j <= i)), score, MINUS_INFINITY)
+
+
+def soft_cap(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *_: Any) -> te.Expr:
+    return te.tanh(score * 0.5) * 2.0 + te.cast(g, "float32") * 0.1
+
+
+def bias(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: Any) -> te.Expr:
+    return score + extra[0][g, i, j]
+
+
+def keep(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: Any) -> te.Expr:
+    return te.select(extra[0][p, j], score, MINUS_INFINITY)
+
+
+def mask(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: Any) -> te.Expr:
+    return te.select(extra[0][i, j] | (j == 0), score, MINUS_INFINITY)
+
+
+PROGRAMS: dict[str, Callable[[], Program]] = {
+    "plain": attention,
+    "causal": lambda: attention(lq=37, lk=37, d=16, dv=16, modify=causal),
+    "window": lambda: attention(b=2, h=1, lq=40, lk=40, modify=window),
+    "documents": lambda: attention(h=1, lq=41, lk=41, d=8, dv=8, modify=documents),
+    "grouped": lambda: attention(b=2, h=6, hk=2, lq=5, lk=19, d=7, dv=3),
+    "soft_cap": lambda: attention(lq=17, modify=soft_cap),
+    "bias": lambda: attention(lq=35, lk=18, modify=bias, inputs=lambda: (te.input("bias", (2, 35, 18)),)),
+    "keep": lambda: attention(b=2, modify=keep, inputs=lambda: (te.input("keep", (2, 37), "bool"),)),
+    "mask": lambda: attention(lq=37, lk=40, modify=mask, inputs=lambda: (te.input("mask", (37, 40), "bool"),)),
+    "divided": lambda: attention(divide_first=True),
+    "half": lambda: attention(dtype="bfloat16", d=18, modify=causal, lq=37),
+    "residual": lambda: attention(
+        finish=lambda y, p, g, i, c, x: y * 0.5 + x[p, i, g, c], inputs=lambda: (te.input("x", (1, 21, 2, 11)),)
+    ),
+}  # fmt: skip

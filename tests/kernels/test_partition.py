@@ -1,0 +1,221 @@
+"""Partitions: which cuts are found, and that the segments' kernels work together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attention_programs import PROGRAMS as ATTENTION
+from partition_programs import PROGRAMS as SMALL
+from partition_programs import chain, convolved, layer_norm_of, mlp, product, residual_norm, transposed_scores
+
+from tilewright.backends import get_backend
+from tilewright.backends.cpu import loader
+from tilewright.backends.cpu.targets import parse_target
+from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.core import Candidate, IllegalSchedule, evaluate
+from tilewright.kernels import te
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates import TEMPLATES, get_template
+from tilewright.kernels.templates.partition import CpuPartition, CudaPartition
+from tilewright.kernels.templates.partition.integers import renamed
+from tilewright.kernels.templates.partition.memory import intermediates
+from tilewright.kernels.templates.partition.segments import cuts, in_order, segment_program
+from tilewright.kernels.templates.partition.space import CUT
+from tilewright.kernels.templates.partition.template import PARTITIONS
+from tilewright.testing import programs
+from tilewright.testing.cuda_template import CudaTemplateContract
+from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+from tilewright.testing.template import TemplateContract, portable_target
+
+TEMPLATE = CpuPartition()
+PROGRAMS = {**SMALL, "grouped_attention": ATTENTION["grouped"]}
+ON_A_GPU = {k: SMALL[k] for k in ("mlp", "transposed_scores", "residual_norm")}
+
+
+class TestOnTheCpu(TemplateContract):
+    templates = ("cpu_partition",)
+    programs = PROGRAMS
+    schedules = 1
+
+
+class TestOnAGpu(CudaTemplateContract):
+    templates = ("cuda_partition",)
+    programs = ON_A_GPU
+
+
+# --------------------------------------------------------------------------- cuts
+
+
+def found(program: Program) -> list[list[tuple[str, ...]]]:
+    """The stages of each segment of each cut."""
+    return [[s.stages for s in cut] for cut in cuts(task_of(program, portable_target(TEMPLATE)), PARTITIONS)]
+
+
+def test_a_map_ends_one_segment_or_begins_the_next() -> None:
+    every = found(mlp())
+    assert [("s0",), ("s1", "s2")] in every
+    assert [("s0", "s1"), ("s2",)] in every
+
+
+def test_a_cut_that_only_cuts_further_is_left_out() -> None:
+    for program in (mlp(), transposed_scores(), residual_norm()):
+        ends = [{s[-1] for s in cut} for cut in found(program)]
+        assert not any(a < b for a in ends for b in ends)
+
+
+def test_segments_follow_each_other_and_read_what_is_there() -> None:
+    for build in PROGRAMS.values():
+        program = build()
+        for cut in cuts(task_of(program, portable_target(TEMPLATE)), PARTITIONS):
+            assert len(cut) >= 2
+            known = {t.name for t in program.inputs}
+            for segment in cut:
+                assert set(segment.reads) <= known
+                assert segment.template not in PARTITIONS
+                known.add(segment.result)
+            assert [n for s in cut for n in s.stages] == [s.name for s in in_order(program)]
+
+
+def test_stages_read_outside_of_a_segment_end_it() -> None:
+    program = residual_norm()
+    assert segment_program(program, 0, 2) is not None
+    numbers = {s.name: n for n, s in enumerate(in_order(program))}
+    normalised = next(s.name for s in program.stages if s.monoid is None and "rsqrt" in repr(s.body[0]))
+    assert segment_program(program, 2, numbers[normalised] + 2) is None, "the norm is read again later"
+
+
+def test_an_input_of_two_segments_is_constant_in_neither() -> None:
+    x, w = te.input("x", (8, 8)), te.input("w", (8, 8), constant=True)
+    v = te.input("v", (8, 8), constant=True)
+    program = te.program(product(product(product(x, w), v), w))[0]
+    first, last = segment_program(program, 0, 1), segment_program(program, 1, 2)
+    assert first is not None
+    assert last is not None
+    assert [t.constant for t in first[0].inputs] == [False, False]
+    assert [t.constant for t in last[0].inputs] == [True, False]
+
+
+@pytest.mark.parametrize("build", [programs.matmul, programs.matmul_epilogue, programs.softmax, programs.argmax])
+def test_what_one_template_computes_is_not_cut(build: object) -> None:
+    assert callable(build)
+    task = task_of(build(), portable_target(TEMPLATE))
+    assert not TEMPLATE.matches(task)
+    assert not CudaPartition().matches(task)
+
+
+def test_what_only_a_generic_template_computes_is_not_cut() -> None:
+    x, index = te.input("x", (9, 9)), te.input("index", (9,), "int64")
+    y = te.compute((9,), lambda i: te.argmax(9, lambda r: x[i, r]))
+    program = te.program(te.compute((9,), lambda i: te.argmin(9, lambda r: (y[r] + index[i]) * r)))[0]
+    task = task_of(program, portable_target(TEMPLATE))
+    if not cuts(task, PARTITIONS):
+        assert not TEMPLATE.matches(task)
+        with pytest.raises(IllegalSchedule, match="does not fall into segments"):
+            TEMPLATE.space(task)
+
+
+def test_other_kinds_of_target_are_refused() -> None:
+    assert not TEMPLATE.matches(task_of(mlp(), cuda_target("sm_80")))
+    assert not CudaPartition().matches(task_of(mlp(), portable_target(TEMPLATE)))
+
+
+# --------------------------------------------------------------------------- schedules
+
+
+def test_knobs_of_other_cuts_stay_at_their_default() -> None:
+    task = task_of(mlp(), portable_target(TEMPLATE))
+    space, default = TEMPLATE.space(task), TEMPLATE.default(task)
+    labels = next(k for k in space.knobs if k.name == CUT).values
+    assert len(labels) >= 2
+    assert default.values[CUT] == labels[0]
+    other = space.schedule({**default.values, CUT: labels[1]})
+    mine = {k.split(".")[0] for k in default.values} - {CUT}
+    changed = next(k for k in space.knobs if k.name.split(".")[0] == max(mine) and len(k.values) > 1)
+    value = next(v for v in changed.values if v != default.values[changed.name])
+    illegal = 0
+    for schedule in (default, other):
+        try:
+            space.schedule({**schedule.values, changed.name: value})
+        except IllegalSchedule as error:
+            illegal += "does not have" in str(error)
+    assert illegal == 1, "the knob belongs to one of the two cuts"
+
+
+def test_the_version_grows_with_the_members() -> None:
+    members = [t for n, t in TEMPLATES.items() if "cpu" in t.kinds and n not in PARTITIONS]
+    assert TEMPLATE.version == TEMPLATE.base + sum(t.version for t in members)
+    assert get_template("cpu_partition").version == TEMPLATE.version
+
+
+def test_nests_name_the_whole_programs_tensors() -> None:
+    program = residual_norm()
+    task = task_of(program, portable_target(TEMPLATE))
+    nests = TEMPLATE.nests(task, TEMPLATE.default(task))
+    accesses = [a for n in nests for a in n.accesses]
+    assert program.output.name in {a.tensor for a in accesses if a.store}
+    assert {t.name for t in program.inputs} <= {a.tensor for a in accesses if not a.store}
+    passed_on = {a.tensor for a in accesses if a.store} & {a.tensor for a in accesses if not a.store}
+    assert len(passed_on & {s.name for s in program.stages}) >= 2
+
+
+# --------------------------------------------------------------------------- memory and launches
+
+
+def test_memory_is_used_again_once_it_is_free() -> None:
+    program = chain(n=32, length=5)
+    task = task_of(program, portable_target(TEMPLATE))
+    cut = cuts(task, PARTITIONS)[0]
+    offsets, total = intermediates(program, cut)
+    assert len(offsets) == 4
+    assert total == 2 * 4096
+    for number, segment in enumerate(cut[:-1]):
+        for name in segment.reads:
+            if name in offsets:
+                assert offsets[name] != offsets[segment.result], f"segment {number} overwrites what it reads"
+
+
+def test_expressions_of_launch_arguments() -> None:
+    expr = ["+", 4096, ["max", ["*", "KC", 4, "MC"], ["roundup", ["//", "KC", 3], 64], ["ceildiv", "MC", 7]]]
+    values = {"KC": 100, "MC": 9}
+    assert evaluate(renamed(expr, "p1."), {f"p1.{k}": v for k, v in values.items()}) == evaluate(expr, values)
+
+
+def test_constant_weights_are_rearranged_once() -> None:
+    """Every segment's prepack reaches the right tensor: the result is right when only packed weights are read."""
+    program = mlp(40, 96, 64, 48, constant=True)
+    task = task_of(program, parse_target("cpu:portable", allow_foreign=True))
+    found = TEMPLATE.default(task)
+    candidate = Candidate(task, found)
+    space = TEMPLATE.space(task)
+    packing = {k.name: "prepack" for k in space.knobs if "prepack" in k.values}
+    for name, value in packing.items():
+        try:
+            candidate = Candidate(task, space.schedule({**candidate.schedule.values, name: value}))
+        except IllegalSchedule:
+            continue
+    kernel = TEMPLATE.lower(candidate)
+    built = get_backend("cpu").build([prelude(task.target), kernel.source], task.target, None)
+    library = loader.load_path(built.path)
+    inputs = random_arrays(program)
+    out = np.full(program.output.shape, np.nan, np.float32)
+    call = library.kernel(kernel.program, launch_values(candidate))
+    call.run([*(a.ctypes.data for a in inputs), out.ctypes.data])
+    check(program, inputs, out)
+    constant = {n for n, t in enumerate(program.inputs) if t.constant}
+    assert {p.input for p in kernel.program.prepack} <= constant
+    assert kernel.program.prepack, "no weight was rearranged"
+
+
+def test_convolution_then_softmax_is_one_launch() -> None:
+    task = task_of(convolved(), portable_target(TEMPLATE))
+    kernel = TEMPLATE.lower(Candidate(task, TEMPLATE.default(task)))
+    assert [x.symbol for x in kernel.program.launches] == [kernel.symbol]
+    assert kernel.source.count('extern "C"') == 0
+    assert kernel.source.count("TW_ENTRY(") >= 3
+
+
+def test_norms_after_products_are_segments() -> None:
+    x, w = te.input("x", (16, 24)), te.input("w", (24, 16))
+    program = te.program(layer_norm_of(product(x, w)))[0]
+    assert len(found(program)[0]) == 2
