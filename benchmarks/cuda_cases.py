@@ -127,7 +127,69 @@ MMA = tuple(
 )
 """For templates that use Tensor Cores."""
 
-SHAPES: dict[str, Sequence[Shape]] = {"cuda_simt": SIMT, "cuda_mma": MMA}
+ROWS = tuple(
+    map(
+        parse_shape,
+        (
+            "softmax shape=9,52",
+            "softmax shape=3,1300",
+            "softmax shape=2,5,6,7 dim=1",
+            "softmax shape=5,136 dtype=float16",
+            "log_softmax shape=35,67 dtype=bfloat16",
+            "layer_norm shape=7,64 dtype=float16",
+            "layer_norm shape=3,5,130",
+            "rms_norm shape=33,24",
+            "rms_norm shape=2,2050 dtype=bfloat16",
+            "argmax shape=11,130 dtype=float16",
+            "argmax shape=3,1600",
+            "sum shape=40,96 dtype=int32",
+            "sum shape=1,6000 dtype=float64",
+            "sum shape=70,45 dim=0",
+            "amax shape=19,23",
+            "norm shape=6,75",
+        ),
+    )
+)
+"""For templates of rows."""
+
+PLAIN = tuple(
+    map(
+        parse_shape,
+        (
+            "elementwise shape=12,40",
+            "elementwise shape=1023 dtype=float16",
+            "cast shape=33,31 dtype=float16",
+            "transpose shape=72,100",
+            "transpose shape=33,35 dtype=float64",
+            "transpose shape=52,36 dtype=int8",
+            "permute shape=2,40,68 dims=0,2,1 dtype=float16",
+            "permute shape=3,17,4,20 dims=2,3,0,1",
+            "batch_norm shape=2,5,6,8",
+            "embedding shape=21 num_embeddings=11 embedding_dim=24",
+        ),
+    )
+)
+"""For templates without reductions."""
+
+WINDOWS = tuple(
+    map(
+        parse_shape,
+        (
+            "conv2d n=2 ci=5 h=9 w=11 co=5 kh=3 kw=3 padding=1 groups=5",
+            "conv2d n=1 ci=16 h=9 w=10 co=16 kh=3 kw=3 padding=1 stride=2 groups=16 layout=NHWC dtype=float16",
+            "conv1d n=2 ci=6 w=40 co=12 kw=5 groups=6",
+            "max_pool2d n=2 c=3 h=13 w=12 kernel_size=3 stride=2 padding=1",
+            "avg_pool2d n=1 c=8 h=10 w=7 kernel_size=3 stride=1 layout=NHWC",
+            "max_pool1d n=3 c=2 w=50 kernel_size=4 stride=1",
+        ),
+    )
+)
+"""For stencils."""
+
+SHAPES: dict[str, Sequence[Shape]] = {
+    "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_rows": ROWS, "cuda_map": PLAIN, "cuda_stencil": WINDOWS,
+    "cuda_generic": (*ROWS, *PLAIN, *WINDOWS),
+}  # fmt: skip
 
 DEEP: dict[str, Sequence[Shape]] = {
     "cuda_simt": tuple(

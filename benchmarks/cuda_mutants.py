@@ -40,6 +40,8 @@ from tilewright.measure.mutant_runs import run_mutants
 from tilewright.measure.mutants import KINDS, mutants
 
 WANTED = 0.95
+CONTRACTIONS = ("cuda_simt", "cuda_mma")
+"""Templates whose kernels go round a ring of tiles."""
 ARCH = "sm_90a"
 EQUIVALENT = Path(__file__).resolve().parent / "cuda_mutants_equivalent.json"
 
@@ -97,6 +99,8 @@ def covering(template: str, tries: int, most: int, seed: int = 0) -> list[Kernel
 
 def goes_round(task: Task, schedule: Schedule, shape: Shape) -> bool:
     """Whether each piece of K has more tiles than the pipeline has stages: else much of it never matters."""
+    if schedule.template not in CONTRACTIONS:
+        return True
     sizes = dict(shape.params)
     depth = int(sizes.get("k") or int(sizes["ci"]) * int(sizes["kh"]) * int(sizes["kw"]))
     known = get_template(schedule.template).static(task, schedule)

@@ -47,6 +47,20 @@ RATE_SHAPES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
         ("matmul", {"m": 16, "n": 4096, "k": 4096, "dtype": "float16", "trans_b": True}),
         ("matmul", {"m": 1000, "n": 37, "k": 513, "dtype": "float16", "bias": True, "activation": "gelu"}),
     ),
+    "cuda_rows": (
+        ("softmax", {"shape": "4096,4096"}),
+        ("layer_norm", {"shape": "8192,1024", "dtype": "float16"}),
+        ("argmax", {"shape": "128,50257"}),
+    ),
+    "cuda_map": (
+        ("elementwise", {"shape": "4096,4096", "fn": "gelu(x)"}),
+        ("transpose", {"shape": "4096,4096", "dtype": "float16"}),
+    ),
+    "cuda_stencil": (
+        ("max_pool2d", {"n": 32, "c": 64, "h": 112, "w": 112, "kernel_size": 3, "stride": 2, "padding": 1}),
+        ("avg_pool2d", {"n": 32, "c": 256, "h": 56, "w": 56, "kernel_size": 2, "stride": 2, "layout": "NHWC"}),
+    ),
+    "cuda_generic": (("softmax", {"shape": "4096,4096"}), ("cumsum", {"shape": "4096,1024"})),
 }
 
 

@@ -1,17 +1,19 @@
-"""Stored CUDA kernels beside cuBLAS (through PyTorch) and Triton, interleaved in one process.
+"""Stored CUDA kernels beside PyTorch's libraries (cuBLAS, cuDNN, its own) and Triton, interleaved in one process.
 
     python benchmarks/gpu_rivals.py --db tuned.db --out DIR [--seconds-each 4]
 
 Every side runs the same rotated input sets (together at least three times the L2 cache) inside CUDA
-graphs, so that neither pays for Python. The figure of a pair is the median of paired time ratios;
-shares of the stated matrix peak stand beside it. Needs a GPU and PyTorch; Triton is compared where it
-is installed.
+graphs, so that neither pays for Python. Convolutions are compared contiguous and with channels last, inputs
+converted beforehand. The figure of a pair is the median of paired time ratios; beside it stands the share of
+the stated matrix peak (products), or of the stated bandwidth (everything else). Needs a GPU and PyTorch;
+Triton is compared where it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import time
@@ -70,12 +72,13 @@ def run(a, b, c):
 
 @dataclass(frozen=True)
 class Row:
-    """One rival on one workload: ``ratio`` is rival time over ours (above 1: ours is faster)."""
+    """One rival on one workload: ``ratio`` is rival time over ours (above 1: ours is faster).
 
-    m: int
-    n: int
-    k: int
-    dtype: str
+    ``share`` of the stated peak ``of``; ``error``: ours from float64, norms.
+    """
+
+    op: str
+    params: dict[str, Any]
     rival: str
     ratio: float
     low: float
@@ -83,10 +86,25 @@ class Row:
     pairs: int
     our_us: float
     their_us: float
-    peak_share: float | None
+    share: float | None
+    of: str
     error: float
     template: str
-    clocks: dict[str, float]
+
+    @property
+    def label(self) -> str:
+        return f"{self.op} {' '.join(f'{k}={v}' for k, v in self.params.items())}"
+
+
+PRODUCTS = ("matmul", "batch_matmul", "attention", "capsule_conv2d")
+"""Beside convolutions: what is measured against the arithmetic peak."""
+
+
+def peak_of(op: str, dtype: str) -> str:
+    """The target's limit that bounds an operator."""
+    if op not in PRODUCTS and not op.startswith("conv"):
+        return "bandwidth"
+    return {"float32": "fp32_flops", "float64": "fp64_flops", "int8": "int8_tensor_ops"}.get(dtype, "fp16_tensor_flops")
 
 
 def pairs_of(ours: Callable[[], float], theirs: Callable[[], float], seconds: float) -> list[tuple[float, float]]:
@@ -137,77 +155,107 @@ def graph_timer(torch: Any, call: Call, sets: int, launches: int) -> Callable[[]
     return sample
 
 
-def compare_one(torch: Any, library: Any, m: int, n: int, k: int, dtype: str, seconds: float, triton: Any) -> list[Row]:
-    """Rows for one matmul whose kernel ``library`` holds."""
-    kind = getattr(torch, dtype)
+def random_set(torch: Any, workload: Any, gen: Any) -> list[Any]:
+    """Inputs on the device, normal where they are real."""
+    found = []
+    for spec in workload.inputs:
+        kind = getattr(torch, spec.dtype)
+        if spec.dtype == "bool":
+            found.append(torch.rand(spec.shape, device="cuda", generator=gen) < 0.5)
+        elif kind.is_floating_point:
+            found.append(torch.randn(spec.shape, device="cuda", generator=gen).to(kind))
+        else:
+            found.append(torch.randint(-127, 128, spec.shape, dtype=kind, device="cuda", generator=gen))
+    return found
+
+
+def rivals_of(torch: Any, workload: Any, inputs: list[list[Any]], outputs: list[Any], triton: Any) -> dict[str, Call]:
+    """Every rival on the input sets, by name."""
+    from tilewright.runtime.torch_rivals import compared, ways_of
+
+    params = dict(workload.params)
+    dtype = workload.inputs[0].dtype
+    plain = workload.op == "matmul" and len(workload.inputs) == 2 and not params.get("trans_a")
+    plain = plain and not params.get("trans_b")
+    if workload.op == "matmul" and dtype == "int8":
+        m, n, k = (int(params[x]) for x in "mnk")
+        if not (plain and m > 16 and n % 8 == 0 and k % 8 == 0):
+            return {}
+        return {"cublas": lambda i: torch._int_mm(*inputs[i], out=outputs[i])}
+    found: dict[str, Call] = {}
+    if plain:
+        found["cublas"] = lambda i: torch.matmul(*inputs[i], out=outputs[i])
+        if triton is not None and dtype in ("float16", "bfloat16"):
+            found["triton"] = lambda i: triton(*inputs[i], outputs[i])
+    elif compared(workload):
+        every = [ways_of(workload, x) for x in inputs]
+        for name in every[0]:
+            found[f"torch {name}"] = lambda i, name=name: every[i][name].run(*every[i][name].tensors)  # type: ignore[misc]
+    return found
+
+
+def relative_error(torch: Any, workload: Any, inputs: list[Any], got: Any) -> float:
+    """Ours from PyTorch in float64; NaN where it does not compute this."""
+    from tilewright.runtime.torch_rivals import compared, ways_of
+
+    if not compared(workload):
+        return float("nan")
+    try:
+        way = next(iter(ways_of(workload, [x.double() if x.is_floating_point() else x for x in inputs]).values()))
+        want = way.result(way.run(*way.tensors)).double()
+        return float((got.double() - want).norm() / want.norm())
+    except (RuntimeError, NotImplementedError):
+        return float("nan")
+
+
+def compare_one(torch: Any, library: Any, op: str, params: dict[str, Any], seconds: float, triton: Any) -> list[Row]:
+    """Rows for one workload whose kernel ``library`` holds."""
+    from tilewright.kernels.expr import ITEMSIZE
+    from tilewright.kernels.operator import get_operator
+
+    workload = get_operator(op).workload(**params)
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
-    itemsize = torch.empty((), dtype=kind).element_size()
-    sets = max(2, min(64, -(-3 * l2 // ((m * k + k * n + m * n) * itemsize))))
+    specs = [*workload.inputs, workload.output]
+    size = sum(math.prod(s.shape) * ITEMSIZE[s.dtype] for s in specs)
+    sets = max(2, min(64, -(-3 * l2 // size)))
     gen = torch.Generator(device="cuda").manual_seed(0)
-
-    def random(*shape: int) -> Any:
-        if dtype == "int8":
-            return torch.randint(-127, 128, shape, dtype=kind, device="cuda", generator=gen)
-        return torch.randn(shape, device="cuda", generator=gen).to(kind)
-
-    out_kind = torch.int32 if dtype == "int8" else kind
-    a = [random(m, k) for _ in range(sets)]
-    b = [random(k, n) for _ in range(sets)]
-    c = [torch.empty((m, n), dtype=out_kind, device="cuda") for _ in range(sets)]
-    explanation = library.explain_gpu("matmul", a[0], b[0])
+    inputs = [random_set(torch, workload, gen) for _ in range(sets)]
+    out_kind = getattr(torch, workload.output.dtype)
+    outputs = [torch.empty(workload.output.shape, dtype=out_kind, device="cuda") for _ in range(sets)]
+    explanation = library.explain_gpu(op, *inputs[0], **params)
     if explanation is None:
         return []
+    function = getattr(library, op)
 
     def ours(i: int) -> None:
-        library.matmul(a[i], b[i], out=c[i])
+        function(*inputs[i], out=outputs[i], **params)
 
     ours(0)
-    want = a[0].double() @ b[0].double()
-    error = float((c[0].double() - want).norm() / want.norm())
-    rivals: dict[str, Call] = {}
-    if dtype != "int8":
-        rivals["cublas"] = lambda i: torch.matmul(a[i], b[i], out=c[i])
-    elif m > 16 and n % 8 == 0 and k % 8 == 0:
-        rivals["cublas"] = lambda i: torch._int_mm(a[i], b[i], out=c[i])
-    if triton is not None and dtype in ("float16", "bfloat16"):
-        rivals["triton"] = lambda i: triton(a[i], b[i], c[i])
-    seconds_guess = max(2 * m * n * k / 4e14, (m * k + k * n + m * n) * itemsize / 4e12, 3e-6)
-    launches = max(sets, min(400, int(2e-3 / seconds_guess)))
+    error = relative_error(torch, workload, inputs[0], outputs[0])
+    rivals = rivals_of(torch, workload, inputs, outputs, triton)
+    guess = max(workload.flops / 4e14, size / 4e12, 3e-6)
+    launches = max(sets, min(400, int(2e-3 / guess)))
     our_timer = graph_timer(torch, ours, sets, launches)
-    peak = {
-        "float32": "fp32_flops", "bfloat16": "fp16_tensor_flops", "float16": "fp16_tensor_flops",
-        "int8": "int8_tensor_ops",
-    }[dtype]  # fmt: skip
+    peak = peak_of(op, workload.inputs[0].dtype)
     limit = dict(explanation.get("limits", {})).get(peak)
+    work = size if peak == "bandwidth" else workload.flops
     rows = []
     for name, call in rivals.items():
         try:
             call(0)
-            samples = pairs_of(our_timer, graph_timer(torch, call, sets, launches), seconds)
+            samples = pairs_of(our_timer, graph_timer(torch, call, sets, launches), seconds / len(rivals))
         except Exception as e:  # a rival that cannot do this shape is reported, not fatal
-            print(f"  {name} on {m}x{n}x{k} {dtype}: not measured ({type(e).__name__}: {e})", file=sys.stderr)
+            print(f"  {name} on {workload.label}: not measured ({type(e).__name__}: {e})", file=sys.stderr)
             continue
         ratio, low, high = interval([t / o for o, t in samples])
         mine = statistics.median(o for o, _ in samples)
         rows.append(
             Row(
-                m,
-                n,
-                k,
-                dtype,
-                name,
-                ratio,
-                low,
-                high,
-                len(samples),
-                mine * 1e6,
-                statistics.median(t for _, t in samples) * 1e6,
-                None if not limit else 2 * m * n * k / mine / float(limit),
-                error,
-                explanation["template"],
-                {"sm_mhz": float(torch.cuda.clock_rate())} if hasattr(torch.cuda, "clock_rate") else {},
+                op, params, name, ratio, low, high, len(samples), mine * 1e6,
+                statistics.median(t for _, t in samples) * 1e6, None if not limit else work / mine / float(limit), peak,
+                error, explanation["template"],
             )
-        )
+        )  # fmt: skip
     return rows
 
 
@@ -228,23 +276,25 @@ def load_triton(folder: Path) -> Any:
     return module.run
 
 
-def compare_all(db: Path, cases: Sequence[tuple[int, int, int, str]], seconds: float, folder: Path) -> list[Row]:
+def compare_all(db: Path, cases: Sequence[tuple[str, dict[str, Any]]], seconds: float, folder: Path) -> list[Row]:
     """Every case that has a stored kernel, each beside its rivals. Prints a line a row."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
     import tilewright
 
     triton = load_triton(folder)
     rows: list[Row] = []
     with tilewright.Library(db, trust=True) as library:
-        for m, n, k, dtype in cases:
-            found = compare_one(torch, library, m, n, k, dtype, seconds, triton)
+        for op, params in cases:
+            found = compare_one(torch, library, op, params, seconds, triton)
             if not found:
-                print(f"  {m}x{n}x{k} {dtype}: no row")
+                print(f"  {op} {params}: no row")
             for r in found:
-                share = "" if r.peak_share is None else f", {100 * r.peak_share:.0f}% of the stated peak"
-                print(f"  {m}x{n}x{k} {dtype} vs {r.rival}: {r.ratio:.3f} ({r.low:.3f} to {r.high:.3f}){share}")
+                share = "" if r.share is None else f", {100 * r.share:.0f}% of {r.of}"
+                print(f"  {r.label} vs {r.rival}: {r.ratio:.3f} ({r.low:.3f} to {r.high:.3f}){share}")
             rows += found
             torch.cuda.empty_cache()
     return rows
@@ -254,11 +304,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--db", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--cases", type=Path, required=True, help="JSON list of [m, n, k, dtype]")
+    parser.add_argument("--cases", type=Path, required=True, help="JSON list of [operator, parameters]")
     parser.add_argument("--seconds-each", type=float, default=4.0)
     options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
-    cases = [tuple(c) for c in json.loads(options.cases.read_text())]
+    cases = [(op, params) for op, params in json.loads(options.cases.read_text())]
     rows = compare_all(options.db, cases, options.seconds_each, options.out)
     (options.out / "rivals.json").write_text(json.dumps([asdict(r) for r in rows], indent=1))
     return 0

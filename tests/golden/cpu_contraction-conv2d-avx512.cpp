@@ -1,7 +1,8 @@
-// cpu_contraction version 1, cpu:avx512
+// cpu_contraction version 2, cpu:avx512
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
-struct Ctx { void *const *t; char *ws; long KC, MT, NT, TM, TN, TK, bytes, a_bytes; };
+struct Ctx {
+ void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };
 TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc, T *TW_RESTRICT q) {
  (void)o;
  const long o_i0=o; (void)o_i0;
@@ -316,23 +317,27 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
  const long r0=ti*1L/x->TM, r1=(ti+1)*1L/x->TM, c0=tj*3L/x->TN, c1=(tj+1)*3L/x->TN;
  const long k0=tk*27L/x->TK, k1=(tk+1)*27L/x->TK;
  float *out=(float*)x->t[2]+0L+945L*o_i0;
- const T *A=(const T*)x->t[1]+0;
+ const T *A=(const T*)x->t[1]+0L;
  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
   for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);
    const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
-   pack_b(x,o,cb0,cb1,pc,kc,pb);
+   pack_b(x,o,cb0,cb1,pc*1L,kc*1L,pb);
    for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
     for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
-     const T *a=A+(rb)*5L*27L+pc*1L;
+     const long l0=(rb)*5L;
+     const T *a=A+l0*27L+pc*1L;
      const T *b=pb+(cb-cb0)*kc*64L;
-     T *c=out+(rb)*5L*189L+(cb)*4L*16L;
+     T *c=out+l0*189L+(cb)*4L*16L;
      { mk_5x4(kc,a,b,c,mode,(cb==2L?13L:16L)); }
     } } } } }
 }
 TW_ENTRY(tw_golden) { using namespace tw_golden_; (void)workspace;
  const long mt=tw::imin(tw::imax(1,args[1]/5),1L);
  const long nt=tw::imin(tw::imax(1,args[2]/64),3L);
- Ctx x; x.t=tensors; x.ws=(char*)workspace; x.KC=args[0]; x.MT=mt; x.NT=nt; x.TM=args[3];x.TN=args[4];x.TK=args[5];
- x.a_bytes=0; x.bytes=x.a_bytes+(nt*64L*tw::imin((args[0]+3)/4*4,28L)*4L+4095)/4096*4096;
- tw::parallel_for(env,2L*x.TM*x.TN*x.TK,task,&x);
+ Ctx c{}; Ctx *x=&c; x->t=tensors; x->ws=(char*)workspace+0L; x->image=(T*)workspace;
+ x->tables=(T*)((char*)workspace+0L); x->KC=args[0]; x->MT=mt; x->NT=nt; x->TM=args[3];x->TN=args[4];x->TK=args[5];
+ x->a_bytes=0; x->bytes=x->a_bytes+(nt*64L*tw::imin((args[0]+3)/4*4,28L)*4L+4095)/4096*4096;
+ for(x->chunk=0;x->chunk<1L;x->chunk++) {
+  tw::parallel_for(env,2L*x->TM*x->TN*x->TK,task,x);
+ }
  return 0; }

@@ -1,7 +1,8 @@
-// cpu_contraction version 1, cpu:avx512
+// cpu_contraction version 2, cpu:avx512
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
-struct Ctx { void *const *t; char *ws; long KC, MT, NT, TM, TN, TK, bytes, a_bytes; };
+struct Ctx {
+ void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };
 TW_NOINLINE void mk_7x3t(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
  __builtin_prefetch(c+0L,1,3); __builtin_prefetch(c+16L,1,3); __builtin_prefetch(c+32L,1,3);
  __builtin_prefetch(c+37L,1,3); __builtin_prefetch(c+53L,1,3); __builtin_prefetch(c+69L,1,3);
@@ -523,23 +524,27 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
  const long r0=ti*2L/x->TM, r1=(ti+1)*2L/x->TM, c0=tj*1L/x->TN, c1=(tj+1)*1L/x->TN;
  const long k0=tk*19L/x->TK, k1=(tk+1)*19L/x->TK;
  float *out=(float*)x->t[2]+0L;
- const T *A=(const T*)x->t[0]+0;
- const T *B=(const T*)x->t[1]+0;
+ const T *A=(const T*)x->t[0]+0L;
+ const T *B=(const T*)x->t[1]+0L;
  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
   for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);
    const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
    for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
     for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
-     const T *a=A+((rb)*7L-tw::imax(0,(rb)-1L))*19L+pc*1L;
+     const long l0=((rb)*7L-tw::imax(0,(rb)-1L));
+     const T *a=A+l0*19L+pc*1L;
      const T *b=B+(cb)*3L*16L+pc*37L;
-     T *c=out+((rb)*7L-tw::imax(0,(rb)-1L))*37L+(cb)*3L*16L;
-     if(rb<1L) { if(cb==0L) { mk_7x3t(kc,a,b,c,mode,(cb==0L?5L:16L)); } } else { if(cb==0L) { mk_6x3t(kc,a,b,c,mode,(cb==0L?5L:16L)); } }
+     T *c=out+l0*37L+(cb)*3L*16L;
+     if(rb>=1L) { if(cb==0L) { mk_6x3t(kc,a,b,c,mode,(cb==0L?5L:16L)); } } else { if(cb==0L) { mk_7x3t(kc,a,b,c,mode,(cb==0L?5L:16L)); } }
     } } } } }
 }
 TW_ENTRY(tw_golden) { using namespace tw_golden_; (void)workspace;
  const long mt=tw::imin(tw::imax(1,args[1]/7),2L);
  const long nt=tw::imin(tw::imax(1,args[2]/48),1L);
- Ctx x; x.t=tensors; x.ws=(char*)workspace; x.KC=args[0]; x.MT=mt; x.NT=nt; x.TM=args[3];x.TN=args[4];x.TK=args[5];
- x.a_bytes=0; x.bytes=x.a_bytes+0;
- tw::parallel_for(env,1L*x.TM*x.TN*x.TK,task,&x);
+ Ctx c{}; Ctx *x=&c; x->t=tensors; x->ws=(char*)workspace+0L; x->image=(T*)workspace;
+ x->tables=(T*)((char*)workspace+0L); x->KC=args[0]; x->MT=mt; x->NT=nt; x->TM=args[3];x->TN=args[4];x->TK=args[5];
+ x->a_bytes=0; x->bytes=x->a_bytes+0;
+ for(x->chunk=0;x->chunk<1L;x->chunk++) {
+  tw::parallel_for(env,1L*x->TM*x->TN*x->TK,task,x);
+ }
  return 0; }

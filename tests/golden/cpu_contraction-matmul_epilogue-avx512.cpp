@@ -1,7 +1,8 @@
-// cpu_contraction version 1, cpu:avx512
+// cpu_contraction version 2, cpu:avx512
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
-struct Ctx { void *const *t; char *ws; long KC, MT, NT, TM, TN, TK, bytes, a_bytes; };
+struct Ctx {
+ void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };
 typedef tw::vec<T,4> V4;
 TW_INLINE void turn4(const T *s0,const T *s1,const T *s2,const T *s3,T *d) {
  const V4 a=tw::load<V4>(s0),b=tw::load<V4>(s1),c=tw::load<V4>(s2),e=tw::load<V4>(s3);
@@ -13,7 +14,7 @@ TW_INLINE void turn4(const T *s0,const T *s1,const T *s2,const T *s3,T *d) {
 }
 TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc, T *TW_RESTRICT q) {
  (void)o;
- const T *base=(const T*)x->t[1]+0+k0*1L;
+ const T *base=(const T*)x->t[1]+0L+k0*1L;
  for(;cb<ce;cb++) { const long j0=(cb)*3L*16L, n=tw::imin(48L,33L-j0);
   const T *s=base+j0*7L;
   long l=0;
@@ -25,16 +26,17 @@ TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc
   for(;l<48;l++) for(long kk=0;kk<kc;kk++) q[kk*48+l]=0;
 
   q+=kc*48L; } }
-TW_NOINLINE void finish(const Ctx *x, long o, long m0, long n0, long rows, long cols, const T *s, long lds, float *d) {
+TW_NOINLINE void finish(const Ctx *x, long o, long m0, long n0, long rows, long cols, const T *s, long lds, float *d, const T *e0) {
  (void)x; (void)o; (void)m0; (void)n0;
 
- const T *e0=(const T*)x->t[2]+0+0L*m0+1L*n0;
- for(long i=0;i<rows;i++) for(long j=0;j<cols;j+=L) { const long n=cols-j;
+
+ for(long j=0;j<cols;j+=L) { const long n=cols-j;
+  const V e0_=(n>=L?tw::load<V>(e0+0L*0+1L*j):tw::load_n<V>(e0+0L*0+1L*j,n));
+  for(long i=0;i<rows;i++) {
   V v=n>=L?tw::load<V>(s+i*lds+j):tw::load_n<V>(s+i*lds+j,n);
-  const V e0_=(n>=L?tw::load<V>(e0+0L*i+1L*j):tw::load_n<V>(e0+0L*i+1L*j,n));
   const V f0=(v + e0_);
   v=((f0 * (float)(0.5f)) * ((float)(1.0f) + tw::erf((f0 * (float)(0x1.6a09e65dc27dfp-1f)))));
-  float *q=d+i*33L+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); }
+  float *q=d+i*33L+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); } }
 }
 TW_NOINLINE void mk_9x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
  __builtin_prefetch(c+0L,1,3); __builtin_prefetch(c+16L,1,3); __builtin_prefetch(c+32L,1,3);
@@ -431,24 +433,29 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
  const long r0=ti*2L/x->TM, r1=(ti+1)*2L/x->TM, c0=tj*1L/x->TN, c1=(tj+1)*1L/x->TN;
  const long k0=tk*7L/x->TK, k1=(tk+1)*7L/x->TK;
  float *out=(float*)x->t[3]+0L;
- const T *A=(const T*)x->t[0]+0;
+ const T *A=(const T*)x->t[0]+0L;
+ const T *e0=(const T*)x->t[2]+0L;
  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
   for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);
    const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
-   pack_b(x,o,cb0,cb1,pc,kc,pb);
+   pack_b(x,o,cb0,cb1,pc*1L,kc*1L,pb);
    for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
     for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
-     const T *a=A+(rb)*9L*7L+pc*1L;
+     const long l0=(rb)*9L;
+     const T *a=A+l0*7L+pc*1L;
      const T *b=pb+(cb-cb0)*kc*48L;
-     T *c=out+(rb)*9L*33L+(cb)*3L*16L;
+     T *c=out+l0*33L+(cb)*3L*16L;
      { mk_9x3(kc,a,b,c,mode,(cb==0L?1L:16L)); }
-     if(mode&2) finish(x,o,(rb)*9L,(cb)*3L*16L,9L,tw::imin(48L,33L-(cb)*3L*16L),c,33L,out+(rb)*9L*33L+(cb)*3L*16L);
+     if(mode&2) finish(x,o,l0,(cb)*3L*16L,9L,tw::imin(48L,33L-(cb)*3L*16L),c+0L,33L,out+l0*33L+(cb)*3L*16L+0L,e0+0L+0L+1L*((cb)*3L*16L));
     } } } } }
 }
 TW_ENTRY(tw_golden) { using namespace tw_golden_; (void)workspace;
  const long mt=tw::imin(tw::imax(1,args[1]/9),2L);
  const long nt=tw::imin(tw::imax(1,args[2]/48),1L);
- Ctx x; x.t=tensors; x.ws=(char*)workspace; x.KC=args[0]; x.MT=mt; x.NT=nt; x.TM=args[3];x.TN=args[4];x.TK=args[5];
- x.a_bytes=0; x.bytes=x.a_bytes+(nt*48L*tw::imin((args[0]+3)/4*4,8L)*4L+4095)/4096*4096;
- tw::parallel_for(env,1L*x.TM*x.TN*x.TK,task,&x);
+ Ctx c{}; Ctx *x=&c; x->t=tensors; x->ws=(char*)workspace+0L; x->image=(T*)workspace;
+ x->tables=(T*)((char*)workspace+0L); x->KC=args[0]; x->MT=mt; x->NT=nt; x->TM=args[3];x->TN=args[4];x->TK=args[5];
+ x->a_bytes=0; x->bytes=x->a_bytes+(nt*48L*tw::imin((args[0]+3)/4*4,8L)*4L+4095)/4096*4096;
+ for(x->chunk=0;x->chunk<1L;x->chunk++) {
+  tw::parallel_for(env,1L*x->TM*x->TN*x->TK,task,x);
+ }
  return 0; }

@@ -176,6 +176,7 @@ FAULTS = {
     "store_global": ("    tw::store_global(out + 1, tw::pack<tw::u32, 4>{});", "misaligned"),
     "load_global outside": ("    out[t] = tw::load_global<tw::u32>(x0 + 64);", "out_of_bounds_global"),
     "shuffle divergent": ("    if (t % 2) out[t] = tw::shuffle_xor(t, 1);", "divergence"),
+    "exchange divergent": ("    if (t % 2) out[t] = tw::exchange(t, 1);", "divergence"),
     "sync divergent": ("    if (t < 5) tw::sync();", "divergence"),
     "atomic_add": ("    tw::atomic_add((tw::u32 *)((char *)out + 2), 1u);", "misaligned"),
     "not rounded": (

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from attention_programs import attention
+from partition_programs import mlp
+from stencil_programs import depthwise
 
 from tilewright.backends import get_backend
 from tilewright.core import TilewrightError
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.operator import get_operator
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.testing import programs
@@ -20,18 +24,47 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 TARGETS = ("cpu:avx512", "cpu:portable")
 CASES: dict[str, Callable[[], Program]] = {
     f.__name__: f
-    for f in (programs.matmul, programs.matmul_epilogue, programs.conv2d, programs.softmax, programs.argmax)
+    for f in (
+        programs.matmul,
+        programs.matmul_epilogue,
+        programs.conv2d,
+        programs.softmax,
+        programs.argmax,
+        programs.running_sums,
+        programs.transpose,
+        programs.int8_dot,
+        depthwise,
+        attention,
+        mlp,
+    )
 }
+
+
+def bf16_matmul(m: int = 9, n: int = 37, k: int = 21) -> Program:
+    return Program.loads(get_operator("matmul").workload(m=m, n=n, k=k, dtype="bfloat16").program)
+
+
+DOTS: dict[str, Callable[[], Program]] = {f.__name__: f for f in (programs.int8_dot, bf16_matmul)}
+"""Products that have instructions of their own on ``DOT_TARGET``."""
+DOT_TARGET = "cpu:avx512bf16"
+
+
+ELSEWHERE = {
+    "cpu_generic": ("transpose", "int8_dot", "depthwise", "attention", "mlp"),
+    "cpu_partition": ("attention",),
+}
+"""What adds nothing to the golden sources of other programs."""
 
 
 def cases() -> list[tuple[str, str, str]]:
     backend = get_backend("cpu")
-    found = []
+    found = [("cpu_dot", label, DOT_TARGET) for label in DOTS]
     for target in TARGETS:
         parsed = backend.parse_target(target, 2, allow_foreign=True)
         for template in TEMPLATES.values():
             for label, build in CASES.items():
-                if template.matches(task_of(build(), parsed, label)):
+                wanted = label not in ELSEWHERE.get(template.name, ())
+                if wanted and template.matches(task_of(build(), parsed, label)):
                     found.append((template.name, label, target))
     return found
 
@@ -43,7 +76,7 @@ def path_of(template: str, label: str, target: str) -> Path:
 @pytest.mark.parametrize(("template", "label", "target"), cases())
 def test_sources_change_with_the_version_only(template: str, label: str, target: str, update_golden: bool) -> None:
     parsed = get_backend("cpu").parse_target(target, 2, allow_foreign=True)
-    source = golden_source(get_template(template), task_of(CASES[label](), parsed, label))
+    source = golden_source(get_template(template), task_of({**CASES, **DOTS}[label](), parsed, label))
     check_golden(path_of(template, label, target), source, update_golden)
 
 

@@ -22,6 +22,7 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, Schedule, evaluate
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.special import storage_dtype
 from tilewright.kernels.templates import TEMPLATES
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import STATIC
@@ -126,5 +127,5 @@ def check_launches(kernel: LoweredKernel, schedule: Schedule, limits: object) ->
 
 
 def empty_output(shape: tuple[int, ...], dtype: str) -> Array:
-    """An array for a result; bfloat16 as bits."""
-    return np.empty(shape, np.uint16 if dtype == "bfloat16" else dtype)
+    """An array for a result; as bits where NumPy lacks the dtype."""
+    return np.empty(shape, storage_dtype(dtype))

@@ -16,10 +16,11 @@ import numpy.typing as npt
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target, Task, TensorSpec, Workload, evaluate
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.expr import FLOAT8, FLOATS, NARROW
 from tilewright.kernels.program import Program
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.reference import index_bounds
-from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.kernels.special import decode, encode, storage_dtype
 from tilewright.kernels.templates.base import LoweredKernel
 
 Array = npt.NDArray[Any]
@@ -40,7 +41,7 @@ class Env(ctypes.Structure):
 
 def task_of(program: Program, target: Target, op: str = "test") -> Task:
     """A task around a bare program."""
-    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype) for t in program.inputs)
+    inputs = tuple(TensorSpec(t.name, t.shape, t.dtype, t.constant) for t in program.inputs)
     output = TensorSpec("out", program.output.shape, program.output.dtype)
     return Task(Workload(op, (), (), program.dumps(), inputs, output, program.flops), target)
 
@@ -55,7 +56,7 @@ class Guarded:
     @staticmethod
     def like(shape: tuple[int, ...], dtype: str, offset: int = 0) -> Guarded:
         """Filled with a pattern that is NaN for reals; ``offset`` bytes off a 64-byte boundary."""
-        kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
+        kind = storage_dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         memory = np.full(size + 2 * GUARD + 128, _MARK, np.uint8)
         start = GUARD + (-(memory.ctypes.data + GUARD)) % 64 + offset
@@ -119,12 +120,24 @@ def run_kernel(
         b = Guarded.like(array.shape, str(array.dtype), array.itemsize * (n % 3))
         b.array[...] = array
         buffers.append(b)
-    result = Guarded.like(output.shape, output.dtype, np.dtype(output.dtype).itemsize)
+    result = Guarded.like(output.shape, output.dtype, storage_dtype(output.dtype).itemsize)
     size = evaluate(program.workspace, launch)
     workspace = Guarded.like((size,), "uint8")
     workspace.array[...] = 0xFF  # NaN as a real, -1 as a whole number
     workspace.array[: evaluate(program.zero_fill, launch)] = 0
     tensors = (ctypes.c_void_p * (len(buffers) + 1))(*(b.address for b in buffers), result.address)
+    packed = {}
+    for pack in program.prepack:
+        # Constant inputs are rearranged into zeroed memory, once.
+        memory = packed[pack.input] = Guarded.like((evaluate(pack.bytes, launch),), "uint8")
+        memory.array[...] = 0
+        values = [launch[a] for a in pack.launch.arguments]
+        arguments = (ctypes.c_longlong * max(1, len(values)))(*values)
+        function = getattr(library, pack.launch.symbol)
+        code = function(tensors, arguments, ctypes.c_void_p(memory.address), ctypes.byref(env))
+        assert code == 0, f"{pack.launch.symbol} returned {code}"
+    for number, memory in packed.items():
+        tensors[number] = memory.address
     for call in program.launches:
         values = [launch[a] for a in call.arguments]
         arguments = (ctypes.c_longlong * max(1, len(values)))(*values)
@@ -137,21 +150,21 @@ def run_kernel(
         assert np.array_equal(b.array, inputs[n], equal_nan=b.array.dtype.kind == "f"), f"wrote to input {n}"
     assert result.intact(), "wrote around the output"
     assert workspace.intact(), "wrote around the workspace"
+    assert all(m.intact() for m in packed.values()), "wrote around a rearranged input"
     return result.array.copy()
 
 
 def random_arrays(program: Program, seed: int = 0) -> list[Array]:
-    """Inputs for a program: normal reals (bfloat16 as bits), whole numbers within the bounds of gathered axes."""
+    """Inputs for a program: normal reals (as bits where NumPy lacks the dtype), whole numbers within the bounds of
+    gathered axes."""
     rng = np.random.default_rng(seed)
     limits = index_bounds(program)
     arrays: list[Array] = []
     for t in program.inputs:
         if t.dtype == "bool":
             arrays.append(rng.random(t.shape) < 0.5)
-        elif t.dtype == "bfloat16":
-            arrays.append(to_bfloat16(rng.standard_normal(t.shape)))
-        elif t.dtype.startswith("float"):
-            arrays.append(np.asarray(rng.standard_normal(t.shape)).astype(t.dtype))
+        elif t.dtype in FLOATS:
+            arrays.append(encode(np.asarray(rng.standard_normal(t.shape)), t.dtype))
         else:
             low, high = (0, limits[t.name]) if t.name in limits else (0 if t.dtype == "uint8" else -9, 10)
             arrays.append(rng.integers(low, high, t.shape, dtype=np.int64).astype(t.dtype))
@@ -161,17 +174,17 @@ def random_arrays(program: Program, seed: int = 0) -> list[Array]:
 def check(program: Program, inputs: Sequence[Array], got: Array) -> None:
     """Compare with the float64 reference: whole results exactly, reals by their accumulated rounding."""
     expected = reference(program, inputs)
-    if program.output.dtype == "bfloat16":
-        got = from_bfloat16(got)
+    got = decode(got, program.output.dtype)
     assert not np.isnan(np.asarray(got, np.float64)).any() or np.isnan(np.asarray(expected, np.float64)).any(), (
         "poison left in the output"
     )
-    if program.output.dtype != "bfloat16" and np.dtype(program.output.dtype).kind in "iub":
+    if program.output.dtype not in FLOATS:
         np.testing.assert_array_equal(got, expected.astype(program.output.dtype))
         return
-    longest = max(int(np.prod(s.reduce, dtype=np.int64)) for s in program.stages)
-    low = any("float16" in n.dtype for s in program.stages for e in s.body for n in e.walk())
-    eps = 1e-3 if low else 1e-12 if program.output.dtype == "float64" and not _single(program) else 1e-6
+    longest = max(s.terms for s in program.stages)
+    low = any(n.dtype in NARROW for s in program.stages for e in s.body for n in e.walk())
+    eps = 1e-12 if program.output.dtype == "float64" and not _single(program) else 1e-6
+    eps = 2**-6 if program.output.dtype in FLOAT8 else 1e-3 if low else eps
     scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
     np.testing.assert_allclose(got, expected, rtol=8 * eps * longest**0.5, atol=4 * eps * scale * longest**0.5)
 

@@ -18,13 +18,25 @@ from tilewright.search_space import Space, UnionSpace
 
 # Name (the class's own ``name``) -> module and class, most specific first.
 _TEMPLATES = {
+    "cpu_attention": ("attention", "CpuAttention"),
+    "cpu_stencil": ("stencil", "CpuStencil"),
     "cpu_contraction": ("contraction", "CpuContraction"),
+    "cpu_dot": ("dot", "CpuDot"),
+    "cpu_rows": ("rows", "CpuRows"),
+    "cpu_map": ("map", "CpuMap"),
+    "cpu_partition": ("partition", "CpuPartition"),
     "cpu_generic": ("generic", "GenericCpu"),
+    "cuda_attention": ("cuda_attention", "CudaAttention"),
+    "cuda_stencil": ("cuda_stencil", "CudaStencil"),
     "cuda_mma": ("cuda_mma", "CudaMma"),
+    "cuda_rows": ("cuda_rows", "CudaRows"),
+    "cuda_map": ("cuda_map", "CudaMap"),
     "cuda_simt": ("cuda_simt", "CudaSimt"),
+    "cuda_partition": ("partition", "CudaPartition"),
+    "cuda_generic": ("cuda_generic", "CudaGeneric"),
 }
 
-FALLBACKS = ("cpu_generic",)
+FALLBACKS = ("cpu_generic", "cuda_generic")
 """Templates that match everything, used where no other matches."""
 
 
@@ -103,14 +115,10 @@ def templates_for(task: Task) -> tuple[Template, ...]:
 
 def _mend(kind: str) -> str:
     """What to do where no template of a kind of target computes a program."""
-    own = [t.name for t in TEMPLATES.values() if kind in t.kinds]
-    general = sorted({k for n in FALLBACKS for k in get_template(n).kinds})
-    if not own:
+    if not any(kind in t.kinds for t in TEMPLATES.values()):
         return f"Targets with templates: {', '.join(sorted({k for t in TEMPLATES.values() for k in t.kinds}))}"
-    return (
-        f"{' and '.join(own)} compute reductions of one value, with elementwise stages before and after; "
-        f"use --target {' or '.join(general)} for everything else"
-    )
+    general = sorted({k for n in FALLBACKS for k in get_template(n).kinds} - {kind})
+    return f"Its element types are not known there; use --target {' or '.join(general)}"
 
 
 def task_space(task: Task) -> Space:

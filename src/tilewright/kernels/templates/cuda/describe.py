@@ -39,14 +39,18 @@ def accesses(c: CudaContraction, split: bool) -> tuple[Access, ...]:
         if c.batch.size > 1:
             at = axis("z") * (c.m.size * c.n.size) + at
         return (*found, Access(WORKSPACE, (at,), c.acc, store=True))
-    stages = {s.name for s in c.program.stages}
-    for stage in c.epilogue:
-        for read in stage.loads():
-            if read.value not in stages:
-                at_read = tuple(i.substitute(names) for i in read.args)
-                found.append(Access(str(read.value), at_read, read.dtype, outside=True))
+    for read in read_after(c):
+        at_read = tuple(i.substitute(names) for i in read.args)
+        found.append(Access(str(read.value), at_read, read.dtype, outside=True))
     out = tuple(names[a] for a in c.stage.axes)
     return (*found, Access(c.output.name, out, c.output.dtype, store=True))
+
+
+def read_after(c: CudaContraction) -> tuple[Expr, ...]:
+    """What is read of inputs once the sum is finished."""
+    stages = {s.name for s in c.program.stages}
+    reads = (*c.monoid.finish.loads(), *(x for s in c.epilogue for x in s.loads()))
+    return tuple(x for x in reads if x.value not in stages)
 
 
 def staged_names(c: CudaContraction, side: str) -> tuple[str, ...]:

@@ -101,6 +101,13 @@ class Epilogue:
         inputs = [x for x in found if x not in POSITIONS]
         return f"finish({', '.join([*inputs, v, *(n if x == 'n' else x for x in found if x in POSITIONS)])})"
 
+    def _exists(self, n: str) -> str:
+        """Text of the condition that the element at ``n`` exists, beyond M and N; "" where all do."""
+        c = self.c
+        axes = axis_texts(c, "batch", "m", n)
+        p = printer(c.program, c.stage.ranges, axes, {}, c.clips)
+        return " && ".join(f"({p.scalar(e)})" for e in c.clips)
+
     def write(self, values: int, at: str | None = None, pad: str = "    ", edge: bool = False) -> str:
         """Statements that finish and store the array ``v`` of ``values`` at ``n``, ``n + 1``, ...
 
@@ -117,6 +124,8 @@ class Epilogue:
             pad += "    "
             if edge:
                 out += f"{pad}if (n + i >= {self.c.n.size}) continue;\n"
+        if self.c.clips:
+            out += f"{pad}if (!({self._exists(f'({n})')})) {'continue' if many else 'return'};\n"
         if w == 1:
             value = self.finish("v[i]" if many else "v[0]", n)
         else:

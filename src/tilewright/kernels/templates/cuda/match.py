@@ -8,16 +8,17 @@ B: then there is no A, and M is empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from tilewright.kernels.expr import Expr
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
+from tilewright.kernels.rewrite import normal_forms
 from tilewright.kernels.templates.contraction.match import Group
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
-from tilewright.kernels.templates.cuda.inline import inlined
-from tilewright.kernels.templates.cuda.regroup import regrouped
+from tilewright.kernels.templates.cuda.phases import clipped, ragged
+from tilewright.kernels.templates.cuda.scales import after
 
 ACCUMULATED = ("float32", "float64", "int32", "int64")
 """What may be accumulated. Sides may hold any dtype."""
@@ -30,11 +31,13 @@ LARGEST = (1 << 31) - (1 << 16)
 class CudaContraction:
     """A matched program: ``stage`` reduces ``body`` over K, ``epilogue`` are maps over its result.
 
-    ``program`` computes the task's program, but stages before the reduction are
-    part of it now, and an axis may have been split in two: use its stages
-    and shapes for indices, and the task's for the arrays that callers pass.
+    ``program`` computes the task's program in the same memory, but stages before the reduction are part of it
+    now, and axes may have been split in two or dropped (:mod:`~tilewright.kernels.rewrite`): use its stages and
+    shapes for indices, and the task's for the arrays that callers pass.
     ``a`` and ``b`` are the values of the two sides over the stage's axes (``a`` is ``None`` where the
     body has one side only); ``body`` is over vars ``a`` and ``b``; ``acc`` is what is accumulated.
+    Results are stored where all ``clips`` hold (conditions on output axes), and ``strides``, where given, are the
+    steps along these axes in the real output (:mod:`.phases`).
     """
 
     program: Program
@@ -48,6 +51,8 @@ class CudaContraction:
     b: Expr
     body: Expr
     acc: str
+    clips: tuple[Expr, ...] = ()
+    strides: Mapping[str, int] | None = None
 
     @property
     def output(self) -> Tensor:
@@ -61,7 +66,7 @@ class CudaContraction:
     @cached_property
     def out_strides(self) -> dict[str, int]:
         """Elements between neighbours in the output along each output axis."""
-        return dict(zip(self.stage.axes, self.output.strides, strict=True))
+        return dict(self.strides or zip(self.stage.axes, self.output.strides, strict=True))
 
     @property
     def outputs(self) -> int:
@@ -103,14 +108,32 @@ def match(program: Program) -> CudaContraction | None:
 @lru_cache(maxsize=256)
 def match_text(text: str) -> CudaContraction | None:
     """The same, from the program's canonical text (``Workload.program``); the same object each time."""
+    program = Program.loads(text)
+    for form in normal_forms(program) if program.plain else ():
+        try:
+            found = scaled_after(_recognise(form))
+        except NoMatch:
+            continue
+        other = _in_phases(program) if found.batch.size > 1 else None
+        return other if other is not None and 2 * other.batch.size <= found.batch.size else found
+    return None
+
+
+def _in_phases(program: Program) -> CudaContraction | None:
+    """The contraction over phases that do not divide their axis."""
+    form = ragged(program)
+    if form is None:
+        return None
     try:
-        return _recognise(Program.loads(text))
+        c = scaled_after(_recognise(form.program))
     except NoMatch:
         return None
+    a, b = (clipped(x, form.clips) if x is not None else None for x in (c.a, c.b))
+    assert b is not None
+    return replace(c, a=a, b=b, clips=form.clips, strides=form.strides)
 
 
 def _recognise(program: Program) -> CudaContraction:
-    program = inlined(program)
     stage, *after = program.stages
     if stage.monoid is None or len(stage.monoid.identity) != 1 or len(stage.body) != 1 or not stage.reduce:
         raise NoMatch
@@ -119,9 +142,6 @@ def _recognise(program: Program) -> CudaContraction:
     if acc not in ACCUMULATED or body.dtype != acc or stage.monoid.combine[0].dtype != acc:
         raise NoMatch
     _check_epilogue(program, stage, after)
-    program = regrouped(program)
-    stage, *after = program.stages
-    body = stage.body[0]
     ranges = stage.ranges
     wide = tuple(x for x in stage.axes if ranges[x] > 1)
     found: CudaContraction | None = None
@@ -156,6 +176,20 @@ def _recognise(program: Program) -> CudaContraction:
         return found
     whole = groups(frozenset(), frozenset(wide))
     return made(None, body, Expr("var", body.dtype, (), "b"), whole)
+
+
+def scaled_after(c: CudaContraction) -> CudaContraction:
+    """A sum of products whose quantised factors are scaled: the scales multiply the finished sum instead."""
+    if not c.is_product or c.a is None or c.acc not in ("float32", "float64"):
+        return c
+    moved = after((c.a, c.b), frozenset(c.k.axes))
+    if moved is None:
+        return c
+    (a, b), scale = moved
+    monoid = c.monoid
+    finish = monoid.finish.substitute({"l0": Expr("mul", c.acc, (Expr("var", c.acc, (), "l0"), scale))})
+    stage = replace(c.stage, monoid=replace(monoid, finish=finish))
+    return replace(c, stage=stage, a=a, b=b)
 
 
 def _check_epilogue(program: Program, stage: Stage, after: list[Stage]) -> None:

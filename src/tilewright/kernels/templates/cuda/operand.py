@@ -1,7 +1,8 @@
 """How a side of a contraction is read from global memory.
 
-A *plain* side is one linear read, perhaps under a condition (padding) and perhaps converted: tiles of
-it can be copied in vectors, or asynchronously. Any other side is computed element by element.
+A *plain* side is one read, perhaps under a condition (padding) and perhaps converted: tiles of it can be
+copied in vectors, or asynchronously. Its position is linear in the axes, beside functions of some of them (the
+phases of a transposed convolution). Any other side is computed element by element.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from functools import cached_property, lru_cache
 
 from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.program import Tensor
-from tilewright.kernels.templates.contraction.match import Affine, Group, affine, position
+from tilewright.kernels.templates.contraction.match import Affine, Group
+from tilewright.kernels.templates.cuda.flatten import position
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
 
@@ -21,8 +23,9 @@ CONVERSIONS = ("cast", "round_tf32")
 
 @dataclass(frozen=True)
 class Plain:
-    """One linear read: ``tensor[where]``, where ``guard`` holds (``None``: everywhere), else ``other``.
+    """One read: ``tensor[where + others]``, where ``guard`` holds (``None``: everywhere), else ``other``.
 
+    ``others`` are index expressions that are not linear, without reads, and how far each step of them goes.
     ``chain`` is what is applied to the element, outermost first: nodes ``cast`` and ``round_tf32``
     (their operands do not matter). ``other`` has been through the whole chain only where it is zero.
     """
@@ -32,6 +35,7 @@ class Plain:
     chain: tuple[Expr, ...] = ()
     guard: Expr | None = None
     other: float = 0.0
+    others: tuple[tuple[Expr, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class Operand:
             return 1
         group = self.c.k if along == "k" else self.group
         guarded = p.guard.axes() if p.guard is not None else frozenset()
-        return vector_width(self.c, p.where, group, ITEMSIZE[p.tensor.dtype], limit, guarded)
+        return vector_width(self.c, p.where, group, ITEMSIZE[p.tensor.dtype], limit, guarded, p.others)
 
     # ------------------------------------------------------------------ text
 
@@ -114,8 +118,9 @@ class Operand:
 
         It is valid within the extents, and can be computed up to ``beyond`` outside of them.
         """
-        assert self.plain is not None
-        return affine_text(self.c, self.plain.where, self._fused(batch, mn, k), beyond)
+        p = self.plain
+        assert p is not None
+        return affine_text(self.c, p.where, self._fused(batch, mn, k), beyond, p.others)
 
     def guard(self, batch: str, mn: str, k: str) -> str | None:
         """Text of a plain side's own condition; ``None`` where there is none. Extents are not checked."""
@@ -146,13 +151,10 @@ def _outer_loads(e: Expr) -> list[Expr]:
 
 
 def _steps(read: Expr, tensor: Tensor) -> dict[str, int]:
-    """How far a read moves with each axis, elements; far where an index is not linear in it."""
-    total: dict[str, int] = {}
-    for index, stride in zip(read.args, tensor.strides, strict=True):
-        linear = affine(index)
-        for axis in index.axes():
-            total[axis] = total.get(axis, 0) + (linear.of(axis) * stride if linear is not None else FAR)
-    return {axis: abs(step) for axis, step in total.items()}
+    """How far a read moves with each axis, elements; far where its position is not linear in it."""
+    where = position(read, tensor)
+    steps = {a: where.step(a) for index in read.args for a in index.axes()}
+    return {a: FAR if step is None else abs(step) for a, step in steps.items()}
 
 
 @lru_cache(maxsize=512)
@@ -162,13 +164,15 @@ def operand(c: CudaContraction, side: str) -> Operand:
 
 
 def vector_width(
-    c: CudaContraction, where: Affine, group: Group, itemsize: int, limit: int = 16, stop: frozenset[str] = frozenset()
-) -> int:
+    c: CudaContraction, where: Affine, group: Group, itemsize: int, limit: int = 16, stop: frozenset[str] = frozenset(),
+    others: tuple[tuple[Expr, int], ...] = (),
+) -> int:  # fmt: skip
     """The most elements (a power of two, at most ``limit`` bytes) that one access along a group may hold.
 
-    ``where`` is the access's position in its tensor; a run ends at an axis in ``stop``.
+    ``where``, with ``others``, is the access's position in its tensor; a run ends at an axis in ``stop``.
     """
     run, inside = 1, set[str]()
+    stop = stop.union(*(e.axes() for e, _ in others))
     for axis, extent in zip(reversed(group.axes), reversed(group.extents), strict=True):
         if extent == 1:
             continue
@@ -178,6 +182,7 @@ def vector_width(
         inside.add(axis)
     wide = {a for a, e in c.stage.ranges.items() if e > 1}
     steps = [abs(step) for axis, step in where.coef.items() if axis in wide and axis not in inside]
+    steps += [step for _, step in others]
     width = 1
     while width * 2 * itemsize <= limit and all(x % (width * 2) == 0 for x in (run, where.const, *steps)):
         width *= 2
@@ -219,4 +224,7 @@ def _plain(value: Expr, c: CudaContraction) -> Plain | None:
         return None
     tensor = c.program.tensors[str(e.value)]
     where = position(e, tensor)
-    return None if where is None else Plain(tensor, where, tuple(chain), guard, other)
+    if any(x.loads() for x, _ in where.others):
+        return None
+    coef = {str(x.value): step for x, step in where.terms if x.op == "axis"}
+    return Plain(tensor, Affine(where.const, coef), tuple(chain), guard, other, where.others)

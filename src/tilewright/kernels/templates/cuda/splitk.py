@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.core import IntExpr, Launch
-from tilewright.kernels.templates.contraction.geometry import ceildiv
 from tilewright.kernels.templates.contraction.match import Affine
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters
+from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
 MOST = 128
@@ -116,7 +116,7 @@ def kernel(c: CudaContraction, symbol: str) -> str:
     epilogue = Epilogue(c)
     wanted = [(c.n, 1), (c.m, n), (c.batch, m * n)]
     where = Affine(0, c.out_strides)
-    in_order = all(group.size == 1 or group.stride(where) == step for group, step in wanted)
+    in_order = not c.clips and all(group.size == 1 or group.stride(where) == step for group, step in wanted)
     store = epilogue.write(w, "e" if in_order else None)
     texts = {
         "n": f"e % {n}" if c.outputs > n else "e",

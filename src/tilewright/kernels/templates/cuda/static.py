@@ -10,10 +10,10 @@ from math import ceil
 
 from tilewright.core import Target
 from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.templates.contraction.geometry import ceildiv
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+from tilewright.kernels.templates.tiles import ceildiv
 
 STATIC: Mapping[str, str] = {
     "shared_bytes": "bytes of shared memory a block",
@@ -75,14 +75,25 @@ def static(
 ) -> dict[str, float]:  # fmt: skip
     """The numbers of :data:`STATIC`, in that order."""
     tiles = c.batch.size * ceildiv(c.m.size, tile_m) * ceildiv(c.n.size, tile_n)
-    blocks = tiles * split_k
-    resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
-    slots = resident * limit(target, "sms")
-    waves = blocks / slots
     a, b = element_bytes(c, "a"), element_bytes(c, "b")
     moved = tiles * c.k.size * (tile_m * a + tile_n * b) + c.outputs * ITEMSIZE[c.output.dtype]
     if split_k > 1:
         moved += 2 * split_k * c.outputs * VALUE_BYTES[c.acc]
+    return numbers(
+        target, blocks=tiles * split_k, threads=threads, shared_bytes=shared_bytes, registers=registers, tile_m=tile_m,
+        tile_n=tile_n, tile_k=tile_k, stages=stages, split_k=split_k, moved=moved,
+        shared_bytes_per_flop=shared_bytes_per_flop, tensor_core=tensor_core,
+    )  # fmt: skip
+
+
+def numbers(
+    target: Target, *,
+    blocks: int, threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, moved: float,
+    stages: int = 1, split_k: int = 1, shared_bytes_per_flop: float = 0.0, tensor_core: bool = False,
+) -> dict[str, float]:  # fmt: skip
+    """The numbers of :data:`STATIC` for any kernel of ``blocks`` blocks that moves ``moved`` bytes."""
+    resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
+    waves = blocks / (resident * limit(target, "sms"))
     values = (
         shared_bytes, threads, registers, resident,
         resident * threads / limit(target, "threads_per_sm"),

@@ -77,7 +77,11 @@ def axis_texts(c: CudaContraction, batch: str = "0", m: str = "0", n: str = "0",
     return texts
 
 
-def reach(c: CudaContraction, where: Affine, beyond: int = 0) -> int:
+Others = tuple[tuple[Expr, int], ...]
+"""Parts of a position that are no linear forms: index expressions, and how far each step of them goes."""
+
+
+def reach(c: CudaContraction, where: Affine, beyond: int = 0, others: Others = ()) -> int:
     """The largest magnitude that a position, or a part of it, can have (elements).
 
     ``beyond`` is how far fused indices may exceed their extents.
@@ -86,15 +90,21 @@ def reach(c: CudaContraction, where: Affine, beyond: int = 0) -> int:
     for group in (c.batch, c.m, c.n, c.k):
         if beyond and group.axes:  # the outermost axis takes what is too much
             ranges[group.axes[0]] += -(-beyond * group.extents[0] // group.size)
-    return abs(where.const) + sum(abs(step) * (ranges.get(axis, 1) - 1) for axis, step in where.coef.items())
+    total = abs(where.const) + sum(abs(step) * (ranges.get(axis, 1) - 1) for axis, step in where.coef.items())
+    for e, step in others:
+        ends = index_range(e, {axis: (0, n - 1) for axis, n in ranges.items()})
+        total += NARROW if None in ends else abs(step) * max(abs(x) for x in ends if x is not None)
+    return total
 
 
-def affine_text(c: CudaContraction, where: Affine, fused: Mapping[str, str], beyond: int = 0) -> str:
-    """Text of a linear position (elements) from the fused indices ``batch``, ``m``, ``n``, ``k``.
+def affine_text(
+    c: CudaContraction, where: Affine, fused: Mapping[str, str], beyond: int = 0, others: Others = ()
+) -> str:
+    """Text of a position (elements) from the fused indices ``batch``, ``m``, ``n``, ``k``.
 
     It is an ``int`` unless the position can exceed one, with indices up to ``beyond`` outside.
     """
-    wide = reach(c, where, beyond) >= NARROW
+    wide = reach(c, where, beyond, others) >= NARROW
     terms = []
 
     def term(text: str, step: int) -> None:
@@ -110,6 +120,10 @@ def affine_text(c: CudaContraction, where: Affine, fused: Mapping[str, str], bey
         else:
             for axis, text in split(group, fused[name]).items():
                 term(text, where.of(axis))
+    if others:
+        p = printer(c.program, c.stage.ranges, axis_texts(c, **fused), {}, tuple(e for e, _ in others))
+        for e, step in others:
+            term(p.scalar(e), step)
     if where.const or not terms:
         terms.append(f"{where.const}LL" if wide else f"({where.const})" if where.const < 0 else f"{where.const}")
     return " + ".join(terms)

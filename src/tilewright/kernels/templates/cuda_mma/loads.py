@@ -189,9 +189,7 @@ class Loader:
         further = (f" + w * {per_word}" if words > 1 else "") + (" + e" if per_word > 1 else "")
         inside = " && ".join([*([spare] if spare else []), *self._inside(row, "kk")])
         condition = f"if ({inside}) " if inside else ""
-        value = (
-            f"(tw::u32)tw::load_global<{p.instruction.raw}>({self.pointer} + ({s.source.offset(p.batch, row, 'kk')}))"
-        )
+        value = s.source.bits(s.source.offset(p.batch, row, "kk"))
         at = f"const int kk = t * {p.bk} + k{further};"
         if per_word > 1:
             one = [

@@ -48,6 +48,10 @@ _FACTORS = {
 }
 
 
+SIXTEEN = ("float16", "bfloat16")
+WHOLE = ("int8", "uint8")
+
+
 def match(program: Program) -> Product | None:
     """The product that a program is, or ``None``: another body, dtype or reduction."""
     return _match(program.dumps())
@@ -58,19 +62,23 @@ def _match(text: str) -> Product | None:
     c = contraction(Program.loads(text))
     if c is None or c.a is None or not c.is_product:
         return None
-    a, b = _source(c, "a"), _source(c, "b")
-    if a is None or b is None or a.plain.tensor.dtype != b.plain.tensor.dtype:
+    sides = [Operand(c, side) for side in ("a", "b")]
+    types = {o.plain.tensor.dtype for o in sides if o.plain is not None}
+    # 8-bit whole numbers beside a 16-bit real are multiplied as such reals, which hold them exactly.
+    reals = types - set(WHOLE)
+    dtype = reals.pop() if len(reals) == 1 and types <= {*SIXTEEN, *WHOLE} else next(iter(types), "")
+    if (reals and types != {dtype}) or not all(_multiplied(o, dtype) for o in sides):
         return None
-    return Product(c, INSTRUCTIONS[a.plain.tensor.dtype], a, b)
+    a, b = (Source(o, dtype) for o in sides)
+    return Product(c, INSTRUCTIONS[dtype], a, b)
 
 
-def _source(c: CudaContraction, side: str) -> Source | None:
-    """The side as a source, if it is one linear read under exactly the conversion of its dtype."""
-    operand = Operand(c, side)
-    plain = operand.plain
-    if plain is None or plain.other != 0:
-        return None
-    chain, acc = _FACTORS.get(plain.tensor.dtype, (None, None))
-    if [(x.op, x.dtype) for x in plain.chain] != [chain] or c.acc != acc:
-        return None
-    return Source(operand)
+def _multiplied(o: Operand, dtype: str) -> bool:
+    """Whether a side is one read under exactly the conversion of what is multiplied."""
+    plain = o.plain
+    if plain is None or plain.other != 0 or dtype not in INSTRUCTIONS:
+        return False
+    if plain.tensor.dtype != dtype and (dtype not in SIXTEEN or plain.tensor.dtype not in WHOLE):
+        return False
+    chain, acc = _FACTORS[dtype]
+    return [(x.op, x.dtype) for x in plain.chain] == [chain] and o.c.acc == acc

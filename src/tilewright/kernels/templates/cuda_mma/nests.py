@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.kernels.expr import Expr, const
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
 from tilewright.kernels.program import flops_per_point
-from tilewright.kernels.templates.cuda.describe import flops_per_output
+from tilewright.kernels.templates.cuda.describe import flops_per_output, read_after
 from tilewright.kernels.templates.cuda_mma.geometry import Plan, ceildiv
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
@@ -43,12 +43,9 @@ def nests(p: Plan, split: int) -> tuple[LoopNest, ...]:
         for read in operand.operand.value.loads():
             accesses.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
         staged.append(Staged(operand.tensor, inside, side.layout, "l1"))
-    stages = {x.name for x in c.program.stages}
-    for stage in c.epilogue:
-        for read in stage.loads():
-            if read.value not in stages:
-                at = tuple(i.substitute(names) for i in read.args)
-                accesses.append(Access(str(read.value), at, read.dtype, outside=True))
+    for read in read_after(c):
+        at = tuple(i.substitute(names) for i in read.args)
+        accesses.append(Access(str(read.value), at, read.dtype, outside=True))
     out = tuple(names[a] for a in c.stage.axes)
     accesses.append(Access(c.output.name, out, c.output.dtype, store=True))
     extents = {"m": m, "n": n, "k": k}

@@ -66,7 +66,7 @@ def declare(p: Plan) -> list[str]:
 def kernel(p: Plan, s: Side) -> str:
     """The kernel ``<symbol>_pack_<side>``: a thread collects 16 bytes of one row."""
     source, step = s.source, p.instruction.chunk
-    raw, item = p.instruction.raw, s.item
+    item = s.item
     per_row, rows, batches = source.pitch // step, source.rows, source.batches
     batch, where = ("batch", f"((long long)batch * {rows} + row)") if batches > 1 else ("0", "(long long)row")
     # Neighbouring threads read neighbours in memory.
@@ -94,8 +94,7 @@ def kernel(p: Plan, s: Side) -> str:
         "        TW_UNROLL",
         f"        for (int i = 0; i < {per_word}; i++) {{",
         f"            const int k = c * {step} + w * {per_word} + i;",
-        f"            {condition}v.v[w] |= (tw::u32)tw::load_global<{raw}>"
-        f"({source.tensor} + ({original.offset(batch, 'row', 'k')})) << (i * {8 * item});",
+        f"            {condition}v.v[w] |= {original.bits(original.offset(batch, 'row', 'k'))} << (i * {8 * item});",
         "        }",
         "    }",
         f"    tw::store_global(packed_{s.name} + {where} * {source.pitch} + c * {step}, v);",

@@ -7,19 +7,23 @@ from functools import cached_property
 
 from tilewright.kernels.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.operand import Operand, Plain
+from tilewright.kernels.templates.cuda.text import STORAGE
 
 CHUNK = 16
+_RAW = {1: "tw::u8", 2: "tw::u16", 4: "tw::u32"}
 
 
 @dataclass(frozen=True)
 class Source:
     """An operand of a product, as rows (m or n) of k elements.
 
-    ``is_packed``: it is read from a copy in the workspace, whose rows are ``pitch`` elements apart, a
-    multiple of 16 bytes, with zeros after the last.
+    ``dtype`` is what is multiplied: the tensor's own, or a 16-bit real to which its 8-bit whole numbers are
+    converted on the way, exactly. ``is_packed``: it is read from a copy in the workspace, whose rows are ``pitch``
+    elements apart, a multiple of 16 bytes, with zeros after the last.
     """
 
     operand: Operand
+    dtype: str
     is_packed: bool = False
 
     @cached_property
@@ -28,9 +32,22 @@ class Source:
         return self.operand.plain
 
     @property
+    def converted(self) -> bool:
+        """Whether elements lie in memory in another type than they are multiplied in."""
+        return self.plain.tensor.dtype != self.dtype
+
+    @property
     def item(self) -> int:
-        """Bytes of an element."""
-        return ITEMSIZE[self.plain.tensor.dtype]
+        """Bytes of an element as it is multiplied."""
+        return ITEMSIZE[self.dtype]
+
+    def bits(self, place: str) -> str:
+        """Text of the bits, as ``tw::u32``, of the element that lies ``place`` elements into the input."""
+        if not self.converted:
+            return f"(tw::u32)tw::load_global<{_RAW[self.item]}>({self.tensor} + ({place}))"
+        short = "bf16" if self.dtype == "bfloat16" else "f16"
+        value = f"tw::load_global<{STORAGE[self.plain.tensor.dtype]}>({self.tensor} + ({place}))"
+        return f"(tw::u32)tw::to_{short}((float){value}).bits"
 
     @property
     def tensor(self) -> str:
@@ -61,19 +78,21 @@ class Source:
         """Elements that one access may hold, at most 16 bytes of them."""
         if self.is_packed:
             return CHUNK // self.item
+        if self.converted:
+            return 1
         return self.operand.width("k" if self.contiguous == "k" else "mn", CHUNK)
 
     @property
     def packed(self) -> Source:
         """The same operand, read from a packed copy."""
-        return Source(self.operand, True)
+        return Source(self.operand, self.dtype, True)
 
     @cached_property
     def strides(self) -> tuple[int, int, int] | None:
         """Steps of batch, row and k (elements), where all three are linear and nothing is guarded."""
         if self.is_packed:
             return self.rows * self.pitch, self.pitch, 1
-        if self.plain.guard is not None:
+        if self.plain.guard is not None or self.plain.others:
             return None
         c, where = self.operand.c, self.plain.where
         steps = c.batch.stride(where), self.operand.group.stride(where), c.k.stride(where)

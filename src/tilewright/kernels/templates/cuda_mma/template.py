@@ -26,7 +26,7 @@ class CudaMma:
     """A sum of products of two tensors on Tensor Cores (``mma.sync``): 16-bit, TF32 and 8-bit operands."""
 
     name = "cuda_mma"
-    version = 1
+    version = 2
     kinds: tuple[str, ...] = ("cuda",)
 
     def matches(self, task: Task) -> bool:

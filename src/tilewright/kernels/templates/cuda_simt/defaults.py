@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import Target, Value
-from tilewright.kernels.templates.contraction.geometry import ceildiv
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.static import allocated, blocks_per_sm, element_bytes, limit
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import PAD, SECTOR, read_width, registers, shared_bytes
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
 TILE_LATENCY = 700.0

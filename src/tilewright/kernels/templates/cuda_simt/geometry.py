@@ -8,11 +8,11 @@ from functools import cached_property, lru_cache
 
 from tilewright.core import Value
 from tilewright.kernels.loopnest import Layout
-from tilewright.kernels.templates.contraction.geometry import ceildiv
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES, item
+from tilewright.kernels.templates.tiles import ceildiv
 
 PAD = 4
 """Elements that pad a row of a tile in shared memory: transposing writes then fall into different banks."""

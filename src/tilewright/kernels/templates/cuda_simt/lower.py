@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.expr import const
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, identity, update
-from tilewright.kernels.templates.cuda.text import STORAGE, VALUE, from_storage, item, mentioned, parameters
+from tilewright.kernels.templates.cuda.text import STORAGE, VALUE, from_storage, item, mentioned, parameters, printer
 from tilewright.kernels.templates.cuda_simt.geometry import Plan, SideTile
 
 ONCE = "    TW_KEEP_LOOP\n"
@@ -125,7 +126,8 @@ def _fetch(p: Plan, s: SideTile) -> str:
             read = f"{tests} ? {read} : {zero}"
         into = loop if s.vector > 1 else "        r[i][0] = "
         return f"        const {kind} p = {read};\n{into}{value};\n"
-    other = f"({inside}) ? ({ctype}){plain.other!r} : 0" if inside else f"({ctype}){plain.other!r}"
+    outside = printer(p.c.program, {}, {}, {}, ()).scalar(const(plain.other, o.dtype))
+    other = f"({inside}) ? ({ctype}){outside} : 0" if inside else f"({ctype}){outside}"
     return (
         f"        if ({tests}) {{\n            const {kind} p = {read};\n"
         f"    {loop.replace(chr(10), chr(10) + '    ')}{value};\n        }} else {{\n"

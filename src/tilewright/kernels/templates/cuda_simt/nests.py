@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from tilewright.core import Target, Value
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
 from tilewright.kernels.program import flops_per_point
-from tilewright.kernels.templates.contraction.geometry import ceildiv
 from tilewright.kernels.templates.cuda import static as shared_static
 from tilewright.kernels.templates.cuda.describe import accesses, combining, extents, flops_per_output, staged_names
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import Plan
+from tilewright.kernels.templates.tiles import ceildiv
 
 
 def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:

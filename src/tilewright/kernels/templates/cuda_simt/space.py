@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Target, Value
-from tilewright.kernels.templates.contraction.geometry import ceildiv
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.static import allocated, limit
 from tilewright.kernels.templates.cuda_simt.geometry import PAD, registers, shared_bytes, words
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)

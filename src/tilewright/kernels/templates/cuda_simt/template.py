@@ -20,7 +20,7 @@ class CudaSimt:
     """A reduction of f(A, B), or of one operand, in shared-memory and register tiles."""
 
     name = "cuda_simt"
-    version = 1
+    version = 2
     kinds: tuple[str, ...] = ("cuda",)
 
     def matches(self, task: Task) -> bool:

@@ -1,0 +1,198 @@
+"""Parts of a program as kernels of their own: parameters, intermediates, indices, values.
+
+A part that is not the result writes to the workspace; each kernel is given exactly the pointers that it
+uses, under the names of the program's tensors, and ``out``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core import Launch
+from tilewright.kernels.codegen.ranges import Range
+from tilewright.kernels.expr import ITEMSIZE, Expr, const
+from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.templates.cuda.text import (
+    NARROW,
+    STORAGE,
+    DevicePrinter,
+    computed,
+    mentioned,
+    narrow,
+    printer,
+    to_storage,
+)
+from tilewright.kernels.templates.generic.parts import Part
+
+ALIGN = 256
+"""Bytes to which an intermediate is aligned in the workspace."""
+
+ROOM = 1 << 16
+"""How far a fused index may exceed its extent."""
+
+SIXTEEN = ("float16", "bfloat16")
+
+
+def supported(program: Program) -> bool:
+    """Whether every element type of a program can be read, computed and stored here."""
+    types = {t.dtype for t in program.tensors.values()}
+    for s in program.stages:
+        exprs = (*s.body, *((*s.monoid.identity, *s.monoid.combine, s.monoid.finish) if s.monoid else ()))
+        types |= {n.dtype for e in exprs for n in e.walk()}
+    return types <= {*STORAGE, "index"}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where each intermediate lies: bytes from the start, and the size of all."""
+
+    offsets: Mapping[str, int]
+    size: int
+
+    @staticmethod
+    def of(program: Program, parts: Sequence[Part]) -> Workspace:
+        """Room for what every part but the last gives; nothing is used twice."""
+        offsets, size = {}, 0
+        for part in parts[:-1]:
+            tensor = program.tensors[part.target]
+            offsets[part.target] = size
+            size += -(-tensor.size * ITEMSIZE[tensor.dtype] // ALIGN) * ALIGN
+        return Workspace(offsets, size)
+
+
+def points(part: Part) -> int:
+    """How many times a part's body is evaluated."""
+    n = 1
+    for extent in (*part.extents, *part.reduce):
+        n *= extent
+    return n
+
+
+def outputs(part: Part) -> int:
+    """How many elements a part gives."""
+    n = 1
+    for extent in part.extents:
+        n *= extent
+    return n
+
+
+def tensors_of(program: Program, part: Part) -> tuple[Tensor, ...]:
+    """What a part reads, inputs first."""
+    reads = part.reads()
+    return tuple(t for n, t in program.tensors.items() if n in reads)
+
+
+def signature(program: Program, part: Part, body: str) -> str:
+    """A kernel's parameters: the tensors that ``body`` mentions, and ``out``."""
+    names = mentioned(body, *(t.name for t in tensors_of(program, part)))
+    taken = [f"const {STORAGE[program.tensors[n].dtype]} *__restrict__ {n}" for n in names]
+    return ", ".join([*taken, f"{STORAGE[part.dtype]} *__restrict__ out"])
+
+
+def launch(
+    program: Program, part: Part, symbol: str, body: str, where: Workspace, blocks: int, threads: int, shared: int = 0
+) -> Launch:
+    """The launch of a part's kernel, with the parameters that :func:`signature` declares."""
+    numbers = {t.name: n for n, t in enumerate(program.inputs)}
+    names = mentioned(body, *(t.name for t in tensors_of(program, part)))
+
+    def pointer(name: str) -> tuple[str, Any]:
+        return ("tensor", numbers[name]) if name in numbers else ("workspace", where.offsets[name])
+
+    last = part.target == program.output.name
+    out: tuple[str, Any] = ("tensor", len(numbers)) if last else ("workspace", where.offsets[part.target])
+    return Launch(
+        symbol, grid=(blocks, 1, 1), block=(threads, 1, 1), shared=shared,
+        parameters=(*(pointer(n) for n in names), out),
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------- indices
+
+
+def is_narrow(program: Program, part: Part, beyond: int = ROOM) -> bool:
+    """Whether ``int`` holds every index and position of a part, fused indices ``beyond`` their extents too."""
+    total = outputs(part)
+    reduced = points(part) // max(1, total)
+    if max(total, reduced) + beyond >= NARROW:
+        return False
+    return narrow(program, part.expressions, {n: (0, e - 1) for n, e in part.ranges.items()})
+
+
+def fits(tensors: Mapping[str, Tensor], exprs: Sequence[Expr], ranges: Mapping[str, int], sizes: Sequence[int]) -> bool:
+    """Whether ``int`` holds every index and position of expressions, 64-bit indices read from memory aside.
+
+    With those, a printer computes in 64 bits what they take part in.
+    """
+    if max((*sizes, *(t.size for t in tensors.values()))) >= NARROW - ROOM:
+        return False
+    bounds: dict[str, Range] = {n: (0, e - 1) for n, e in ranges.items()}
+    known = [e.map(lambda x: const(0, x.dtype) if x.op == "load" and x.dtype == "int64" else None) for e in exprs]
+    return narrow(Program(tuple(tensors.values()), ()), tuple(known), bounds)
+
+
+def digits(axes: Sequence[str], extents: Sequence[int], fused: str, wide: bool) -> dict[str, str]:
+    """Text of every axis, given the name of a fused index over all of them, outermost first."""
+    found: dict[str, str] = {}
+    step = 1
+    live = [n for n, e in enumerate(extents) if e > 1]
+    for n in reversed(range(len(axes))):
+        if extents[n] == 1:
+            found[axes[n]] = "0"
+            continue
+        text = fused if wide else f"unsigned({fused})"
+        unit = "L" if wide else "u"
+        if step > 1:
+            text = f"{text} / {step}{unit}"
+        if n != live[0]:
+            text = f"{text} % {extents[n]}{unit}"
+        whole = step == 1 and n == live[0]
+        found[axes[n]] = fused if whole else text if wide else f"int({text})"
+        step *= extents[n]
+    return {a: found[a] for a in axes}
+
+
+def declared(texts: Mapping[str, str], body: str, wide: bool, pad: str) -> str:
+    """Declarations of the axes that ``body`` mentions."""
+    kind = "long" if wide else "int"
+    return "".join(f"{pad}const {kind} {a} = {texts[a]};\n" for a in mentioned(body, *texts))
+
+
+# --------------------------------------------------------------------------- values
+
+
+def part_printer(
+    program: Program, part: Part, var: Mapping[str, str] | None = None, tensors: Mapping[str, str] | None = None
+) -> DevicePrinter:
+    """A printer of a part's values, whose axes have their own names."""
+    names = {a: a for a in part.ranges}
+    made = printer(program, part.ranges, names, var or {}, part.expressions)
+    made.narrow = is_narrow(program, part)
+    return made
+
+
+def evaluated(p: DevicePrinter, exprs: Sequence[Expr], pad: str, prefix: str = "t") -> tuple[str, list[str]]:
+    """Statements that compute repeated values once, and the texts of all values after them."""
+    lines: list[str] = []
+    p.names = {}
+    p.bind(exprs, lines.append, lambda _: f"{prefix}{len(lines)}")
+    texts = [p.scalar(e) for e in exprs]
+    return "".join(f"{pad}{line}\n" for line in lines), texts
+
+
+def stored(e: Expr, dtype: str) -> Expr:
+    """A value whose last conversion the store does."""
+    return e.args[0] if e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN else e
+
+
+def store(part: Part, at: str, value: str) -> str:
+    """A statement that stores a value (of :func:`stored`) at an element's position."""
+    return f"tw::store_global(out + {at}, {to_storage(part.dtype, value)});"
+
+
+__all__ = [
+    "SIXTEEN", "Workspace", "computed", "declared", "digits", "evaluated", "fits", "is_narrow", "launch", "outputs",
+    "part_printer", "points", "signature", "store", "stored", "supported", "tensors_of",
+]  # fmt: skip

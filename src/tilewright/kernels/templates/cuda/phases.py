@@ -1,0 +1,81 @@
+"""Phases of a length that they do not divide, as of a transposed convolution with an odd number of rows.
+
+An axis ``x`` of extent 31 that occurs as ``(x + 1) // 2`` is walked as 16 pairs, ``2*q + f``, of which the last has
+one element too many: it is computed from zeros and never stored. Without this, every ``x`` would be a batch of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.expr import INDEX, Expr, axis, const
+from tilewright.kernels.program import Program, Stage
+from tilewright.kernels.rewrite import inlined, split
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """A program over more positions than there are: ``strides`` of the real output along each of its axes, and for
+    each axis that has too many positions the condition, over its parts, that one exists."""
+
+    program: Program
+    strides: Mapping[str, int]
+    clips: tuple[Expr, ...]
+
+
+def ragged(program: Program) -> Ragged | None:
+    """The program with such axes taken apart; ``None`` where there are none. All its stages have one shape."""
+    program = inlined(program)
+    first = program.stages[0]
+    wanted = _divisors(first)
+    if not wanted or any(s.extents != first.extents for s in program.stages):
+        return None
+    extents = [-(-n // wanted.get(a, 1)) * wanted.get(a, 1) for a, n in zip(first.axes, first.extents, strict=True)]
+    stages = [Stage(s.name, tuple(extents), s.reduce, s.body, s.dtype, s.monoid) for s in program.stages]
+    found = split(Program(program.inputs, tuple(stages)))
+    strides: dict[str, int] = {}
+    clips = []
+    parts = iter(zip(found.stages[0].axes, found.stages[0].extents, strict=True))
+    for name, extent, real, step in zip(first.axes, extents, first.extents, program.output.strides, strict=True):
+        own: list[tuple[str, int]] = []
+        size = 1
+        while not own or size < extent:
+            own.append(next(parts))
+            size *= own[-1][1]
+        total: Expr = const(0, INDEX)
+        inner = extent
+        for part, n in own:
+            inner //= n
+            strides[part] = step * inner
+            total = total + axis(part) * inner
+        if name in wanted:
+            clips.append(total < real)
+    return Ragged(found, strides, tuple(clips))
+
+
+def _divisors(stage: Stage) -> dict[str, int]:
+    """Output axes that are divided by what does not divide their extent, and by how much."""
+    extents = dict(zip(stage.axes, stage.extents, strict=True))
+    found: dict[str, set[int]] = {}
+    for body in stage.body:
+        for e in body.walk():
+            if e.op in ("floordiv", "mod") and e.dtype == INDEX:
+                for a in e.args[0].axes() & set(extents):
+                    found.setdefault(a, set()).add(int(e.args[1].value))  # type: ignore[arg-type]
+    return {a: max(d) for a, d in found.items() if len(d) == 1 and extents[a] % max(d) and extents[a] > max(d)}
+
+
+def clipped(value: Expr, clips: tuple[Expr, ...]) -> Expr:
+    """A side's value at existing positions, and zero at others, where nothing is read."""
+    mine = [c for c in clips if c.axes() & value.axes()]
+    if not mine:
+        return value
+    if value.op == "select" and value.args[2].op == "const" and value.args[2].value == 0:
+        guard, inner, zero = value.args
+    else:
+        guard, inner, zero = mine.pop(), value, const(0, value.dtype)
+    for c in mine:
+        guard = Expr("and", "bool", (guard, c))
+    return Expr("select", value.dtype, (guard, inner, zero))

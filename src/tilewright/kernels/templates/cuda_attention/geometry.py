@@ -1,0 +1,183 @@
+"""Sizes that follow from an attention and a schedule: tiles, rows in shared memory, who computes what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.templates.attention.match import Attention
+from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda_attention.match import Form
+from tilewright.kernels.templates.tiles import ceildiv
+
+ROWS, COLUMNS, DEPTH = 16, 8, 16
+"""Of one matrix instruction."""
+GAP = 16
+"""Bytes between rows in shared memory: eight rows of 16 bytes then fall into different banks."""
+OVERHEAD = 36
+"""Registers for addresses, counters and predicates, on Tensor Cores: observed."""
+COPIED_OVERHEAD = 60
+"""On ordinary units."""
+
+
+def roundup(n: int, to: int) -> int:
+    return ceildiv(n, to) * to
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the printed source depends on.
+
+    A block computes ``block_q`` queries, and walks ``block_k`` keys at a time, ``stages`` blocks of which lie in
+    shared memory. On Tensor Cores ``warps`` warps have ``tiles`` tiles of 16 queries each. On ordinary units
+    ``lanes`` threads share ``rows`` queries. ``q_registers``: fragments of the queries are kept in registers.
+    """
+
+    f: Form
+    block_k: int
+    warps: int
+    stages: int
+    tiles: int
+    q_registers: bool
+    lanes: int
+    rows: int
+    min_blocks: int
+
+    @property
+    def a(self) -> Attention:
+        return self.f.a
+
+    @property
+    def cores(self) -> bool:
+        return self.f.tensor_cores
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def block_q(self) -> int:
+        return self.warps * ROWS * self.tiles if self.cores else self.threads // self.lanes * self.rows
+
+    @property
+    def query_blocks(self) -> int:
+        return ceildiv(self.a.queries, self.block_q)
+
+    @property
+    def key_blocks(self) -> int:
+        return ceildiv(self.a.keys, self.block_k)
+
+    @property
+    def blocks(self) -> int:
+        return self.a.outer_size * self.query_blocks
+
+    # ------------------------------------------------------------------ rows in shared memory
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element in shared memory."""
+        return 2 if self.cores else 4
+
+    @property
+    def depth(self) -> int:
+        """Elements of a query's row, filled up with zeros."""
+        return roundup(self.a.depth, DEPTH if self.cores else 4)
+
+    @property
+    def value_vector(self) -> int:
+        """Neighbours of a result's row that a thread of an ordinary unit computes."""
+        return next(v for v in (4, 2, 1) if v == 1 or self.a.width >= v * self.lanes)
+
+    @property
+    def value_groups(self) -> int:
+        """Such groups of a thread."""
+        return ceildiv(self.a.width, self.value_vector * self.lanes)
+
+    @property
+    def width(self) -> int:
+        """Elements of a value's row, filled up."""
+        return roundup(self.a.width, DEPTH if self.cores else self.value_vector * self.lanes)
+
+    def pitch(self, side: str) -> int:
+        """Elements between rows of ``q``, ``k`` or ``v``."""
+        return roundup(self.width if side == "v" else self.depth, GAP // self.item) + GAP // self.item
+
+    @property
+    def weight_pitch(self) -> int:
+        """Elements between rows of the weights, which ordinary units exchange."""
+        return roundup(self.block_k, 4) + 4
+
+    @property
+    def async_copies(self) -> bool:
+        """Whether all tiles are copied as they lie in memory."""
+        return self.cores or all(s.vector and s.dtype == "float32" for s in self.f.sides)
+
+    @property
+    def keys_each(self) -> int:
+        """Keys of a block that a thread of an ordinary unit scores."""
+        return self.block_k // self.lanes
+
+    def bytes(self, side: str) -> int:
+        """Of one tile."""
+        return (self.block_q if side == "q" else self.block_k) * self.pitch(side) * self.item
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.bytes("k") + self.bytes("v")
+
+    @property
+    def weight_bytes(self) -> int:
+        return 0 if self.cores else self.block_q * self.weight_pitch * 4
+
+    @property
+    def shared(self) -> int:
+        return self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
+
+    @property
+    def registers(self) -> int:
+        """A thread's, estimated."""
+        if not self.cores:
+            result = self.rows * self.value_groups * self.value_vector
+            held = max(4 * (self.rows + self.keys_each), 4 * self.rows + self.value_groups * self.value_vector)
+            return COPIED_OVERHEAD + result + self.rows * (self.keys_each + 2) + held
+        result, scores = self.width // COLUMNS * 4, self.block_k // COLUMNS * 4
+        queries = self.depth // DEPTH * 4 if self.q_registers else 4
+        # Scores and the words that their weights become live side by side for a while; over long rows the compiler
+        # reads fragments far ahead.
+        ahead = max(0, self.depth + self.width - 256) // 6
+        return OVERHEAD + ahead + self.tiles * (result + scores * 7 // 4 + queries + 8)
+
+    @property
+    def output_vector(self) -> int:
+        """Neighbours that a store holds."""
+        return 2 if self.cores and self.a.width % 2 == 0 else 1
+
+    @property
+    def align(self) -> int:
+        """Bytes to which tensors must be aligned."""
+        copies = [s.vector * ITEMSIZE[s.dtype] for s in self.f.sides] if self.async_copies else []
+        own = [ITEMSIZE[t.dtype] for t in self.a.program.inputs]
+        return max(1, self.output_vector * ITEMSIZE[self.a.output.dtype], *copies, *own)
+
+
+def fits(p: Plan, target: Target) -> bool:
+    """Whether ``min_blocks`` blocks fit a multiprocessor, as far as that can be told."""
+    registers = roundup(p.registers, 8) * p.threads * p.min_blocks
+    return (
+        p.registers <= limit(target, "registers_per_thread")
+        and registers <= limit(target, "registers_per_sm")
+        and p.shared <= limit(target, "shared_per_block")
+        and p.min_blocks * (p.shared + limit(target, "shared_reserved")) <= limit(target, "shared_per_sm")
+    )
+
+
+def plan(f: Form, values: Mapping[str, Value]) -> Plan:
+    def get(name: str, other: int) -> int:
+        return int(values.get(name, other))
+
+    return Plan(
+        f, get("BK", 0), get("warps", 0), get("stages", 1), get("tiles", 1), bool(values.get("q_registers", False)),
+        get("lanes", 1), get("rows", 1), get("min_blocks", 1),
+    )  # fmt: skip

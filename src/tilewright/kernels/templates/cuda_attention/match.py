@@ -1,0 +1,95 @@
+"""Which attentions a GPU computes here, on which units, and how queries, keys and values are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.program import Tensor
+from tilewright.kernels.templates.attention.match import Attention
+from tilewright.kernels.templates.attention.match import match as attention
+from tilewright.kernels.templates.cuda.flatten import Position, position
+from tilewright.kernels.templates.cuda.kernels import supported
+
+SIXTEEN = ("float16", "bfloat16")
+WIDEST = 256
+"""Elements of a query, or of a value: the result's row is held in registers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Queries, keys or values as rows in memory.
+
+    ``value`` is an element as it is multiplied, over the axes ``row`` and ``along`` and outer ones. ``load`` is its
+    read, ``None`` where it is no single one; ``vector`` elements (0 where they are no neighbours) may be copied
+    at once.
+    """
+
+    value: Expr
+    row: str
+    along: str
+    rows: int
+    length: int
+    load: Expr | None
+    tensor: Tensor | None
+    where: Position | None
+    vector: int
+
+    @property
+    def dtype(self) -> str:
+        """In memory."""
+        return self.tensor.dtype if self.tensor is not None else "float32"
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A matched program and its three operands. ``tensor_cores``: 16-bit operands, which these multiply."""
+
+    a: Attention
+    q: Side
+    k: Side
+    v: Side
+    tensor_cores: bool
+
+    @property
+    def sides(self) -> tuple[Side, Side, Side]:
+        return self.q, self.k, self.v
+
+
+@lru_cache(maxsize=128)
+def match(text: str) -> Form | None:
+    """The attention that a program (as text) is; the same object each time."""
+    a = attention(text)
+    if a is None or not supported(a.program) or max(a.depth, a.width) > WIDEST or a.outer_size * a.queries >= 1 << 30:
+        return None
+    q = _side(a, a.q, a.query, "r0", a.queries, a.depth)
+    k = _side(a, _cast(a.k.load), a.key, "r0", a.keys, a.depth)
+    v = _side(a, _cast(a.v.load), a.key, "e", a.keys, a.width)
+    types = {s.dtype for s in (q, k, v)}
+    cores = len(types) == 1 and types <= set(SIXTEEN) and all(s.vector > 1 for s in (q, k, v))
+    return Form(a, q, k, v, cores)
+
+
+def _cast(load: Expr) -> Expr:
+    return load if load.dtype == "float32" else Expr("cast", "float32", (load,))
+
+
+def _side(a: Attention, value: Expr, row: str, along: str, rows: int, length: int) -> Side:
+    load = value.args[0] if value.op == "cast" and value.dtype == "float32" else value
+    if load.op != "load" or any(x.loads() for x in load.args):
+        return Side(value, row, along, rows, length, None, None, None, 0)
+    tensor = a.program.tensors[str(load.value)]
+    where = position(load, tensor)
+    return Side(value, row, along, rows, length, load, tensor, where, _vector(where, along, length, tensor.dtype))
+
+
+def _vector(where: Position, along: str, length: int, dtype: str) -> int:
+    """The most neighbours, a power of two, that a copy of at most 16 bytes may hold; 0 where there are none."""
+    if (where.step(along) != 1 and length > 1) or any(along in e.axes() for e, _ in where.others):
+        return 0
+    steps = [c for e, c in where.terms if not (e.op == "axis" and e.value == along)]
+    width = 1
+    while width * 2 * ITEMSIZE[dtype] <= 16 and all(x % (width * 2) == 0 for x in (length, where.const, *steps)):
+        width *= 2
+    return width

@@ -1,0 +1,110 @@
+"""The schedules of an attention on a GPU, and the default one.
+
+Knobs of both kernels: ``warps`` of a block, ``BK`` keys at a time, ``stages`` blocks of keys in shared memory,
+``min_blocks`` that a multiprocessor must hold. On Tensor Cores: ``tiles`` of 16 queries a warp, ``q_registers``
+keeps their fragments in registers. On ordinary units: ``rows`` queries that ``lanes`` threads share.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.core import Schedule, Target, Value
+from tilewright.kernels.templates.cuda.static import blocks_per_sm, limit
+from tilewright.kernels.templates.cuda_attention.geometry import Plan, fits, plan
+from tilewright.kernels.templates.cuda_attention.match import Form
+from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.search_space import Choice, Constraint, SearchSpace
+
+CODE_LIMIT = 4096
+"""Multiply-adds in one unrolled loop body."""
+SAFE = 240
+"""Estimated registers up to which nothing was seen to be spilled."""
+
+
+def _knobs(f: Form) -> list[Choice]:
+    a = f.a
+    if f.tensor_cores:
+        return [
+            Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * a.queries)),
+            Choice("tiles", tuple(t for t in (1, 2) if t == 1 or a.queries > 16)),
+            Choice("BK", tuple(b for b in (16, 32, 64, 128) if b == 16 or b < 2 * a.keys)),
+            Choice("stages", (2, 3)),
+            Choice("q_registers", (False, True)),
+            Choice("min_blocks", (1, 2)),
+        ]
+    copied = plan(f, {}).async_copies
+    return [
+        Choice("warps", (1, 2, 4, 8)),
+        Choice("lanes", (4, 8, 16, 32)),
+        Choice("rows", (1, 2, 4, 8)),
+        Choice("BK", tuple(b for b in (16, 32, 64) if b == 16 or b < 2 * a.keys)),
+        Choice("stages", (1, 2) if copied else (1,)),
+        Choice("min_blocks", (1, 2)),
+    ]
+
+
+def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of an attention on a target."""
+    knobs = _knobs(f)
+    names = tuple(k.name for k in knobs)
+    rules = [Constraint(names, lambda v: fits(plan(f, v), target), "a block takes more registers or shared memory")]
+    if not f.tensor_cores:
+        rules.insert(
+            0, Constraint(("lanes", "BK"), lambda v: int(v["BK"]) >= int(v["lanes"]), "threads have no key to score")
+        )
+        rules.insert(
+            1,
+            Constraint(
+                ("lanes", "rows", "BK"),
+                lambda v: _code(plan(f, v)) <= CODE_LIMIT,
+                "the unrolled loop bodies are too long",
+            ),
+        )
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def _code(p: Plan) -> int:
+    return max(p.rows * p.keys_each * 4, p.rows * p.value_groups * p.value_vector * 4)
+
+
+@lru_cache(maxsize=64)
+def usable(f: Form, target: Target) -> bool:
+    """Whether there is any schedule: the smallest block fits."""
+    smallest = {"BK": 16, "warps": 1, "stages": 2 if f.tensor_cores else 1, "lanes": 16}
+    return fits(plan(f, smallest), target)
+
+
+def default(f: Form, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """The schedule with the shortest estimated time."""
+
+    def cost(schedule: Schedule) -> tuple[bool, float]:
+        p = plan(f, schedule.values)
+        return p.registers > SAFE, cycles(p, target)
+
+    best = min(within, key=cost)
+    return dict(best.values)
+
+
+def cycles(p: Plan, target: Target) -> float:
+    """Estimated cycles of the busiest multiprocessor: products, reads of shared memory and weights of its blocks."""
+    resident = max(1, blocks_per_sm(target, p.threads, p.registers, p.shared))
+    sms = limit(target, "sms")
+    here = ceildiv(p.blocks, sms)
+    warps = min(resident, here) * p.warps
+    scores = p.block_q * p.block_k
+    if p.cores:
+        # Two products, the second with weights in two parts; fragments of keys and values for each tile of 16 rows.
+        products = scores * (p.depth + 2 * p.width) / 1024
+        reads = p.warps * p.block_k * (p.depth + p.width) * 2 / 128
+        reads += 0 if p.q_registers else p.block_q * p.depth * 2 / 128
+    else:
+        products = scores * (p.depth + p.width) / 128
+        each = p.depth * (p.rows + p.keys_each) / 4 * p.threads / 32
+        each += p.block_k * (p.rows / 4 + p.value_groups) * p.threads / 32
+        reads = each * 4 * min(8, p.lanes) / 8
+    exp = scores * (10 if p.cores else 22) / 128
+    busy = min(1.0, warps / 8)
+    # Work of one block of keys, a barrier, and copies that are under way too shortly with few stages.
+    step = (max(products, reads) + exp) / busy + 150 / p.stages / max(1, resident)
+    return here * (p.key_blocks * step + 2000 / max(1, min(resident, here)))

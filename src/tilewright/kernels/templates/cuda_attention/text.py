@@ -1,0 +1,236 @@
+"""C++ that both kernels share: a block's place, tiles on their way to shared memory, scores, masks, results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, axis, const
+from tilewright.kernels.program import Tensor, strides_of
+from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
+from tilewright.kernels.templates.attention.match import SCORE, VALUE
+from tilewright.kernels.templates.contraction.match import Group
+from tilewright.kernels.templates.cuda.text import (
+    STORAGE,
+    DevicePrinter,
+    mentioned,
+    parameters,
+    printer,
+    split,
+    to_storage,
+)
+from tilewright.kernels.templates.cuda_attention.geometry import Plan
+from tilewright.kernels.templates.cuda_attention.match import SIXTEEN, Side
+
+LINE = '#line 1 "kernel"\n'
+
+
+def indented(lines: list[str], depth: int = 1) -> list[str]:
+    return [" " * 4 * depth + x for x in lines]
+
+
+def every(count: int, name: str) -> list[str]:
+    """The head of an unrolled loop."""
+    return ["TW_UNROLL", f"for (int {name} = 0; {name} < {count}; {name}++)"]
+
+
+def _printer(p: Plan, axes: Mapping[str, str], var: Mapping[str, str], *exprs: Expr) -> DevicePrinter:
+    texts = {x: f"o_{x}" for x in p.a.outer} | dict(axes)
+    ranges = {**p.a.ranges, p.a.query: p.query_blocks * p.block_q, "e": p.a.width}
+    return printer(p.a.program, ranges, texts, var, exprs)
+
+
+def kernel(p: Plan, symbol: str, functions: list[str], body: list[str]) -> str:
+    """The whole source: a block's place, then ``body``."""
+    head = [
+        "const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;",
+        f"const int block = (int)blockIdx.x / {p.query_blocks};",
+        # With a causal mask the last queries have the most keys: they start first.
+        f"const int i0 = ({p.query_blocks - 1} - (int)blockIdx.x % {p.query_blocks}) * {p.block_q};",
+        "(void)ws; (void)lane; (void)warp; (void)block; (void)i0;",
+    ]
+    group = Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer))
+    places = split(group, "block")
+    used = mentioned("\n".join(body), *(f"o_{x}" for x in p.a.outer))
+    head += [f"const int o_{x} = {places[x]};" for x in p.a.outer if f"o_{x}" in used]
+    lines = [
+        f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({parameters(p.a.program)}) {{",
+        "    TW_SHARED(smem);",
+        f"    using namespace {symbol}_;",
+        *indented(head),
+        *indented(body),
+        "}",
+    ]
+    return LINE + "\n".join([f"namespace {symbol}_ {{", *functions, "}", *lines]) + "\n"
+
+
+# --------------------------------------------------------------------------- tiles
+
+
+def _inside(p: Plan, s: Side, row: str, col: str, padded: int) -> list[str]:
+    found = []
+    if s.rows % (p.block_q if s is p.f.q else p.block_k):
+        found.append(f"{row} < {s.rows}")
+    if padded != s.length:
+        found.append(f"{col} < {s.length}")
+    return found
+
+
+def fill(p: Plan, name: str, to: str, first: str) -> list[str]:
+    """Statements that bring a tile to shared memory at ``to``: rows ``first``, ``first + 1``, ...; zeros outside.
+
+    ``to`` is a shared address for copies, and a pointer where elements pass through registers.
+    """
+    s = dict(zip("qkv", p.f.sides, strict=True))[name]
+    height = p.block_q if name == "q" else p.block_k
+    padded, pitch = p.width if name == "v" else p.depth, p.pitch(name)
+    vector = s.vector if p.async_copies else 1
+    across = padded // vector
+    count = height * across
+    even = p.threads % across == 0  # every thread keeps its columns, and its rows lie a constant apart
+    many = count > p.threads
+    if even:
+        lines = [f"const int low = tid / {across}{f' + n * {p.threads // across}' if many else ''};"]
+        test, places = f"low < {height}", ("low", f"tid % {across}")
+        ragged = height % (p.threads // across) != 0
+    else:
+        lines = [f"const int at = tid{f' + n * {p.threads}' if many else ''};"]
+        test, places = f"at < {count}", (f"at / {across}", f"at % {across}")
+        ragged = count % p.threads != 0
+    if ragged:
+        lines.append(f"if ({test}) {{")
+    pad = "    " if ragged else ""
+    col = f"{places[1]} * {vector}" if vector > 1 else places[1]
+    lines.append(f"{pad}const int row = {first} + {places[0]}, col = {col};")
+    inside = " && ".join(_inside(p, s, "row", "col", padded))
+    place = f"{places[0]} * {pitch} + col"
+    names = {s.row: "row", s.along: "col"}
+    if p.async_copies:
+        assert s.where is not None
+        assert s.tensor is not None
+        size = vector * ITEMSIZE[s.tensor.dtype]
+        where = s.where.expr()
+        source = f"{s.tensor.name} + ({_printer(p, names, {}, where).scalar(where)})"
+        valid = f", {inside} ? {size} : 0" if inside else ""
+        lines.append(f"{pad}tw::cp_async<{size}>({to} + ({place}) * {p.item}, {source}{valid});")
+    else:
+        value = _printer(p, names, {}, s.value).scalar(s.value)
+        value = f"{inside} ? (float)({value}) : 0.0f" if inside else f"(float)({value})"
+        lines.append(f"{pad}tw::store_shared({to} + ({place}), {value});")
+    if ragged:
+        lines.append("}")
+    if not many:
+        return ["{", *indented(lines), "}"]
+    return ["TW_UNROLL", f"for (int n = 0; n < {-(-count // p.threads)}; n++) {{", *indented(lines), "}"]
+
+
+# --------------------------------------------------------------------------- scores
+
+
+def _blocks(p: Plan, key: str) -> Blocks:
+    ends = {x: (f"(long)o_{x}", f"(long)o_{x}") for x in p.a.outer}
+    last_q = f"(long)tw::imin(i0 + {p.block_q}, {p.a.queries}) - 1"
+    last_k = f"(long)tw::imin({key} + {p.block_k}, {p.a.keys}) - 1"
+    return Blocks({**ends, p.a.query: ("(long)i0", f"({last_q})"), p.a.key: (f"(long)({key})", f"({last_k})")})
+
+
+def next_block(p: Plan) -> list[str]:
+    """A lambda that gives the first block of keys, from ``t`` on, that is not masked as a whole."""
+    test = _blocks(p, f"t * {p.block_k}").masked(p.a.score)
+    if test == FALSE:
+        return ["const auto next = [&](int t) { return t; };"]
+    return [
+        "const auto next = [&](int t) {",
+        f"    while (t < {p.key_blocks} && {test}) t++;",
+        "    return t;",
+        "};",
+    ]
+
+
+def scores(p: Plan, loops: list[str], element: str, query: str, key: str) -> list[str]:
+    """Statements that turn the products of the block at ``j0`` into scores, in two variants where masks allow.
+
+    ``loops`` walk a thread's products ``element``, whose query and key are ``query`` and ``key``.
+    """
+    test, simple = _blocks(p, "j0").open(p.a.score)
+    tests = [] if test == TRUE else [test]
+    if p.a.keys % p.block_k:
+        tests.append(f"j0 + {p.block_k} <= {p.a.keys}")
+    if p.a.queries % p.block_q and (p.a.score.loads() or simple.loads()):
+        tests.append(f"i0 + {p.block_q} <= {p.a.queries}")
+    if not tests:
+        return _scored(p, simple, [], loops, element, query, key)
+    inside = []
+    if p.a.keys % p.block_k:
+        inside.append(f"j < {p.a.keys}")
+    if p.a.queries % p.block_q and p.a.score.loads():
+        inside.append(f"i < {p.a.queries}")
+    return [
+        f"if ({' && '.join(tests)}) {{",
+        *indented(_scored(p, simple, [], loops, element, query, key)),
+        "} else {",
+        *indented(_scored(p, p.a.score, inside, loops, element, query, key)),
+        "}",
+    ]
+
+
+def _scored(p: Plan, score: Expr, inside: list[str], loops: list[str], element: str, query: str, key: str) -> list[str]:
+    if score.op == "var" and not inside:
+        return []
+    made = _printer(p, {p.a.query: "i", p.a.key: "j"}, {SCORE: "x"}, score)
+    body: list[str] = []
+    made.bind((score,), body.append, lambda _: f"t{len(body)}")
+    value = made.scalar(score)
+    if inside:
+        result = [f"{element} = -__builtin_inff();", f"if ({' && '.join(inside)}) {{"]
+        result += [*indented([*body, f"{element} = {value};"]), "}"]
+    else:
+        result = [*body, f"{element} = {value};"]
+    names = {"i": query, "j": key}
+    places = [f"const int {n} = {names[n]};" for n in mentioned("\n".join(result), "i", "j")]
+    return [
+        *loops[:-1],
+        f"{loops[-1]} {{",
+        *indented([*places, f"const float x = {element};", "(void)x;", *result]),
+        "}",
+    ]
+
+
+# --------------------------------------------------------------------------- results
+
+
+def position(p: Plan, query: str, e: str) -> str:
+    """Text of an element's position in the output."""
+    rank = len(p.a.output.shape)
+    total: Expr = const(0, INDEX)
+    for n, step in enumerate(strides_of(p.a.output.shape)):
+        total = total + axis(f"i{n}" if n < rank - 1 else p.a.key) * step
+    wide = Expr("load", p.a.output.dtype, tuple(const(0, INDEX) for _ in range(rank)), p.a.output.name)
+    return _printer(p, {p.a.query: query, p.a.key: e}, {}, wide, total).scalar(total)
+
+
+def finish(p: Plan) -> str:
+    """``finish(inputs..., o, outer axes..., i, e)``: the value to be stored for a normalised result."""
+    taken = [f"const {STORAGE[t.dtype]} *{t.name}" for t in _read(p)]
+    taken += ["float o", *(f"int o_{x}" for x in p.a.outer), "int i", "int e"]
+    e = p.a.finish
+    dtype = p.a.output.dtype
+    if e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN:
+        e = e.args[0]  # the store rounds
+    made = _printer(p, {p.a.query: "i", p.a.key: "e"}, {VALUE: "o"}, e)
+    body: list[str] = []
+    made.bind((e,), body.append, lambda _: f"t{len(body)}")
+    value = to_storage(dtype, made.scalar(e))
+    unused = "".join(f"(void)o_{x}; " for x in p.a.outer) + "(void)i; (void)e;"
+    lines = [f"TW_DEVICE {STORAGE[dtype]} finish({', '.join(taken)}) {{", f"    {unused}"]
+    return "\n".join([*lines, *indented(body), f"    return {value};", "}"])
+
+
+def _read(p: Plan) -> list[Tensor]:
+    names = {str(x.value) for x in p.a.finish.loads()}
+    return [t for t in p.a.program.inputs if t.name in names]
+
+
+def finished(p: Plan, value: str, e: str) -> str:
+    """A call of ``finish`` where ``i`` is the query."""
+    inputs = [t.name for t in p.a.program.inputs if t.name in {str(x.value) for x in p.a.finish.loads()}]
+    return f"finish({', '.join([*inputs, value, *(f'o_{x}' for x in p.a.outer), 'i', e])})"

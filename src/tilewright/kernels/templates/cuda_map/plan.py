@@ -1,0 +1,203 @@
+"""Who computes what of a map, and how tiles that are turned lie in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tilewright.core import Value
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.loopnest import Layout
+from tilewright.kernels.templates.cuda.banks import wavefronts
+from tilewright.kernels.templates.cuda.flatten import Position, linear
+from tilewright.kernels.templates.cuda_map.match import MapProgram
+from tilewright.kernels.templates.tiles import ceildiv
+
+WIDEST = 16
+"""Bytes of the widest access."""
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A tile of one read: ``high`` along the output's inner axis by ``wide`` along the axis it lies along.
+
+    A row of ``layout`` lies along ``wide``. Reads of global memory hold ``read`` elements, writes of the output
+    ``vector``.
+    """
+
+    item: int
+    high: int
+    wide: int
+    read: int
+    vector: int
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The least padding with which neither side meets bank conflicts, or the one with the fewest."""
+        return _layout(self.item, self.high, self.wide, self.read, self.vector)
+
+    @property
+    def conflicts(self) -> int:
+        """Passes through the banks beyond the least, of a warp that fills its part and one that empties it."""
+        return _filling(self.layout, self.item, self.read) + _emptying(self.layout, self.item, self.vector)
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.high * self.layout.strides[0] * self.item // 16) * 16
+
+
+@lru_cache(maxsize=1024)
+def _layout(item: int, high: int, wide: int, read: int, vector: int) -> Layout:
+    tried = [Layout((high, wide), (wide + pad, 1)) for pad in range(2 * max(1, 4 // item) + 1)]
+    return min(tried, key=lambda x: (_filling(x, item, read) + _emptying(x, item, vector), x.strides[0]))
+
+
+@lru_cache(maxsize=4096)
+def _filling(layout: Layout, item: int, read: int) -> int:
+    """Passes beyond the least of a warp that writes along rows, element by element."""
+    lanes = layout.shape[1] // read
+    total = 0
+    for j in range(read):
+        at = [layout.offset(e // lanes % layout.shape[0], e % lanes * read + j) * item for e in range(32)]
+        total += wavefronts(at, item) - 1
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _emptying(layout: Layout, item: int, vector: int) -> int:
+    """Passes beyond the least of a warp that reads down columns."""
+    lanes = layout.shape[0] // vector
+    total = 0
+    for j in range(vector):
+        at = [layout.offset(e % lanes * vector + j, e // lanes % layout.shape[1]) * item for e in range(32)]
+        total += wavefronts(at, item) - 1
+    return total
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the printed source depends on.
+
+    ``vector`` neighbouring outputs belong to a thread, which computes ``each`` such groups. ``tile`` outputs
+    along both axes are turned in shared memory together (0: none are), read ``read`` elements at once.
+    """
+
+    p: MapProgram
+    threads: int
+    vector: int
+    each: int
+    tile: int
+    read: int
+
+    @property
+    def groups(self) -> int:
+        """Vectors of the output, without what is left over."""
+        return self.p.size // self.vector
+
+    @property
+    def left(self) -> int:
+        """Elements left over where one axis is no multiple of the vector."""
+        return self.p.size % self.vector
+
+    @property
+    def flat(self) -> int:
+        """Fused positions of a plain kernel: vectors, then what is left over one by one."""
+        return self.groups + self.left
+
+    @cached_property
+    def turned(self) -> dict[int, Turned]:
+        """The tile of every read that is turned, by value number."""
+        return {
+            k: Turned(ITEMSIZE[x.dtype], self.tile, self.tile, self.read, self.vector)
+            for k, x in (self.p.turned if self.tile else {}).items()
+        }
+
+    @property
+    def others(self) -> tuple[tuple[str, int], ...]:
+        """Axes that are not tiled."""
+        return tuple((a, n) for a, n in self.p.axes[:-1] if a != self.p.across)
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Tiles along the axis of the reads, and along the inner one."""
+        assert self.p.across is not None
+        return ceildiv(self.p.ranges[self.p.across], self.tile), ceildiv(self.p.inner[1], self.tile)
+
+    @property
+    def blocks(self) -> int:
+        if not self.tile:
+            return ceildiv(self.flat, self.threads * self.each)
+        count = self.tiles[0] * self.tiles[1]
+        for _, n in self.others:
+            count *= n
+        return count
+
+    @property
+    def shared_bytes(self) -> int:
+        return sum(t.bytes for t in self.turned.values())
+
+    @property
+    def registers(self) -> int:
+        """An estimate, a thread."""
+        rounds = ceildiv(self.tile**2, self.threads * min(self.vector, self.read)) if self.tile else self.each
+        return min(255, 20 + 4 * self.vector + 2 * rounds * max(1, len(self.turned)))
+
+    @property
+    def align(self) -> int:
+        """Alignment that its accesses of memory need."""
+        best = self.p.item * self.width(self.p.where, self.p.item)
+        for key, x in self.p.reads.items():
+            size = ITEMSIZE[x.dtype]
+            wide = self.read if key in self.turned else self.width(linear(x.args[0]), size)
+            best = max(best, wide * size)
+        return best
+
+    def width(self, where: Position, size: int) -> int:
+        """Elements of one access along the inner axis: 16 bytes at most, 1 where they do not lie in order."""
+        return pack_width(self.p, where, self.vector, size)
+
+
+def pack_width(p: MapProgram, where: Position, vector: int, size: int) -> int:
+    """The same for any plan of that vector. On a single axis, what is left over is written by itself."""
+    width = min(vector, WIDEST // size)
+    name = p.inner[0]
+    if len(p.axes) == 1:
+        others = [c for e, c in where.terms if e.op != "axis"]
+        fits = where.step(name) == 1 and all(c % vector == 0 for c in (where.const, *others))
+    else:
+        fits = p.packed(where, name, vector)
+    return width if width > 1 and fits else 1
+
+
+@lru_cache(maxsize=256)
+def widest(p: MapProgram) -> int:
+    """The most neighbouring outputs a thread takes: 16 bytes of the narrowest element that lies in order."""
+    best = 1
+    places = [(linear(x.args[0]), ITEMSIZE[x.dtype]) for x in p.reads.values()]
+    for where, size in ((p.where, p.item), *places):
+        width = 1
+        while 2 * width * size <= WIDEST and pack_width(p, where, 2 * width, size) > 1 and 2 * width <= p.inner[1]:
+            width *= 2
+        best = max(best, width)
+    if len(p.axes) > 1:
+        while p.inner[1] % best:
+            best //= 2
+    return best
+
+
+@lru_cache(maxsize=256)
+def widest_read(p: MapProgram) -> int:
+    """The most elements that one access of every turned read holds."""
+    best = WIDEST
+    for x in p.turned.values():
+        width = 1
+        while 2 * width * ITEMSIZE[x.dtype] <= WIDEST and p.packed(linear(x.args[0]), str(p.across), 2 * width):
+            width *= 2
+        best = min(best, width)
+    return best
+
+
+def plan(p: MapProgram, values: Mapping[str, Value]) -> Plan:
+    """The plan of a schedule's values."""
+    return Plan(p, *(int(values[k]) for k in ("threads", "vector", "each", "tile", "read")))

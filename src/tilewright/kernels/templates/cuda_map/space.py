@@ -1,0 +1,111 @@
+"""The schedules of a map.
+
+``threads`` is a block's size, ``vector`` how many neighbouring outputs a thread computes together, ``each`` how
+many such groups; ``tile`` is the size of tiles that are turned in shared memory (0: reads go where they
+must), ``read`` how many elements one read of them holds.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.core import Target, Value
+from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda_map.match import MapProgram
+from tilewright.kernels.templates.cuda_map.plan import plan, widest, widest_read
+from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.search_space import Choice, Constraint, SearchSpace
+
+THREADS = (64, 128, 256, 512, 1024)
+VECTORS = (1, 2, 4, 8, 16)
+TILES = (16, 32, 64, 128)
+LEAST = 16
+"""Outputs along both axes from which tiles are turned."""
+
+
+@lru_cache(maxsize=256)
+def space(p: MapProgram, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a map on a target."""
+    per_block, most = limit(target, "shared_per_block"), limit(target, "threads_per_block")
+    tiles: tuple[int, ...] = (0,)
+    if p.across is not None and min(p.ranges[p.across], p.inner[1]) >= LEAST:
+        tiles += tuple(t for t in TILES if t < 2 * max(p.ranges[p.across], p.inner[1]))
+    wide = widest(p)
+    read = widest_read(p) if len(tiles) > 1 else 1
+    knobs = (
+        Choice("threads", tuple(t for t in THREADS if t <= most)),
+        Choice("vector", tuple(v for v in VECTORS if v <= wide)),
+        Choice("each", (1, 2, 4, 8)),
+        Choice("tile", tiles),
+        Choice("read", tuple(v for v in VECTORS if v <= read)),
+    )
+    rules = (
+        Constraint(("tile", "read"), lambda v: v["tile"] != 0 or v["read"] == 1, "read belongs to tiles"),
+        Constraint(("each", "tile"), lambda v: v["tile"] == 0 or v["each"] == 1, "each belongs to plain kernels"),
+        Constraint(
+            ("threads", "vector", "each", "tile"),
+            lambda v: int(v["each"]) == 1 or int(v["each"]) * int(v["threads"]) * int(v["vector"]) <= p.size,
+            "most threads would have nothing to do",
+        ),
+        Constraint(
+            ("threads", "vector", "tile", "read"),
+            lambda v: (
+                v["tile"] == 0
+                or (
+                    int(v["threads"]) <= int(v["tile"]) ** 2 // max(int(v["vector"]), int(v["read"]))
+                    and int(v["tile"]) ** 2 // min(int(v["vector"]), int(v["read"])) <= 32 * int(v["threads"])
+                )
+            ),
+            "a thread would have no part of a tile, or more than 32",
+        ),
+        Constraint(
+            ("vector", "tile", "read"),
+            lambda v: plan(p, {"threads": 64, "each": 1, **v}).shared_bytes <= per_block,
+            f"the tiles exceed {per_block} bytes of shared memory a block",
+        ),
+    )
+    return SearchSpace(template, version, knobs, rules)
+
+
+def default(p: MapProgram, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """Wide accesses; tiles where axes change places; several vectors a thread where there are enough."""
+    options = {k.name: tuple(map(int, k.values)) for k in within.knobs}
+    if len(options["tile"]) > 1:
+        found = _turning(p, within, options)
+        if found is not None:
+            return found
+    vector = max(options["vector"])
+    busy = limit(target, "sms") * limit(target, "threads_per_sm")
+    # Fewer elements a thread where that keeps all multiprocessors at work.
+    while vector > 1 and ceildiv(p.size, vector) < busy // 4 and vector * p.item > 4:
+        vector //= 2
+    each = max(e for e in options["each"] if e == 1 or (e <= 4 and p.size >= e * vector * 4 * busy))
+    values: dict[str, Value] = {"threads": 256, "vector": vector, "each": each, "tile": 0, "read": 1}
+    return values
+
+
+def _turning(p: MapProgram, within: SearchSpace, options: dict[str, tuple[int, ...]]) -> dict[str, Value] | None:
+    """Tiles without bank conflicts: the widest accesses first, then tiles of whole lines."""
+    item = max(p.item, *(t.item for t in plan(p, _values(128, 1, 32, 1)).turned.values()))
+    best: tuple[tuple[int, ...], dict[str, Value]] | None = None
+    for tile in (t for t in options["tile"] if t):
+        for vector in options["vector"]:
+            for read in options["read"]:
+                values = _values(256, vector, tile, read)
+                for threads in (256, 128, 64):
+                    values["threads"] = threads
+                    if all(c.holds({n: values[n] for n in c.reads}) for c in within.constraints):
+                        break
+                else:
+                    continue
+                turned = plan(p, values).turned.values()
+                conflicts = sum(t.conflicts for t in turned)
+                short = tile * min(p.item, *(t.item for t in turned)) < 64
+                score = (conflicts, short, tile * item > 256, -vector * read, tile)
+                if best is None or score < best[0]:
+                    best = (score, dict(values))
+    return best[1] if best is not None else None
+
+
+def _values(threads: int, vector: int, tile: int, read: int) -> dict[str, Value]:
+    return {"threads": threads, "vector": vector, "each": 1, "tile": tile, "read": read}

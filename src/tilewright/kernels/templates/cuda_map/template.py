@@ -1,0 +1,99 @@
+"""The map template (CUDA)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tilewright.core import Candidate, IllegalSchedule, Launch, LaunchProgram, Schedule, Task
+from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
+from tilewright.kernels.program import count_ops
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda_map import space as spaces
+from tilewright.kernels.templates.cuda_map.lower import source
+from tilewright.kernels.templates.cuda_map.match import OUT, MapProgram, match_text
+from tilewright.kernels.templates.cuda_map.plan import Plan, plan
+from tilewright.search_space import SearchSpace
+
+
+class CudaMap:
+    """Elementwise chains, conversions, permuted axes, rows chosen by an index."""
+
+    name = "cuda_map"
+    version = 1
+    kinds: tuple[str, ...] = ("cuda",)
+
+    def matches(self, task: Task) -> bool:
+        return task.target.kind in self.kinds and match_text(task.workload.program) is not None
+
+    def space(self, task: Task) -> SearchSpace:
+        return spaces.space(_map(task), task.target, self.name, self.version)
+
+    def default(self, task: Task) -> Schedule:
+        within = self.space(task)
+        return within.schedule(spaces.default(_map(task), task.target, within))
+
+    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return (_nest(self._plan(task, schedule)),)
+
+    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
+        p = self._plan(task, schedule)
+        return numbers(
+            task.target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes,
+            registers=p.registers, tile_m=p.tile or 1,
+            tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, moved=_moved(p.p),
+        )  # fmt: skip
+
+    def lower(self, candidate: Candidate) -> LoweredKernel:
+        p = self._plan(candidate.task, candidate.schedule)
+        symbol = candidate.symbol
+        launch = Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes)
+        return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
+
+    def _plan(self, task: Task, schedule: Schedule) -> Plan:
+        self.space(task).check(schedule)
+        return plan(_map(task), schedule.values)
+
+
+def _map(task: Task) -> MapProgram:
+    found = match_text(task.workload.program)
+    if found is None:
+        raise IllegalSchedule(f"{task.workload.label} is no map", "Use another template")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _accesses(p: MapProgram) -> tuple[Access, ...]:
+    reads = {p.numbers.of(x): Access(str(x.value), x.args, x.dtype) for x in p.value.loads()}
+    return (*reads.values(), Access(OUT, (p.where.expr(),), p.program.output.dtype, store=True))
+
+
+def _moved(p: MapProgram) -> float:
+    return float(sum(p.size * ITEMSIZE[a.dtype] for a in _accesses(p)))
+
+
+def _nest(p: Plan) -> LoopNest:
+    """Blocks, warps, lanes, a thread's vector."""
+    m = p.p
+    name, extent = m.inner
+    loops: list[Loop] = []
+    block = p.tile or min(extent, p.threads * p.vector * p.each)
+    for a, n in m.axes[:-1]:
+        tiled = p.tile and a == m.across
+        loops.append(Loop(a, n, p.tile if tiled else 1, "parallel", "l2"))
+    loops.append(Loop(name, extent, block, "parallel", "l2"))
+    depth = len(loops)
+    if p.tile:
+        loops.append(Loop(str(m.across), p.tile, 1, "serial", "l1"))
+    warp = min(block, 32 * p.vector)
+    loops += [
+        Loop(name, block, warp, "serial", "l1"),
+        Loop(name, warp, min(p.vector, warp), "vector", "register"),
+        Loop(name, min(p.vector, warp), 1, "unroll", "register"),
+    ]
+    staged = tuple(Staged(str(m.turned[k].value), depth, t.layout, "l1") for k, t in p.turned.items())
+    return LoopNest(
+        OUT, m.ranges, tuple(loops), _accesses(m), staged, flops_per_point=max(1, count_ops(m.value)), itemsize=m.item
+    )

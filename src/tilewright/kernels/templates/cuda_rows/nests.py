@@ -1,0 +1,103 @@
+"""Row programs as loop nests: one a pass, over the fused rows and columns."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.kernels.expr import ITEMSIZE, Expr, axis
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.program import count_ops
+from tilewright.kernels.templates.contraction.match import Group
+from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+from tilewright.kernels.templates.cuda_rows.match import RowProgram
+from tilewright.kernels.templates.cuda_rows.plan import WARP, Plan, analysis
+
+OUT = "out"
+
+
+def nests(p: Plan) -> tuple[LoopNest, ...]:
+    """The passes over a block's rows. What is kept between passes is no access."""
+    r = p.r
+    found = []
+    across = p.lanes * p.vector
+    for number, (reads, flops, itemsize) in enumerate(_passes(r, p.keep != "none")):
+        loops = [Loop("row", r.height, p.groups, "parallel", "l2"), Loop("row", p.groups, 1, "serial", "l1")]
+        width = min(r.width, p.rounds * across)
+        if p.pieces > 1:
+            loops.append(Loop("col", r.width, width, "parallel", "l2"))
+        loops += [
+            Loop("col", width, min(across, width), "serial", "l1"),
+            Loop("col", min(across, width), p.vector, "vector", "register"),
+            Loop("col", p.vector, 1, "unroll", "register"),
+        ]
+        found.append(
+            LoopNest(
+                f"pass{number}",
+                {"row": r.height, "col": r.width},
+                tuple(loops),
+                reads,
+                flops_per_point=flops,
+                itemsize=itemsize,
+            )
+        )
+    return (*found, _combining(p)) if p.pieces > 1 else tuple(found)
+
+
+def _combining(p: Plan) -> LoopNest:
+    """The second kernel of rows in pieces."""
+    r, row, piece = p.r, axis("row"), axis("piece")
+    acc = p.reduction.monoid
+    assert acc is not None
+    loops = (
+        Loop("row", r.height, 1, "parallel", "l2"),
+        Loop("piece", p.pieces, min(WARP, p.pieces), "serial", "register"),
+        Loop("piece", min(WARP, p.pieces), 1, "vector", "register"),
+    )
+    dtype = acc.identity[0].dtype
+    accesses = (Access("ws", (row * p.pieces + piece,), dtype), Access(OUT, (row,), r.result.dtype, store=True))
+    ops = max(1, count_ops(*acc.combine))
+    return LoopNest(
+        "combine",
+        {"row": r.height, "piece": p.pieces},
+        loops,
+        accesses,
+        flops_per_point=ops,
+        itemsize=VALUE_BYTES[dtype],
+    )
+
+
+@lru_cache(maxsize=256)
+def _passes(r: RowProgram, keeping: bool) -> tuple[tuple[tuple[Access, ...], int, int], ...]:
+    """Of every pass: its accesses, operations a point and bytes of a value."""
+    a = analysis(r, keeping)
+    names: dict[str, Expr] = {}
+    for fused, axes in (("row", r.rows), ("col", r.cols)):
+        names |= Group(tuple(n for n, _ in axes), tuple(e for _, e in axes)).indices(fused)
+    kept = {k: i.first for k, i in a.read_items.items()}
+    row = axis("row")
+    found = []
+    for number, values in enumerate(a.passes):
+        reads, ops, stores = [], 0, []
+        for s, exprs in values:
+            ops += max(1, count_ops(*exprs) + (count_ops(*s.monoid.combine) if s.monoid is not None else 0))
+            for e in exprs:
+                for x in e.loads():
+                    if kept.get(a.numbers.of(x), number) == number:
+                        reads.append(Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype))
+            if s is r.result:
+                at = r.where.expr().substitute(names) if s.kind == "vector" else row
+                stores.append(Access(OUT, (at,), s.dtype, store=True))
+        if not stores:
+            # What a pass gives: a value a row.
+            stores = [Access(values[-1][0].name if values else OUT, (row,), r.result.dtype, store=True)]
+        itemsize = VALUE_BYTES[values[-1][0].dtype] if values else 4
+        found.append(((*reads, *stores), ops, itemsize))
+    return tuple(found)
+
+
+def moved(p: Plan) -> float:
+    """Bytes that threads read and write in global memory."""
+    total = p.r.program.output.size * ITEMSIZE[p.r.program.output.dtype]
+    for accesses, _, _ in _passes(p.r, p.keep != "none"):
+        total += sum(p.r.height * p.r.width * ITEMSIZE[x.dtype] for x in accesses if not x.store)
+    return float(total)

@@ -1,0 +1,146 @@
+"""The schedules of a row program.
+
+``threads`` is a block's size, ``lanes`` how many of them share a row, ``vector`` how many neighbouring
+columns a thread takes at once, ``keep`` where values stay that several passes read (``none``: they are read
+or computed again), ``order`` whether neighbouring threads lie along columns or along rows.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.core import Target, Value
+from tilewright.kernels.templates.cuda.static import allocated, limit
+from tilewright.kernels.templates.cuda_rows.match import RowProgram
+from tilewright.kernels.templates.cuda_rows.plan import WARP, Plan, analysis, down, plan, widest
+from tilewright.search_space import Choice, Constraint, SearchSpace
+
+POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+ROUNDS = 32
+"""Rounds that are printed out, at most: what they keep is in registers."""
+KNOBS = ("threads", "lanes", "vector", "keep", "order", "pieces")
+PIECES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+FEW_ROWS = 1024
+"""Rows up to which blocks may share one."""
+
+
+@lru_cache(maxsize=256)
+def space(r: RowProgram, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a row program on a target."""
+    most, per_block = limit(target, "threads_per_block"), limit(target, "shared_per_block")
+    width = 1 << max(0, r.width - 1).bit_length()
+    kept = bool(analysis(r, True).items)
+    knobs = (
+        Choice("threads", tuple(t for t in POWERS if 32 <= t <= most)),
+        Choice("lanes", tuple(t for t in POWERS if t <= min(most, width))),
+        Choice("vector", tuple(v for v in POWERS if v <= widest(r))),
+        Choice("keep", ("registers", "shared", "none") if kept else ("none",), ordered=False),
+        Choice("order", ("columns", "rows") if r.height >= WARP else ("columns",), ordered=False),
+        Choice("pieces", tuple(n for n in PIECES if n == 1 or (_divides(r) and n * 256 <= r.width))),
+    )
+    rules = (
+        Constraint(
+            ("threads", "lanes"), lambda v: int(v["lanes"]) <= int(v["threads"]), "a row has more threads than a block"
+        ),
+        Constraint(
+            ("threads", "lanes"),
+            lambda v: int(v["threads"]) // int(v["lanes"]) <= max(WARP, 2 * r.height),
+            "most of a block's threads have no row",
+        ),
+        Constraint(
+            ("lanes", "vector"),
+            lambda v: int(v["lanes"]) == 1 or int(v["lanes"]) * int(v["vector"]) < 2 * r.width,
+            "most of a row's threads have no column",
+        ),
+        Constraint(
+            ("threads", "lanes", "vector", "order"),
+            lambda v: (
+                v["order"] == "columns" or (int(v["vector"]) == 1 and int(v["threads"]) // int(v["lanes"]) >= WARP)
+            ),
+            "neighbouring threads along rows take single columns, in warps of 32 rows",
+        ),
+        Constraint(
+            ("lanes", "order"),
+            lambda v: int(v["lanes"]) > 1 or "rows" not in knobs[-1].values or v["order"] == "rows",
+            "one thread a row: neighbouring threads lie along rows",
+        ),
+        Constraint(
+            ("lanes", "vector", "pieces"),
+            lambda v: int(v["pieces"]) == 1 or int(v["pieces"]) * int(v["lanes"]) * int(v["vector"]) <= r.width,
+            "a piece of a row is shorter than its threads",
+        ),
+        Constraint(KNOBS, lambda v: _fits(plan(r, v), target, per_block), "registers or shared memory do not suffice"),
+    )
+    return SearchSpace(template, version, knobs, rules)
+
+
+def _fits(p: Plan, target: Target, per_block: int) -> bool:
+    if p.shared_bytes > per_block or p.blocks >= 1 << 31:
+        return False
+    if p.keep == "registers":
+        words = p.rounds * p.vector * sum(2 if i.held in ("double", "long") else 1 for i in p.analysis.items)
+        if words > 96 or p.rounds > ROUNDS:
+            return False
+    return allocated(p.registers) * p.threads <= limit(target, "registers_per_sm")
+
+
+def default(r: RowProgram, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """Whole warps along a row; few values a thread; kept where there is room."""
+    options = {k.name: k.values for k in within.knobs}
+    sms = limit(target, "sms")
+    if down(r) and "rows" in options["order"]:
+        # Rows are neighbours in memory: a warp takes 32 of them, and columns are shared where rows are few.
+        busy = sms * limit(target, "threads_per_sm") // 2
+        lanes = max(n for n in map(int, options["lanes"]) if n == 1 or (n <= 16 and n * r.height <= busy))
+        threads = max(256 if lanes < 8 else 512, WARP * lanes)
+        kept = ("registers", "shared", "none")
+        return _first(within, [_values(threads, lanes, 1, k, "rows") for k in kept])
+    vector = max(int(v) for v in options["vector"] if int(v) * 4 <= max(4, r.width) or v == 1)
+    wanted: list[dict[str, Value]] = []
+    if len(options["pieces"]) > 1 and 2 * r.height <= sms:
+        # Few long rows: as many pieces as keep all multiprocessors at work, none shorter than its threads.
+        for lanes in (512, 256, 128, 64, 32):
+            most = min(4 * sms // r.height, r.width // (lanes * vector * 4))
+            pieces = max(n for n in map(int, options["pieces"]) if n == 1 or n <= most)
+            if pieces > 1:
+                wanted.append(_values(lanes, lanes, vector, "none", "columns", pieces))
+    for vec in sorted({vector, 1}, reverse=True):
+        # Up to eight accesses a thread; a warp where that is enough rows for all multiprocessors.
+        lanes = 1
+        while lanes < 1024 and lanes * vec * (8 if lanes >= WARP else 2) < r.width:
+            lanes *= 2
+        if r.height < 4 * sms:
+            while lanes < 1024 and lanes * vec < r.width:
+                lanes *= 2
+        for keep in ("registers", "shared", "none"):
+            for n in (lanes, 2 * lanes, 4 * lanes, lanes // 2):
+                if n in options["lanes"]:
+                    order = "rows" if n == 1 and "rows" in options["order"] else "columns"
+                    one = 1 if order == "rows" else vec
+                    wanted.append(_values(max(n, 128), n, one, keep, order))
+    return _first(within, wanted)
+
+
+def _values(threads: int, lanes: int, vector: int, keep: str, order: str, pieces: int = 1) -> dict[str, Value]:
+    return {
+        "threads": threads, "lanes": lanes, "vector": vector, "keep": keep, "order": order, "pieces": pieces,
+    }  # fmt: skip
+
+
+def _divides(r: RowProgram) -> bool:
+    """Whether blocks may share rows: one pass, one reduction, a value a row."""
+    one = sum(s.kind == "reduction" for s in r.stages) == 1
+    return one and r.passes == 1 and r.result.kind != "vector" and r.height <= FEW_ROWS
+
+
+def _first(within: SearchSpace, wanted: list[dict[str, Value]]) -> dict[str, Value]:
+    """The first of these that is legal, or else any that is."""
+    names = {k.name: k.values for k in within.knobs}
+    for values in wanted:
+        for threads in (values["threads"], 256, 64, 32, 512, 1024):
+            tried = {**values, "threads": threads}
+            if all(v in names[k] for k, v in tried.items()) and all(
+                c.holds({n: tried[n] for n in c.reads}) for c in within.constraints
+            ):
+                return tried
+    return dict(next(iter(within)).values)

@@ -1,0 +1,109 @@
+"""Who computes what of a stencil."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.core import Value
+from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.templates.cuda.flatten import Position, linear
+from tilewright.kernels.templates.cuda.reduction import Accumulators
+from tilewright.kernels.templates.cuda_stencil.match import Stencil, Window, shared
+from tilewright.kernels.templates.tiles import ceildiv
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the printed source depends on.
+
+    A thread computes ``outputs`` neighbours along ``axis`` times ``vector`` along the innermost axis; ``unroll``
+    says whether the loops over the other axes of the window are printed out.
+    """
+
+    s: Stencil
+    threads: int
+    axis: str
+    outputs: int
+    vector: int
+    unroll: bool
+
+    @property
+    def window(self) -> Window:
+        return next(w for w in self.s.windows if w.axis == self.axis)
+
+    @property
+    def taps(self) -> int:
+        """Elements of the window along ``axis``."""
+        return self.s.ranges[self.window.tap]
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Places along the window that a thread reads for every place along its other axes."""
+        w = self.window
+        found = {w.stride * j + w.dilation * t for j in range(self.outputs) for t in range(self.taps)}
+        return tuple(sorted(found))
+
+    @cached_property
+    def shared(self) -> tuple[Expr, ...]:
+        """Values of the body that neighbours along the window share; equal ones once."""
+        found: dict[int, Expr] = {}
+        for e in self.s.part.body:
+            for x in shared(e, self.window):
+                found.setdefault(self.s.numbers.of(x), x)
+        return tuple(found.values())
+
+    @property
+    def accumulators(self) -> Accumulators:
+        assert self.s.part.monoid is not None
+        return Accumulators(self.s.program, self.s.part.monoid)
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """Threads along every output axis."""
+        return tuple(
+            ceildiv(n, (self.outputs if a == self.axis else 1) * (self.vector if a == self.s.inner else 1))
+            for a, n in zip(self.s.part.axes, self.s.part.extents, strict=True)
+        )
+
+    @property
+    def items(self) -> int:
+        """Threads that have something to do."""
+        n = 1
+        for e in self.extents:
+            n *= e
+        return n
+
+    @property
+    def blocks(self) -> int:
+        return ceildiv(self.items, self.threads)
+
+    @property
+    def registers(self) -> int:
+        """An estimate, a thread."""
+        words = self.accumulators.bytes // 4
+        return min(255, 28 + self.vector * (self.outputs * words + len(self.shared) * len(self.offsets) + 2))
+
+    def width(self, where: Position, size: int) -> int:
+        """Elements of one access along the innermost axis: 16 bytes at most, 1 where they do not lie in order."""
+        width = min(self.vector, 16 // size)
+        return width if width > 1 and self.s.packed(where, self.vector) else 1
+
+    @property
+    def align(self) -> int:
+        """Alignment that its accesses of memory need."""
+        best = self.s.item * self.vector if self.vector > 1 else 1
+        for e in self.s.part.expressions:
+            for x in e.loads():
+                size = ITEMSIZE[x.dtype]
+                best = max(best, size * self.width(linear(x.args[0]), size))
+        return min(16, best)
+
+
+def plan(s: Stencil, values: Mapping[str, Value]) -> Plan:
+    """The plan of a schedule's values."""
+    return Plan(
+        s, int(values["threads"]), str(values["axis"]), int(values["outputs"]), int(values["vector"]),
+        bool(values["unroll"]),
+    )  # fmt: skip

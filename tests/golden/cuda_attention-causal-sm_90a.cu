@@ -1,0 +1,186 @@
+// cuda_attention version 1, cuda:sm_90a
+#line 1 "kernel"
+namespace tw_golden_ {
+TW_DEVICE float finish(float o, int o_i0, int o_i1, int i, int e) {
+    (void)o_i0; (void)o_i1; (void)i; (void)e;
+    return (float)(o);
+}
+}
+TW_KERNEL(32, 1) void tw_golden(const float *__restrict__ x0, const float *__restrict__ x1, const float *__restrict__ x2, float *__restrict__ out, unsigned char *__restrict__ ws) {
+    TW_SHARED(smem);
+    using namespace tw_golden_;
+    const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
+    const int block = (int)blockIdx.x / 5;
+    const int i0 = (4 - (int)blockIdx.x % 5) * 8;
+    (void)ws; (void)lane; (void)warp; (void)block; (void)i0;
+    const int o_i0 = int(unsigned(block) / 2u);
+    const int o_i1 = int(unsigned(block) % 2u);
+    const int lane_k = tid % 4, first = tid / 4 * 1;
+    float *const q = (float *)smem;
+    float *const weights = (float *)(smem + 5760);
+    unsigned char *const ring = smem + 640;
+    const auto copy = [&](int slot, int t) {
+        (void)slot;
+        TW_UNROLL
+        for (int n = 0; n < 2; n++) {
+            const int low = tid / 4 + n * 8;
+            const int row = t * 16 + low, col = tid % 4 * 4;
+            tw::cp_async<16>(tw::shared_address(ring) + slot * 2560 + (low * 20 + col) * 4, x1 + (((((o_i0 * 1184) + (o_i1 * 592)) + (row * 16)) + col)), row < 37 ? 16 : 0);
+        }
+        TW_UNROLL
+        for (int n = 0; n < 2; n++) {
+            const int low = tid / 4 + n * 8;
+            const int row = t * 16 + low, col = tid % 4 * 4;
+            tw::cp_async<16>(tw::shared_address(ring) + slot * 2560 + 1280 + (low * 20 + col) * 4, x2 + (((((o_i0 * 1184) + (o_i1 * 592)) + (row * 16)) + col)), row < 37 ? 16 : 0);
+        }
+    };
+    const auto next = [&](int t) {
+        while (t < 3 && ((((0L+1L*(long)(t * 16)+-1L*((long)tw::imin(i0 + 8, 37) - 1))>0)))) t++;
+        return t;
+    };
+    float o[1][1][4], top[1], sum[1];
+    TW_UNROLL
+    for (int r = 0; r < 1; r++)
+    {
+        TW_UNROLL
+        for (int g = 0; g < 1; g++)
+            TW_UNROLL
+            for (int c = 0; c < 4; c++)
+                o[r][g][c] = 0.0f;
+        top[r] = -__builtin_inff();
+        sum[r] = 0.0f;
+    }
+    {
+        const int low = tid / 4;
+        const int row = i0 + low, col = tid % 4 * 4;
+        tw::cp_async<16>(tw::shared_address(q) + (low * 20 + col) * 4, x0 + (((((o_i0 * 1184) + (o_i1 * 592)) + (row * 16)) + col)), row < 37 ? 16 : 0);
+    }
+    int now = next(0), ahead = now, slot = 0;
+    if (ahead < 3) copy(0, ahead);
+    tw::cp_commit();
+    while (now < 3) {
+        tw::cp_wait<0>();
+        tw::sync();
+        ahead = next(ahead + 1);
+        if (ahead < 3) copy(1 - slot, ahead);
+        tw::cp_commit();
+        const float *const k = (const float *)(ring + slot * 2560);
+        const float *const v = k + 320;
+        const int j0 = now * 16;
+        float s[1][4];
+        TW_UNROLL
+        for (int r = 0; r < 1; r++)
+            TW_UNROLL
+            for (int n = 0; n < 4; n++)
+                s[r][n] = 0.0f;
+        TW_UNROLL
+        for (int d = 0; d < 16; d += 4) {
+            tw::pack<float, 4> a[1], b[4];
+            TW_UNROLL
+            for (int r = 0; r < 1; r++)
+                a[r] = tw::load_shared<tw::pack<float, 4>>(q + (first + r) * 20 + d);
+            TW_UNROLL
+            for (int n = 0; n < 4; n++)
+                b[n] = tw::load_shared<tw::pack<float, 4>>(k + (n * 4 + lane_k) * 20 + d);
+            TW_UNROLL
+            for (int r = 0; r < 1; r++)
+                TW_UNROLL
+                for (int n = 0; n < 4; n++)
+                    TW_UNROLL
+                    for (int c = 0; c < 4; c++)
+                        s[r][n] = tw::fma(a[r].v[c], b[n].v[c], s[r][n]);
+        }
+        if ((((0L+1L*((long)tw::imin(j0 + 16, 37) - 1)+-1L*(long)i0)<=0)) && j0 + 16 <= 37) {
+            TW_UNROLL
+            for (int r = 0; r < 1; r++)
+                TW_UNROLL
+                for (int n = 0; n < 4; n++) {
+                const float x = s[r][n];
+                (void)x;
+                s[r][n] = (x * 0.25f);
+            }
+        } else {
+            TW_UNROLL
+            for (int r = 0; r < 1; r++)
+                TW_UNROLL
+                for (int n = 0; n < 4; n++) {
+                const int i = i0 + first + r;
+                const int j = j0 + n * 4 + lane_k;
+                const float x = s[r][n];
+                (void)x;
+                s[r][n] = -__builtin_inff();
+                if (j < 37) {
+                    s[r][n] = ((j <= i) ? (x * 0.25f) : -__builtin_inff());
+                }
+            }
+        }
+        tw::sync_warp();  // the weights of the block before have been read
+        TW_UNROLL
+        for (int r = 0; r < 1; r++)
+        {
+            float most = top[r];
+            TW_UNROLL
+            for (int n = 0; n < 4; n++)
+                most = tw::max(most, s[r][n]);
+            most = tw::max(most, tw::shuffle_xor(most, 1));
+            most = tw::max(most, tw::shuffle_xor(most, 2));
+            const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[r] - base);
+            top[r] = most;
+            sum[r] *= scale;
+            TW_UNROLL
+            for (int n = 0; n < 4; n++)
+            {
+                const float w = tw::exp(s[r][n] - base);
+                sum[r] += w;
+                tw::store_shared(weights + (first + r) * 20 + n * 4 + lane_k, w);
+            }
+            TW_UNROLL
+            for (int g = 0; g < 1; g++)
+                TW_UNROLL
+                for (int c = 0; c < 4; c++)
+                    o[r][g][c] *= scale;
+        }
+        tw::sync_warp();
+        TW_KEEP_LOOP
+        for (int j = 0; j < 16; j += 4) {
+            tw::pack<float, 4> a[1];
+            TW_UNROLL
+            for (int r = 0; r < 1; r++)
+                a[r] = tw::load_shared<tw::pack<float, 4>>(weights + (first + r) * 20 + j);
+            TW_UNROLL
+            for (int u = 0; u < 4; u++)
+            {
+                TW_UNROLL
+                for (int g = 0; g < 1; g++)
+                {
+                    const tw::pack<float, 4> b = tw::load_shared<tw::pack<float, 4>>(v + (j + u) * 20 + (g * 4 + lane_k) * 4);
+                    TW_UNROLL
+                    for (int r = 0; r < 1; r++)
+                        TW_UNROLL
+                        for (int c = 0; c < 4; c++)
+                            o[r][g][c] = tw::fma(a[r].v[u], b.v[c], o[r][g][c]);
+                }
+            }
+        }
+        slot = 1 - slot;
+        now = next(now + 1);
+    }
+    tw::cp_wait<0>();
+    TW_UNROLL
+    for (int r = 0; r < 1; r++)
+    {
+        sum[r] += tw::shuffle_xor(sum[r], 1);
+        sum[r] += tw::shuffle_xor(sum[r], 2);
+        const int i = i0 + first + r;
+        if (i < 37) {
+            TW_UNROLL
+            for (int g = 0; g < 1; g++)
+                TW_UNROLL
+                for (int c = 0; c < 4; c++)
+                {
+                    const int e = (g * 4 + lane_k) * 4 + c;
+                    tw::store_global(out + (((((o_i0 * 1184) + (o_i1 * 592)) + (i * 16)) + e)), finish(o[r][g][c] / sum[r], o_i0, o_i1, i, e));
+                }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+// cuda_attention version 1, cuda:sm_90a
+#line 1 "kernel"
+namespace tw_golden_ {
+TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
+    high = tw::pack_bf16(a, b);
+    tw::bf16 x, y;
+    x.bits = (tw::u16)high;
+    y.bits = (tw::u16)(high >> 16);
+    low = tw::pack_bf16(a - tw::to_float(x), b - tw::to_float(y));
+}
+TW_DEVICE tw::bf16 finish(float o, int o_i0, int o_i1, int i, int e) {
+    (void)o_i0; (void)o_i1; (void)i; (void)e;
+    return tw::to_bf16((float)(o));
+}
+}
+TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 *__restrict__ x1, const tw::bf16 *__restrict__ x2, const unsigned char *__restrict__ x3, tw::bf16 *__restrict__ out, unsigned char *__restrict__ ws) {
+    TW_SHARED(smem);
+    using namespace tw_golden_;
+    const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;
+    const int block = (int)blockIdx.x / 2;
+    const int i0 = (1 - (int)blockIdx.x % 2) * 16;
+    (void)ws; (void)lane; (void)warp; (void)block; (void)i0;
+    const int o_i0 = int(unsigned(block) / 2u);
+    const int o_i1 = int(unsigned(block) % 2u);
+    const tw::u32 sq = tw::shared_address(smem), sk = sq + 1792, sv = sk + 5376;
+    const tw::u32 at_q = sq + (warp * 896 + (lane % 16) * 56 + lane / 16 * 8) * 2;
+    const tw::u32 at_k = ((lane % 8 + lane / 16 * 8) * 56 + lane / 8 % 2 * 8) * 2, at_v = ((lane % 16) * 24 + lane / 16 * 8) * 2;
+    // Block t of the keys and their values, to slot of the ring.
+    const auto copy = [&](int slot, int t) {
+        TW_UNROLL
+        for (int n = 0; n < 3; n++) {
+            const int at = tid + n * 32;
+            const int row = t * 16 + at / 6, col = at % 6 * 8;
+            tw::cp_async<16>(sk + slot * 1792 + (at / 6 * 56 + col) * 2, x1 + (((((o_i0 * 3552) + (o_i1 * 1776)) + (row * 48)) + col)), row < 37 ? 16 : 0);
+        }
+        {
+            const int low = tid / 2;
+            const int row = t * 16 + low, col = tid % 2 * 8;
+            tw::cp_async<16>(sv + slot * 768 + (low * 24 + col) * 2, x2 + (((((o_i0 * 1184) + (o_i1 * 592)) + (row * 16)) + col)), row < 37 ? 16 : 0);
+        }
+    };
+    const auto next = [&](int t) { return t; };
+    TW_UNROLL
+    for (int n = 0; n < 3; n++) {
+        const int at = tid + n * 32;
+        const int row = i0 + at / 6, col = at % 6 * 8;
+        tw::cp_async<16>(sq + (at / 6 * 56 + col) * 2, x0 + (((((o_i0 * 2016) + (o_i1 * 1008)) + (row * 48)) + col)), row < 21 ? 16 : 0);
+    }
+    tw::cp_commit();
+    int now = next(0), ahead = now, slot = 0, free = 0;
+    TW_UNROLL
+    for (; free < 2; free++) {
+        if (ahead < 3) copy(free, ahead);
+        tw::cp_commit();
+        ahead = next(ahead + 1);
+    }
+    float o[1][2][4], top[1][2], sum[1][2];
+    TW_UNROLL
+    for (int m = 0; m < 1; m++)
+    {
+        TW_UNROLL
+        for (int n = 0; n < 2; n++) o[m][n][0] = o[m][n][1] = o[m][n][2] = o[m][n][3] = 0.0f;
+        top[m][0] = top[m][1] = -__builtin_inff();
+        sum[m][0] = sum[m][1] = 0.0f;
+    }
+    tw::cp_wait<2>();
+    tw::sync();
+    tw::u32 fq[1][3][4];
+    TW_UNROLL
+    for (int m = 0; m < 1; m++)
+        TW_UNROLL
+        for (int d = 0; d < 3; d++)
+            tw::ldmatrix_x4(fq[m][d], at_q + (m * 896 + d * 16) * 2);
+    while (now < 3) {
+        tw::cp_wait<1>();
+        tw::sync();
+        if (ahead < 3) copy(free, ahead);
+        tw::cp_commit();
+        ahead = next(ahead + 1);
+        free = free + 1 == 3 ? 0 : free + 1;
+        const int j0 = now * 16;
+        float s[1][2][4];
+        TW_UNROLL
+        for (int m = 0; m < 1; m++)
+            TW_UNROLL
+            for (int n = 0; n < 2; n++)
+                s[m][n][0] = s[m][n][1] = s[m][n][2] = s[m][n][3] = 0.0f;
+        TW_UNROLL
+        for (int d = 0; d < 3; d++)
+        {
+            TW_UNROLL
+            for (int n = 0; n < 1; n++)
+            {
+                tw::u32 r[4];
+                tw::ldmatrix_x4(r, sk + slot * 1792 + at_k + (n * 896 + d * 16) * 2);
+                const tw::u32 first[2] = {r[0], r[1]}, second[2] = {r[2], r[3]};
+                TW_UNROLL
+                for (int m = 0; m < 1; m++)
+                {
+                    tw::mma_bf16(s[m][2 * n], fq[m][d], first);
+                    tw::mma_bf16(s[m][2 * n + 1], fq[m][d], second);
+                }
+            }
+        }
+        if (j0 + 16 <= 37 && i0 + 16 <= 21) {
+            TW_UNROLL
+            for (int m = 0; m < 1; m++)
+                TW_UNROLL
+                for (int n = 0; n < 2; n++)
+                    TW_UNROLL
+                    for (int c = 0; c < 4; c++) {
+                const int j = j0 + n * 8 + lane % 4 * 2 + c % 2;
+                const float x = s[m][n][c];
+                (void)x;
+                s[m][n][c] = ((tw::load_global<unsigned char>(x3 + ((o_i0) * 37 + (j))) != 0) ? (x * 0x1.279a74590331dp-3f) : -__builtin_inff());
+            }
+        } else {
+            TW_UNROLL
+            for (int m = 0; m < 1; m++)
+                TW_UNROLL
+                for (int n = 0; n < 2; n++)
+                    TW_UNROLL
+                    for (int c = 0; c < 4; c++) {
+                const int i = i0 + (warp * 1 + m) * 16 + c / 2 * 8 + lane / 4;
+                const int j = j0 + n * 8 + lane % 4 * 2 + c % 2;
+                const float x = s[m][n][c];
+                (void)x;
+                s[m][n][c] = -__builtin_inff();
+                if (j < 37 && i < 21) {
+                    s[m][n][c] = ((tw::load_global<unsigned char>(x3 + ((o_i0) * 37 + (j))) != 0) ? (x * 0x1.279a74590331dp-3f) : -__builtin_inff());
+                }
+            }
+        }
+        TW_UNROLL
+        for (int m = 0; m < 1; m++)
+            TW_UNROLL
+            for (int h = 0; h < 2; h++)
+            {
+                float most = top[m][h];
+                TW_UNROLL
+                for (int n = 0; n < 2; n++)
+                    most = tw::max(most, tw::max(s[m][n][2 * h], s[m][n][2 * h + 1]));
+                most = tw::max(most, tw::shuffle_xor(most, 1));
+                most = tw::max(most, tw::shuffle_xor(most, 2));
+                const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[m][h] - base);
+                top[m][h] = most;
+                float total = sum[m][h] * scale;
+                TW_UNROLL
+                for (int n = 0; n < 2; n++)
+                    TW_UNROLL
+                    for (int c = 0; c < 2; c++)
+                    {
+                        const float w = tw::exp2_approx((s[m][n][2 * h + c] - base) * 0x1.715476p+0f);
+                        s[m][n][2 * h + c] = w;
+                        total += w;
+                    }
+                sum[m][h] = total;
+                TW_UNROLL
+                for (int n = 0; n < 2; n++)
+                {
+                    o[m][n][2 * h] *= scale;
+                    o[m][n][2 * h + 1] *= scale;
+                }
+            }
+        TW_UNROLL
+        for (int k = 0; k < 1; k++)
+        {
+            tw::u32 high[1][4], low[1][4];
+            TW_UNROLL
+            for (int m = 0; m < 1; m++)
+            {
+                parts(high[m][0], low[m][0], s[m][2 * k + 0][0], s[m][2 * k + 0][1]);
+                parts(high[m][1], low[m][1], s[m][2 * k + 0][2], s[m][2 * k + 0][3]);
+                parts(high[m][2], low[m][2], s[m][2 * k + 1][0], s[m][2 * k + 1][1]);
+                parts(high[m][3], low[m][3], s[m][2 * k + 1][2], s[m][2 * k + 1][3]);
+            }
+            TW_UNROLL
+            for (int n = 0; n < 1; n++)
+            {
+                tw::u32 r[4];
+                tw::ldmatrix_x4_trans(r, sv + slot * 768 + at_v + (k * 384 + n * 16) * 2);
+                const tw::u32 first[2] = {r[0], r[1]}, second[2] = {r[2], r[3]};
+                TW_UNROLL
+                for (int m = 0; m < 1; m++)
+                {
+                    tw::mma_bf16(o[m][2 * n], high[m], first);
+                    tw::mma_bf16(o[m][2 * n + 1], high[m], second);
+                    tw::mma_bf16(o[m][2 * n], low[m], first);
+                    tw::mma_bf16(o[m][2 * n + 1], low[m], second);
+                }
+            }
+        }
+        slot = slot + 1 == 3 ? 0 : slot + 1;
+        now = next(now + 1);
+    }
+    tw::cp_wait<0>();
+    TW_UNROLL
+    for (int m = 0; m < 1; m++)
+        TW_UNROLL
+        for (int h = 0; h < 2; h++)
+        {
+            float total = sum[m][h];
+            total += tw::shuffle_xor(total, 1);
+            total += tw::shuffle_xor(total, 2);
+            const int i = i0 + (warp * 1 + m) * 16 + h * 8 + lane / 4;
+            if (i < 21) {
+                TW_UNROLL
+                for (int n = 0; n < 2; n++)
+                {
+                    const int e = n * 8 + lane % 4 * 2;
+                    {
+                        tw::pack<tw::bf16, 2> two;
+                        two.v[0] = finish(o[m][n][2 * h] / total, o_i0, o_i1, i, e);
+                        two.v[1] = finish(o[m][n][2 * h + 1] / total, o_i0, o_i1, i, e + 1);
+                        tw::store_global(out + (((((o_i0 * 672) + (o_i1 * 336)) + (i * 16)) + e)), two);
+                    }
+                }
+            }
+        }
+}

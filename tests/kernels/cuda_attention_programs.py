@@ -1,0 +1,33 @@
+"""Attentions of 16-bit operands, which Tensor Cores multiply: odd sizes, masks, shared heads, rows to be filled up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attention_programs import attention, causal, documents, keep, soft_cap, window
+
+from tilewright.kernels import te
+from tilewright.kernels.program import Program
+
+
+def real_bias(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: te.TensorRef) -> te.Expr:
+    return score + te.cast(extra[0][g, i, j], "float32")
+
+
+HALVES: dict[str, Callable[[], Program]] = {
+    "half_plain": lambda: attention(lq=37, lk=50, d=16, dv=16, dtype="float16"),
+    "half_causal": lambda: attention(h=1, lq=70, lk=70, d=32, dv=24, dtype="bfloat16", modify=causal),
+    "half_grouped": lambda: attention(b=2, h=4, hk=2, lq=5, lk=19, d=10, dv=6, dtype="bfloat16"),
+    "half_window": lambda: attention(h=1, lq=40, lk=40, d=8, dv=8, dtype="float16", modify=window),
+    "half_documents": lambda: attention(h=1, lq=41, lk=41, d=24, dv=40, dtype="bfloat16", modify=documents),
+    "half_cap": lambda: attention(lq=17, lk=33, d=16, dv=12, dtype="bfloat16", modify=soft_cap),
+    "half_bias": lambda: attention(
+        lq=35, lk=18, d=16, dv=2, dtype="float16", modify=real_bias,
+        inputs=lambda: (te.input("bias", (2, 35, 18), "float16"),),
+    ),
+    "half_keep": lambda: attention(
+        b=2, d=48, dv=16, dtype="bfloat16", modify=keep, inputs=lambda: (te.input("keep", (2, 37), "bool"),)
+    ),
+    "half_divided": lambda: attention(d=16, dv=16, dtype="float16", divide_first=True),
+}  # fmt: skip
+"""Builders by name."""

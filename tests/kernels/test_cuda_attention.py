@@ -1,0 +1,188 @@
+"""The CUDA attention template: its contract on the emulator, what it matches, on which units, what it skips."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from attention_programs import PROGRAMS, attention, causal, soft_cap
+from cuda_attention_programs import HALVES
+
+from tilewright.backends.cuda.archs import target
+from tilewright.backends.emulator import build, run
+from tilewright.core import Candidate, IllegalSchedule, Task
+from tilewright.kernels import te
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.operator import get_operator
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates import get_template, templates_for
+from tilewright.kernels.templates.cuda_attention.match import match
+from tilewright.testing import programs
+from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
+from tilewright.testing.kernels import Array, launch_values, random_arrays, task_of
+
+TEMPLATE = get_template("cuda_attention")
+SM80 = target("sm_80")
+
+
+ALL = {**PROGRAMS, **HALVES}
+QUICK = {
+    n: PROGRAMS[n] for n in ("plain", "causal", "documents", "grouped", "bias", "mask", "half", "residual")
+}  # fmt: skip
+"""On ordinary units."""
+
+
+class TestTensorCores(CudaTemplateContract):
+    templates = ("cuda_attention",)
+    programs = HALVES
+
+
+class TestOrdinaryUnits(CudaTemplateContract):
+    templates = ("cuda_attention",)
+    programs = QUICK
+
+
+@pytest.mark.nightly
+class TestThoroughly(CudaTemplateContract):
+    templates = ("cuda_attention",)
+    programs = ALL
+    targets = ("sm_80", "sm_120")
+    schedules = 8
+
+
+@pytest.mark.nightly
+class TestSanitized(CudaTemplateContract):
+    templates = ("cuda_attention",)
+    programs = ALL
+    schedules = 2
+    sanitize = ("address", "undefined")
+
+
+@pytest.mark.nightly
+class TestRaces(CudaTemplateContract):
+    templates = ("cuda_attention",)
+    programs = ALL
+    sanitize = ("thread",)
+
+
+# ------------------------------------------------------------------ what matches
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *HALVES])
+def test_matches(name: str) -> None:
+    found = match({**PROGRAMS, **HALVES}[name]().dumps())
+    assert found is not None
+    assert found.tensor_cores == (name in HALVES)
+
+
+@pytest.mark.parametrize(
+    ("params", "cores"),
+    [
+        ({"dtype": "bfloat16"}, True),
+        ({"dtype": "float16", "is_causal": True, "hk": 2}, True),
+        ({"dtype": "bfloat16", "mask": "bool"}, True),
+        ({"dtype": "bfloat16", "d": 33}, False),  # rows of odd length are not copied in vectors
+        ({}, False),
+        ({"score_mod": "score - 0.1*abs(q - k)"}, False),
+    ],
+)
+def test_the_operator(params: dict[str, object], cores: bool) -> None:
+    sizes = {"b": 2, "h": 4, "lq": 20, "lk": 24, "d": 32}
+    task = Task(get_operator("attention").workload(**{**sizes, **params}), SM80)
+    assert templates_for(task)[0] is TEMPLATE
+    found = match(task.workload.program)
+    assert found is not None
+    assert found.tensor_cores == cores
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "argmax"])
+def test_other_programs_do_not_match(name: str) -> None:
+    task = task_of(programs.PROGRAMS[name](), SM80)
+    assert not TEMPLATE.matches(task)
+    with pytest.raises(IllegalSchedule, match="no attention"):
+        TEMPLATE.space(task)
+
+
+def test_long_rows_are_left_to_others() -> None:
+    assert match(attention(d=257).dumps()) is None
+    assert match(attention(d=256, dv=256).dumps()) is not None
+
+
+@pytest.mark.parametrize("variant", ["sm_80", "sm_86", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("d", [64, 128, 256])
+def test_every_architecture_has_a_default(variant: str, dtype: str, d: int) -> None:
+    task = Task(get_operator("attention").workload(b=1, h=8, lq=1024, lk=1024, d=d, dtype=dtype), target(variant))
+    assert TEMPLATE.matches(task)
+    schedule = TEMPLATE.default(task)
+    assert int(schedule.values["BK"]) >= 16
+    if dtype == "bfloat16" and d < 256:
+        assert TEMPLATE.static(task, schedule)["tile_m"] >= 64
+
+
+# ------------------------------------------------------------------ results
+
+
+def computed(program: Program, inputs: list[Array]) -> Array:
+    task = task_of(program, SM80)
+    candidate = Candidate(task, TEMPLATE.default(task))
+    lowered = TEMPLATE.lower(candidate)
+    kernel = build(prelude(SM80, emulated=True) + lowered.source, [lowered.symbol])
+    got = empty_output(program.output.shape, program.output.dtype)
+    report = run(kernel, lowered.program, launch_values(candidate), inputs, got)
+    assert report.ok, report.bugs
+    return got
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_query_that_sees_no_key_is_nan(dtype: str) -> None:
+    """And no other is."""
+    program = attention(
+        h=1, lq=20, lk=20, d=16, dv=8, dtype=dtype, inputs=lambda: (te.input("keep", (1, 20), "bool"),),
+        modify=lambda s, p, g, i, j, x: te.select((j < i) & x[p, j], s, -math.inf),
+    )  # fmt: skip
+    q, k, v, _ = random_arrays(program)
+    seen = np.arange(20)[None] % 2 == 1
+    got = computed(program, [q, k, v, seen])
+    assert np.isnan(got[0, 0, :2]).all()
+    assert np.isfinite(got[0, 0, 2:].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_nan_stays_in_its_row(dtype: str) -> None:
+    program = attention(h=1, lq=18, lk=21, d=16, dv=8, dtype=dtype)
+    q, k, v = random_arrays(program)
+    q[0, 0, 3, 5] = np.nan
+    got = computed(program, [q, k, v])
+    assert np.isnan(got[0, 0, 3]).all()
+    assert np.isfinite(np.delete(got, 3, axis=2).astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_masked_blocks_are_not_read(dtype: str) -> None:
+    """What causal queries never see may hold anything."""
+    program = attention(h=1, lq=16, lk=80, d=16, dv=8, dtype=dtype, modify=causal)
+    q, k, v = random_arrays(program)
+    right = computed(program, [q, k, v])
+    k[0, 0, 64:], v[0, 0, 64:] = np.nan, np.inf
+    np.testing.assert_array_equal(computed(program, [q, k, v]), right)
+
+
+def test_weights_keep_the_precision_of_float32() -> None:
+    """A result that cancels: weights that are rounded to 16 bits would show."""
+    program = attention(h=1, lq=16, lk=64, d=16, dv=2, dtype="float16", finish=lambda y, *_: y * 1024.0)
+    q, k, v = random_arrays(program)
+    v[0, 0, ::2], v[0, 0, 1::2] = 1.0, -1.0
+    k[0, 0, 1::2] = k[0, 0, ::2]  # neighbours have equal scores, and their values cancel
+    assert np.abs(computed(program, [q, k, v]).astype(np.float32)).max() < 1024 * 2.0**-18
+
+
+def test_scores_that_cannot_be_masked_skip_nothing() -> None:
+    assert "while (t <" not in TEMPLATE.lower(_default(attention(modify=soft_cap))).source
+    assert "while (t <" in TEMPLATE.lower(_default(attention(modify=causal))).source
+
+
+def _default(program: Program) -> Candidate:
+    task = task_of(program, SM80)
+    return Candidate(task, TEMPLATE.default(task))

@@ -1,0 +1,123 @@
+"""The generic CUDA template: its contract on the emulator, its launches, what it is used for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.backends.cuda.archs import target
+from tilewright.backends.emulator import build, run
+from tilewright.core import Candidate, IllegalSchedule, LaunchProgram, Target
+from tilewright.kernels import te
+from tilewright.kernels.program import Program
+from tilewright.kernels.templates import FALLBACKS, full_source, templates_for
+from tilewright.kernels.templates.cuda_generic import CudaGeneric
+from tilewright.testing import contractions, gpu_programs, programs
+from tilewright.testing.cuda_template import CudaTemplateContract
+from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+
+TEMPLATE = CudaGeneric()
+SM80 = target("sm_80")
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_generic",)
+    programs = programs.PROGRAMS
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(CudaTemplateContract):
+    templates = ("cuda_generic",)
+    programs = {  # noqa: RUF012
+        **programs.PROGRAMS, **contractions.CONTRACTIONS, **gpu_programs.ROWS, **gpu_programs.MAPS,
+        **gpu_programs.WINDOWS,
+    }  # fmt: skip
+    targets = ("sm_80", "sm_90a", "sm_120")
+    schedules = 12
+
+
+@pytest.mark.nightly
+class TestContractSanitized(CudaTemplateContract):
+    templates = ("cuda_generic",)
+    programs = programs.PROGRAMS
+    schedules = 3
+    sanitize = ("address", "undefined")
+
+
+@pytest.mark.nightly
+class TestContractRaces(CudaTemplateContract):
+    templates = ("cuda_generic",)
+    programs = programs.PROGRAMS
+    sanitize = ("thread",)
+
+
+def test_it_is_the_last_resort() -> None:
+    assert "cuda_generic" in FALLBACKS
+    assert TEMPLATE.matches(task_of(contractions.aligned(), SM80))
+    assert "cuda_generic" not in [t.name for t in templates_for(task_of(contractions.aligned(), SM80))]
+
+
+def test_it_generates_for_cuda_only() -> None:
+    assert not TEMPLATE.matches(task_of(programs.softmax(), Target("cpu", "portable", "x86_64", (), 16, 16)))
+
+
+def test_intermediates_lie_in_the_workspace() -> None:
+    program = gpu_programs.softmax(9, 52)
+    task = task_of(program, SM80)
+    values = dict(TEMPLATE.default(task).values)
+    values |= {k: False for k in values if k.endswith(("_inline", "_epilogue"))}
+    kernel = TEMPLATE.lower(Candidate(task, TEMPLATE.space(task).schedule(values)))
+    assert len(kernel.program.launches) == 4
+    assert kernel.program.workspace == 256 + 2048 + 256  # 9, 468 and 9 floats, each to a multiple of 256 bytes
+    assert [p for x in kernel.program.launches for p in x.parameters] == [
+        ("tensor", 0), ("workspace", 0),
+        ("tensor", 0), ("workspace", 0), ("workspace", 256),
+        ("workspace", 256), ("workspace", 2304),
+        ("workspace", 256), ("workspace", 2304), ("tensor", 1),
+    ]  # fmt: skip
+    assert LaunchProgram.from_json(kernel.program.to_json()) == kernel.program
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 32, 0])
+@pytest.mark.parametrize("name", ["row_argmax", "variances", "any_true", "column_sums", "whole_sum"])
+def test_reductions_shared_by_lanes(name: str, lanes: int) -> None:
+    program = gpu_programs.ROWS[name]()
+    task = task_of(program, SM80)
+    space = TEMPLATE.space(task)
+    (stage,) = program.stages
+    if lanes not in next(k.values for k in space.knobs if k.name == f"{stage.name}_lanes"):
+        pytest.skip(f"{stage.reduce} elements are too few")
+    wanted = {f"{stage.name}_lanes": lanes, f"{stage.name}_threads": 64, f"{stage.name}_each": 1}
+    candidate = Candidate(task, space.schedule({**TEMPLATE.default(task).values, **wanted}))
+    lowered = TEMPLATE.lower(candidate)
+    kernel = build(full_source(candidate, emulated=True), [x.symbol for x in lowered.program.launches])
+    inputs = random_arrays(program, 6)
+    output = np.empty(program.output.shape, program.output.dtype)
+    for order in ("fifo", "random:3"):
+        report = run(kernel, lowered.program, launch_values(candidate), inputs, output, order=order)
+        assert report.ok, report.bugs
+        check(program, inputs, output)
+
+
+def test_illegal_schedules() -> None:
+    task = task_of(gpu_programs.whole_sum(), SM80)
+    space, default = TEMPLATE.space(task), TEMPLATE.default(task).values
+    with pytest.raises(IllegalSchedule, match="do not go together"):
+        space.schedule({**default, "s0_lanes": 0, "s0_threads": 32})
+    softmax = task_of(gpu_programs.softmax(), SM80)
+    with pytest.raises(IllegalSchedule, match="merged into another"):
+        TEMPLATE.space(softmax).schedule({**TEMPLATE.default(softmax).values, "s1_inline": True, "s1_threads": 512})
+
+
+def large(n: int) -> Program:
+    """A map of ``n`` elements."""
+    x, y = te.input("x", (n,), "int8"), te.input("y", (64,), "int8")
+    return te.program(te.compute((n,), lambda i: x[i] + y[i % 64]))[0]
+
+
+def test_large_tensors_are_indexed_in_64_bits() -> None:
+    task = task_of(large((1 << 31) - 8), SM80)
+    source = TEMPLATE.lower(Candidate(task, TEMPLATE.default(task))).source
+    assert "const long e = " in source
+    small = task_of(large(1 << 20), SM80)
+    assert "const int e = " in TEMPLATE.lower(Candidate(small, TEMPLATE.default(small))).source

@@ -1,0 +1,45 @@
+"""Kernels of rows, maps, windows and of the generic template compiled with NVRTC; skipped where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.backends.cuda.archs import target
+from tilewright.backends.cuda.build import flags
+from tilewright.backends.cuda.nvrtc import NoNvrtc, Nvrtc, find_nvrtc
+from tilewright.backends.cuda.ptxas import parse_log
+from tilewright.core import Candidate
+from tilewright.kernels.templates import full_source, get_template
+from tilewright.testing.gpu_programs import MAPS, ROWS, WINDOWS
+from tilewright.testing.kernels import task_of
+
+SETS = {
+    "cuda_rows": ROWS,
+    "cuda_map": MAPS,
+    "cuda_stencil": WINDOWS,
+    "cuda_generic": {n: ROWS[n] for n in ("softmax", "variances", "any_true", "softmax_double")},
+}
+
+
+def compiler(variant: str) -> Nvrtc:
+    try:
+        return find_nvrtc(variant)
+    except NoNvrtc as e:
+        pytest.skip(str(e))
+
+
+@pytest.mark.parametrize("template", list(SETS))
+@pytest.mark.parametrize("variant", ["sm_80", "sm_120"])
+def test_defaults_compile_without_spills(template: str, variant: str) -> None:
+    nvrtc = compiler(variant)
+    chosen = get_template(template)
+    for label, build in SETS[template].items():
+        task = task_of(build(), target(variant), label)
+        candidate = Candidate(task, chosen.default(task))
+        _, log = nvrtc.compile(full_source(candidate), flags(task.target))
+        found = parse_log(log)
+        for symbol in (x.symbol for x in chosen.lower(candidate).program.launches):
+            used = found.kernels[symbol]
+            assert used.spill_stores == 0, (label, symbol)
+            assert used.registers <= 255
+        assert not found.warnings, (label, found.warnings)

@@ -1,0 +1,262 @@
+"""The row template for CUDA: its contract on the emulator, what it matches, its space, its traffic."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from tilewright.backends.cuda.archs import VARIANTS, target
+from tilewright.backends.emulator import build, run
+from tilewright.core import Candidate, IllegalSchedule, Target
+from tilewright.kernels import te
+from tilewright.kernels.program import Program
+from tilewright.kernels.reference import evaluate
+from tilewright.kernels.templates import default_schedule, full_source, templates_for
+from tilewright.kernels.templates.cuda_rows import CudaRows
+from tilewright.kernels.templates.cuda_rows.match import RowProgram, match_text
+from tilewright.kernels.templates.cuda_rows.plan import Analysis, plan
+from tilewright.testing import contractions, gpu_programs, programs
+from tilewright.testing.cuda_template import CudaTemplateContract
+from tilewright.testing.gpu_profile import excess_sectors, profile
+from tilewright.testing.gpu_programs import ROWS
+from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
+
+TEMPLATE = CudaRows()
+SM80 = target("sm_80")
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_rows",)
+    programs = ROWS
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(CudaTemplateContract):
+    templates = ("cuda_rows",)
+    programs = {**programs.PROGRAMS, **contractions.CONTRACTIONS, **ROWS}  # noqa: RUF012
+    targets = ("sm_80", "sm_90a", "sm_120")
+    schedules = 12
+
+
+@pytest.mark.nightly
+class TestContractSanitized(CudaTemplateContract):
+    templates = ("cuda_rows",)
+    programs = ROWS
+    schedules = 3
+    sanitize = ("address", "undefined")
+
+
+@pytest.mark.nightly
+class TestContractRaces(CudaTemplateContract):
+    templates = ("cuda_rows",)
+    programs = ROWS
+    schedules = 2
+    sanitize = ("thread",)
+
+
+def matched(program: Program) -> RowProgram:
+    found = match_text(program.dumps())
+    assert found is not None
+    return found
+
+
+def values_of(program: Program, inputs: list[Array], **knobs: int | str) -> Array:
+    """The output of the default schedule with some knobs changed, on the emulator."""
+    task = task_of(program, SM80)
+    space = TEMPLATE.space(task)
+    candidate = Candidate(task, space.schedule({**TEMPLATE.default(task).values, **knobs}))
+    lowered = TEMPLATE.lower(candidate)
+    kernel = build(full_source(candidate, emulated=True), [x.symbol for x in lowered.program.launches])
+    output = np.empty(program.output.shape, program.output.dtype)
+    report = run(kernel, lowered.program, launch_values(candidate), inputs, output)
+    assert report.ok, report.bugs
+    return output
+
+
+# ------------------------------------------------------------------ matching
+
+
+def test_axes_are_fused() -> None:
+    r = matched(gpu_programs.group_norm(2, 3, 4, 5))
+    assert (r.height, r.width) == (6, 20)
+    assert [s.kind for s in r.stages] == ["reduction", "reduction", "vector"]
+    assert r.passes == 3
+    plain = matched(gpu_programs.softmax(9, 52))
+    assert (plain.rows, plain.cols) == ((("i0", 9),), (("r0", 52),))
+
+
+def test_the_output_may_have_another_order() -> None:
+    r = matched(gpu_programs.softmax_channels(2, 5, 6, 7))
+    assert (r.height, r.width) == (2 * 6 * 7, 5)
+    # Channels are the columns: a step of one is 42 elements of the output.
+    assert r.where.of(r.cols[-1][0]) == 42
+
+
+def refused() -> dict[str, Program]:
+    x, y = te.input("x", (6, 8)), te.input("y", (8, 6))
+    one = te.compute((6,), lambda i: te.sum(8, lambda k: x[i, k]))
+    down = te.compute((8,), lambda j: te.sum(6, lambda k: x[k, j]))
+    first = te.compute((8,), lambda i: te.sum(6, lambda k: y[i, k]))
+    return {
+        "a product": contractions.aligned(),
+        "a gathered product": contractions.gathered(),
+        "a convolution": programs.conv2d(),
+        "windows": gpu_programs.max_pool(),
+        "no reduction": gpu_programs.chain(),
+        "other rows": te.program(te.compute((6, 8), lambda i, j: x[i, j] - one[i] - down[j]))[0],
+        "other columns": te.program(te.compute((6, 8), lambda i, j: one[i] + first[j] + x[i, j]))[0],
+        "a neighbour's value": te.program(te.compute((6,), lambda i: one[te.minimum(i + 1, 5)] + one[i]))[0],
+        "a repeated row": te.program(te.compute((6, 2), lambda i, j: one[i] * 2.0))[0],
+    }
+
+
+@pytest.mark.parametrize("name", list(refused()))
+def test_refused(name: str) -> None:
+    task = task_of(refused()[name], SM80)
+    assert not TEMPLATE.matches(task)
+    with pytest.raises(IllegalSchedule, match="is no row program"):
+        TEMPLATE.space(task)
+
+
+def test_it_generates_for_cuda_only() -> None:
+    program = gpu_programs.softmax()
+    assert TEMPLATE.matches(task_of(program, SM80))
+    assert not TEMPLATE.matches(task_of(program, Target("cpu", "portable", "x86_64", (), 16, 16)))
+
+
+def test_it_comes_first_for_rows() -> None:
+    for program in (gpu_programs.softmax(), gpu_programs.row_sums(), gpu_programs.variances()):
+        task = task_of(program, SM80)
+        assert templates_for(task)[0].name == "cuda_rows"
+        assert default_schedule(task).template == "cuda_rows"
+
+
+# ------------------------------------------------------------------ passes
+
+
+def test_what_passes_share_is_kept() -> None:
+    kept = Analysis(matched(gpu_programs.softmax()), True)
+    assert [(i.name, i.first) for i in kept.items] == [("s1", 1), ("c0", 0)]
+    assert not Analysis(matched(gpu_programs.softmax()), False).items
+    norm = Analysis(matched(gpu_programs.layer_norm()), True)
+    assert [i.store for i in norm.items] == ["tw::bf16"]  # weights, which all rows read, are not kept
+    assert not Analysis(matched(gpu_programs.row_sums()), True).items
+
+
+def test_shared_memory_is_used_again() -> None:
+    task = task_of(gpu_programs.softmax(1, 4096), SM80)
+    values = {**TEMPLATE.default(task).values, "keep": "shared"}
+    p = plan(matched(gpu_programs.softmax(1, 4096)), values)
+    # The exponentials lie where the inputs did.
+    assert p.item_bytes["s1"] == p.item_bytes["c0"]
+    assert p.shared_bytes < 4096 * 4 + 512
+
+
+@pytest.mark.parametrize("keep", ["registers", "shared", "none"])
+@pytest.mark.parametrize(("lanes", "threads"), [(1, 64), (8, 64), (32, 64), (64, 128)])
+def test_every_way_to_keep(keep: str, lanes: int, threads: int) -> None:
+    program = gpu_programs.softmax(35, 44)
+    inputs = random_arrays(program, 2)
+    order, vector = ("rows", 1) if lanes == 1 else ("columns", 1 if lanes == 64 else 4)
+    if (lanes * vector >= 88) or (keep == "registers" and lanes == 1):
+        vector, keep = 1, "none"
+    got = values_of(program, inputs, keep=keep, lanes=lanes, threads=threads, order=order, vector=vector, pieces=1)
+    check(program, inputs, got)
+
+
+@pytest.mark.parametrize("program", [gpu_programs.whole_sum(6000), gpu_programs.row_argmax(3, 1600, "float32")])
+def test_rows_in_pieces(program: Program) -> None:
+    task = task_of(program, SM80)
+    inputs = random_arrays(program, 3)
+    assert int(TEMPLATE.default(task).values["pieces"]) > 1
+    for pieces in (2, 4):
+        got = values_of(program, inputs, pieces=pieces, lanes=64, threads=64, vector=1, order="columns", keep="none")
+        check(program, inputs, got)
+    schedule = TEMPLATE.default(task)
+    assert len(TEMPLATE.lower(Candidate(task, schedule)).program.launches) == 2
+    assert [n.name for n in TEMPLATE.nests(task, schedule)] == ["pass0", "combine"]
+    assert TEMPLATE.static(task, schedule)["split_k"] == schedule.values["pieces"]
+
+
+def test_infinities_and_nans_stay_in_their_rows() -> None:
+    program = gpu_programs.softmax(6, 40)
+    x = random_arrays(program, 4)[0]
+    x[1, 3], x[2, :], x[4, 7] = math.nan, -math.inf, math.inf
+    got = values_of(program, [x])
+    with np.errstate(invalid="ignore"):
+        expected = evaluate(program, [x])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    assert np.isnan(got[1]).all()
+    np.testing.assert_allclose(got[[0, 3, 5]], expected[[0, 3, 5]], rtol=1e-5)
+
+
+def test_an_order_that_matters_is_kept_among_lanes() -> None:
+    # First of two: associative, not commutative; neutral is what is not there yet.
+    def first(a: tuple[te.Expr, ...], b: tuple[te.Expr, ...]) -> tuple[te.Expr, ...]:
+        return (te.select(a[0] < -1e9, b[0], a[0]),)
+
+    x = te.input("x", (5, 32))
+    pick = te.monoid("pick", (-1e10,), first)
+    program = te.program(te.compute((5,), lambda i: te.reduce(pick, 32, lambda r: (x[i, r],))))[0]
+    inputs = random_arrays(program, 5)
+    for lanes in (2, 32):
+        got = values_of(program, inputs, lanes=lanes, threads=64, vector=1, order="columns", keep="none", pieces=1)
+        np.testing.assert_array_equal(got, inputs[0][:, 0])
+
+
+# ------------------------------------------------------------------ the space
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"lanes": 64, "threads": 32, "vector": 1}, "more threads than a block"),
+        ({"lanes": 32, "threads": 512, "vector": 4}, "have no column"),
+        ({"order": "rows"}, "take single columns"),
+        ({"threads": 1024, "lanes": 2}, "have no row"),
+    ],
+)
+def test_illegal_schedules(change: dict[str, int | str], reason: str) -> None:
+    task = task_of(gpu_programs.softmax(64, 52), SM80)
+    with pytest.raises(IllegalSchedule, match=reason):
+        TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **change})
+
+
+@pytest.mark.parametrize(("m", "n"), [(4096, 1024), (8192, 4096), (16, 262144), (100000, 16), (3, 1), (1000, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_defaults_at_real_sizes(m: int, n: int, dtype: str) -> None:
+    for variant in VARIANTS:
+        task = task_of(gpu_programs.softmax(m, n, dtype), target(variant))
+        schedule = TEMPLATE.default(task)
+        TEMPLATE.space(task).check(schedule)
+        p = plan(matched(gpu_programs.softmax(m, n, dtype)), schedule.values)
+        assert p.shared_bytes <= int(task.target.limit["shared_per_block"])
+        if n % 1024 == 0:
+            assert p.vector * (2 if dtype == "float16" else 4) == 16
+
+
+# ------------------------------------------------------------------ traffic
+
+
+@pytest.mark.parametrize(
+    "program",
+    [gpu_programs.softmax(4, 512), gpu_programs.layer_norm(4, 1024, "float32"), gpu_programs.column_sums(64, 64),
+     gpu_programs.row_sums(32, 256), gpu_programs.softmax(2, 2048, "float16")],
+)  # fmt: skip
+def test_defaults_waste_no_traffic(program: Program) -> None:
+    task = task_of(program, target("sm_90a"))
+    counts = profile(task, TEMPLATE.default(task))
+    assert counts["bank_conflicts"] == 0
+    assert excess_sectors(counts) <= 1.05
+
+
+def test_kept_rows_meet_no_bank_conflicts() -> None:
+    rng = random.Random(3)
+    for program in (gpu_programs.softmax(64, 256), gpu_programs.softmax_channels(1, 8, 16, 16)):
+        task = task_of(program, SM80)
+        shared = [s for s in (TEMPLATE.space(task).sample(rng) for _ in range(200)) if s.values["keep"] == "shared"]
+        for schedule in shared[:4]:
+            assert profile(task, schedule)["bank_conflicts"] == 0, dict(schedule.values)
