@@ -148,7 +148,7 @@ def test_space_and_its_sample(cli: Any) -> None:
     data = cli("space", "matmul", *SIZES, "--seed", "4", "--source", "--json").json
     assert data["size"] > 100
     assert "TW_ENTRY" in data["source"]
-    assert cli("space", "softmax", "m=8", "n=16").code == 0
+    assert cli("space", "softmax", "shape=8,16").code == 0
 
 
 def test_bench_pairs_with_numpy(cli: Any, db: str) -> None:

@@ -13,7 +13,16 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.targets import detect
 from tilewright.database import Database
-from tilewright.runtime import Library
+from tilewright.runtime import Library, pycall, resolve
+
+
+@pytest.fixture(params=["native", "checked"])
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to call: builtins, and where the interpreter's objects may not be read."""
+    if request.param == "checked":
+        monkeypatch.setattr(pycall, "builtins_in", lambda handle: None)
+        monkeypatch.setattr(resolve, "current", lambda: None)
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

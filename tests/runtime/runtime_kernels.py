@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.backends.cpu.device import device_model
 from tilewright.backends.cpu.targets import detect
-from tilewright.core import Launch, LaunchProgram, Schedule, Target, Task, Workload
+from tilewright.core import Launch, LaunchProgram, Prepack, Schedule, Target, Task, Workload
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.kernels import te
 from tilewright.kernels.operator import get_operator, operator
@@ -76,6 +76,15 @@ KERNEL tw_t_mm_trans(ARGUMENTS)  // b is (n, k)
             ((float *)t[2])[i * args[1] + j] = sum;
         }
     return 0;
+}
+
+KERNEL tw_t_turn(ARGUMENTS)  // b, as (n, k), into the memory given
+{
+    const float *b = (const float *)t[1];
+    for (long j = 0; j < args[1]; j++)
+        for (long r = 0; r < args[2]; r++)
+            ((float *)workspace)[j * args[2] + r] = b[r * args[1] + j];
+    return args[0] == 13 ? 3 : 0;  // thirteen rows fail on purpose
 }
 
 KERNEL tw_t_sqdist(ARGUMENTS)
@@ -169,13 +178,18 @@ class Maker:
         align: int = 1,
         threads: int = 1,
         sha256: str | None = None,
+        prepack: tuple[int, str, Any] | None = None,
     ) -> None:
         target = target or detect(threads)
         params = dict(workload.params)
         launch = tuple((n, int(v)) for n, v in params.items() if isinstance(v, int) and not isinstance(v, bool))
         names = tuple(n for n, _ in launch)
         schedule = Schedule("handwritten", 1, (("symbol", symbol),), launch)
-        program = LaunchProgram((Launch(symbol, names),), workspace, zero_fill, align)
+        packs = ()
+        if prepack is not None:
+            number, packer, size = prepack
+            packs = (Prepack(number, size, Launch(packer, names)),)
+        program = LaunchProgram((Launch(symbol, names),), workspace, zero_fill, align, prepack=packs)
         artifact = self.built.stored(target)
         kernel = StoredKernel(Task(workload, target), "", 1, schedule, program, seconds, artifact.sha256, state=state)
         with Database.open(self.path) as db:

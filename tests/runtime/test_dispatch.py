@@ -13,7 +13,7 @@ from runtime_kernels import Maker, random, sqdist
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.operator import get_operator, operator
+from tilewright.kernels.operator import get_operator, operator, operator_names
 from tilewright.runtime import Library, pycall, resolve
 
 
@@ -242,7 +242,7 @@ def test_unknown_operators_are_missing_attributes(library: Library) -> None:
         _ = library.sqidst
     assert not hasattr(library, "_ipython_display_")
     assert {"matmul", "sqdist", "softmax", "plan"} <= set(dir(library))
-    assert library.operators() == ("batch_matmul", "conv2d", "matmul", "scale", "softmax", "sqdist")
+    assert library.operators() == tuple(sorted({*operator_names(), "scale", "sqdist"}))
 
 
 def test_sizes_that_the_inputs_do_not_show(maker: Maker) -> None:
@@ -257,6 +257,47 @@ def test_sizes_that_the_inputs_do_not_show(maker: Maker) -> None:
     library = Library(maker.path)
     with pytest.raises(UsageError, match="differ in times"):
         library.tile(random(4))
+
+
+def test_several_numbers_in_an_attribute(maker: Maker, either: str) -> None:
+    @operator
+    def spread(n: int, step: te.Ints = 1) -> te.TensorRef:
+        x, s = te.input("x", (n,)), te.scalar("s")
+        factor = step if isinstance(step, int) else sum(step)
+        return te.compute((n,), lambda i: x[i] * s[()] * float(factor))
+
+    scaled = {"workspace": 16, "zero_fill": 16}
+    maker.add(spread.workload(n=4, step=(2, 1)), "tw_t_scale", **scaled)
+    maker.add(spread.workload(n=4, step=3), "tw_t_scale", **scaled)
+    library = Library(maker.path)
+    x, two = random(4), np.float32(2)
+    for step in ((2, 1), "2,1", [2, 1], np.array([2, 1]), 3, "3,3", (3, 3)):
+        plan = library.plan("spread", n=4, step=step)
+        assert library.explain("spread", n=4, step=step).tier == "exact"
+        np.testing.assert_allclose(plan(x, two), 2 * x, rtol=1e-6)
+    given = [2, 1]
+    np.testing.assert_allclose(library.spread(x, np.array(2, np.float32), step=given), 2 * x, rtol=1e-6)
+    np.testing.assert_allclose(library.spread(x, np.array(2, np.float32), step=(3, 3)), 2 * x, rtol=1e-6)
+    given[:] = [5, 1]  # the same list object with other numbers is another attribute
+    for step in (given, (1, 2), "2"):
+        with pytest.raises(UsageError):
+            library.spread(x, np.array(2, np.float32), step=step)
+    with pytest.raises(UsageError, match="spread is not known"):
+        library.plan("spread", n=4, step=(1, 2))
+
+
+def test_attributes_of_built_in_operators_without_a_kernel(maker: Maker) -> None:
+    library = Library(maker.path)
+    x, weight = random(1, 2, 9, 8), random(3, 2, 3, 3)
+    expected = get_operator("conv2d").numpy(x, weight, stride=(2, 1), padding=1)
+    np.testing.assert_array_equal(library.conv2d(x, weight, stride=(2, 1), padding=1), expected)
+    np.testing.assert_array_equal(library.conv2d(x, weight, stride="2,1", padding=[1, 1]), expected)
+    pooled = library.max_pool2d(x, kernel_size=(3, 2))
+    assert pooled.shape == (1, 2, 3, 4)
+    with pytest.raises(UsageError, match="max_pool2d needs kernel_size"):
+        library.max_pool2d(x)
+    with pytest.raises(UsageError, match="Did you mean stride"):
+        library.conv2d(x, weight, strides=2)
 
 
 def test_becomes_native_with_the_first_kernel(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:

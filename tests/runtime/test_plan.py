@@ -15,16 +15,7 @@ import pytest
 from runtime_kernels import Maker, random, scale, sqdist
 
 from tilewright.core import TilewrightError, UsageError
-from tilewright.runtime import Library, pycall, resolve
-
-
-@pytest.fixture(params=["native", "checked"])
-def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to call: builtins, and where the interpreter's objects may not be read."""
-    if request.param == "checked":
-        monkeypatch.setattr(pycall, "builtins_in", lambda handle: None)
-        monkeypatch.setattr(resolve, "current", lambda: None)
-    return str(request.param)
+from tilewright.runtime import Library
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tilewright.core import UsageError
     default="numpy,openblas",
     show_default=True,
     metavar="NAMES",
-    help="numpy, openblas, torch; by comma.",
+    help="numpy, openblas, torch, torch-compile, memcpy; by comma.",
 )
 @click.option("--rounds", type=click.IntRange(min=3), default=21, show_default=True, help="Paired samples a rival.")
 @db_option
@@ -97,10 +97,12 @@ def command(
         f"{rate(workload.flops, ours)}, {percent(share)} of the FMA peak"
     )
     table = Table(box=None, pad_edge=False)
-    for column in ("rival", "ours is faster by", "quartiles", "its time", "its kernels"):
+    for column in ("rival", "ours is faster by", "quartiles", "its time", "its way"):
         table.add_column(column)
     for r in result.ratios:
-        table.add_row(r.rival, f"{r.ratio:.2f}x", f"{r.low:.2f} to {r.high:.2f}", seconds(r.seconds), r.kernels or "")
+        table.add_row(
+            r.rival, f"{r.ratio:.2f}x", f"{r.low:.2f} to {r.high:.2f}", seconds(r.seconds), r.kernels or r.way
+        )
     for name, why in result.skipped.items():
         table.add_row(name, "-", why, "", "")
     out.print(table)

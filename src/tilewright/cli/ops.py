@@ -8,6 +8,7 @@ import click
 
 from tilewright.cli.options import json_option
 from tilewright.cli.output import console, emit_json
+from tilewright.core import IMPLICIT
 
 
 @click.command("ops")
@@ -49,7 +50,7 @@ def command(as_json: bool) -> None:
         table.add_row(
             r["name"],
             " ".join(r["sizes"]),
-            " ".join(f"{k}={v}" for k, v in r["attributes"].items() if k != "dtype"),
+            " ".join(f"{k}={v}" for k, v in r["attributes"].items() if k not in IMPLICIT),
             " ".join(r["dtypes"]),
             " ".join(f"{k}={v}" for k, v in r["example"].items()),
         )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import TensorSpec
+from tilewright.kernels.expr import BITS
 from tilewright.runtime.stats import Counters
 
 Array = np.ndarray[Any, Any]
@@ -27,13 +28,14 @@ class Misfit(Exception):
 
 
 def storage(dtype: str) -> np.dtype[Any]:
-    """The NumPy dtype in which a dtype is passed: bfloat16 travels as its bits."""
-    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+    """The NumPy dtype in which a dtype is passed: those that NumPy lacks travel as their bits."""
+    return np.dtype(BITS.get(dtype, dtype))
 
 
-def is_bfloat16(a: object) -> bool:
-    """Whether this is an array of bfloat16, a dtype that other packages (ml_dtypes) add to NumPy."""
-    return type(a) is np.ndarray and a.dtype.name == "bfloat16"
+def added_dtype(a: object) -> str:
+    """The name of an array's dtype, if it is one of ours that other packages (ml_dtypes) add to NumPy, else ``""``."""
+    name = a.dtype.name if type(a) is np.ndarray else ""
+    return name if name in BITS else ""
 
 
 def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bool = False) -> Array:
@@ -41,8 +43,8 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
     name = f"{label}: {spec.name}"
     if type(a) is not np.ndarray:
         raise Misfit("type", TypeError(f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_mend(a, output)}"))
-    if spec.dtype == "bfloat16" and is_bfloat16(a):
-        a = a.view(np.uint16)
+    if spec.dtype in BITS and added_dtype(a) == spec.dtype:
+        a = a.view(BITS[spec.dtype])
     if a.dtype.num != storage(spec.dtype).num or not a.dtype.isnative:
         raise Misfit("dtype", TypeError(f"{name} has dtype {a.dtype}, not {spec.dtype}. Convert it with astype first"))
     if a.shape != spec.shape:
@@ -115,6 +117,7 @@ class Checked:
         self._run = run
         self._count = ("fallback", "untuned") if tier == "fallback" else (tier,)
         self._counters = counters
+        self.keep: object = None  # what the call needs alive
 
     def __repr__(self) -> str:
         return f"<plan {signature(self.__name__, self.inputs)}>"
@@ -147,9 +150,9 @@ class Checked:
         made: Array
         if out is None:
             made = out = empty(self.output.shape, self._dtype, max(self.align, 64))
-            brain = next((a.dtype for a in args if is_bfloat16(a)), None)
-            if brain is not None and self.output.dtype == "bfloat16":
-                made = out.view(brain)
+            added = next((a.dtype for a in args if added_dtype(a) == self.output.dtype), None)
+            if added is not None:
+                made = out.view(added)
         else:
             made, out = out, check(name, self.output, out, self.align, output=True)
             overlap(name, arrays, self.inputs, out)
@@ -160,10 +163,10 @@ class Checked:
     def _input(self, spec: TensorSpec, a: Any) -> Array:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):
             held = empty((), storage(spec.dtype), max(self.align, 64))
-            if spec.dtype == "bfloat16":
-                from tilewright.kernels.special import to_bfloat16
+            if spec.dtype in BITS:
+                from tilewright.kernels.special import encode
 
-                a = to_bfloat16(np.asarray(a))
+                a = encode(np.asarray(a), spec.dtype)
             held[()] = a
             return held
         return check(self.__name__, spec, a, self.align)

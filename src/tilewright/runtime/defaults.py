@@ -124,9 +124,10 @@ def _launch(schedule: Schedule) -> dict[str, int]:
 
 def _check(workload: Workload, kernel: LoadedKernel) -> None:
     """Compare the output's corners with the reference, on random inputs; the rest must be written."""
+    from tilewright.kernels.expr import FLOATS
     from tilewright.kernels.program import Program
     from tilewright.kernels.reference import evaluate_block, index_bounds
-    from tilewright.kernels.special import from_bfloat16, to_bfloat16
+    from tilewright.kernels.special import decode, encode
     from tilewright.runtime.checked import empty, storage
 
     program = Program.loads(workload.program)
@@ -135,16 +136,17 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
     inputs = []
     for tensor, spec in zip(program.inputs, workload.inputs, strict=True):
         a = empty(spec.shape, storage(spec.dtype), 4096)
-        if spec.dtype == "bfloat16":
-            a[...] = to_bfloat16(rng.standard_normal(spec.shape))
-        elif a.dtype.kind == "f":
-            a[...] = rng.standard_normal(spec.shape)
+        if spec.dtype in FLOATS:
+            a[...] = encode(rng.standard_normal(spec.shape), spec.dtype)
         else:
             a[...] = rng.integers(0, min(bounds.get(tensor.name, 8), 100), spec.shape)
         inputs.append(a)
     kind = workload.output.dtype
     out = empty(workload.output.shape, storage(kind), 4096)
-    out[...] = np.nan if out.dtype.kind == "f" else 0xFFFF if kind == "bfloat16" else -1
+    if kind in FLOATS:
+        out[...] = encode(np.full(out.shape, np.nan), kind)
+    else:
+        out.view(np.uint8)[...] = 0 if kind == "bool" else 0xFF
     kernel.run([a.__array_interface__["data"][0] for a in (*inputs, out)])
     n = _CHECKED_ELEMENTS
     for block in (
@@ -152,7 +154,7 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
         tuple(slice(max(0, s - n), s) for s in out.shape),
     ):
         expected = np.asarray(evaluate_block(program, inputs, block), np.float64)
-        got = (from_bfloat16(out[block]) if kind == "bfloat16" else out[block]).astype(np.float64)
+        got = decode(out[block], kind).astype(np.float64)
         scale = float(np.abs(expected).max(initial=0.0)) or 1.0
         wrong = ~(np.abs(got - expected) <= _TOLERANCE.get(workload.output.dtype, 0.0) * scale)
         if wrong.any() and not np.array_equal(got, expected, equal_nan=True):

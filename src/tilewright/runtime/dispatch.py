@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import TensorSpec, UsageError, Workload
-from tilewright.runtime.checked import Checked, Misfit, empty, is_bfloat16, storage
+from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
+from tilewright.kernels.expr import BITS
+from tilewright.kernels.parameters import settled
+from tilewright.runtime.checked import Checked, Misfit, added_dtype, empty, storage
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.gpu_arrays import on_gpu
 from tilewright.runtime.numpy_fallback import DIRECT
@@ -56,7 +58,7 @@ class Dispatch:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         out = keywords.get("out")
-        attributes = {k: v for k, v in keywords.items() if k != "out"}
+        attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
         if not plain or any(type(a) is not np.ndarray for a in args):
             return self._strange(args, attributes, out, keywords)
@@ -107,11 +109,10 @@ class Dispatch:
         raise self._unknown(args, attributes)
 
     def _tuned(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Served | None:
-        brain = attributes.get("dtype") == "bfloat16"  # only then are uint16 arrays its bits
+        dtype = str(attributes.get("dtype"))
+        bits = BITS.get(dtype)  # only where the dtype is given are whole numbers its bits
         names = [a.dtype.name if a.dtype.isnative else a.dtype.str for a in args]
-        shapes = tuple(
-            (a.shape, "bfloat16" if brain and n == "uint16" else n) for a, n in zip(args, names, strict=True)
-        )
+        shapes = tuple((a.shape, dtype if n == bits else n) for a, n in zip(args, names, strict=True))
         return self._resolver.by_arrays(self.__name__, shapes, attributes)
 
     def _why_not(self, args: tuple[Array, ...]) -> str:
@@ -135,6 +136,8 @@ class Dispatch:
             return None
 
     def _tell(self, answer: Served | str, args: tuple[Array, ...], keywords: Mapping[str, Any]) -> None:
+        if not all(isinstance(v, (*_PLAIN, tuple)) for k, v in keywords.items() if k != "out"):
+            return  # the table knows values by their address, and a list may hold others at the next call
         if self.table is None:
             if self.upgrade is not None and not isinstance(answer, str) and answer.native:
                 self.upgrade()
@@ -184,14 +187,14 @@ class Dispatch:
     def _own(self) -> Mapping[str, Any]:
         from tilewright.kernels.operator import get_operator
 
-        return {k: v for k, v in get_operator(self.__name__).attributes.items() if k != "dtype"}
+        return {k: v for k, v in get_operator(self.__name__).attributes.items() if k not in IMPLICIT}
 
     def _by_operator(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any) -> Any:
         from tilewright.kernels.operator import get_operator
 
         op = get_operator(self.__name__)
-        brain = next((a.dtype for a in args if is_bfloat16(a)), None)
-        arrays = [a.view(np.uint16) if is_bfloat16(a) else np.asarray(a) for a in args]
+        added = {BITS[n]: a.dtype for a in args if (n := added_dtype(a))}
+        arrays = [a.view(BITS[n]) if (n := added_dtype(a)) else np.asarray(a) for a in args]
         if op.infer is None or op.numpy is None:
             raise UsageError(f"{self.__name__} cannot be called by arrays alone", f"Use plan({self.__name__!r}, ...)")
         try:
@@ -202,8 +205,8 @@ class Dispatch:
             *arrays, out = arrays
             params = op.infer([a.shape for a in arrays], **attributes)
         result = np.asarray(op.numpy(*arrays, **params))
-        if brain is not None and result.dtype == np.uint16:
-            result = result.view(brain)
+        if result.dtype.name in added:
+            result = result.view(added[result.dtype.name])
         if out is None:
             plain = result.dtype.kind == "f" and attributes.get("out_dtype", "auto") == "auto"
             return result.astype(np.result_type(*arrays), copy=False) if plain else result
@@ -231,8 +234,8 @@ class Dispatch:
 
 
 def _own_types(args: Sequence[Any], attributes: Mapping[str, Any]) -> bool:
-    """Whether the operator's result is not what NumPy's function gives: int8 sums, bfloat16."""
-    if attributes.get("dtype") == "bfloat16" or any(map(is_bfloat16, args)):
+    """Whether the operator's result is not what NumPy's function gives: int8 sums, dtypes that NumPy lacks."""
+    if attributes.get("dtype") in BITS or any(map(added_dtype, args)):
         return True
     return bool(args) and all(type(a) is np.ndarray and a.dtype == np.int8 for a in args[:2])
 
@@ -248,7 +251,7 @@ def _dense(a: Array, spec: TensorSpec, align: int) -> Array:
     if a.flags.c_contiguous and a.flags.aligned and a.__array_interface__["data"][0] % align == 0:
         return a
     copy = empty(spec.shape, storage(spec.dtype), max(align, 64))
-    copy[...] = a.view(np.uint16) if is_bfloat16(a) else a
+    copy[...] = a.view(BITS[spec.dtype]) if added_dtype(a) else a
     return copy
 
 

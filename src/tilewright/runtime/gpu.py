@@ -21,6 +21,7 @@ from tilewright.core import (
     UsageError,
     evaluate,
 )
+from tilewright.kernels.parameters import agree, settled
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.gpu_arrays import GpuArray, fits, lends_scratch, make_output, make_scratch, on_gpu, view
 from tilewright.runtime.stats import Counters
@@ -139,6 +140,7 @@ class GpuRuntime:
         if len(devices) > 1:
             raise ValueError(f"{op}: arrays are on several GPUs ({sorted(devices)}). Move them to one")
         device = devices.pop() if devices else 0
+        attributes = {k: settled(v) for k, v in attributes.items()}
         key = (op, device, tuple((v.dtype, v.shape) for v in views), tuple(sorted(attributes.items())))
         with self._lock:
             if key not in self._known:
@@ -225,7 +227,7 @@ class GpuRuntime:
 
 def agrees(entry: Entry, given: Mapping[str, Any]) -> bool:
     """Whether a call with these keywords means this entry; its arrays already say sizes and dtype."""
-    return all(n in entry.params and entry.params[n] == v for n, v in given.items()) and all(
+    return all(n in entry.params and agree(entry.params[n], settled(v)) for n, v in given.items()) and all(
         entry.params[n] == v for n, v in entry.defaults.items() if n not in given and n != "dtype"
     )
 

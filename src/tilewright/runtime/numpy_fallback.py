@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import Workload
+from tilewright.core import IMPLICIT, Workload
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +20,7 @@ def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None]
 
     The arrays fit the workload and the output overlaps no input.
     """
-    plain = all(v == dict(workload.defaults).get(k, v) for k, v in workload.params if k != "dtype")
+    plain = all(v == dict(workload.defaults).get(k, v) for k, v in workload.params if k not in IMPLICIT)
     plain = plain and workload.output.dtype in ("float32", "float64") and workload.precision == "ieee"
     if workload.op in DIRECT and plain and _is_built_in(workload):
         function = DIRECT[workload.op]
@@ -40,16 +40,17 @@ def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None]
 
         return by_numpy, "numpy"
 
+    from tilewright.kernels.expr import BITS
     from tilewright.kernels.program import Program
     from tilewright.kernels.reference import evaluate
-    from tilewright.kernels.special import to_bfloat16
+    from tilewright.kernels.special import encode
 
     program = Program.loads(workload.program)
 
     def interpret(inputs: Sequence[Array], out: Array) -> None:
         value = evaluate(program, inputs)
-        if workload.output.dtype == "bfloat16":
-            value = to_bfloat16(value)
+        if workload.output.dtype in BITS:
+            value = encode(value, workload.output.dtype)
         np.copyto(out, value, casting="unsafe")
 
     return interpret, "the interpreter"

@@ -21,7 +21,7 @@ import numpy as np
 
 from tilewright.core import TilewrightError
 
-VERSION = 1
+VERSION = 2
 MAX_TENSORS = 16
 _P = ctypes.c_void_p
 _POINTER = struct.calcsize("P")
@@ -63,6 +63,8 @@ class _Plan(ctypes.Structure):
         ("doc", ctypes.c_char_p),
         ("inputs", ctypes.c_long),
         ("tensors", ctypes.POINTER(_Tensor)),
+        ("total", ctypes.c_long),
+        ("bound", _P),
         ("launches", ctypes.c_long),
         ("launch", _P),
         ("workspace", ctypes.c_longlong),
@@ -223,11 +225,16 @@ class Builtins:
         keep: object,
         empty: Callable[..., Any],
         fallback: Callable[..., Any],
+        bound: Sequence[int] = (),
     ) -> Callable[..., Any]:
         """A builtin ``name(inputs..., out=None)``.
 
-        ``launch``, ``env`` and ``served`` are addresses whose memory ``keep`` owns; sizes are bytes.
+        ``launch``, ``env`` and ``served`` are addresses whose memory ``keep`` owns; sizes are bytes. ``bound``:
+        of each of the kernel's tensors, the output included, the address, or 0 for one that a call gives;
+        empty where calls give all.
         """
+        places = bound or (0,) * (len(inputs) + 1)
+        fixed = (ctypes.c_void_p * len(places))(*places)
         tensors = (_Tensor * (len(inputs) + 1))()
         shapes = []
         for slot, t in zip(tensors, (*inputs, output), strict=True):
@@ -236,7 +243,8 @@ class Builtins:
             slot.type_num = t.dtype.num
         objects = (self._module, keep, empty, output.shape, output.dtype, fallback)
         desc = _Plan(
-            name.encode(), doc.encode(), len(inputs), tensors, launches, launch, workspace, zero_fill,
+            name.encode(), doc.encode(), len(inputs), tensors, len(places), ctypes.addressof(fixed),
+            launches, launch, workspace, zero_fill,
             align, int(release), env, served, *(id(o) for o in objects),
         )  # fmt: skip
         made: Callable[..., Any] = self._plan(ctypes.addressof(desc))

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilewright.core import DatabaseError, TilewrightError, UsageError, Value, Workload
+from tilewright.kernels.parameters import agree, numbers, settled
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.gpu import GpuRuntime, agrees
@@ -147,7 +146,7 @@ class Resolver:
 
     def _look_up(self, op: str | Operator, params: Mapping[str, Any]) -> tuple[Found, Workload | None]:
         self.require_open()
-        given = {k: v.item() if isinstance(v, np.generic) else v for k, v in params.items()}
+        given = {k: settled(v) for k, v in params.items()}
         if isinstance(op, str) and (":" in op or op.endswith(".py")):
             from tilewright.kernels.operator import get_operator
 
@@ -157,7 +156,7 @@ class Resolver:
             found = self._choose(self.store.entries_of(workload.key, op.name))
             return found, workload
         entries = self.store.entries(op)
-        matching = [e for e in entries if {**e.defaults, **given} == e.params]
+        matching = [e for e in entries if _means(e.params, e.defaults, given)]
         found = self._choose(matching)
         if found.entry is not None:
             return found, None
@@ -170,7 +169,7 @@ class Resolver:
                 found = self._choose([e for e in entries if e.params == full])
             return found, workload
         for workload in self.store.workloads(op):
-            if {**dict(workload.defaults), **given} == dict(workload.params):
+            if _means(dict(workload.params), dict(workload.defaults), given):
                 return found, workload
         raise _unknown(op, given, self.store)
 
@@ -349,12 +348,19 @@ def _unknown(op: str, given: Mapping[str, Any], store: Store) -> UsageError:
     )
 
 
+def _means(params: Mapping[str, Value], defaults: Mapping[str, Value], given: Mapping[str, Any]) -> bool:
+    """Whether these parameters are those given, with defaults for the others."""
+    full = {**defaults, **given}
+    return full.keys() == params.keys() and all(agree(v, full[k]) for k, v in params.items())
+
+
 def _distance(params: Mapping[str, Value], given: Mapping[str, Any]) -> float:
     total = 0.0
     for name, value in params.items():
         other = given.get(name, value)
         if other == value:
             continue
-        sizes = [v for v in (value, other) if isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0]
-        total += abs(math.log(sizes[0] / sizes[1])) if len(sizes) == 2 else 10.0
+        ours, theirs = (() if isinstance(v, (bool, float)) else numbers(v) or () for v in (value, other))
+        near = len(ours) == len(theirs) > 0 and min(*ours, *theirs) > 0
+        total += sum(abs(math.log(a / b)) for a, b in zip(ours, theirs, strict=True)) if near else 10.0
     return total

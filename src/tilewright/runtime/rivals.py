@@ -15,30 +15,45 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.core import IMPLICIT
+
 if TYPE_CHECKING:
     import numpy as np
 
     from tilewright.core import Workload
+    from tilewright.runtime.torch_rivals import Way
 
     Array = np.ndarray[Any, Any]
 
-Call = Callable[[], "Array"]
+
+@dataclass(frozen=True)
+class Contestant:
+    """What is timed, and how what it returns becomes the workload's output (which is not timed).
+
+    ``result`` is ``None`` for a yardstick that computes nothing.
+    """
+
+    call: Callable[[], Any]
+    result: Callable[[Any], Array] | None = lambda y: y
 
 
 @dataclass(frozen=True)
 class Rival:
-    """``missing`` says why it cannot run here (or ``None``); ``prepare`` gives a call with no arguments."""
+    """``missing`` says why it cannot run here (or ``None``).
+
+    ``prepare`` gives the ways in which it computes a workload, by name: the fastest of them counts.
+    """
 
     name: str
     about: str
     missing: Callable[[Workload], str | None]
-    prepare: Callable[[Workload, Sequence[Array], Array, int], Call]
+    prepare: Callable[[Workload, Sequence[Array], Array, int], Mapping[str, Contestant]]
     environment: Callable[[], Mapping[str, str]] = dict
 
 
 def _plain_matmul(workload: Workload) -> bool:
     plain = dict(workload.defaults)
-    extra = [k for k, v in workload.params if k in plain and plain[k] != v and k != "dtype"]
+    extra = [k for k, v in workload.params if k in plain and plain[k] != v and k not in IMPLICIT]
     return workload.op in ("matmul", "batch_matmul") and not extra and workload.output.dtype in ("float32", "float64")
 
 
@@ -48,17 +63,17 @@ def _numpy_missing(workload: Workload) -> str | None:
     return None if find_numpy(workload) else f"{workload.op} has no NumPy implementation"
 
 
-def _numpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Call:
+def _numpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Contestant]:
     import numpy as np
 
     if _plain_matmul(workload):
         a, b = inputs
-        return lambda: np.matmul(a, b, out=out)
+        return {"matmul": Contestant(lambda: np.matmul(a, b, out=out))}
     from tilewright.kernels.operator import find_numpy
 
     function = find_numpy(workload)
     assert function is not None
-    return lambda: function(*inputs)
+    return {"operator": Contestant(lambda: function(*inputs))}
 
 
 def widest_core() -> str | None:
@@ -101,23 +116,55 @@ def _openblas_environment() -> Mapping[str, str]:
 
 
 def _torch_missing(workload: Workload) -> str | None:
+    from tilewright.runtime import torch_rivals
+
     if importlib.util.find_spec("torch") is None:
         return "torch is not installed"
-    return None if _plain_matmul(workload) else "torch is compared on plain matrix products only"
+    return None if torch_rivals.compared(workload) else f"{workload.op} is not compared with torch"
 
 
-def _torch(_workload: Workload, inputs: Sequence[Array], out: Array, threads: int) -> Call:
+def _torch(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Contestant]:
+    return _torch_ways(workload, inputs, threads, compiled=False)
+
+
+def _torch_compile(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Contestant]:
+    return _torch_ways(workload, inputs, threads, compiled=True)
+
+
+def _torch_ways(workload: Workload, inputs: Sequence[Array], threads: int, compiled: bool) -> Mapping[str, Contestant]:
     import torch
 
+    from tilewright.runtime.torch_rivals import ways
+
     torch.set_num_threads(threads)
-    a, b, c = (torch.from_numpy(x) for x in (*inputs, out))
+    torch.set_grad_enabled(False)
+    found = {}
+    for name, way in ways(workload, inputs).items():
+        if compiled and "packed" in name:
+            continue  # rearranged weights are what compiling with freezing adds, which is not the default
+        found[name] = _torch_way(way, torch.compile(way.run) if compiled else way.run)
+    return found
 
-    def call() -> Array:
-        with torch.inference_mode():
-            torch.matmul(a, b, out=c)
-        return out
 
-    return call
+def _torch_way(way: Way, run: Callable[..., Any]) -> Contestant:
+    from tilewright.runtime.torch_rivals import as_array
+
+    return Contestant(lambda: run(*way.tensors), lambda y: as_array(way.result(y)))
+
+
+def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Contestant]:
+    import numpy as np
+
+    # Read once and written once: half of the bytes that the workload touches each way.
+    half = (sum(a.nbytes for a in inputs) + out.nbytes) // 2
+    source, target = np.ones(half, np.uint8), np.ones(half, np.uint8)
+    size, to, of = ctypes.c_size_t(half), ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data)
+
+    def copy() -> object:
+        ctypes.memmove(to, of, size.value)
+        return source, target  # keeps them
+
+    return {"memcpy": Contestant(copy, None)}
 
 
 RIVALS = {
@@ -131,7 +178,9 @@ RIVALS = {
             _numpy,
             _openblas_environment,
         ),
-        Rival("torch", "PyTorch, eager", _torch_missing, _torch),
+        Rival("memcpy", "copying as many bytes, by the C library", lambda _: None, _memcpy),
+        Rival("torch", "PyTorch, eager, in its best layout", _torch_missing, _torch),
+        Rival("torch-compile", "PyTorch, torch.compile's default, in its best layout", _torch_missing, _torch_compile),
     )
 }
 """Adding a rival is one entry here."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec, Workload
 from tilewright.runtime import numpy_fallback, pycall
+from tilewright.runtime.binding import ConstantPlan, merged, rest
 from tilewright.runtime.checked import Checked, empty, signature, storage
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.stats import Counters
@@ -50,23 +52,62 @@ def serve_kernel(
     counters: Counters,
 ) -> Served:
     """A loaded kernel as a callable; it keeps the kernel's library loaded."""
-    from tilewright.backends.cpu.loader import process_host
-
-    align = kernel.program.align
 
     def run(arrays: Sequence[Array], out: Array) -> None:
-        kernel.run([a.__array_interface__["data"][0] for a in (*arrays, out)])
+        kernel.run([_address(a) for a in (*arrays, out)])
 
-    name = explanation.op
-    checked = Checked(name, inputs, output, run, align=align, tier=explanation.tier, counters=counters)
+    align = kernel.program.align
+    checked = Checked(explanation.op, inputs, output, run, align=align, tier=explanation.tier, counters=counters)
+    if not any(s.constant for s in inputs):
+        return _native(explanation, checked, kernel, expected_seconds, counters)
+
+    def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
+        places = [_address(held[n]) if n in held else 0 for n in range(len(inputs))]
+        packed = kernel.pack([*places, 0])
+        for number, memory in packed.items():
+            places[number] = memory.address
+        local = threading.local()  # a prepared call serves one thread
+
+        def run_bound(arrays: Sequence[Array], out: Array) -> None:
+            call = getattr(local, "call", None)
+            if call is None:
+                call = local.call = kernel.prepare([0] * (len(inputs) + 1))
+            given = iter(arrays)
+            call.tensors[:] = [p or _address(next(given)) for p in places] + [_address(out)]
+            call.run()
+
+        bound = Checked(
+            explanation.op, rest(inputs), output, run_bound, align=align, tier=explanation.tier, counters=counters
+        )
+        keep = (held, packed)
+        served = _native(explanation, bound, kernel, expected_seconds, counters, (*places, 0), keep)
+        return served.call
+
+    return Served(explanation, ConstantPlan(checked, bind), checked, False)
+
+
+def _native(
+    explanation: Explanation,
+    checked: Checked,
+    kernel: LoadedKernel,
+    expected_seconds: float,
+    counters: Counters,
+    bound: Sequence[int] = (),
+    keep: object = None,
+) -> Served:
+    """The call as a builtin, where this interpreter allows it. ``bound``: tensors given once, by address."""
+    from tilewright.backends.cpu.loader import process_host
+
+    align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
-    tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, output)]
-    if native is None or len(tensors) > pycall.MAX_TENSORS:
+    tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, checked.output)]
+    if native is None or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
+        checked.keep = keep
         return Served(explanation, checked, checked, False)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.
     launches: ctypes.Array[Any] = kernel._launches
     call = native.plan(
-        name,
+        explanation.op,
         _doc(explanation, inputs),
         tensors[:-1],
         tensors[-1],
@@ -78,9 +119,10 @@ def serve_kernel(
         release=expected_seconds > RELEASE_SECONDS,
         env=kernel._env,
         served=counters.address(explanation.tier),
-        keep=(kernel, counters),
+        keep=(kernel, counters, keep),
         empty=np.empty if align <= _MALLOC_ALIGNMENT else partial(empty, align=align),
         fallback=checked,
+        bound=bound,
     )
     return Served(explanation, call, checked, True)
 
@@ -88,8 +130,23 @@ def serve_kernel(
 def serve_numpy(explanation: Explanation, workload: Workload, counters: Counters) -> Served:
     """A workload answered without a kernel, with the same checks of its arguments."""
     run, _ = numpy_fallback.runner(workload)
-    checked = Checked(workload.op, workload.inputs, workload.output, run, tier=explanation.tier, counters=counters)
-    return Served(explanation, checked, checked, False)
+    tier, inputs = explanation.tier, workload.inputs
+    checked = Checked(workload.op, inputs, workload.output, run, tier=tier, counters=counters)
+    if not any(s.constant for s in inputs):
+        return Served(explanation, checked, checked, False)
+
+    def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
+        def run_bound(arrays: Sequence[Array], out: Array) -> None:
+            run(merged(held, arrays), out)
+
+        return Checked(workload.op, rest(inputs), workload.output, run_bound, tier=tier, counters=counters)
+
+    return Served(explanation, ConstantPlan(checked, bind), checked, False)
+
+
+def _address(a: Array) -> int:
+    address: int = a.__array_interface__["data"][0]
+    return address
 
 
 def _doc(explanation: Explanation, inputs: Sequence[TensorSpec]) -> str:

@@ -151,6 +151,11 @@ class LoadedKernel:
             values = [[int(launch[name]) for name in x.arguments] for x in program.launches]
             self.workspace_bytes = int(evaluate(program.workspace, launch))
             self.zero_fill = int(evaluate(program.zero_fill, launch))
+            self.prepacks = [
+                (x.input, int(evaluate(x.bytes, launch)), library.address(x.launch.symbol),
+                 [int(launch[name]) for name in x.launch.arguments])
+                for x in program.prepack
+            ]  # fmt: skip
         except KeyError as e:
             raise LoadError(f"the kernel's launch argument {e.args[0]!r} has no value") from None
         if not 0 <= self.zero_fill <= self.workspace_bytes:
@@ -173,9 +178,7 @@ class LoadedKernel:
         They are trusted: sizes, alignment and overlap are the caller's to check. Raises
         ``LaunchError``.
         """
-        code = self._tw_run(self._prepare(pointers).reference)
-        if code:
-            raise LaunchError(code, self.symbol)
+        self._prepare(pointers).run()
 
     def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
         """Seconds a call, over ``repeats`` calls back to back."""
@@ -206,22 +209,60 @@ class LoadedKernel:
         if prepared is None or len(prepared.tensors) != max(1, len(pointers)):
             prepared = self._local.call = PreparedCall(self, tuple(pointers))
         else:
-            prepared.tensors[: len(pointers)] = list(pointers)
+            prepared.use(pointers)
         return prepared
+
+    def pack(self, pointers: Sequence[int]) -> dict[int, Memory]:
+        """The rearranged form of each constant input that has one, by the input's number.
+
+        ``pointers`` as for :meth:`run`; those of other inputs are not read. Raises ``LaunchError``.
+        """
+        packed = {}
+        tensors = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        for number, size, address, values in self.prepacks:
+            memory = packed[number] = Memory(size, self._support)
+            arguments = (ctypes.c_longlong * max(1, len(values)))(*values)
+            launch = Launch(address, ctypes.addressof(arguments))
+            call = Call(
+                ctypes.addressof(launch), 1, ctypes.addressof(tensors), memory.address, 0, self._env
+            )  # fmt: skip
+            code = self._tw_run(ctypes.addressof(call))
+            if code:
+                raise LaunchError(code, self.symbol)
+        return packed
 
 
 class PreparedCall:
-    """``struct tw_call`` with everything it points to. ``reference`` is its address."""
+    """``struct tw_call`` with everything it points to. ``reference`` is its address.
+
+    Constant inputs that the kernel rearranges are read once, when pointers are given.
+    """
 
     def __init__(self, kernel: LoadedKernel, pointers: tuple[int, ...]) -> None:
         self.kernel = kernel
         self.tensors = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        self.packed: dict[int, Memory] = {}
+        if any(pointers):
+            self.use(pointers)
         self.workspace = Memory(kernel.workspace_bytes, kernel._support)
         self.call = Call(
             ctypes.addressof(kernel._launches), len(kernel._launches), ctypes.addressof(self.tensors),
             self.workspace.address, kernel.zero_fill, kernel._env,
         )  # fmt: skip
         self.reference = ctypes.addressof(self.call)
+
+    def run(self) -> None:
+        """Call it once on the tensors that it has. Raises ``LaunchError``."""
+        code = self.kernel._tw_run(self.reference)
+        if code:
+            raise LaunchError(code, self.kernel.symbol)
+
+    def use(self, pointers: Sequence[int]) -> None:
+        """Take other tensors: the inputs' addresses in call order, then the output's."""
+        self.tensors[: len(pointers)] = list(pointers)
+        self.packed = self.kernel.pack(pointers)
+        for number, memory in self.packed.items():
+            self.tensors[number] = memory.address
 
 
 class Memory:

@@ -86,7 +86,9 @@ struct tensor {
 struct plan {
     struct tw_pymethod method;
     struct tw_call call; /* launches, zero_fill and env; tensors and workspace are a call's own */
-    long inputs, release;
+    long inputs, release, total;
+    long slots[TW_PYCALL_MAX_ARGS];  /* which tensor of the kernel each argument is, the output last */
+    void *bound[TW_PYCALL_MAX_ARGS]; /* tensors given once; owned by keep */
     size_t workspace;
     uintptr_t misaligned; /* address bits that must be clear */
     unsigned long long *served;
@@ -138,11 +140,11 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
     }
     if (!fits(p, &p->tensors[n], out, dense | py.writeable))
         goto misfit;
-    tensors[n] = data_of(out);
-    low = (uintptr_t)tensors[n];
+    memcpy(tensors, p->bound, (size_t)p->total * sizeof *tensors);
+    low = (uintptr_t)(tensors[p->slots[n]] = data_of(out));
     high = low + p->tensors[n].bytes;
     for (i = 0; i < n; i++) {
-        uintptr_t start = (uintptr_t)(tensors[i] = data_of(args[i]));
+        uintptr_t start = (uintptr_t)(tensors[p->slots[i]] = data_of(args[i]));
         if (start < high && low < start + p->tensors[i].bytes)
             goto misfit;
     }
@@ -246,9 +248,11 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     struct tw_launch *launches;
     long long *shape;
     char *texts;
-    long i;
+    long i, given = 0;
 
-    if (!ready || desc->inputs < 0 || count > TW_PYCALL_MAX_ARGS) {
+    for (i = 0; i < desc->total; i++)
+        given += !desc->bound[i];
+    if (!ready || desc->inputs < 0 || desc->total > TW_PYCALL_MAX_ARGS || given != count) {
         py.set_error(py.kernel_error, "a plan with more tensors than a call takes");
         return NULL;
     }
@@ -284,6 +288,12 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     p->call.zero_fill = (size_t)desc->zero_fill;
     p->call.env = desc->env;
     p->inputs = desc->inputs;
+    p->total = desc->total;
+    for (i = given = 0; i < desc->total; i++) {
+        p->bound[i] = desc->bound[i];
+        if (!desc->bound[i])
+            p->slots[given++] = i;
+    }
     p->release = desc->release;
     p->workspace = (size_t)desc->workspace;
     p->misaligned = (uintptr_t)desc->align - 1;

@@ -9,7 +9,7 @@
 
 #include "tw.h"
 
-#define TW_PYCALL_VERSION 1
+#define TW_PYCALL_VERSION 2
 #define TW_PYCALL_MAX_ARGS 16  /* tensors of one call, the output included */
 
 #ifdef __cplusplus
@@ -59,8 +59,10 @@ struct tw_tensor_desc {
 
 struct tw_plan_desc {
     const char *name, *doc;
-    long inputs;                          /* the output follows them in tensors */
+    long inputs;                          /* that a call gives; the output follows them in tensors */
     const struct tw_tensor_desc *tensors;
+    long total;                           /* tensors of the kernel, the output included */
+    void *const *bound;                   /* of each: where it lies, or NULL for what a call gives, in order */
     long launches;
     const struct tw_launch *launch;       /* their args are owned by keep */
     long long workspace, zero_fill;       /* bytes */

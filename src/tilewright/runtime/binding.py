@@ -1,0 +1,76 @@
+"""Plans with constant inputs: weights that are given, and rearranged, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import TensorSpec, UsageError
+from tilewright.runtime.checked import Checked, Misfit, check, empty, storage
+
+Array = np.ndarray[Any, Any]
+Make = Callable[[Mapping[int, Array]], Callable[..., Array]]
+
+
+class ConstantPlan:
+    """A plan some of whose inputs are constant: ``bind`` takes them, and gives what hot loops call.
+
+    >>> plan = library.plan("conv2d", **sizes, constant="weight")  # doctest: +SKIP
+    >>> call = plan.bind(weight=w)  # doctest: +SKIP
+    >>> call(x, out=y)  # doctest: +SKIP
+
+    Called itself, with all inputs, it rearranges the constant ones in every call. What is bound is copied,
+    so later changes of the arrays do not matter.
+    """
+
+    def __init__(self, checked: Checked, make: Make) -> None:
+        self.__name__ = self.__qualname__ = checked.__name__
+        self.__doc__ = checked.__doc__
+        self.constants = tuple(s.name for s in checked.inputs if s.constant)
+        self._checked = checked
+        self._make = make
+
+    def __repr__(self) -> str:
+        return repr(self._checked)
+
+    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Array:
+        return self._checked(*args, out=out, **keywords)
+
+    def bind(self, **constants: Any) -> Callable[..., Array]:
+        """``(other inputs..., out=None)`` with every constant input given by name.
+
+        Raises ``UsageError`` for a missing or unknown name, ``TypeError`` and ``ValueError`` for an
+        array that does not fit.
+        """
+        name = self._checked.__name__
+        missing = [c for c in self.constants if c not in constants]
+        strange = [c for c in constants if c not in self.constants]
+        if missing or strange:
+            raise UsageError(
+                f"{name}: bind needs {' and '.join(missing)}" if missing else f"{name}: {strange[0]} is not constant",
+                f"Call bind({', '.join(f'{c}=...' for c in self.constants)})",
+            )
+        held: dict[int, Array] = {}
+        for number, spec in enumerate(self._checked.inputs):
+            if not spec.constant:
+                continue
+            try:
+                given = check(name, spec, constants[spec.name])
+            except Misfit as e:
+                raise e.error from None
+            held[number] = empty(spec.shape, storage(spec.dtype), max(self._checked.align, 64))
+            held[number][...] = given
+        return self._make(held)
+
+
+def rest(inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """The inputs that each call gives."""
+    return tuple(s for s in inputs if not s.constant)
+
+
+def merged(held: Mapping[int, Array], given: Sequence[Array]) -> list[Array]:
+    """All inputs in call order, from those bound (by number) and those that a call gives."""
+    waiting = iter(given)
+    return [held[n] if n in held else next(waiting) for n in range(len(held) + len(given))]

@@ -1,0 +1,393 @@
+"""PyTorch as a rival: the fastest of the ways in which a user would compute a workload with it.
+
+A way is a layout (contiguous, channels last) and, where the workload's weights are constant, weights that
+oneDNN or MKL rearranged beforehand. Inputs are converted before the clock starts. Adding an operator is
+one function here and one entry in ``_MAKERS``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tilewright.core import Value, Workload
+
+Array = np.ndarray[Any, Any]
+Tensor = Any  # torch has types of its own only where it is installed
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute: ``run(*tensors)``, and how its result becomes the workload's output."""
+
+    run: Callable[..., Tensor]
+    tensors: tuple[Tensor, ...]
+    result: Callable[[Tensor], Tensor] = lambda y: y
+
+
+Ways = dict[str, Way]
+Params = Mapping[str, "Value"]
+Maker = Callable[[Params, dict[str, Tensor], frozenset[str]], Ways]
+
+
+def ways(workload: Workload, inputs: Sequence[Array]) -> Ways:
+    """Every way by name. Raises ``KeyError`` for an operator that is not compared with PyTorch."""
+    tensors = [as_tensor(a, s.dtype) for s, a in zip(workload.inputs, inputs, strict=True)]
+    return ways_of(workload, tensors, frozenset(s.name for s in workload.inputs if s.constant))
+
+
+def ways_of(workload: Workload, tensors: Sequence[Tensor], constants: frozenset[str] = frozenset()) -> Ways:
+    """The same for tensors on any device; ``constants`` names inputs that the CPU's libraries may rearrange."""
+    named = {s.name: t for s, t in zip(workload.inputs, tensors, strict=True)}
+    return _MAKERS[workload.op](dict(workload.params), named, constants)
+
+
+def compared(workload: Workload) -> bool:
+    """Whether there is a way for this operator."""
+    return workload.op in _MAKERS
+
+
+def as_tensor(a: Array, dtype: str) -> Tensor:
+    """An array as a tensor of ``dtype``, sharing its memory; bfloat16 arrays are their bits."""
+    import torch
+
+    return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(a)
+
+
+def as_array(y: Tensor) -> Array:
+    """A result as an array; bfloat16 as its bits."""
+    import torch
+
+    y = y.contiguous()
+    bits = y.view(torch.int16) if y.dtype == torch.bfloat16 else y
+    out: Array = bits.numpy()
+    return out.view(np.uint16) if y.dtype == torch.bfloat16 else out
+
+
+def _each(value: Value, axes: int) -> list[int]:
+    """A per-axis attribute as a list: ``2`` or ``2,1``."""
+    parts = [int(p) for p in str(value).split(",")]
+    return parts * axes if len(parts) == 1 else parts
+
+
+def _activate(name: str) -> Callable[[Tensor], Tensor]:
+    import torch.nn.functional as f
+
+    return {
+        "none": lambda y: y,
+        "relu": f.relu,
+        "gelu": f.gelu,
+        "gelu_tanh": lambda y: f.gelu(y, approximate="tanh"),
+        "silu": f.silu,
+    }[name]
+
+
+# --------------------------------------------------------------------------- products
+
+
+def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
+    import torch
+    import torch.nn.functional as f
+
+    (_, a), (b_name, b), *more = t.items()
+    a = a.transpose(-1, -2) if p.get("trans_a") else a
+    b = b.transpose(-1, -2) if p.get("trans_b") else b
+    bias, residual = t.get("bias"), t.get("residual")
+    after = _activate(str(p.get("activation", "none")))
+
+    def finish(y: Tensor) -> Tensor:
+        y = after(y if bias is None else y + bias)
+        return y if residual is None else y + residual
+
+    plain = not more and p.get("activation", "none") == "none"
+    if a.dtype == torch.int8:
+        return {"int_mm": Way(lambda a, b: finish(torch._int_mm(a, b)), (a, b))}
+    found = {"eager": Way(torch.matmul if plain else lambda a, b: finish(a @ b), (a, b))}
+    if bias is not None and a.ndim == 2:
+        found["linear"] = Way(
+            lambda a, w: after(f.linear(a, w, bias)) + (0 if residual is None else residual), (a, b.t().contiguous())
+        )
+    if b_name in constants and a.ndim == 2 and a.dtype in (torch.float32, torch.bfloat16):
+        turned = b.t().contiguous()
+        packed = torch.ops.mkldnn._reorder_linear_weight(turned, a.shape[0])
+        found["oneDNN, packed"] = Way(
+            lambda a, w: finish(torch.ops.mkldnn._linear_pointwise(a, w, None, "none", [], "")), (a, packed)
+        )
+        if a.dtype == torch.float32 and torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+            mkl = torch.ops.mkl._mkl_reorder_linear_weight(turned, a.shape[0])
+            found["MKL, packed"] = Way(
+                lambda a, w, o: finish(torch.ops.mkl._mkl_linear(a, w, o, None, a.shape[0])), (a, mkl, turned)
+            )
+    return found
+
+
+# --------------------------------------------------------------------------- convolutions
+
+
+def _conv(axes: int, transposed: bool = False) -> Maker:
+    def maker(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
+        last = str(p["layout"]).endswith("C")
+        x, w = t["input"], t["weight"]
+        to_first = (0, axes + 1, *range(1, axes + 1))
+        back = (0, *range(2, axes + 2), 1)
+        if last:
+            x = x.permute(to_first)
+            w = w.permute(*((axes, axes + 1) if transposed else (axes + 1, axes)), *range(axes))
+        return _conv_ways(
+            axes, transposed, p, x, w, t, "weight" in constants, (lambda y: y.permute(back)) if last else (lambda y: y)
+        )
+
+    return maker
+
+
+def _conv_ways(
+    axes: int,
+    transposed: bool,
+    p: Params,
+    x: Tensor,
+    w: Tensor,
+    t: dict[str, Tensor],
+    constant: bool,
+    result: Callable[[Tensor], Tensor],
+) -> Ways:
+    import torch
+    import torch.nn.functional as f
+
+    stride, padding = _each(p.get("stride", 1), axes), _each(p.get("padding", 0), axes)
+    dilation, groups = _each(p.get("dilation", 1), axes), int(p.get("groups", 1))
+    bias = t.get("bias")
+    after = _finish(p, t)
+    if transposed:
+        extra = _each(p.get("output_padding", 0), axes)
+        call = {1: f.conv_transpose1d, 2: f.conv_transpose2d}[axes]
+
+        def eager(x: Tensor, w: Tensor) -> Tensor:
+            return after(call(x, w, bias, stride, padding, extra, groups, dilation))
+    else:
+        plain = {1: f.conv1d, 2: f.conv2d, 3: f.conv3d}[axes]
+
+        def eager(x: Tensor, w: Tensor) -> Tensor:
+            return after(plain(x, w, bias, stride, padding, dilation, groups))
+
+    x, w = x.contiguous(), w.contiguous()
+    found = {"contiguous": Way(eager, (x, w), result)}
+    if axes == 1:
+        return found | _as_rows(transposed, p, x, w, t, constant, result)
+    form = torch.channels_last if axes == 2 else torch.channels_last_3d
+    near = x.to(memory_format=form)
+    found["channels last"] = Way(eager, (near, w.to(memory_format=form)), result)
+    if constant and not transposed:
+        packed = torch.ops.mkldnn._reorder_convolution_weight(w, padding, stride, dilation, groups, list(x.shape))
+
+        def onednn(x: Tensor, w: Tensor) -> Tensor:
+            return after(
+                torch.ops.mkldnn._convolution_pointwise(x, w, bias, padding, stride, dilation, groups, "none", [], "")
+            )
+
+        found["oneDNN, packed"] = Way(onednn, (x, packed), result)
+        found["oneDNN, packed, channels last"] = Way(onednn, (near, packed), result)
+    if constant and transposed and axes == 2:
+        extra = _each(p.get("output_padding", 0), axes)
+        packed = torch.ops.mkldnn._reorder_convolution_transpose_weight(
+            w, padding, extra, stride, dilation, groups, list(x.shape)
+        )
+
+        def turned(x: Tensor, w: Tensor) -> Tensor:
+            return after(
+                torch.ops.mkldnn._convolution_transpose_pointwise(
+                    x, w, bias, padding, extra, stride, dilation, groups, "none", [], ""
+                )
+            )
+
+        found["oneDNN, packed"] = Way(turned, (x, packed), result)
+        found["oneDNN, packed, channels last"] = Way(turned, (near, packed), result)
+    return found
+
+
+def _as_rows(
+    transposed: bool,
+    p: Params,
+    x: Tensor,
+    w: Tensor,
+    t: dict[str, Tensor],
+    constant: bool,
+    result: Callable[[Tensor], Tensor],
+) -> Ways:
+    """The ways of a one-dimensional convolution as a two-dimensional one of height 1, which oneDNN does better."""
+    rows = dict(p)
+    for key, value, first in (("stride", 1, 1), ("padding", 0, 0), ("dilation", 1, 1), ("output_padding", 0, 0)):
+        rows[key] = f"{first},{_each(p.get(key, value), 1)[0]}"
+    found = _conv_ways(2, transposed, rows, x.unsqueeze(2), w.unsqueeze(2), t, constant, lambda y: result(y.squeeze(2)))
+    return {f"as 2-D, {name}": way for name, way in found.items()}
+
+
+def _finish(p: Params, t: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    """Batch normalisation and activation after a convolution."""
+    import torch.nn.functional as f
+
+    activate = _activate(str(p.get("activation", "none")))
+    if not p.get("batch_norm"):
+        return activate
+    mean, var = t["running_mean"], t["running_var"]
+    weight, bias, eps = t.get("bn_weight"), t.get("bn_bias"), float(p.get("eps", 1e-5))
+    return lambda y: activate(f.batch_norm(y, mean, var, weight, bias, False, 0.0, eps))
+
+
+def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
+    x, w = t["input"], t["weight"]
+    n, h, wide, cap, inner, ci = x.shape
+    kh, kw, _, out, _, co = w.shape
+    # Each row of the pose matrix is an image of its own.
+    x = x.permute(0, 3, 4, 5, 1, 2).reshape(n * cap, inner * ci, h, wide)
+    w = w.permute(3, 5, 2, 4, 0, 1).reshape(out * co, inner * ci, kh, kw)
+
+    def back(y: Tensor) -> Tensor:
+        return y.reshape(n, cap, out, co, *y.shape[2:]).permute(0, 4, 5, 1, 2, 3)
+
+    return _conv_ways(2, False, p, x, w, {}, "weight" in constants, back)
+
+
+# --------------------------------------------------------------------------- rows
+
+
+def _softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch.nn.functional as f
+
+    dim = int(p.get("dim", -1))
+    return {"eager": Way(lambda x: f.softmax(x, dim), tuple(t.values()))}
+
+
+def _log_softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch.nn.functional as f
+
+    dim = int(p.get("dim", -1))
+    return {"eager": Way(lambda x: f.log_softmax(x, dim), tuple(t.values()))}
+
+
+def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch.nn.functional as f
+
+    x, weight, bias, residual = (t.get(k) for k in ("input", "weight", "bias", "residual"))
+    assert x is not None
+    shape = list(weight.shape) if weight is not None else _each(p.get("normalized_shape", x.shape[-1]), 1)
+    eps = float(p.get("eps", 1e-5))
+    if residual is None:
+        return {"eager": Way(lambda x: f.layer_norm(x, shape, weight, bias, eps), (x,))}
+    return {"eager": Way(lambda x, r: f.layer_norm(x + r, shape, weight, bias, eps), (x, residual))}
+
+
+def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch.nn.functional as f
+
+    x, weight = t["input"], t.get("weight")
+    shape = list(weight.shape) if weight is not None else [x.shape[-1]]
+    eps = float(p.get("eps", 1e-6))
+    return {"eager": Way(lambda x: f.rms_norm(x, shape, weight, eps), (x,))}
+
+
+def _norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch
+
+    (x,) = t.values()
+    dim = [int(d) for d in str(p["dim"]).split(",")]
+    order, keep = float(p.get("ord", 2)), bool(p.get("keepdim", False))
+    return {"eager": Way(lambda x: torch.linalg.vector_norm(x, order, dim=dim, keepdim=keep), (x,))}
+
+
+# --------------------------------------------------------------------------- attention
+
+
+def _attention(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch.nn.functional as f
+
+    q, k, v, mask = t["query"], t["key"], t["value"], t.get("attn_mask")
+    scale = float(p["scale"]) if p.get("scale") else None
+    shared = q.shape[1] != k.shape[1]
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return f.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=bool(p.get("is_causal", False)), scale=scale, enable_gqa=shared
+        )
+
+    return {"eager": Way(run, (q, k, v))}
+
+
+def _tbs(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch
+
+    q, k = t.values()
+    return {
+        "eager": Way(lambda q, k: torch.softmax(q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1), -1), (q, k)),
+    }
+
+
+# --------------------------------------------------------------------------- maps and reductions
+
+
+def _elementwise(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    import torch
+    import torch.nn.functional as f
+
+    from tilewright.kernels.nn.formula import FUNCTIONS, names
+
+    text = str(p["fn"])
+    names("elementwise", text)  # refuses whatever is no plain formula
+    known = {n: getattr(torch, n, None) for n in FUNCTIONS}
+    known |= {"relu": f.relu, "gelu": f.gelu, "gelu_tanh": _activate("gelu_tanh"), "silu": f.silu}
+    run = eval(f"lambda {', '.join(t)}: {text}", {"__builtins__": {}, "inf": math.inf, "pi": math.pi, **known})
+    return {"eager": Way(run, tuple(t.values()))}
+
+
+def _permute(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    (x,) = t.values()
+    dims = [int(d) for d in str(p["dims"]).split(",")]
+    return {"eager": Way(lambda x: x.permute(dims).contiguous(), (x,))}
+
+
+def _transpose(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    (x,) = t.values()
+    first, second = int(p["dim0"]), int(p["dim1"])
+    return {"eager": Way(lambda x: x.transpose(first, second).contiguous(), (x,))}
+
+
+def _reduction(name: str) -> Maker:
+    def maker(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+        import torch
+
+        (x,) = t.values()
+        dims = [int(d) for d in str(p["dim"]).split(",")]
+        keep = bool(p.get("keepdim", False))
+        over = dims[0] if name in ("argmax", "argmin", "prod") else dims
+        return {"eager": Way(lambda x: getattr(torch, name)(x, over, keepdim=keep), (x,))}
+
+    return maker
+
+
+_REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "argmax", "argmin")
+
+_MAKERS: dict[str, Maker] = {
+    **{name: _reduction(name) for name in _REDUCTIONS},
+    "elementwise": _elementwise,
+    "permute": _permute,
+    "transpose": _transpose,
+    "matmul": _matmul,
+    "batch_matmul": _matmul,
+    "conv1d": _conv(1),
+    "conv2d": _conv(2),
+    "conv3d": _conv(3),
+    "conv_transpose1d": _conv(1, transposed=True),
+    "conv_transpose2d": _conv(2, transposed=True),
+    "capsule_conv2d": _capsule,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "norm": _norm,
+    "attention": _attention,
+    "tbs": _tbs,
+}
