@@ -20,7 +20,10 @@ from tilewright.testing.strategy import record
 from tilewright.tuner.strategies import Strategy, get_strategy
 
 TARGET = Target("cpu", "avx512", "x86_64", ("avx2", "avx512f", "fma"), 64, 32)
-TASKS = {"matmul": {"m": 512, "n": 512, "k": 512}, "softmax": {"m": 256, "n": 512}}
+TASKS = {
+    "matmul": {"m": 512, "n": 512, "k": 512},
+    "conv2d": {"n": 1, "ci": 64, "h": 28, "w": 28, "co": 64, "kh": 3, "kw": 3},
+}
 
 
 class Machine:
