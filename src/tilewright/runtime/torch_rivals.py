@@ -78,13 +78,14 @@ def _each(value: Value, axes: int) -> list[int]:
 def _activate(name: str) -> Callable[[Tensor], Tensor]:
     import torch.nn.functional as f
 
-    return {
+    known: dict[str, Callable[[Tensor], Tensor]] = {
         "none": lambda y: y,
         "relu": f.relu,
         "gelu": f.gelu,
         "gelu_tanh": lambda y: f.gelu(y, approximate="tanh"),
         "silu": f.silu,
-    }[name]
+    }
+    return known[name]
 
 
 # --------------------------------------------------------------------------- products
@@ -118,7 +119,8 @@ def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
         found["oneDNN, packed"] = Way(
             lambda a, w: finish(torch.ops.mkldnn._linear_pointwise(a, w, None, "none", [], "")), (a, packed)
         )
-        if a.dtype == torch.float32 and torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+        backends: Any = torch.backends
+        if a.dtype == torch.float32 and backends.mkl.is_available():
             mkl = torch.ops.mkl._mkl_reorder_linear_weight(turned, a.shape[0])
             found["MKL, packed"] = Way(
                 lambda a, w, o: finish(torch.ops.mkl._mkl_linear(a, w, o, None, a.shape[0])), (a, mkl, turned)
