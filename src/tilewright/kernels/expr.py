@@ -289,6 +289,12 @@ def const(value: Number, dtype: str) -> Expr:
     return Expr("const", dtype, (), int(value))
 
 
+def whole(e: Expr) -> int:
+    """The number of a constant, as a whole one."""
+    assert isinstance(e.value, (int, float))
+    return int(e.value)
+
+
 def wrap(value: ExprLike, like: Expr | None = None) -> Expr:
     """An expression from a number, in the dtype of the expression beside it."""
     if isinstance(value, Expr):

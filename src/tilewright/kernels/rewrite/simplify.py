@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.kernels.bounds import Bounds
-from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, const
+from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, const, whole
 
 COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
@@ -48,7 +48,7 @@ class _Simplifier:
 
     def _sum(self, e: Expr) -> _Sum:
         if e.op == "const":
-            return _Sum({}, int(e.value))  # type: ignore[arg-type]
+            return _Sum({}, whole(e))
         if e.op in ("add", "sub"):
             return _added(self._sum(e.args[0]), self._sum(e.args[1]), 1 if e.op == "add" else -1)
         if e.op == "neg":
@@ -56,7 +56,7 @@ class _Simplifier:
         if e.op == "mul":
             for factor, other in (e.args, e.args[::-1]):
                 if factor.op == "const":
-                    return _added(_Sum({}, 0), self._sum(other), int(factor.value))  # type: ignore[arg-type]
+                    return _added(_Sum({}, 0), self._sum(other), whole(factor))
         return _Sum({self.numbers.of(e): (e, 1)}, 0)
 
     def _built(self, s: _Sum) -> Expr:
@@ -71,11 +71,11 @@ class _Simplifier:
         return total + s.const if s.const >= 0 else total - -s.const
 
     def _divided(self, e: Expr) -> Expr:
-        d = int(e.args[1].value)  # type: ignore[arg-type]
-        whole = self._sum(e.args[0])
-        divisible = {n: (x, k) for n, (x, k) in whole.terms.items() if k % d == 0}
-        rest = _Sum({n: t for n, t in whole.terms.items() if n not in divisible}, whole.const % d)
-        quotient = _Sum({n: (x, k // d) for n, (x, k) in divisible.items()}, whole.const // d)
+        d = whole(e.args[1])
+        total = self._sum(e.args[0])
+        divisible = {n: (x, k) for n, (x, k) in total.terms.items() if k % d == 0}
+        rest = _Sum({n: t for n, t in total.terms.items() if n not in divisible}, total.const % d)
+        quotient = _Sum({n: (x, k // d) for n, (x, k) in divisible.items()}, total.const // d)
         inside = self._built(rest)
         low, high = self.bounds.of(inside)
         if low // d == high // d:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from tilewright.kernels.expr import INDEX, Expr, axis
+from tilewright.kernels.expr import INDEX, Expr, axis, whole
 from tilewright.kernels.program import Program, Stage
 from tilewright.kernels.rewrite.simplify import simplified
 
@@ -52,7 +52,7 @@ def _divided(stage: Stage) -> tuple[int, int] | None:
         for e in body.walk():
             if e.op not in ("floordiv", "mod") or e.dtype != INDEX:
                 continue
-            d = int(e.args[1].value)  # type: ignore[arg-type]
+            d = whole(e.args[1])
             for name, k in _coefficients(e.args[0]).items():
                 if name in extents and k % d:
                     wanted.setdefault(stage.axes.index(name), set()).add(d // gcd(d, k))
@@ -80,7 +80,7 @@ def _coefficients(e: Expr) -> dict[str, int]:
     if e.op == "mul":
         for factor, other in (e.args, e.args[::-1]):
             if factor.op == "const":
-                return {n: k * int(factor.value) for n, k in _coefficients(other).items()}  # type: ignore[arg-type]
+                return {n: k * whole(factor) for n, k in _coefficients(other).items()}
     return {}
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, Expr
+from tilewright.kernels.expr import INDEX, Expr, whole
 
 Ends = tuple[str, str]
 """C texts of the least and the greatest value over a block."""
@@ -133,7 +133,7 @@ class _Form:
 
 def _linear(e: Expr) -> _Form:
     if e.op == "const":
-        return _Form(int(e.value), ())  # type: ignore[arg-type]
+        return _Form(whole(e), ())
     if e.op in ("add", "sub"):
         return _linear(e.args[0]).plus(_linear(e.args[1]), 1 if e.op == "add" else -1)
     if e.op == "neg":
@@ -141,7 +141,7 @@ def _linear(e: Expr) -> _Form:
     if e.op == "mul":
         for factor, other in (e.args, e.args[::-1]):
             if factor.op == "const":
-                return _Form(0, ()).plus(_linear(other), int(factor.value))  # type: ignore[arg-type]
+                return _Form(0, ()).plus(_linear(other), whole(factor))
     return _Form(0, ((e, 1),))
 
 

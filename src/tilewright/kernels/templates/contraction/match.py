@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, axis
+from tilewright.kernels.expr import FLOATS, INDEX, Expr, axis, whole
 from tilewright.kernels.program import Program, Stage, Tensor
 from tilewright.kernels.rewrite import normal_forms
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
@@ -234,7 +234,7 @@ _INDEX: dict[str, Callable[..., int]] = {
 def evaluate_index(e: Expr, at: Mapping[str, int]) -> int:
     """Value of an index expression without reads."""
     if e.op == "const":
-        return int(e.value)  # type: ignore[arg-type]
+        return whole(e)
     if e.op == "axis":
         return at[str(e.value)]
     return _INDEX[e.op](*(evaluate_index(x, at) for x in e.args))
@@ -250,7 +250,7 @@ class Linear:
     def of(self, index: Expr) -> Affine | None:
         """The form of an index, if it is linear."""
         if index.op == "const":
-            return Affine(int(index.value), {})  # type: ignore[arg-type]
+            return Affine(whole(index), {})
         if index.op == "axis":
             return Affine(0, {str(index.value): 1})
         if index.op == "neg":

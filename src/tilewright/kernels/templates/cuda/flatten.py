@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, const, load
+from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, const, load, whole
 from tilewright.kernels.program import Tensor
 
 
@@ -67,7 +67,7 @@ _Terms = dict[int, tuple[Expr, int]]
 
 def _linear(e: Expr, numbers: ValueNumbers) -> tuple[int, _Terms]:
     if e.op == "const":
-        return int(e.value), {}  # type: ignore[arg-type]
+        return whole(e), {}
     if e.op == "cast" and e.dtype == INDEX and e.args[0].dtype == INDEX:
         return _linear(e.args[0], numbers)
     if e.op in ("add", "sub"):
@@ -81,7 +81,7 @@ def _linear(e: Expr, numbers: ValueNumbers) -> tuple[int, _Terms]:
     if e.op == "mul":
         for factor, other in (e.args, e.args[::-1]):
             if factor.op == "const":
-                by = int(factor.value)  # type: ignore[arg-type]
+                by = whole(factor)
                 p, found = _linear(other, numbers)
                 return p * by, {k: (x, c * by) for k, (x, c) in found.items()}
     return 0, {numbers.of(e): (e, 1)}
@@ -101,7 +101,7 @@ def _pair(terms: _Terms) -> tuple[tuple[int, int], int, Expr] | None:
     for key, (e, c) in terms.items():
         if e.op == "floordiv" and c:
             found = rests.get((numbers.of(e.args[0]), e.args[1].value))
-            if found is not None and c == found[2] * int(e.args[1].value):  # type: ignore[arg-type]
+            if found is not None and c == found[2] * whole(e.args[1]):
                 return (key, found[0]), found[2], e.args[0]
     return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, Expr, axis, const
+from tilewright.kernels.expr import INDEX, Expr, axis, const, whole
 from tilewright.kernels.program import Program, Stage
 from tilewright.kernels.rewrite import inlined, split
 
@@ -63,7 +63,7 @@ def _divisors(stage: Stage) -> dict[str, int]:
         for e in body.walk():
             if e.op in ("floordiv", "mod") and e.dtype == INDEX:
                 for a in e.args[0].axes() & set(extents):
-                    found.setdefault(a, set()).add(int(e.args[1].value))  # type: ignore[arg-type]
+                    found.setdefault(a, set()).add(whole(e.args[1]))
     return {a: max(d) for a, d in found.items() if len(d) == 1 and extents[a] % max(d) and extents[a] > max(d)}
 
 

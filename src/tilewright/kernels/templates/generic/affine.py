@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.expr import Expr
+from tilewright.kernels.expr import Expr, whole
 
 
 def coefficient(e: Expr, axis: str) -> int | None:
@@ -21,7 +21,7 @@ def coefficient(e: Expr, axis: str) -> int | None:
         for x, y in (e.args, e.args[::-1]):
             if x.op == "const":
                 a = coefficient(y, axis)
-                return None if a is None else a * int(x.value)  # type: ignore[arg-type]
+                return None if a is None else a * whole(x)
     if e.op == "cast" and e.dtype == "index" and e.args[0].dtype == "index":
         return coefficient(e.args[0], axis)
     return 0 if axis not in e.axes() else None

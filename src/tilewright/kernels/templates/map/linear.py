@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, axis, binary, const
+from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, axis, binary, const, whole
 
 Ranges = Mapping[str, Range]
 
@@ -83,7 +83,7 @@ class Linearizer:
     def _raw(self, e: Expr) -> Linear:
         op, a = e.op, e.args
         if op == "const":
-            return Linear(int(e.value))  # type: ignore[arg-type]
+            return Linear(whole(e))
         if op == "axis":
             return Linear(0, {str(e.value): 1})
         if op in ("add", "sub"):
@@ -149,4 +149,4 @@ class Linearizer:
 
 
 def _divisor(e: Expr) -> int:
-    return int(e.args[1].value)  # type: ignore[arg-type]
+    return whole(e.args[1])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expr import INDEX, Expr, axis, cast, const
+from tilewright.kernels.expr import INDEX, Expr, axis, cast, const, whole
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.templates.generic.affine import coefficient, flat_step
 from tilewright.kernels.templates.rows.monoids import commutes, narrowed
@@ -321,7 +321,7 @@ def _merge(
 def _at_zero(e: Expr) -> int:
     """Value of an affine index where all axes are 0."""
     if e.op == "const":
-        return int(e.value)  # type: ignore[arg-type]
+        return whole(e)
     values = [_at_zero(a) for a in e.args]
     if e.op == "add":
         return values[0] + values[1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, cast
+from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, cast, whole
 from tilewright.kernels.program import Program, Stage, Tensor
 from tilewright.kernels.templates.map.linear import Linear, Linearizer
 from tilewright.kernels.templates.map.match import flattened
@@ -209,7 +209,7 @@ def _read(e: Expr, guards: tuple[Linear, ...], outside: Expr | None, lin: Linear
             plain = term.op == "floordiv" and term.args[0].op == "axis" and factor == 1
             if not plain or at.of(inner) or repeat > 1:
                 raise _NoMatch
-            repeat = int(term.args[1].value)  # type: ignore[arg-type]
+            repeat = whole(term.args[1])
         else:
             terms.append((term, factor))
         if any(a.startswith("r") for a in term.axes()):
