@@ -20,6 +20,7 @@ from tilewright.core import (
     Target,
     Task,
     TilewrightError,
+    UsageError,
 )
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.measure.builder import Builder
@@ -137,11 +138,26 @@ def test_an_illegal_schedule_fails_alone(target: Target, task: Task, fresh: Arti
     assert isinstance(built[1], Artifact)
 
 
-def test_an_error_in_lowering_reaches_the_caller(target: Target, task: Task, fresh: ArtifactCache) -> None:
+def test_a_bug_in_a_template_fails_its_schedule_alone(target: Target, task: Task, fresh: ArtifactCache) -> None:
     def broken(c: Candidate) -> LoweredKernel:
-        raise ZeroDivisionError("a bug in a template")
+        if c.schedule.values["body"] == "slow":
+            raise ZeroDivisionError("division by zero")
+        return lower(c)
 
-    with Builder(target, cache=fresh, lower=broken) as b, pytest.raises(ZeroDivisionError):
+    with Builder(target, cache=fresh, lower=broken) as b:
+        built = b.build([candidate(task, "slow"), candidate(task, "good")])
+    assert isinstance(built[0], Failure)
+    assert built[0].kind is FailureKind.COMPILE
+    template = candidate(task, "slow").schedule.template
+    assert built[0].message.startswith(f"bug in template {template!r}: ZeroDivisionError: division by zero (test_builder")
+    assert isinstance(built[1], Artifact)
+
+
+def test_a_refusal_of_the_users_task_reaches_the_caller(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    def broken(c: Candidate) -> LoweredKernel:
+        raise UsageError("no template is called 'x'")
+
+    with Builder(target, cache=fresh, lower=broken) as b, pytest.raises(UsageError):
         b.build([candidate(task, "good")])
 
 

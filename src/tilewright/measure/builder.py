@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -164,6 +165,11 @@ class Builder:
             except IllegalSchedule as e:
                 u.promise.set_result(Failure(FailureKind.COMPILE, str(e)))
                 continue
+            except TilewrightError:
+                raise
+            except Exception as e:  # one schedule that a template cannot print must not end the run
+                u.promise.set_result(Failure(FailureKind.COMPILE, _template_bug(u.candidate, e)))
+                continue
             refused = self._before(kernel)
             if refused is not None:
                 u.promise.set_result(refused)
@@ -304,6 +310,13 @@ def _settle(cores: Sequence[int] | None) -> None:
     if cores:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, cores)
+
+
+def _template_bug(candidate: Candidate, error: Exception) -> str:
+    """One line that says which template raised what, and where."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}".replace("\n", " ")
+    return f"bug in template {candidate.schedule.template!r}: {what} ({Path(at.filename).name}, line {at.lineno})"
 
 
 def _template_lower() -> Lower:
