@@ -174,7 +174,7 @@ def test_another_architecture_is_not_served(maker: Maker) -> None:
     assert Library(maker.path).explain("matmul", **SIZES).tier == "fallback"
 
 
-def test_prefers_this_device_model_and_the_wider_target(maker: Maker) -> None:
+def test_prefers_this_device_model_and_then_the_wider_target(maker: Maker) -> None:
     maker.matmul(4, 4, 4, "tw_t_mm_twice", model="Some Other CPU")
     told = Library(maker.path).explain("matmul", **SIZES)
     assert told.tier == "exact"
@@ -184,6 +184,15 @@ def test_prefers_this_device_model_and_the_wider_target(maker: Maker) -> None:
     library = Library(maker.path)
     assert library.explain("matmul", **SIZES).device_model == device_model()
     assert library.explain("matmul", **SIZES).target == detect().name
+    np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
+
+
+def test_prefers_what_was_faster_on_this_device_model(maker: Maker) -> None:
+    maker.matmul(4, 4, 4, "tw_t_mm_twice", seconds=2e-6)
+    maker.matmul(4, 4, 4, target=parse_target("cpu:portable"), seconds=1e-6)
+    maker.matmul(4, 4, 4, "tw_t_mm_twice", target=parse_target("cpu:portable"), model="Another", seconds=1e-9)
+    library = Library(maker.path)
+    assert library.explain("matmul", **SIZES).target == "cpu:portable"
     np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
 
 

@@ -197,7 +197,13 @@ class Resolver:
         model = device_model()
         best = max(
             (e for e in fitting if e.workload_key == latest),
-            key=lambda e: (e.device_model == model, e.target.threads, e.target.vector_bytes, e.updated),
+            key=lambda e: (
+                e.device_model == model,
+                e.target.threads,
+                -e.seconds if e.device_model == model else 0.0,  # times of another machine say nothing here
+                e.target.vector_bytes,
+                e.updated,
+            ),
         )
         notes = [f"tuned on {best.device_model}" + ("" if best.device_model == model else f", not on this {model}")]
         programs = len({e.workload_key for e in entries})
