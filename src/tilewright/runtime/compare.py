@@ -22,6 +22,9 @@ from tilewright.runtime.rivals import RIVALS, openblas_core
 
 IDLE_SECONDS = 0.12
 
+LINE = 64
+"""Bytes to which every contestant's arrays are aligned."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -184,21 +187,28 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     from tilewright.kernels.special import decode, encode
     from tilewright.runtime import Library
     from tilewright.runtime.binding import ConstantPlan
-    from tilewright.runtime.checked import storage
+    from tilewright.runtime.checked import empty, storage
 
     workload = Workload.from_json(request["workload"])
     threads = request["threads"]
     library = Library(request["database"], threads=threads)
     plan = library.plan(workload.op, **dict(workload.params))
     rng = np.random.default_rng(0)
+
+    def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        # As libraries allocate their own: large NumPy arrays start 16 bytes past a cache line.
+        held = empty(values.shape, values.dtype, LINE)
+        held[...] = values
+        return held
+
     inputs = []
     for s in workload.inputs:
         if s.dtype in FLOATS:
-            inputs.append(encode(rng.standard_normal(s.shape), s.dtype))
+            inputs.append(aligned(encode(rng.standard_normal(s.shape), s.dtype)))
         else:
-            inputs.append(rng.integers(0, 3, s.shape).astype(s.dtype))
+            inputs.append(aligned(rng.integers(0, 3, s.shape).astype(s.dtype)))
     kind = workload.output.dtype
-    out = np.empty(workload.output.shape, storage(kind))
+    out = empty(workload.output.shape, storage(kind), LINE)
 
     def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return decode(values, kind).astype(np.float64)
@@ -219,7 +229,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         if reason:
             skipped[name] = reason
             continue
-        for way, contestant in rival.prepare(workload, inputs, np.empty_like(out), threads).items():
+        for way, contestant in rival.prepare(workload, inputs, empty(out.shape, out.dtype, LINE), threads).items():
             returned = contestant.call()
             right = contestant.result is None or np.allclose(
                 real(contestant.result(returned)), ours, rtol=near, atol=near / 10 * scale
