@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,35 @@ def test_rearranged_weights_take_the_size_of_their_panels() -> None:
     (pack,) = program.prepack
     assert pack.input == 1
     assert int(evaluate(pack.bytes, {})) >= 9 * 16 * 40 * 4
+
+
+# ------------------------------------------------------------------ defaults
+
+
+def by_default(p: Program) -> dict[str, Any]:
+    target = replace(parse_target("cpu:avx512", allow_foreign=True), l2_bytes=1 << 20, l3_bytes=16 << 20)
+    return dict(TEMPLATE.default(task_of(p, target)).values)
+
+
+def test_small_padded_copies_are_made_and_large_ones_are_not() -> None:
+    assert by_default(conv(1, (30, 30), 3, 64, 7, 2, 3))["a"] == "copy"  # trips of 3 elements
+    assert by_default(conv(1, (224, 224), 3, 64, 7, 2, 3))["a"] == "clip"
+    assert by_default(conv(4, (30, 30), 16, 64, 3, 1, 1))["a"] == "clip"  # trips of 16
+    assert by_default(capsule(4, 16, 16, 8, 16, 3, 2, 1, 4))["a"] == "clip"  # trips of 4 * 8
+
+
+def test_phases_share_an_image_where_all_weights_stay_in_cache() -> None:
+    assert by_default(transposed(16, 16, 16, 128, 64, 4, 2, 1))["images"] == 1
+    assert by_default(transposed(16, 4, 4, 512, 256, 4, 2, 1))["images"] == 16
+
+
+@pytest.mark.parametrize(("dilation", "hidden"), [(2, True), (3, False)])
+def test_elements_that_rows_share_are_read_again(dilation: int, hidden: bool) -> None:
+    """Two rows meet where a multiple of the stride is one of the dilation, within the window."""
+    t = task(conv(1, (15, 18), 3, 32, 3, 4, 2, dilation=dilation))
+    copies = (s for s in ways(t).values() if s.values["a"] == "copy" and int(s.values["MR"]) > 1)
+    source = TEMPLATE.lower(Candidate(t, next(copies))).source
+    assert ("__asm__" in source) == hidden
 
 
 # ------------------------------------------------------------------ epilogues

@@ -7,7 +7,8 @@ from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.templates.contraction.geometry import side
+from tilewright.kernels.templates.contraction import window
+from tilewright.kernels.templates.contraction.geometry import batch_items, side
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.space import (
     CODE_LIMIT,
@@ -15,6 +16,7 @@ from tilewright.kernels.templates.contraction.space import (
     Form,
     batches,
     forms,
+    proto,
     step_cycles,
     tile_forms,
 )  # fmt: skip
@@ -46,8 +48,9 @@ def _images(c: Contraction, target: Target, a: str) -> int:
     w = c.a.window
     a_bytes = w.tensor.size * item if w else 0
     b_bytes = c.n.size * c.k.size * item
-    # One part reads A once for all outer positions, and B once more.
-    worth = c.outer.size > 1 and a_bytes > target.l2_bytes and b_bytes * 2 < a_bytes // items
+    # One part reads A once for all outer positions, and B once more, which costs little where all of it stays in L2.
+    stays = c.outer.size * b_bytes + a_bytes // items <= target.l2_bytes
+    worth = c.outer.size > 1 and a_bytes > target.l2_bytes and (stays or b_bytes * 2 < a_bytes // items)
     return options[0] if worth else items
 
 
@@ -57,10 +60,14 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
     found = [f for f in forms(c, target) if legal.holds(dict(zip(WAY, f.key, strict=True)))]
     item = ITEMSIZE[c.dtype]
     a = side(c, c.a, "m")
-    inner = c.k.extents[-1]
+    clipped = [proto(c, target, f.a, f.b, f.images).k_walks[-1].size for f in found if f.a == "clip"]
+    inner = min(clipped, default=0)
     # Groups that each read a part of every pixel: copying an image brings it to the cache in order.
     w = c.a.window
     scattered = c.outer.size > 1 and w is not None and w.tensor.size * item > 4 * target.l2_bytes
+    # A padded copy that leaves room for nothing else in L2 is read from further away than the tensor saves.
+    copied = window.image(c)
+    large_copy = copied is not None and copied.size // batch_items(c) * item * 2 > target.l2_bytes
     large_b = c.n.size * c.k.size * item > target.l2_bytes // 2 and c.m.size > 64
 
     def rank(f: Form) -> tuple[int, int, bool, bool]:
@@ -69,7 +76,7 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
             ways = ["prepack", "pack", "direct"]
         elif c.a.affine is not None:
             ways = ["direct", "prepack", "pack"]
-        elif inner >= SHORT_RUN and not scattered:
+        elif (inner >= SHORT_RUN or large_copy) and not scattered:
             ways = ["prepack", "clip", "copy", "pack"]
         order_b = ["prepack", "pack", "direct"] if large_b else ["prepack", "direct", "pack"]
         return (

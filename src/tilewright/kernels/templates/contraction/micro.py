@@ -7,6 +7,7 @@ among copies of that one for the rows that the guard leaves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tilewright.kernels.codegen.printer import print_expr
@@ -165,6 +166,19 @@ def _nest(p: Plan, rows: int, vectors: int, masked: bool, w: Callable[[str], Non
     w(" " + "}" * (len(loops) - 1))
 
 
+def _rows_meet(p: Plan) -> bool:
+    """Whether a row reads in some step what another row read in an earlier one, for A that is not packed.
+
+    GCC would keep those elements in registers, and spill accumulators for them, unless the pointer looks new.
+    """
+    row = abs(p.m_walks[-1].a)
+    if p.pack_a or row == 0 or p.inner == 1:
+        return False
+    # In another trip of a clipped loop other rows may be left, which GCC does not see through.
+    loops = p.k_walks[-1:] if p.table else p.k_walks
+    return any(w.a and math.lcm(row, w.a) < abs(w.a) * w.size for w in loops)
+
+
 def _innermost(p: Plan, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]) -> None:
     """``kc`` steps of k for the rows of each line that are in ``span``."""
     step = step_expr(p)
@@ -174,11 +188,10 @@ def _innermost(p: Plan, rows: int, vectors: int, masked: bool, span: tuple[int, 
     a_advance, a_single = (p.rows * u, 1) if p.pack_a else (a_k * u, a_k)
     chosen = [i for i in range(rows) if span[0] <= p.place(i)[1] < span[1]]
 
-    # Rows that overlap read elements again that an earlier step read: GCC would keep those, and spill accumulators.
-    overlap = not p.pack_a and 0 < abs(p.m_walks[-1].a) < abs(walk.a) * walk.size
+    hidden = _rows_meet(p)
 
     def body(v: int) -> None:
-        if overlap:
+        if hidden:
             w('  __asm__("":"+r"(a));')
         for j in range(vectors):
             at = f"b+{v * b_k + j * p.lanes}L"

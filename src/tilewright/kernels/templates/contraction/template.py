@@ -22,7 +22,7 @@ class CpuContraction(CpuTemplate[Contraction, Plan]):
     """A reduction of f(A, B) where A and B share only reduce and batch axes."""
 
     name = "cpu_contraction"
-    version = 2
+    version = 3
     refusal = "is no contraction"
 
     def find(self, program: str) -> Contraction | None:
