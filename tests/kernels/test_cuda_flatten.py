@@ -28,7 +28,7 @@ T = Tensor("x", (6, 20), "float32")
 def test_positions(index: tuple[Expr, Expr], const: int, steps: dict[str, int]) -> None:
     found = position(load("x", "float32", index), T)
     assert found.const == const
-    assert not found.others
+    assert not found.rest
     assert {a: found.of(a) for a in steps} == steps
 
 
@@ -37,7 +37,7 @@ def test_positions_that_are_no_linear_form_keep_their_terms() -> None:
     found = position(load("x", "float32", (minimum(maximum(cast(table, "index"), 0), 5), J)), T)
     assert found.step("j") == 1
     assert found.step("i") is None
-    ((_, step),) = found.others
+    ((_, step),) = found.rest
     assert step == 20
     assert linear((A + J) % 7).step("i") is None
 

@@ -14,10 +14,10 @@ from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expr import Expr
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.operator import get_operator
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates import templates_for
-from tilewright.kernels.templates.contraction.match import Affine
 from tilewright.kernels.templates.contraction.match import match as cpu_match
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
@@ -152,7 +152,7 @@ def test_what_is_no_contraction_has_other_templates() -> None:
 # ------------------------------------------------------------------ operands
 
 
-def position(where: Affine, point: dict[str, int]) -> int:
+def position(where: Linear, point: dict[str, int]) -> int:
     return where.const + sum(step * point[a] for a, step in where.coef.items())
 
 

@@ -17,7 +17,6 @@ from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates import TEMPLATES
-from tilewright.kernels.templates.generic.affine import coefficient, flat_step
 from tilewright.kernels.templates.generic.parts import split
 from tilewright.testing import programs
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
@@ -268,13 +267,3 @@ def test_real_threads_give_the_same_results(build: Callable[[], Program]) -> Non
             out = np.full(program.output.shape, np.nan, np.float32)
             loaded.run([*(x.ctypes.data for x in inputs), out.ctypes.data])
             check(program, inputs, out)
-
-
-def test_affine_steps() -> None:
-    i, j = te.Expr("axis", "index", (), "i"), te.Expr("axis", "index", (), "j")
-    assert coefficient(i * 3 + j - 2, "i") == 3
-    assert coefficient(-(j * 2), "j") == -2
-    assert coefficient(i // 2, "i") is None
-    assert coefficient(i // 2, "j") == 0
-    assert flat_step((i, j * 2), (10, 1), "j") == 2
-    assert flat_step((i % 4, j), (10, 1), "i") is None

@@ -14,16 +14,14 @@ import numpy as np
 
 from tilewright.core import OperatorError
 from tilewright.kernels.expr import INDEX, INTEGERS, ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.linear import Linear, atom, linearise
 from tilewright.kernels.program import Program, Stage
 
 Interval = tuple[int, int]
 """Least and greatest value, both included."""
 
-Terms = tuple[tuple[int, int], ...]
-"""Sorted (number of an atom, coefficient) pairs: a linear form without constant."""
-
-Linear = tuple[Terms, int]
-"""A linear form and its constant."""
+Terms = tuple[tuple[str, int], ...]
+"""Sorted (name, coefficient) pairs: a linear form without constant."""
 
 Facts = Mapping[Terms, Interval]
 """Known intervals of linear forms without constant, coefficients coprime and the first positive."""
@@ -39,7 +37,6 @@ class Bounds:
     def __init__(self, axes: Mapping[str, Interval]) -> None:
         self._axes = axes
         self._numbers = ValueNumbers()
-        self._atoms: dict[int, Expr] = {}
         self._linear: dict[int, Linear] = {}
 
     def of(self, e: Expr, facts: Facts | None = None) -> Interval:
@@ -53,46 +50,32 @@ class Bounds:
         return found
 
     def linear(self, e: Expr) -> Linear:
-        """``e`` as a sum of atoms times whole numbers plus a constant."""
+        """``e`` as a linear form; conversions that keep every value leave no trace."""
         number = self._numbers.of(e)
         found = self._linear.get(number)
         if found is None:
-            found = self._linear[number] = self._linearise(e, number)
+            found = self._linear[number] = linearise(e, self._term)
         return found
 
-    def _linearise(self, e: Expr, number: int) -> Linear:
-        if e.op == "const":
-            return (), int(e.value) if isinstance(e.value, (int, float)) else 0
-        if e.op in ("add", "sub"):
-            return _sum(self.linear(e.args[0]), self.linear(e.args[1]), 1 if e.op == "add" else -1)
-        if e.op == "neg":
-            return _sum(((), 0), self.linear(e.args[0]), -1)
-        if e.op == "mul":
-            for factor, other in (e.args, e.args[::-1]):
-                if factor.op == "const" and isinstance(factor.value, int):
-                    return _sum(((), 0), self.linear(other), factor.value)
-        if e.op == "cast" and _whole(e) and _whole(e.args[0]) and _fits(e.args[0].dtype, e.dtype):
-            return self.linear(e.args[0])
-        self._atoms[number] = e
-        return ((number, 1),), 0
+    def _term(self, e: Expr) -> Linear:
+        kept = e.op == "cast" and _whole(e) and _whole(e.args[0]) and _fits(e.args[0].dtype, e.dtype)
+        return self.linear(e.args[0]) if kept else atom(e)
 
     def _of(self, form: Linear, facts: Facts) -> Interval:
-        terms, constant = form
-        low = high = constant
-        for atom, k in terms:
-            a, b = _meet(self._atom(self._atoms[atom], facts), facts.get(((atom, 1),)))
+        low = high = form.const
+        for name, k in form.coef.items():
+            own = self._atom(form.atoms[name], facts) if name in form.atoms else self._axes[name]
+            a, b = _meet(own, facts.get(((name, 1),)))
             low, high = low + min(k * a, k * b), high + max(k * a, k * b)
-        if len(terms) > 1 or (terms and abs(terms[0][1]) != 1):
-            key, scale = _normal(terms)
+        if form.coef and [abs(k) for k in form.coef.values()] != [1]:
+            key, scale = _normal(form)
             known = facts.get(key)
             if known is not None:
-                a, b = known[0] * scale + constant, known[1] * scale + constant
+                a, b = known[0] * scale + form.const, known[1] * scale + form.const
                 low, high = _meet((low, high), (min(a, b), max(a, b)))
         return low, high
 
     def _atom(self, e: Expr, facts: Facts) -> Interval:
-        if e.op == "axis":
-            return self._axes[str(e.value)]
         if e.op in ("floordiv", "mod"):
             low, high = self.of(e.args[0], facts)
             divisor = e.args[1].value
@@ -119,13 +102,13 @@ class Bounds:
                 self._learn(part, holds, found)
         elif op in _FLIP and _whole(condition.args[0]):
             op = op if holds else _FLIP[op]
-            terms, constant = _sum(self.linear(condition.args[0]), self.linear(condition.args[1]), -1)
-            if not terms or op == "ne":
+            form = self.linear(condition.args[0]).plus(self.linear(condition.args[1]), -1)
+            if not form.coef or op == "ne":
                 return
             # sum(terms) + constant OP 0
-            low = -constant + (op == "gt") if op in ("gt", "ge", "eq") else _UNBOUNDED[0]
-            high = -constant - (op == "lt") if op in ("lt", "le", "eq") else _UNBOUNDED[1]
-            key, scale = _normal(terms)
+            low = -form.const + (op == "gt") if op in ("gt", "ge", "eq") else _UNBOUNDED[0]
+            high = -form.const - (op == "lt") if op in ("lt", "le", "eq") else _UNBOUNDED[1]
+            key, scale = _normal(form)
             if scale < 0:
                 low, high = -high, -low
             low, high = -(-low // abs(scale)), high // abs(scale)
@@ -155,15 +138,9 @@ def _meet(a: Interval, b: Interval | None) -> Interval:
     return a if b is None else (max(a[0], b[0]), min(a[1], b[1]))
 
 
-def _sum(a: Linear, b: Linear, scale: int) -> Linear:
-    terms = dict(a[0])
-    for atom, k in b[0]:
-        terms[atom] = terms.get(atom, 0) + scale * k
-    return tuple(sorted((t, k) for t, k in terms.items() if k)), a[1] + scale * b[1]
-
-
-def _normal(terms: Terms) -> tuple[Terms, int]:
-    scale = math.gcd(*(k for _, k in terms)) * (1 if terms[0][1] > 0 else -1)
+def _normal(form: Linear) -> tuple[Terms, int]:
+    terms = sorted(form.coef.items())
+    scale = math.gcd(*form.coef.values()) * (1 if terms[0][1] > 0 else -1)
     return tuple((t, k // scale) for t, k in terms), scale
 
 

@@ -15,6 +15,7 @@ from math import prod
 
 from tilewright.core import Target
 from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.linear import linearise
 from tilewright.kernels.loopnest import Access, LoopNest
 
 LINE = 64
@@ -287,26 +288,8 @@ def _analyse(access: Access, names: tuple[str, ...]) -> _Indexed:
 
 def _affine(e: Expr, where: dict[str, int]) -> dict[int, int] | None:
     """Coefficients of an affine index by axis number."""
-    if e.op == "const":
-        return {}
-    if e.op == "axis":
-        return {where[str(e.value)]: 1}
-    if e.op == "cast":
-        return _affine(e.args[0], where) if e.args[0].dtype == "index" else None
-    parts = [_affine(a, where) for a in e.args]
-    if e.op in ("add", "sub", "neg", "mul") and None not in parts:
-        total: dict[int, int] = {}
-        if e.op == "mul":
-            for p, other in ((parts[0], e.args[1]), (parts[1], e.args[0])):
-                if other.op == "const" and p is not None:
-                    return {n: c * int(other.value) for n, c in p.items()}  # type: ignore[arg-type]
-            return None
-        signs = (-1,) if e.op == "neg" else (1, -1 if e.op == "sub" else 1)
-        for p, sign in zip(parts, signs, strict=True):
-            for n, c in (p or {}).items():
-                total[n] = total.get(n, 0) + sign * c
-        return {n: c for n, c in total.items() if c}
-    return None
+    form = linearise(e)
+    return None if form.rest else {where[a]: c for a, c in form.coef.items()}
 
 
 def _count(e: Expr, where: dict[str, int]) -> Count:

@@ -187,16 +187,15 @@ class Scope:
         slices: list[slice] = []
         dims: list[int | None] = []
         for index, start, held in zip(e.args, source.origin, source.array.shape, strict=True):
-            terms, constant = self._bounds.linear(index)
-            shift = constant - start
-            if not terms:
+            form = self._bounds.linear(index)
+            shift = form.const - start
+            if not form.coef:
                 first, last, step = shift, shift, 1
                 dims.append(None)
             else:
-                axis = self._axis_of(index) if len(terms) == 1 and terms[0][1] > 0 else None
-                if axis is None or self._dims[axis] in dims:
+                axis, step = next(iter(form.coef.items()))
+                if len(form.coef) > 1 or form.atoms or step < 0 or self._dims[axis] in dims:
                     return None
-                step = terms[0][1]
                 low, high = self._box[self._dims[axis]]
                 first, last = low * step + shift, (high - 1) * step + shift
                 dims.append(self._dims[axis])
@@ -213,13 +212,6 @@ class Scope:
             shape[place] = view.shape[position]
         result: Array = view.reshape(shape)
         return result
-
-    def _axis_of(self, index: Expr) -> str | None:
-        names = index.axes()
-        name = next(iter(names)) if len(names) == 1 else None
-        # floordiv and mod are atoms of their own, with an axis inside
-        plain = all(n.op in ("axis", "const", "add", "sub", "mul", "neg", "cast") for n in index.walk())
-        return name if plain else None
 
 
 class Body:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import gcd
 
 from tilewright.kernels.expr import INDEX, Expr, axis, whole
+from tilewright.kernels.linear import linearise
 from tilewright.kernels.program import Program, Stage
 from tilewright.kernels.rewrite.simplify import simplified
 
@@ -53,7 +54,7 @@ def _divided(stage: Stage) -> tuple[int, int] | None:
             if e.op not in ("floordiv", "mod") or e.dtype != INDEX:
                 continue
             d = whole(e.args[1])
-            for name, k in _coefficients(e.args[0]).items():
+            for name, k in linearise(e.args[0]).axes.items():
                 if name in extents and k % d:
                     wanted.setdefault(stage.axes.index(name), set()).add(d // gcd(d, k))
     for number in sorted(wanted):
@@ -64,24 +65,6 @@ def _divided(stage: Stage) -> tuple[int, int] | None:
                     return number, d
                 break
     return None
-
-
-def _coefficients(e: Expr) -> dict[str, int]:
-    """Factors of the axes in the linear part of an index."""
-    if e.op == "axis":
-        return {str(e.value): 1}
-    if e.op in ("add", "sub"):
-        out = _coefficients(e.args[0])
-        for name, k in _coefficients(e.args[1]).items():
-            out[name] = out.get(name, 0) + (k if e.op == "add" else -k)
-        return out
-    if e.op == "neg":
-        return {name: -k for name, k in _coefficients(e.args[0]).items()}
-    if e.op == "mul":
-        for factor, other in (e.args, e.args[::-1]):
-            if factor.op == "const":
-                return {n: k * whole(factor) for n, k in _coefficients(other).items()}
-    return {}
 
 
 def _split(program: Program, number: int, d: int) -> Program:

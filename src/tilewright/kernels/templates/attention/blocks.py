@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, Expr, whole
+from tilewright.kernels.expr import INDEX, Expr
+from tilewright.kernels.linear import Linear, linearise
 
 Ends = tuple[str, str]
 """C texts of the least and the greatest value over a block."""
@@ -65,7 +66,7 @@ class Blocks:
             return (_all([a, b]), _any([x, y])) if op == "and" else (_any([a, b]), _all([x, y]))
         if op not in _TESTS or args[0].dtype != INDEX or args[1].dtype != INDEX:
             return FALSE, FALSE
-        ends = self._ends(_linear(Expr("sub", INDEX, args)))
+        ends = self._ends(linearise(Expr("sub", INDEX, args)))
         if ends is None:
             return FALSE, FALSE
         always, never = _TESTS[op]
@@ -74,8 +75,8 @@ class Blocks:
 
     # ------------------------------------------------------------------ whole numbers
 
-    def _ends(self, form: _Form) -> Ends | None:
-        lows, highs = [f"{form.constant}L"], [f"{form.constant}L"]
+    def _ends(self, form: Linear) -> Ends | None:
+        lows, highs = [f"{form.const}L"], [f"{form.const}L"]
         for e, k in form.terms:
             ends = self._atom(e)
             if ends is None:
@@ -89,7 +90,7 @@ class Blocks:
         if e.op == "axis":
             return self.axes[str(e.value)]
         if e.op in ("floordiv", "mod"):
-            ends, d = self._ends(_linear(e.args[0])), f"{e.args[1].value}L"
+            ends, d = self._ends(linearise(e.args[0])), f"{e.args[1].value}L"
             if ends is None:
                 return None
             low, high = (f"tw::floordiv<long>({x},{d})" for x in ends)
@@ -98,7 +99,7 @@ class Blocks:
             same = f"{low}=={high}"
             return f"({same}?tw::mod<long>({ends[0]},{d}):0L)", f"({same}?tw::mod<long>({ends[1]},{d}):{d}-1)"
         if e.op in ("min", "max"):
-            a, b = (self._ends(_linear(x)) for x in e.args)
+            a, b = (self._ends(linearise(x)) for x in e.args)
             if a is None or b is None:
                 return None
             low, high = (f"tw::i{e.op}({x},{y})" for x, y in zip(a, b, strict=True))
@@ -115,34 +116,6 @@ _TESTS = {
     "ne": ("({low}>0||{high}<0)", "({low}==0&&{high}==0)"),
 }
 """Of the difference of a comparison's sides: when it always holds, and when it never does."""
-
-
-@dataclass(frozen=True)
-class _Form:
-    """A constant and multiples of expressions that are not sums."""
-
-    constant: int
-    terms: tuple[tuple[Expr, int], ...]
-
-    def plus(self, other: _Form, times: int) -> _Form:
-        terms = {repr(e): (e, k) for e, k in self.terms}
-        for e, k in other.terms:
-            terms[repr(e)] = (e, k * times + terms.get(repr(e), (e, 0))[1])
-        return _Form(self.constant + times * other.constant, tuple(t for t in terms.values() if t[1]))
-
-
-def _linear(e: Expr) -> _Form:
-    if e.op == "const":
-        return _Form(whole(e), ())
-    if e.op in ("add", "sub"):
-        return _linear(e.args[0]).plus(_linear(e.args[1]), 1 if e.op == "add" else -1)
-    if e.op == "neg":
-        return _Form(0, ()).plus(_linear(e.args[0]), -1)
-    if e.op == "mul":
-        for factor, other in (e.args, e.args[::-1]):
-            if factor.op == "const":
-                return _Form(0, ()).plus(_linear(other), whole(factor))
-    return _Form(0, ((e, 1),))
 
 
 def _all(tests: list[str]) -> str:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.kernels.expr import FLOATS, Expr, axis, cast, same
+from tilewright.kernels.linear import flat_step
 from tilewright.kernels.program import Program, Stage, Tensor, strides_of
-from tilewright.kernels.templates.generic.affine import flat_step
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 from tilewright.kernels.bounds import Bounds
 from tilewright.kernels.expr import FLOATS, Expr, same
+from tilewright.kernels.linear import flat_step
 from tilewright.kernels.program import Tensor, strides_of
 from tilewright.kernels.templates.attention.match import Attention
-from tilewright.kernels.templates.generic.affine import flat_step
 
 
 @dataclass(frozen=True, eq=False)

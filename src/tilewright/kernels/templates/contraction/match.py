@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
+from tilewright.kernels import linear as forms
 from tilewright.kernels.expr import FLOATS, INDEX, Expr, axis, whole
 from tilewright.kernels.program import Program, Stage, Tensor
 from tilewright.kernels.rewrite import normal_forms
@@ -29,23 +30,8 @@ STORED = (*DTYPES, "int64", "int32", "int8", "uint8", "bool")
 """What inputs may hold: 16-bit reals need conversions that packing does not print."""
 
 
-@dataclass(frozen=True)
-class Affine:
-    """A linear form: ``const + sum(coef[axis] * axis)``. Positions are in elements.
-
-    Names in ``coef`` that are no axes stand for functions of outer axes (``Contraction.atoms``).
-    """
-
-    const: int
-    coef: Mapping[str, int]
-
-    def of(self, axis: str) -> int:
-        return self.coef.get(axis, 0)
-
-    def plus(self, other: Affine, scale: int = 1) -> Affine:
-        names = {**self.coef, **other.coef}
-        coef = {n: self.of(n) + scale * other.of(n) for n in names}
-        return Affine(self.const + scale * other.const, {n: c for n, c in coef.items() if c})
+Affine = forms.Linear
+"""A position, in elements. Names that are no axes stand for functions of outer axes (``Contraction.atoms``)."""
 
 
 @dataclass(frozen=True)
@@ -249,26 +235,16 @@ class Linear:
 
     def of(self, index: Expr) -> Affine | None:
         """The form of an index, if it is linear."""
-        if index.op == "const":
-            return Affine(whole(index), {})
-        if index.op == "axis":
-            return Affine(0, {str(index.value): 1})
-        if index.op == "neg":
-            inner = self.of(index.args[0])
-            return inner and scaled(inner, -1)
-        if index.op in ("add", "sub"):
-            x, y = self.of(index.args[0]), self.of(index.args[1])
-            return None if x is None or y is None else x.plus(y, -1 if index.op == "sub" else 1)
-        if index.op == "mul":
-            x, y = self.of(index.args[0]), self.of(index.args[1])
-            if x is None or y is None or (x.coef and y.coef):
-                return None
-            return scaled(x, y.const) if x.coef else scaled(y, x.const)
-        axes = index.axes()
-        if axes and axes <= self.outer and all(e.op in ("const", "axis", *_INDEX) for e in index.walk()):
-            self.atoms[repr(index)] = index
-            return Affine(0, {repr(index): 1})
-        return None
+        form = forms.linearise(index)
+        if not all(self._allowed(e) for e in form.atoms.values()):
+            return None
+        self.atoms.update(form.atoms)
+        return form
+
+    def _allowed(self, term: Expr) -> bool:
+        axes = term.axes()
+        known = all(e.op in ("const", "axis", *_INDEX) for e in term.walk())
+        return bool(axes) and axes <= self.outer and known and term.op != "mul"
 
     def window(self, value: Expr, program: Program) -> Window | None:
         """A read, or a read guarded by linear inequalities."""
@@ -301,10 +277,6 @@ class Linear:
 def affine(index: Expr) -> Affine | None:
     """An index expression as a linear form of axes, if it is one."""
     return Linear().of(index)
-
-
-def scaled(a: Affine, by: int) -> Affine:
-    return Affine(a.const * by, {n: c * by for n, c in a.coef.items()})
 
 
 def position(load: Expr, tensor: Tensor, linear: Linear | None = None) -> Affine | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.kernels.expr import ITEMSIZE, Expr
-from tilewright.kernels.templates.contraction.match import Affine
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import vector_width
 from tilewright.kernels.templates.cuda.text import (
@@ -51,11 +51,11 @@ class Epilogue:
     def width(self) -> int:
         """The most elements along N that one store may hold: a power of two, 16 bytes at most."""
         c = self.c
-        return vector_width(c, Affine(0, c.out_strides), c.n, ITEMSIZE[c.output.dtype])
+        return vector_width(c, Linear(0, c.out_strides), c.n, ITEMSIZE[c.output.dtype])
 
     def offset(self, batch: str, m: str, n: str) -> str:
         """Text of an element's position in the output."""
-        return affine_text(self.c, Affine(0, self.c.out_strides), {"batch": batch, "m": m, "n": n, "k": "0"})
+        return affine_text(self.c, Linear(0, self.c.out_strides), {"batch": batch, "m": m, "n": n, "k": "0"})
 
     def value(self, acc: str, batch: str, m: str, n: str) -> tuple[list[str], str]:
         """Statements, and then the text of the output's value in its storage type."""

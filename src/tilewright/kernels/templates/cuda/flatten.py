@@ -8,110 +8,29 @@ reshape that changes nothing in memory leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, const, load, whole
+from tilewright.kernels.expr import INDEX, Expr, const, load, whole
+from tilewright.kernels.linear import Linear, linearise, total
 from tilewright.kernels.program import Tensor
 
 
-@dataclass(frozen=True)
-class Position:
-    """A position: ``const + sum(coef * atom)``; an atom is an axis or an index that is no linear form."""
-
-    const: int
-    terms: tuple[tuple[Expr, int], ...]
-
-    def of(self, name: str) -> int:
-        """Step along an axis; what other atoms add is not counted."""
-        return sum(c for e, c in self.terms if e.op == "axis" and e.value == name)
-
-    @property
-    def others(self) -> tuple[tuple[Expr, int], ...]:
-        """Terms that are no axes."""
-        return tuple((e, c) for e, c in self.terms if e.op != "axis")
-
-    def step(self, name: str) -> int | None:
-        """Step along an axis; ``None`` where it varies."""
-        return None if any(name in e.axes() for e, _ in self.others) else self.of(name)
-
-    def expr(self) -> Expr:
-        """The position as an index."""
-        total: Expr | None = None
-        for e, c in self.terms:
-            term = e if c == 1 else e * c
-            total = term if total is None else total + term
-        if total is None:
-            return const(self.const, INDEX)
-        return total + self.const if self.const > 0 else total - -self.const if self.const < 0 else total
+def linear(index: Expr) -> Linear:
+    """An index as a linear form, a quotient and the rest beside it as the number that they are of."""
+    return _joined(linearise(index))
 
 
-def linear(index: Expr) -> Position:
-    """An index as a linear form."""
-    numbers = ValueNumbers()
-    constant, terms = _linear(index, numbers)
-    while True:
-        pair = _pair(terms)
-        if pair is None:
-            break
-        whole, by, inner = pair
-        for key in whole:
-            del terms[key]
-        more, found = _linear(inner, numbers)
-        constant += more * by
-        _add(terms, found, by)
-    return Position(constant, tuple((e, c) for e, c in terms.values() if c))
+def _joined(form: Linear) -> Linear:
+    """``(x // n) * (n * c) + (x % n) * c`` is ``x * c``."""
+    for quotient, e in form.atoms.items():
+        rest = repr(Expr("mod", e.dtype, e.args))
+        if e.op == "floordiv" and rest in form.atoms and form.of(quotient) == form.of(rest) * whole(e.args[1]):
+            return _joined(form.without(quotient, rest).plus(linearise(e.args[0]), form.of(rest)))
+    return form
 
 
-_Terms = dict[int, tuple[Expr, int]]
-
-
-def _linear(e: Expr, numbers: ValueNumbers) -> tuple[int, _Terms]:
-    if e.op == "const":
-        return whole(e), {}
-    if e.op == "cast" and e.dtype == INDEX and e.args[0].dtype == INDEX:
-        return _linear(e.args[0], numbers)
-    if e.op in ("add", "sub"):
-        (p, total), (q, more) = _linear(e.args[0], numbers), _linear(e.args[1], numbers)
-        sign = 1 if e.op == "add" else -1
-        _add(total, more, sign)
-        return p + sign * q, total
-    if e.op == "neg":
-        p, found = _linear(e.args[0], numbers)
-        return -p, {k: (x, -c) for k, (x, c) in found.items()}
-    if e.op == "mul":
-        for factor, other in (e.args, e.args[::-1]):
-            if factor.op == "const":
-                by = whole(factor)
-                p, found = _linear(other, numbers)
-                return p * by, {k: (x, c * by) for k, (x, c) in found.items()}
-    return 0, {numbers.of(e): (e, 1)}
-
-
-def _add(total: _Terms, more: _Terms, by: int) -> None:
-    for key, (e, c) in more.items():
-        total[key] = (e, total.get(key, (e, 0))[1] + c * by)
-
-
-def _pair(terms: _Terms) -> tuple[tuple[int, int], int, Expr] | None:
-    """A quotient ``x // n`` and a rest ``x % n`` whose steps make them ``x`` again: their keys, the step, and ``x``."""
-    numbers = ValueNumbers()
-    rests = {
-        (numbers.of(e.args[0]), e.args[1].value): (key, e, c) for key, (e, c) in terms.items() if e.op == "mod" and c
-    }
-    for key, (e, c) in terms.items():
-        if e.op == "floordiv" and c:
-            found = rests.get((numbers.of(e.args[0]), e.args[1].value))
-            if found is not None and c == found[2] * whole(e.args[1]):
-                return (key, found[0]), found[2], e.args[0]
-    return None
-
-
-def position(read: Expr, tensor: Tensor) -> Position:
+def position(read: Expr, tensor: Tensor) -> Linear:
     """Where a read lies in its tensor, in elements."""
-    total: Expr = const(0, INDEX)
-    for index, step in zip(read.args, tensor.strides, strict=True):
-        total = total + index * step
-    return linear(total)
+    return _joined(total(zip(read.args, tensor.strides, strict=True)))
 
 
 def flat(e: Expr, tensors: Mapping[str, Tensor]) -> Expr:
@@ -173,7 +92,7 @@ def _allowed(e: Expr, outer: str, inner: str, size: int) -> bool:
         where = linear(e.args[0])
         if where.of(outer) != size * where.of(inner):
             return False
-        return all(_allowed(x, outer, inner, size) for x, _ in where.others)
+        return all(_allowed(x, outer, inner, size) for x, _ in where.rest)
     return all(_allowed(a, outer, inner, size) for a in e.args)
 
 
@@ -183,11 +102,9 @@ def _without(e: Expr, outer: str) -> Expr:
     def rebuilt(x: Expr) -> Expr | None:
         if x.op != "load":
             return None
-        where = linear(x.args[0])
-        kept = tuple((t, c) for t, c in where.terms if not (t.op == "axis" and t.value == outer))
-        return load(str(x.value), x.dtype, (Position(where.const, kept).expr(),))
+        return load(str(x.value), x.dtype, (linear(x.args[0]).without(outer).expr(),))
 
     return e.map(rebuilt)
 
 
-__all__ = ["Position", "collapse", "flat", "flat_tensors", "linear", "position"]
+__all__ = ["collapse", "flat", "flat_tensors", "linear", "position"]

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Tensor
-from tilewright.kernels.templates.contraction.match import Affine, Group
+from tilewright.kernels.templates.contraction.match import Group
 from tilewright.kernels.templates.cuda.flatten import position
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
@@ -31,7 +32,7 @@ class Plain:
     """
 
     tensor: Tensor
-    where: Affine
+    where: Linear
     chain: tuple[Expr, ...] = ()
     guard: Expr | None = None
     other: float = 0.0
@@ -164,7 +165,7 @@ def operand(c: CudaContraction, side: str) -> Operand:
 
 
 def vector_width(
-    c: CudaContraction, where: Affine, group: Group, itemsize: int, limit: int = 16, stop: frozenset[str] = frozenset(),
+    c: CudaContraction, where: Linear, group: Group, itemsize: int, limit: int = 16, stop: frozenset[str] = frozenset(),
     others: tuple[tuple[Expr, int], ...] = (),
 ) -> int:  # fmt: skip
     """The most elements (a power of two, at most ``limit`` bytes) that one access along a group may hold.
@@ -224,7 +225,6 @@ def _plain(value: Expr, c: CudaContraction) -> Plain | None:
         return None
     tensor = c.program.tensors[str(e.value)]
     where = position(e, tensor)
-    if any(x.loads() for x, _ in where.others):
+    if any(x.loads() for x, _ in where.rest):
         return None
-    coef = {str(x.value): step for x, step in where.terms if x.op == "axis"}
-    return Plain(tensor, Affine(where.const, coef), tuple(chain), guard, other, where.others)
+    return Plain(tensor, Linear(where.const, where.axes), tuple(chain), guard, other, where.rest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.core import IntExpr, Launch
-from tilewright.kernels.templates.contraction.match import Affine
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters
@@ -115,7 +115,7 @@ def kernel(c: CudaContraction, symbol: str) -> str:
     n, m = c.n.size, c.m.size
     epilogue = Epilogue(c)
     wanted = [(c.n, 1), (c.m, n), (c.batch, m * n)]
-    where = Affine(0, c.out_strides)
+    where = Linear(0, c.out_strides)
     in_order = not c.clips and all(group.size == 1 or group.stride(where) == step for group, step in wanted)
     store = epilogue.write(w, "e" if in_order else None)
     texts = {

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Tensor
-from tilewright.kernels.templates.contraction.match import Affine, Group
+from tilewright.kernels.templates.contraction.match import Group
 from tilewright.kernels.templates.cuda.match import CudaContraction
 
 STORAGE = {
@@ -81,7 +82,7 @@ Others = tuple[tuple[Expr, int], ...]
 """Parts of a position that are no linear forms: index expressions, and how far each step of them goes."""
 
 
-def reach(c: CudaContraction, where: Affine, beyond: int = 0, others: Others = ()) -> int:
+def reach(c: CudaContraction, where: Linear, beyond: int = 0, others: Others = ()) -> int:
     """The largest magnitude that a position, or a part of it, can have (elements).
 
     ``beyond`` is how far fused indices may exceed their extents.
@@ -98,7 +99,7 @@ def reach(c: CudaContraction, where: Affine, beyond: int = 0, others: Others = (
 
 
 def affine_text(
-    c: CudaContraction, where: Affine, fused: Mapping[str, str], beyond: int = 0, others: Others = ()
+    c: CudaContraction, where: Linear, fused: Mapping[str, str], beyond: int = 0, others: Others = ()
 ) -> str:
     """Text of a position (elements) from the fused indices ``batch``, ``m``, ``n``, ``k``.
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Tensor
 from tilewright.kernels.templates.attention.match import Attention
 from tilewright.kernels.templates.attention.match import match as attention
-from tilewright.kernels.templates.cuda.flatten import Position, position
+from tilewright.kernels.templates.cuda.flatten import position
 from tilewright.kernels.templates.cuda.kernels import supported
 
 SIXTEEN = ("float16", "bfloat16")
@@ -33,7 +34,7 @@ class Side:
     length: int
     load: Expr | None
     tensor: Tensor | None
-    where: Position | None
+    where: Linear | None
     vector: int
 
     @property
@@ -84,11 +85,11 @@ def _side(a: Attention, value: Expr, row: str, along: str, rows: int, length: in
     return Side(value, row, along, rows, length, load, tensor, where, _vector(where, along, length, tensor.dtype))
 
 
-def _vector(where: Position, along: str, length: int, dtype: str) -> int:
+def _vector(where: Linear, along: str, length: int, dtype: str) -> int:
     """The most neighbours, a power of two, that a copy of at most 16 bytes may hold; 0 where there are none."""
-    if (where.step(along) != 1 and length > 1) or any(along in e.axes() for e, _ in where.others):
+    if (where.step(along) != 1 and length > 1) or any(along in e.axes() for e, _ in where.rest):
         return 0
-    steps = [c for e, c in where.terms if not (e.op == "axis" and e.value == along)]
+    steps = where.without(along).coef.values()
     width = 1
     while width * 2 * ITEMSIZE[dtype] <= 16 and all(x % (width * 2) == 0 for x in (length, where.const, *steps)):
         width *= 2

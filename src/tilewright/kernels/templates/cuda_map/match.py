@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.kernels.expr import ITEMSIZE, Expr, ValueNumbers, axis, load
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Tensor, count_ops
-from tilewright.kernels.templates.cuda.flatten import Position, collapse, flat, flat_tensors, linear
+from tilewright.kernels.templates.cuda.flatten import collapse, flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.vectors import unconditional
 from tilewright.kernels.templates.generic.parts import recompute, split
@@ -31,7 +32,7 @@ class MapProgram:
     tensors: Mapping[str, Tensor]
     axes: tuple[tuple[str, int], ...]
     value: Expr
-    where: Position
+    where: Linear
 
     @property
     def ranges(self) -> dict[str, int]:
@@ -86,12 +87,11 @@ class MapProgram:
                 found[key] = x
         return found
 
-    def packed(self, where: Position, name: str, width: int) -> bool:
+    def packed(self, where: Linear, name: str, width: int) -> bool:
         """Whether ``width`` elements along an axis are one aligned run, wherever it begins at a multiple."""
         if where.step(name) != 1 or self.ranges[name] % width:
             return False
-        steps = [c for e, c in where.terms if e.op != "axis" or e.value != name]
-        return all(c % width == 0 for c in (where.const, *steps))
+        return all(c % width == 0 for c in (where.const, *where.without(name).coef.values()))
 
 
 @lru_cache(maxsize=256)

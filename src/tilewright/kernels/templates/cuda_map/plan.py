@@ -8,9 +8,10 @@ from functools import cached_property, lru_cache
 
 from tilewright.core import Value
 from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda.banks import wavefronts
-from tilewright.kernels.templates.cuda.flatten import Position, linear
+from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda_map.match import MapProgram
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -153,18 +154,17 @@ class Plan:
             best = max(best, wide * size)
         return best
 
-    def width(self, where: Position, size: int) -> int:
+    def width(self, where: Linear, size: int) -> int:
         """Elements of one access along the inner axis: 16 bytes at most, 1 where they do not lie in order."""
         return pack_width(self.p, where, self.vector, size)
 
 
-def pack_width(p: MapProgram, where: Position, vector: int, size: int) -> int:
+def pack_width(p: MapProgram, where: Linear, vector: int, size: int) -> int:
     """The same for any plan of that vector. On a single axis, what is left over is written by itself."""
     width = min(vector, WIDEST // size)
     name = p.inner[0]
     if len(p.axes) == 1:
-        others = [c for e, c in where.terms if e.op != "axis"]
-        fits = where.step(name) == 1 and all(c % vector == 0 for c in (where.const, *others))
+        fits = where.step(name) == 1 and all(c % vector == 0 for c in (where.const, *(c for _, c in where.rest)))
     else:
         fits = p.packed(where, name, vector)
     return width if width > 1 and fits else 1

@@ -12,9 +12,10 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from tilewright.kernels.expr import Expr, axis, cast, load
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
-from tilewright.kernels.templates.cuda.flatten import Position, collapse, flat, flat_tensors, linear
+from tilewright.kernels.templates.cuda.flatten import collapse, flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, supported
 
 OUT = "out"
@@ -57,7 +58,7 @@ class RowProgram:
     rows: Axes
     cols: Axes
     stages: tuple[RowStage, ...]
-    where: Position
+    where: Linear
 
     @property
     def height(self) -> int:
@@ -235,10 +236,9 @@ def _partly(x: Expr, rows: Axes, cols: Axes) -> bool:
     return any(a in mine for a, n in cols if n > 1) and any(moved) and not all(moved)
 
 
-def _gathered(where: Position, cols: Axes) -> bool:
+def _gathered(where: Linear, cols: Axes) -> bool:
     """Whether rows are chosen by an index tensor, and walked in steps."""
-    inside = [e for e, _ in where.others]
-    return any(x.op == "load" for e in inside for x in e.walk()) and all(
+    return any(x.op == "load" for e in where.atoms.values() for x in e.walk()) and all(
         where.step(a) not in (None, 0) for a, n in cols if n > 1
     )
 

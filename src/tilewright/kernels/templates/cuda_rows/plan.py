@@ -9,7 +9,8 @@ from functools import cached_property, lru_cache
 
 from tilewright.core import Value
 from tilewright.kernels.expr import ITEMSIZE, Expr, ValueNumbers
-from tilewright.kernels.templates.cuda.flatten import Position, linear
+from tilewright.kernels.linear import Linear
+from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.reduction import BYTES, Accumulators
 from tilewright.kernels.templates.cuda.text import STORAGE, computed
 from tilewright.kernels.templates.cuda.vectors import unconditional
@@ -163,7 +164,7 @@ def analysis(r: RowProgram, keeping: bool) -> Analysis:
 # --------------------------------------------------------------------------- vectors
 
 
-def column_step(where: Position, cols: Axes) -> int | None:
+def column_step(where: Linear, cols: Axes) -> int | None:
     """Elements between neighbouring columns; ``None`` where that varies."""
     steps = [where.step(a) for a, _ in cols]
     for n, (outer, inner) in enumerate(itertools.pairwise(steps)):
@@ -172,7 +173,7 @@ def column_step(where: Position, cols: Axes) -> int | None:
     return steps[-1] if steps else 0
 
 
-def packed(where: Position, r: RowProgram, width: int) -> bool:
+def packed(where: Linear, r: RowProgram, width: int) -> bool:
     """Whether ``width`` neighbouring columns are one aligned run, in every row."""
     if column_step(where, r.cols) != 1 or r.width % width:
         return False
@@ -344,7 +345,7 @@ class Plan:
         return best
 
 
-def pack_width(where: Position, r: RowProgram, vector: int, size: int) -> int:
+def pack_width(where: Linear, r: RowProgram, vector: int, size: int) -> int:
     """Elements of one access of ``vector`` neighbouring columns: 16 bytes at most, 1 where they do not lie in order."""
     width = min(vector, 16 // size)
     return width if width > 1 and packed(where, r, width) and packed(where, r, vector) else 1

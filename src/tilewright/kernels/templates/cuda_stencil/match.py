@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Tensor
 from tilewright.kernels.templates.contraction.match import affine
-from tilewright.kernels.templates.cuda.flatten import Position, flat, flat_tensors, linear
+from tilewright.kernels.templates.cuda.flatten import flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, outputs, points, supported
 from tilewright.kernels.templates.generic.parts import Part, split
 
@@ -58,7 +59,7 @@ class Stencil:
     def numbers(self) -> ValueNumbers:
         return ValueNumbers()
 
-    def packed(self, where: Position, width: int) -> bool:
+    def packed(self, where: Linear, width: int) -> bool:
         """Whether ``width`` elements along the innermost axis are one aligned run, wherever it begins at a multiple."""
         if where.step(self.inner) != 1 or self.ranges[self.inner] % width:
             return False
@@ -160,8 +161,7 @@ def at_offset(e: Expr, w: Window, offset: int) -> Expr:
         if not where.of(w.axis):
             return e
         by = where.of(w.axis) // w.stride
-        terms = tuple((x, c) for x, c in where.terms if x.value != w.tap or x.op != "axis")
-        return Position(where.const + by * offset, terms).expr()
+        return where.without(w.tap).plus(by * offset).expr()
     if not e.args:
         return e
     return Expr(e.op, e.dtype, tuple(at_offset(a, w, offset) for a in e.args), e.value)

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from tilewright.core import Value
 from tilewright.kernels.expr import ITEMSIZE, Expr
-from tilewright.kernels.templates.cuda.flatten import Position, linear
+from tilewright.kernels.linear import Linear
+from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda_stencil.match import Stencil, Window, shared
 from tilewright.kernels.templates.tiles import ceildiv
@@ -85,7 +86,7 @@ class Plan:
         words = self.accumulators.bytes // 4
         return min(255, 28 + self.vector * (self.outputs * words + len(self.shared) * len(self.offsets) + 2))
 
-    def width(self, where: Position, size: int) -> int:
+    def width(self, where: Linear, size: int) -> int:
         """Elements of one access along the innermost axis: 16 bytes at most, 1 where they do not lie in order."""
         width = min(self.vector, 16 // size)
         return width if width > 1 and self.s.packed(where, self.vector) else 1

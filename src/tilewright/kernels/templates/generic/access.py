@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import CTYPE, Printer
 from tilewright.kernels.expr import Expr
+from tilewright.kernels.linear import flat_step
 from tilewright.kernels.program import Tensor, strides_of
-from tilewright.kernels.templates.generic.affine import flat_step
 
 
 def storage(dtype: str) -> str:

@@ -8,8 +8,8 @@ from itertools import permutations, product
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expr import FLOAT8, ITEMSIZE, NARROW
+from tilewright.kernels.linear import flat_step
 from tilewright.kernels.program import Program, Stage
-from tilewright.kernels.templates.generic.affine import flat_step
 from tilewright.kernels.templates.generic.parts import (
     Part,
     inlinable,

@@ -15,8 +15,9 @@ from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range
 from tilewright.kernels.expr import COMPARISONS, INDEX, ITEMSIZE, Expr, ValueNumbers, cast, const, load
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Stage, Tensor
-from tilewright.kernels.templates.map.linear import Linear, Linearizer
+from tilewright.kernels.templates.map.linear import Linearizer
 
 MAX_NODES = 3000
 """Operations of the inlined expression, a repeated value counted again; beyond, stages are kept apart elsewhere."""
@@ -226,7 +227,7 @@ def _fused(axes: list[str], extents: dict[str, int], strides: dict[str, int], va
         if a in pinned or b in pinned or any(s.of(a) != s.of(b) * extents[b] for s in sums.values()):
             continue
         for key, s in sums.items():
-            sums[key] = Linear(s.const, {k: c for k, c in s.axes.items() if k != a}, s.rest)
+            sums[key] = s.without(a)
         # The fused axis takes the outer one's place in the list and the inner one's name.
         extents[b] *= extents.pop(a)
         del strides[a]

@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from tilewright.core import cached_property
 from tilewright.kernels.expr import INDEX, Expr, axis, cast, const, whole
+from tilewright.kernels.linear import flat_step, linearise
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
-from tilewright.kernels.templates.generic.affine import coefficient, flat_step
 from tilewright.kernels.templates.rows.monoids import commutes, narrowed
 
 SLOW = ("div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf")
@@ -136,7 +136,7 @@ class RowProgram:
         for s in self.stages:
             for x in s.body:
                 for n in x.loads():
-                    moves = coefficient(n.args[0], self.inner) if n.args else 0
+                    moves = linearise(n.args[0]).step(self.inner) if n.args else 0
                     if moves == 1 and (not self.rows or n.args[0].axes() & set(self.row_axes)):
                         found.setdefault((str(n.value), repr(n.args[0])), n)
         return tuple(found.values())
@@ -351,8 +351,9 @@ def _walks_rows(p: RowProgram) -> bool:
         for e in s.body:
             for n in e.loads():
                 at = n.args[0] if n.args else const(0, INDEX)
-                steps = [coefficient(at, a) for a in p.row_axes]
-                walked = [coefficient(at, a) for a in p.element_axes]
+                form = linearise(at)
+                steps = [form.step(a) for a in p.row_axes]
+                walked = [form.step(a) for a in p.element_axes]
                 if walked[-1] not in (0, 1) or None in walked or not _apart(p, steps, walked):
                     return False
                 whole |= (any(walked) or p.length == 1) and 0 not in steps

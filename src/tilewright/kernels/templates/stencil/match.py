@@ -13,8 +13,9 @@ from functools import lru_cache
 from math import prod
 
 from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, cast, whole
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Stage, Tensor
-from tilewright.kernels.templates.map.linear import Linear, Linearizer
+from tilewright.kernels.templates.map.linear import Linearizer
 from tilewright.kernels.templates.map.match import flattened
 
 MONOIDS = ("sum", "prod", "max", "min")
@@ -157,11 +158,8 @@ def _moving(r: Read, inner: str) -> int:
 
 def _without(r: Read, single: set[str]) -> Read:
     """The read with axes of one element left out."""
-
-    def cut(x: Linear) -> Linear:
-        return Linear(x.const, {a: c for a, c in x.axes.items() if a not in single}, x.rest)
-
-    return Read(r.value, r.tensor, cut(r.at), tuple(cut(g) for g in r.guards), r.outside, r.repeat)
+    guards = tuple(g.without(*single) for g in r.guards)
+    return Read(r.value, r.tensor, r.at.without(*single), guards, r.outside, r.repeat)
 
 
 # --------------------------------------------------------------------------- the body
@@ -203,21 +201,19 @@ def _read(e: Expr, guards: tuple[Linear, ...], outside: Expr | None, lin: Linear
     if inside.op != "load" or inside.dtype == "bool" or any(n.op == "load" for n in inside.args[0].walk()):
         raise _NoMatch
     at, repeat = lin.of(inside.args[0]), 1
-    terms = []
-    for term, factor in at.rest:
+    for name, term in at.atoms.items():
         if inner in term.axes():
-            plain = term.op == "floordiv" and term.args[0].op == "axis" and factor == 1
+            plain = term.op == "floordiv" and term.args[0].op == "axis" and at.of(name) == 1
             if not plain or at.of(inner) or repeat > 1:
                 raise _NoMatch
             repeat = whole(term.args[1])
-        else:
-            terms.append((term, factor))
+            at = at.without(name)
         if any(a.startswith("r") for a in term.axes()):
             raise _NoMatch
     if not 0 <= at.of(inner) <= MAX_STEP:
         raise _NoMatch
     value = e.map(lambda n: Expr("var", n.dtype, (), "read") if n.op == "load" else None)
-    return Read(value, str(inside.value), Linear(at.const, at.axes, tuple(terms)), guards, outside, repeat)
+    return Read(value, str(inside.value), at, guards, outside, repeat)
 
 
 def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
@@ -231,7 +227,7 @@ def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
     found = lin.total(((a, 1), (b, -1)))
     if found.rest:
         raise _NoMatch
-    return (Linear(found.const - (e.op in ("lt", "gt")), found.axes),)
+    return (found.plus(-(e.op in ("lt", "gt"))),)
 
 
 def _windows(stage: Stage) -> tuple[dict[str, frozenset[str]], set[str]]:

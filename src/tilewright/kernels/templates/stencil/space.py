@@ -17,7 +17,7 @@ from math import prod
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.templates.map.linear import Linear
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.stencil.match import Read, Stencil
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
