@@ -1,4 +1,4 @@
-// cpu_rows version 1, cpu:avx512
+// cpu_rows version 2, cpu:avx512
 namespace tw_golden_ {
 struct rows_arguments {
  const float *x0;

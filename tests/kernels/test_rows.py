@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
+from row_programs import (
+    any_above,
+    argmax,
+    double_product,
+    group_norm,
+    kept_dims,
+    layer_norm,
+    log_softmax,
+    logsumexp,
+    masked_softmax,
+    matvec,
+    norm,
+    program_of,
+    run_rows,
+    softmax,
+    welford,
+    whole,
+)
 
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule
@@ -16,148 +33,12 @@ from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.rows.match import match
 from tilewright.testing.kernels import (
-    Array,
     check,
-    compile_kernels,
-    launch_values,
     random_arrays,
-    run_kernel,
     task_of,
 )
 from tilewright.testing.programs import PROGRAMS
 from tilewright.testing.template import TemplateContract
-
-
-def _program(out: te.TensorRef) -> Program:
-    return te.program(out)[0]
-
-
-def _wide(dtype: str) -> Callable[[te.Expr], te.Expr]:
-    return lambda e: te.cast(e, "float32") if "16" in dtype else e
-
-
-def softmax(m: int, n: int, dtype: str = "float32") -> Program:
-    x, real = te.input("x", (m, n), dtype), _wide(dtype)
-    top = te.compute((m,), lambda i: te.max(n, lambda r: real(x[i, r])))
-    e = te.compute((m, n), lambda i, j: te.exp(real(x[i, j]) - top[i]))
-    total = te.compute((m,), lambda i: te.sum(n, lambda r: e[i, r]))
-    return _program(te.compute((m, n), lambda i, j: te.cast(e[i, j] / total[i], dtype)))
-
-
-def masked_softmax(b: int = 2, h: int = 3, n: int = 21) -> Program:
-    """Causal, with a mask for each batch element: rows are of two axes, and axes occur in conditions."""
-    x, keep = te.input("x", (b, h, n, n)), te.input("keep", (b, n), "bool")
-    shape = (b, h, n)
-
-    def score(p: te.Expr, q: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
-        return te.select((j <= i) & (keep[p, j] | (j < 1)), x[p, q, i, j] * 0.125, -1e30)
-
-    top = te.compute(shape, lambda p, q, i: te.max(n, lambda r: score(p, q, i, r)))
-    e = te.compute((*shape, n), lambda p, q, i, j: te.exp(score(p, q, i, j) - top[p, q, i]))
-    total = te.compute(shape, lambda p, q, i: te.sum(n, lambda r: e[p, q, i, r]))
-    return _program(te.compute((*shape, n), lambda p, q, i, j: e[p, q, i, j] / total[p, q, i]))
-
-
-def log_softmax(m: int, n: int) -> Program:
-    x = te.input("x", (m, n))
-    top = te.compute((m,), lambda i: te.max(n, lambda r: x[i, r]))
-    total = te.compute((m,), lambda i: te.sum(n, lambda r: te.exp(x[i, r] - top[i])))
-    return _program(te.compute((m, n), lambda i, j: (x[i, j] - top[i]) - te.log(total[i])))
-
-
-def logsumexp(m: int = 5, n: int = 130) -> Program:
-    x = te.input("x", (m, n))
-    top = te.compute((m,), lambda i: te.max(n, lambda r: x[i, r]))
-    total = te.compute((m,), lambda i: te.sum(n, lambda r: te.exp(x[i, r] - top[i])))
-    return _program(te.compute((m,), lambda i: te.log(total[i]) + top[i]))
-
-
-def layer_norm(m: int, n: int, dtype: str = "float32", residual: bool = False) -> Program:
-    real = _wide(dtype)
-    x, w, b = te.input("x", (m, n), dtype), te.input("w", (n,), dtype), te.input("b", (n,), dtype)
-    z = te.input("z", (m, n), dtype) if residual else None
-
-    def value(i: te.Expr, j: te.Expr) -> te.Expr:
-        return real(x[i, j]) if z is None else real(x[i, j]) + real(z[i, j])
-
-    mean = te.compute((m,), lambda i: te.sum(n, lambda r: value(i, r) * (1.0 / n)))
-    var = te.compute((m,), lambda i: te.sum(n, lambda r: (value(i, r) - mean[i]) ** 2 * (1.0 / n)))
-
-    def normed(i: te.Expr, j: te.Expr) -> te.Expr:
-        return te.cast((value(i, j) - mean[i]) * te.rsqrt(var[i] + 1e-5) * real(w[j]) + real(b[j]), dtype)
-
-    return _program(te.compute((m, n), normed))
-
-
-def group_norm(b: int = 2, groups: int = 3, c: int = 4, n: int = 19) -> Program:
-    """The weight of a channel is shared by its positions: a row is walked by two axes."""
-    x, w = te.input("x", (b, groups * c, n)), te.input("w", (groups * c,))
-    count = 1.0 / (c * n)
-
-    def at(p: te.Expr, g: te.Expr, k: te.Expr, j: te.Expr) -> te.Expr:
-        return x[p, g * c + k, j]
-
-    mean = te.compute((b, groups), lambda p, g: te.sum((c, n), lambda k, r: at(p, g, k, r) * count))
-    var = te.compute((b, groups), lambda p, g: te.sum((c, n), lambda k, r: (at(p, g, k, r) - mean[p, g]) ** 2 * count))
-    return _program(
-        te.compute(
-            (b, groups, c, n),
-            lambda p, g, k, j: (at(p, g, k, j) - mean[p, g]) / te.sqrt(var[p, g] + 1e-5) * w[g * c + k],
-        )
-    )
-
-
-def norm(b: int, m: int, n: int, dtype: str = "float32") -> Program:
-    x = te.input("x", (b, m, n), dtype)
-    squares = te.compute((b,), lambda i: te.sum((m, n), lambda r, s: x[i, r, s] ** 2))
-    return _program(te.compute((b,), lambda i: te.sqrt(squares[i])))
-
-
-def kept_dims(m: int = 4, n: int = 33) -> Program:
-    x = te.input("x", (m, n))
-    low = te.compute((m, 1), lambda i, _: te.min(n, lambda r: x[i, r]))
-    high = te.compute((m, 1), lambda i, _: te.max(n, lambda r: x[i, r]))
-    return _program(te.compute((m, n), lambda i, j: (x[i, j] - low[i, 0]) / (high[i, 0] - low[i, 0] + 1e-3)))
-
-
-def argmax(m: int = 6, n: int = 100, dtype: str = "float32", least: bool = False) -> Program:
-    x = te.input("x", (m, n), dtype)
-    pick = te.argmin if least else te.argmax
-    return _program(te.compute((m,), lambda i: pick(n, lambda r: x[i, r])))
-
-
-def _merge(a: tuple[te.Expr, ...], b: tuple[te.Expr, ...]) -> tuple[te.Expr, ...]:
-    count, delta = a[0] + b[0], b[1] - a[1]
-    share = te.select(count > 0.0, b[0] / count, 0.0)
-    return count, a[1] + delta * share, a[2] + b[2] + delta * delta * a[0] * share
-
-
-def welford(m: int = 5, n: int = 70, dtype: str = "float32") -> Program:
-    x = te.input("x", (m, n), dtype)
-    monoid = te.monoid("welford", (0.0, 0.0, 0.0), _merge, lambda count, mean, m2: m2 / count, dtype)
-    return _program(te.compute((m,), lambda i: te.reduce(monoid, n, lambda r: (1.0, x[i, r], 0.0))))
-
-
-def any_above(m: int = 5, n: int = 40) -> Program:
-    x = te.input("x", (m, n))
-    monoid = te.monoid("any", (False,), lambda a, b: (a[0] | b[0],), lambda a: a, "bool")
-    return _program(te.compute((m,), lambda i: te.reduce(monoid, n, lambda r: x[i, r] > 1.5)))
-
-
-def whole(m: int = 5, n: int = 50) -> Program:
-    x = te.input("x", (m, n), "int8")
-    return _program(te.compute((m,), lambda i: te.sum(n, lambda r: te.cast(x[i, r], "int32") * 3)))
-
-
-def double_product(m: int = 3, n: int = 41) -> Program:
-    x = te.input("x", (m, n), "float64")
-    return _program(te.compute((m,), lambda i: te.prod(n, lambda r: 1.0 + 0.1 * te.tanh(x[i, r]))))
-
-
-def matvec(m: int = 7, n: int = 53) -> Program:
-    x, y = te.input("x", (m, n)), te.input("y", (n,))
-    return _program(te.compute((m,), lambda i: te.sum(n, lambda r: x[i, r] * y[r])))
-
 
 ROWS: dict[str, Callable[[], Program]] = {
     **{f"softmax_{n}": lambda n=n: softmax(5, n) for n in (1, 15, 16, 17, 1000)},  # type: ignore[misc]
@@ -201,19 +82,6 @@ class TestRowsEverywhere(TemplateContract):
     targets = ("cpu:avx512", "cpu:avx2", "cpu:portable", "cpu:neon")
 
 
-def _run(program: Program, inputs: list[Array], variant: str = "auto", threads: int = 1, **knobs: Any) -> Array:
-    target = parse_target(f"cpu:{variant}" if variant != "auto" else variant, threads)
-    task, template = task_of(program, target), get_template("cpu_rows")
-    schedule = template.default(task)
-    if knobs:
-        space = template.space(task)
-        schedule = space.schedule({**schedule.values, **knobs})
-    candidate = Candidate(task, schedule)
-    kernel = template.lower(candidate)
-    library = compile_kernels([kernel], target)
-    return run_kernel(library, kernel, launch_values(candidate), inputs, task.workload.output, threads)
-
-
 @pytest.mark.parametrize("keep", ["recompute", "memory"])
 @pytest.mark.parametrize(
     "program",
@@ -223,10 +91,10 @@ def _run(program: Program, inputs: list[Array], variant: str = "auto", threads: 
 def test_long_rows_are_split_over_tasks(program: Program, keep: str) -> None:
     inputs = random_arrays(program)
     task = task_of(program, parse_target("auto", 3))
-    knobs = {k.name: k.values for k in get_template("cpu_rows").space(task).knobs}  # type: ignore[attr-defined]
+    knobs = {k.name: k.values for k in get_template("cpu_rows").space(task).knobs}
     assert knobs["pieces"] == (3, 6, 12)
     if keep in knobs["keep"]:
-        check(program, inputs, _run(program, inputs, threads=3, keep=keep, pieces=6))
+        check(program, inputs, run_rows(program, inputs, threads=3, keep=keep, pieces=6))
 
 
 @pytest.mark.parametrize("reciprocal", [False, True])
@@ -241,7 +109,7 @@ def test_special_values_pass_as_in_numpy(n: int, reciprocal: bool) -> None:
     with np.errstate(invalid="ignore"):
         expected = evaluate(program, [x])
     for keep in ("memory", "recompute"):
-        got = _run(program, [x], keep=keep, reciprocal=reciprocal)
+        got = run_rows(program, [x], keep=keep, reciprocal=reciprocal)
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -250,13 +118,13 @@ def test_special_values_pass_as_in_numpy(n: int, reciprocal: bool) -> None:
 def test_a_reciprocal_stands_for_any_division(size: float, dtype: str) -> None:
     x = te.input("x", (2, 50), dtype)
     top = te.compute((2,), lambda i: te.max(50, lambda r: te.abs(x[i, r])))
-    program = _program(te.compute((2, 50), lambda i, j: x[i, j] / top[i]))
+    program = program_of(te.compute((2, 50), lambda i, j: x[i, j] / top[i]))
     size = size * (1e-270 if 0 < size < 1e-30 else 1e270 if 1e30 < size < np.inf else 1) if dtype == "float64" else size
     value = np.linspace(-1, 1, 100).reshape(2, 50) * size if np.isfinite(size) else np.full((2, 50), size)
     value = value.astype(dtype)
     with np.errstate(all="ignore"):
         expected = value / np.abs(value).max(axis=1, keepdims=True)
-    got = _run(program, [value], reciprocal=True)
+    got = run_rows(program, [value], reciprocal=True)
     np.testing.assert_allclose(got, expected, rtol=4 * float(np.finfo(dtype).eps))
 
 
@@ -265,7 +133,7 @@ def test_a_large_mean_does_not_hurt_the_variance() -> None:
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((4, 1000)) + 4096.0).astype(np.float32)
     inputs = [x, np.ones(1000, np.float32), np.zeros(1000, np.float32)]
-    np.testing.assert_allclose(_run(program, inputs), evaluate(program, inputs), rtol=0, atol=2e-3)
+    np.testing.assert_allclose(run_rows(program, inputs), evaluate(program, inputs), rtol=0, atol=2e-3)
 
 
 def test_argmax_takes_the_first_of_equals_and_nan() -> None:
@@ -273,7 +141,7 @@ def test_argmax_takes_the_first_of_equals_and_nan() -> None:
     x = np.zeros((3, 200), np.float32)
     x[0, [70, 150]] = 5.0
     x[1, [199, 101]] = np.nan
-    assert _run(program, [x]).tolist() == [70, 101, 0]
+    assert run_rows(program, [x]).tolist() == [70, 101, 0]
 
 
 def _earlier(a: tuple[te.Expr, ...], b: tuple[te.Expr, ...]) -> tuple[te.Expr, ...]:
@@ -286,18 +154,18 @@ def _unmatched() -> dict[str, Program]:
     rolled = te.compute((8, 32), lambda i, j: te.exp(x[i, (j + 1) % 32]))
     total = te.compute((8,), lambda i: te.sum(32, lambda r: x[i, r]))
     return {
-        "map": _program(te.compute((8, 32), lambda i, j: x[i, j] + 1.0)),
+        "map": program_of(te.compute((8, 32), lambda i, j: x[i, j] + 1.0)),
         "product": PROGRAMS["matmul"](),
         "distances": PROGRAMS["chebyshev"](),
         "convolution": PROGRAMS["conv2d"](),
-        "columns": _program(te.compute((32,), lambda j: te.sum(8, lambda r: x[r, j]))),
-        "window": _program(te.compute((8, 30), lambda i, j: te.max(3, lambda r: x[i, j + r]))),
-        "other row": _program(te.compute((8, 32), lambda i, j: x[i, j] / total[7 - i])),
-        "other element": _program(te.compute((8,), lambda i: te.sum(32, lambda r: rolled[i, 31 - r]))),
-        "order matters": _program(
+        "columns": program_of(te.compute((32,), lambda j: te.sum(8, lambda r: x[r, j]))),
+        "window": program_of(te.compute((8, 30), lambda i, j: te.max(3, lambda r: x[i, j + r]))),
+        "other row": program_of(te.compute((8, 32), lambda i, j: x[i, j] / total[7 - i])),
+        "other element": program_of(te.compute((8,), lambda i: te.sum(32, lambda r: rolled[i, 31 - r]))),
+        "order matters": program_of(
             te.compute((8,), lambda i: te.reduce(first, 32, lambda r: (x[i, r], te.select(x[i, r] > 0.0, 1.0, 0.0))))
         ),
-        "outer product": _program(te.compute((8, 8), lambda i, j: te.sum(32, lambda r: x[i, r] * y[j, r]))),
+        "outer product": program_of(te.compute((8, 8), lambda i, j: te.sum(32, lambda r: x[i, r] * y[j, r]))),
     }
 
 

@@ -149,7 +149,9 @@ def test_a_bug_in_a_template_fails_its_schedule_alone(target: Target, task: Task
     assert isinstance(built[0], Failure)
     assert built[0].kind is FailureKind.COMPILE
     template = candidate(task, "slow").schedule.template
-    assert built[0].message.startswith(f"bug in template {template!r}: ZeroDivisionError: division by zero (test_builder")
+    assert built[0].message.startswith(
+        f"bug in template {template!r}: ZeroDivisionError: division by zero (test_builder"
+    )
     assert isinstance(built[1], Artifact)
 
 

@@ -6,6 +6,7 @@ from tilewright.kernels.codegen.printer import VECTOR_TYPE, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expr import ITEMSIZE
 from tilewright.kernels.templates.generic.access import storage
+from tilewright.kernels.templates.rows.columns import print_groups
 from tilewright.kernels.templates.rows.passes import Passes
 from tilewright.kernels.templates.rows.space import Plan
 
@@ -82,7 +83,9 @@ def _whole(passes: Passes) -> tuple[Writer, int]:
         w.line("(void)worker;")
         _locals(w, passes)
         size = _buffers(w, passes, 0, "worker")
-        for rows in dict.fromkeys((plan.rows, 1)):
+        if plan.columns:
+            print_groups(w, passes)
+        for rows in dict.fromkeys((plan.rows, 1)) if not plan.columns else ():
             head = f"for (; row + {rows} <= last; row += {rows})" if rows > 1 else "for (; row < last; row++)"
             if rows == 1 and plan.rows > 1 and plan.threads == 1 and p.count % plan.rows == 0:
                 continue
@@ -107,7 +110,7 @@ def _split(passes: Passes) -> tuple[Writer, int]:
     offset = 0
     parts: dict[tuple[str, int], int] = {}
     for s in p.stages:
-        if s.kind == "reduce":
+        if s.accumulates:
             for c, t in enumerate(passes.types(s)):
                 parts[s.name, c] = offset
                 offset += -(-pieces * (8 if t in ("double", "long") else 4) // ALIGN) * ALIGN

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expr import INDEX, Expr, axis, cast, const, whole
+from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, axis, cast, const, whole
 from tilewright.kernels.linear import flat_step, linearise
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.templates.rows.monoids import commutes, narrowed
@@ -28,7 +28,8 @@ class RowStage:
     """A stage in canonical form. ``kind``: ``scalar``, ``reduce`` or ``element``.
 
     ``ready``: the number of the first pass over the row in which all it depends on is known; a
-    reduction is computed in that pass and known after it.
+    reduction is computed in that pass and known after it. ``moments``: the reduction whose partial results,
+    which are moments, it is finished from (``moments.py``; itself, the first of them), ``""`` for others.
     """
 
     name: str
@@ -37,6 +38,12 @@ class RowStage:
     body: tuple[Expr, ...]
     monoid: Monoid | None
     ready: int
+    moments: str = ""
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it is a reduction with partial results of its own."""
+        return self.kind == "reduce" and self.moments in ("", self.name)
 
     def reads(self) -> frozenset[str]:
         """Names of the stages that it reads."""
@@ -113,6 +120,20 @@ class RowProgram:
             if len(p) > 1 and self.stage[n].dtype != "bool"
             and any(x.op in SLOW for e in self.stage[n].body for x in e.walk())
         )  # fmt: skip
+
+    @cached_property
+    def shared(self) -> int:
+        """Bytes that the last pass reads of inputs along a row and that are the same for every row."""
+        last = self.passes - 1
+        stages = [self.result, *(self.stage[n] for n, passes in self.needed.items() if last in passes)]
+        found = {
+            (str(n.value), repr(n.args[0])): ITEMSIZE[n.dtype]
+            for s in stages
+            for e in s.body
+            for n in e.loads()
+            if n.args and linearise(n.args[0]).step(self.inner) == 1 and not n.args[0].axes() & set(self.row_axes)
+        }
+        return sum(found.values()) * self.length
 
     @cached_property
     def position(self) -> Expr:
@@ -275,19 +296,26 @@ def _canonical(
         return Expr("load", n.dtype, (at,), n.value)
 
     stages: list[RowStage] = []
-    ready: dict[str, int] = {}
     for s in program.stages:
         body = tuple(e.map(flatten).substitute(renamed) for e in squeezed[s.name])
         monoid, finish = s.monoid, None
         if monoid is not None:
             monoid, body = narrowed(monoid, body, math.prod(elements))
             finish = Monoid(monoid.name, monoid.identity, monoid.combine, cast(monoid.finish, s.dtype))
-        made = RowStage(s.name, kinds[s.name], s.dtype, body, finish, 0)
-        first = max((ready[n] for n in made.reads()), default=0)
-        ready[s.name] = first + 1 if made.kind == "reduce" else first
-        stages.append(RowStage(s.name, made.kind, s.dtype, body, finish, first))
+        stages.append(RowStage(s.name, kinds[s.name], s.dtype, body, finish, 0))
     inputs = tuple(Tensor(t.name, (t.size,), t.dtype, t.constant) for t in program.inputs)
-    return RowProgram(row_extents, element_extents, inputs, tuple(stages))
+    return RowProgram(row_extents, element_extents, inputs, in_passes(stages))
+
+
+def in_passes(stages: Sequence[RowStage]) -> tuple[RowStage, ...]:
+    """The stages, each with the first pass in which it can be."""
+    placed: list[RowStage] = []
+    ready: dict[str, int] = {}
+    for s in stages:
+        first = max((ready[n] for n in s.reads()), default=0)
+        ready[s.name] = first + 1 if s.kind == "reduce" else first
+        placed.append(replace(s, ready=first))
+    return tuple(placed)
 
 
 def _outermost(e: Expr) -> Iterator[Expr]:

@@ -54,7 +54,7 @@ def _loops(plan: Plan) -> tuple[Loop, ...]:
 @lru_cache(maxsize=256)
 def _pass(p: RowProgram, n: int, kept: bool) -> tuple[tuple[Access, ...], int, int, str, str]:
     """Accesses of a pass, operations per element and per row, and what it stores."""
-    own = [s for s in p.stages if s.kind == "reduce" and s.ready == n]
+    own = [s for s in p.stages if s.accumulates and s.ready == n]
     final = p.result if p.result.kind == "element" and p.result.ready == n else None
     exprs: list[Expr] = []
     seen: set[str] = set()
@@ -77,7 +77,7 @@ def _pass(p: RowProgram, n: int, kept: bool) -> tuple[tuple[Access, ...], int, i
     numbers = ValueNumbers()
     loads = {numbers.of(x): x for e in exprs for x in e.loads()}
     accesses = [Access(str(x.value), x.args, x.dtype) for x in loads.values()] + reads
-    flops = count_ops(*exprs) + sum(max(1, count_ops(*s.monoid.combine)) for s in own if s.monoid is not None)
+    flops = count_ops(*exprs) + sum(_combining(s) for s in own)
     after = sum(count_ops(s.monoid.finish) for s in own if s.monoid is not None)
     if final is not None:
         target, at = final, p.where
@@ -85,6 +85,13 @@ def _pass(p: RowProgram, n: int, kept: bool) -> tuple[tuple[Access, ...], int, i
         target, at = own[-1], p.place
     accesses.append(Access(target.name, (at,), target.dtype, store=True))
     return tuple(accesses), flops, after, target.name, target.dtype
+
+
+def _combining(s: RowStage) -> int:
+    """Operations that take one element into a reduction."""
+    assert s.monoid is not None
+    # Of moments: the sum, the difference from the block's mean, its square and their sum.
+    return 4 if s.moments else max(1, count_ops(*s.monoid.combine))
 
 
 __all__ = ["nests"]

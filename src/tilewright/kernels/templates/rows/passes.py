@@ -11,6 +11,7 @@ from tilewright.kernels.expr import ITEMSIZE, Expr
 from tilewright.kernels.program import Tensor, count_ops
 from tilewright.kernels.templates.generic.access import Reader, write
 from tilewright.kernels.templates.generic.parts import simple_operator
+from tilewright.kernels.templates.rows import blocks
 from tilewright.kernels.templates.rows.hoist import Hoist, moving_names, value_text
 from tilewright.kernels.templates.rows.match import RowStage
 from tilewright.kernels.templates.rows.space import MEMORY, REGISTERS, Plan
@@ -24,6 +25,11 @@ NEAR = 1 << 16
 
 AHEAD = 1 << 11
 """How far further on, in bytes."""
+
+Bodies = Mapping[str, tuple[Expr, ...]]
+
+Span = tuple[str, str, int | None]
+"""A part of the innermost element axis: C texts of where it begins and ends, and its length where it is known."""
 
 
 @dataclass
@@ -60,13 +66,18 @@ class Passes:
 
     def rows(self, w: Writer, rows: int) -> None:
         """All passes over ``rows`` rows from ``row`` on."""
-        p = self.plan.program
+        self.before(w, self.plan.program.passes, rows)
+
+    def before(self, w: Writer, last: int, rows: int) -> None:
+        """The passes before ``last``, and the scalars that it reads."""
         self.held.clear()
         self.coordinates(w, rows)
-        for n in range(p.passes + 1):
+        for n in range(last + 1):
             self.scalars(w, n, rows)
-            if n < p.passes:
-                self._walk(w, n, rows, "0L", f"{p.elements[-1]}L")
+            if n < last:
+                hoist, bodies = self.hoisted(n)
+                self.declare(w, n, hoist, rows)
+                self.over(w, n, rows, hoist, bodies, self.whole)
                 for s in self._reductions(n):
                     for q in range(rows):
                         self._finish(w, s, q)
@@ -119,7 +130,7 @@ class Passes:
     # ------------------------------------------------------------------ one pass
 
     def _reductions(self, n: int) -> list[RowStage]:
-        return [s for s in self.plan.program.stages if s.kind == "reduce" and s.ready == n]
+        return [s for s in self.plan.program.stages if s.accumulates and s.ready == n]
 
     def _final(self, s: RowStage, n: int) -> bool:
         return s is self.plan.program.result and s.kind == "element" and s.ready == n
@@ -129,7 +140,7 @@ class Passes:
         p = self.plan.program
         wanted: set[str] = set()
         for s in reversed(p.stages):
-            if s.name in wanted or (s.kind == "reduce" and s.ready == n) or self._final(s, n):
+            if s.name in wanted or (s.accumulates and s.ready == n) or self._final(s, n):
                 wanted.add(s.name)
                 if not self._loaded(s, n):
                     wanted |= {r for r in s.reads() if p.stage[r].kind == "element"}
@@ -139,23 +150,33 @@ class Passes:
         """Whether a map over elements was kept by a pass before."""
         return s.name in self.stored and self.plan.program.needed[s.name][0] < n
 
-    def _walk(self, w: Writer, n: int, rows: int, begin: str, end: str) -> None:
-        """Pass ``n`` over the elements from ``begin`` to ``end`` of the innermost element axis."""
-        plan = self.plan
-        p = plan.program
-        stages = self._computed(n)
-        hoist = Hoist(self.moving, plan.reciprocal)
-        bodies = {s.name: tuple(hoist.rewrite(e) for e in s.body) for s in stages if not self._loaded(s, n)}
-        prefix = f"p{n}"
+    def hoisted(self, n: int) -> tuple[Hoist, Bodies]:
+        """The bodies that pass ``n`` evaluates, by stage, and what of them is the same along a row."""
+        hoist = Hoist(self.moving, self.plan.reciprocal)
+        stages = [s for s in self._computed(n) if not self._loaded(s, n)]
+        return hoist, {s.name: tuple(hoist.rewrite(e) for e in s.body) for s in stages}
+
+    def declare(self, w: Writer, n: int, hoist: Hoist, rows: int) -> None:
+        """Compute what is the same along a row in pass ``n``."""
         for name, (e, use) in hoist.found.items():
             ctype = computed(e.dtype)
             for q in range(rows):
                 text = value_text(self._scalar_printer(q).scalar(e), use, ctype)
-                w.line(f"const {ctype} {prefix}{name}_{q} = {text};")
-        hoisted = [{name: f"{prefix}{name}_{q}" for name in hoist.found} for q in range(rows)]
+                w.line(f"const {ctype} p{n}{name}_{q} = {text};")
+
+    @property
+    def whole(self) -> Span:
+        length = self.plan.program.elements[-1]
+        return "0L", f"{length}L", length
+
+    def over(self, w: Writer, n: int, rows: int, hoist: Hoist, bodies: Bodies, span: Span) -> None:
+        """Pass ``n`` over a part of the innermost element axis."""
+        plan = self.plan
+        p = plan.program
+        names = [{name: f"p{n}{name}_{q}" for name in hoist.found} for q in range(rows)]
         for s in self._reductions(n):
             self._start(w, s, rows)
-        point = _Point(self, n, stages, bodies, hoisted, rows)
+        point = _Point(self, n, self._computed(n), bodies, names, rows)
         if plan.keep == REGISTERS:
             for v in range(-(-p.elements[-1] // plan.lanes)):
                 rest = p.elements[-1] - v * plan.lanes
@@ -164,30 +185,34 @@ class Passes:
         for a, extent in zip(p.element_axes[:-1], p.elements[:-1], strict=True):
             w.line(f"for (long {a} = 0; {a} < {extent}L; {a}++) {{")
             w.depth += 1
-        self._inner(w, point, begin, end)
+        self._inner(w, point, span)
         for _ in p.elements[:-1]:
             w.depth -= 1
             w.line("}")
 
-    def _inner(self, w: Writer, point: _Point, begin: str, end: str) -> None:
+    def _inner(self, w: Writer, point: _Point, span: Span) -> None:
+        begin, end, length = span
         plan = self.plan
-        length = plan.program.elements[-1]
-        static = plan.pieces == 1
         lanes, step = plan.lanes, plan.lanes * plan.vectors
         with w.block():
             w.line(f"long j = {begin};")
-            if not static or length >= step:
+            if length is None or length >= step:
                 with w.block(f"for (; j + {step} <= {end}; j += {step})"):
                     point.prefetch(w, step)
-                    for v in range(plan.vectors):
-                        point.print(w, f"(j + {v * lanes})" if v else "j", v, None)
-            if plan.vectors > 1 and (not static or length % step >= lanes):
+                    point.several(w, plan.vectors)
+            if length is not None and point.moments and length % step >= lanes:
+                # One block of what is left: a chain of blocks of one vector each would be slow.
+                with w.block():
+                    point.several(w, length % step // lanes)
+                w.line(f"j += {length % step // lanes * lanes};")
+            elif plan.vectors > 1 and (length is None or length % step >= lanes):
                 with w.block(f"for (; j + {lanes} <= {end}; j += {lanes})"):
-                    point.print(w, "j", 0, None)
-            if not static or length % lanes:
-                rest = f"{length % lanes}L" if static else f"({end} - j)"
-                with w.block("" if static else f"if (j < {end})"):
+                    point.several(w, 1)
+            if length is None or length % lanes:
+                rest = f"{length % lanes}L" if length is not None else f"({end} - j)"
+                with w.block("" if length is not None else f"if (j < {end})"):
                     point.print(w, "j", 0, rest)
+                    point.accumulate(w, blocks.TAIL)
 
     # ------------------------------------------------------------------ reductions
 
@@ -202,15 +227,23 @@ class Passes:
     def _start(self, w: Writer, s: RowStage, rows: int) -> None:
         assert s.monoid is not None
         for q in range(rows):
+            if s.moments:
+                lane = self.types(s)[0]
+                blocks.start(w, s, q, lane, self.vec(lane))
+                continue
             for v in range(self.plan.vectors):
                 for c, (t, e) in enumerate(zip(self.types(s), s.monoid.identity, strict=True)):
                     w.line(f"{self.vec(t)} {s.name}a{c}_{q}_{v} = {_identity(self.vec(t), e)};")
 
     def merges(self) -> list[str]:
-        """Functions that merge two vectors of partial results, of any number of lanes."""
+        """Functions that merge two vectors of partial results, of any number of lanes, or take in a block."""
         w = Writer()
+        if any(s.moments for s in self.plan.program.stages):
+            w.lines += blocks.functions(self.plan.sizes)
         for s in self.plan.program.stages:
-            if s.monoid is None or simple_operator(s.monoid) is not None:
+            if s.monoid is None or simple_operator(s.monoid) is not None or not s.accumulates:
+                continue
+            if s.moments and self.plan.pieces == 1:
                 continue
             types = self.types(s)
             left = ", ".join(f"tw::vec<{t}, L> &a{c}" for c, t in enumerate(types))
@@ -239,6 +272,8 @@ class Passes:
     def _across(self, w: Writer, s: RowStage, q: int) -> list[str]:
         """Merge a row's accumulators; C texts of the partial results that are left."""
         types, lanes = self.types(s), self.plan.lanes
+        if s.moments:
+            return blocks.across(w, s, q, types[0], self.vec(types[0]), lanes, self.plan.tails)
         parts = [[f"{s.name}a{c}_{q}_{v}" for c in range(len(types))] for v in range(self.plan.vectors)]
         while len(parts) > 1:
             half = len(parts) // 2
@@ -262,6 +297,12 @@ class Passes:
         self._finished(w, s, q, self._across(w, s, q))
 
     def _finished(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
+        """The values of all reductions that have these partial results."""
+        for own in self.plan.program.stages:
+            if own is s or (s.moments and own.moments == s.name):
+                self._value(w, own, q, results)
+
+    def _value(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
         assert s.monoid is not None
         names = {}
         for c, (text, e) in enumerate(zip(results, s.monoid.identity, strict=True)):
@@ -277,7 +318,9 @@ class Passes:
     def piece(self, w: Writer, n: int, parts: Mapping[tuple[str, int], int]) -> None:
         """Pass ``n`` over one piece, from ``begin`` to ``end``; partial results go to the workspace."""
         self.coordinates(w, 1)
-        self._walk(w, n, 1, "begin", "end")
+        hoist, bodies = self.hoisted(n)
+        self.declare(w, n, hoist, 1)
+        self.over(w, n, 1, hoist, bodies, ("begin", "end", None))
         for s in self._reductions(n):
             for c, (t, text) in enumerate(zip(self.types(s), self._across(w, s, 0), strict=True)):
                 w.line(f"(({t} *)(a.space + {parts[s.name, c]}))[piece] = {text};")
@@ -303,14 +346,32 @@ class _Point:
     passes: Passes
     number: int
     stages: list[RowStage]
-    bodies: Mapping[str, tuple[Expr, ...]]
+    bodies: Bodies
     hoisted: list[dict[str, str]]
     rows: int
+    taken: dict[tuple[str, int], list[str]] = field(default_factory=dict)  # vectors of moments, not yet accumulated
+
+    @property
+    def moments(self) -> bool:
+        """Whether the pass accumulates moments."""
+        return any(s.moments for s in self.stages)
+
+    def several(self, w: Writer, vectors: int) -> None:
+        """So many whole vectors from ``j`` on."""
+        for v in range(vectors):
+            self.print(w, f"(j + {v * self.passes.plan.lanes})" if v else "j", v, None)
+        self.accumulate(w, blocks.WHOLE)
+
+    def accumulate(self, w: Writer, part: int) -> None:
+        """Take in the vectors of moments since the last time, as one block."""
+        for (name, q), vectors in self.taken.items():
+            blocks.update(w, self.passes.plan.program.stage[name], q, part, vectors)
+        self.taken.clear()
 
     def print(self, w: Writer, at: str, accumulator: int, count: str | None) -> None:
         """The vector at position ``at`` of the innermost axis; ``count`` of its lanes are in use (all)."""
         for q in range(self.rows):
-            if self.passes.plan.keep == REGISTERS:
+            if self.passes.plan.keep == REGISTERS or self.moments:
                 self._row(w, q, at, accumulator, count)
             else:
                 with w.block():
@@ -367,6 +428,14 @@ class _Point:
         body = self.bodies[s.name]
         printer.bind(body, w.line, passes.fresh)
         values = []
+        if s.moments:
+            vector = passes.vec(passes.types(s)[1])
+            name, text = passes.fresh("b"), _value(printer, body[1])
+            if count is not None:
+                text = f"tw::select(tw::first<tw::mask<{vector}>>({count}), {text}, {vector}{{}})"
+            w.line(f"const {vector} {name} = {text};")
+            self.taken.setdefault((s.name, q), []).append(name)
+            return
         for e, t, start in zip(body, passes.types(s), s.monoid.identity, strict=True):
             vector = passes.vec(t)
             text = _value(printer, e)
@@ -397,7 +466,10 @@ class _Point:
         if plan.prefetch > 1 and p.result.kind == "element":
             wanted.append(("out", p.where, ITEMSIZE[p.result.dtype], 1))
         for q in range(self.rows):
-            axes = {"i0": f"(row + {q + self.rows})", **{a: a for a in p.element_axes[:-1]}}
+            axes = {
+                "i0": f"(row + {q + (plan.rows if plan.columns else self.rows)})",
+                **{a: a for a in p.element_axes[:-1]},
+            }
             for base, index, size, writes in wanted:
                 near = 3 if p.length * size <= NEAR // 4 else 2
                 self._lines(w, base, index, axes, range(0, step, max(1, LINE // size)), 0, f"{writes}, {near}")

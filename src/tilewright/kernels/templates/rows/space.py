@@ -10,22 +10,40 @@ from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.expr import ITEMSIZE
 from tilewright.kernels.templates.rows.hoist import Hoist, moving_names
 from tilewright.kernels.templates.rows.match import RowProgram
+from tilewright.kernels.templates.rows.moments import paired
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 RECOMPUTE, MEMORY, REGISTERS = "recompute", "memory", "registers"
 MOST_VECTORS = 16
 """Vectors of a row that may be held in registers."""
 
+SIDE = 4
+"""Rows that may run side by side; as many again one after the other."""
+
+BLOCK = 4
+"""Vectors of which moments are worth taking together."""
+
 LONG = 1 << 16
 """Elements from which rows may be split over tasks."""
+
+COLUMNS = (512, 1024, 2048)
+"""Elements of a block of columns."""
+
+NEAR = 1 << 19
+"""Bytes of several rows that stay in the second level cache."""
+
+MUCH = 1 << 14
+"""Bytes that are the same for every row from which they are worth a block of columns: half of a small L1."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """A schedule read for one program.
 
-    ``rows`` rows run side by side, each with ``vectors`` accumulators of ``lanes`` elements. ``keep``: where
-    maps that several passes need stay. ``block``: rows a task. ``pieces``: parts into which the row is split.
+    ``program`` is the one whose moments are paired, where the schedule says so. ``rows`` rows run side by side,
+    each with ``vectors`` accumulators of ``lanes`` elements; with ``columns``, they run one after the other, and
+    their last pass by blocks of so many elements (``columns.py``). ``keep``: where maps that several passes need
+    stay. ``block``: rows a task. ``pieces``: parts into which the row is split.
     """
 
     program: RowProgram
@@ -35,9 +53,27 @@ class Plan:
     keep: str
     reciprocal: bool
     prefetch: int
+    columns: int
     block: int
     pieces: int
     threads: int
+
+    @property
+    def tails(self) -> str | None:
+        """C text of how many lanes the last vector of a row (a piece) has in use, if not all."""
+        if self.pieces > 1:
+            return f"((end - begin) % {self.lanes})"
+        rest = self.program.elements[-1] % self.lanes
+        return f"{rest}L" if rest else None
+
+    @property
+    def sizes(self) -> set[int]:
+        """Numbers of vectors of the blocks in which a pass walks a row."""
+        if self.pieces > 1:
+            return {self.vectors, 1}
+        whole = self.program.elements[-1] // self.lanes
+        found = {self.vectors if whole >= self.vectors else 0, whole % self.vectors, 1 if self.tails else 0}
+        return found - {0}
 
 
 def lane_count(p: RowProgram, target: Target) -> int:
@@ -62,6 +98,18 @@ def _divides(p: RowProgram) -> bool:
     return any(use == "inverse" for _, use in hoist.found.values())
 
 
+def _shares(p: RowProgram) -> bool:
+    """Whether the last pass reads much that is the same for every row, and does nothing but map."""
+    last = p.passes - 1
+    maps = p.result.kind == "element" and p.result.ready == last and len(p.elements) == 1 and not p.kept
+    return maps and last > 0 and not any(s.kind == "reduce" and s.ready == last for s in p.stages) and p.shared >= MUCH
+
+
+def _paired(p: RowProgram) -> RowProgram:
+    found = paired(p)
+    return p if found is None else found
+
+
 def _up_to(most: int, *values: int) -> tuple[int, ...]:
     return tuple(v for v in values if v == 1 or v <= most)
 
@@ -70,7 +118,20 @@ def _fits(p: RowProgram, lanes: int, registers: int, v: Mapping[str, Value]) -> 
     rows, vectors = int(v["rows"]), int(v["vectors"])
     if v["keep"] == REGISTERS:
         return rows * _row_vectors(p, lanes) <= registers
-    return rows * vectors <= max(registers // 2, 4)
+    return (1 if v["columns"] else rows) * vectors <= max(registers // 2, 4)
+
+
+def _blocks(v: Mapping[str, Value]) -> bool:
+    """Blocks of columns take several rows, one after the other, whose vectors are read from memory."""
+    if not v["columns"]:
+        return int(v["rows"]) <= SIDE
+    return int(v["rows"]) > 1 and int(v["vectors"]) >= BLOCK and int(v["prefetch"]) < 2 and v["keep"] != REGISTERS
+
+
+def _moments(p: RowProgram, v: Mapping[str, Value]) -> bool:
+    """Fewer vectors are no block; and what nothing reads again is not kept."""
+    kept = v["keep"] == RECOMPUTE or (v["keep"] == MEMORY and _paired(p).kept != ())
+    return not v["moments"] or (int(v["vectors"]) >= BLOCK and kept)
 
 
 @lru_cache(maxsize=128)
@@ -90,21 +151,30 @@ def space(p: RowProgram, target: Target, name: str, version: int) -> SearchSpace
         if p.count < 2 * target.threads and len(p.elements) == 1 and p.length >= LONG:
             pieces = tuple(k * target.threads for k in (1, 2, 4))
             blocks = (1,)
+    columns = (0, *(c for c in COLUMNS if c < p.length)) if pieces == (1,) and _shares(p) else (0,)
     knobs = (
-        Choice("rows", _up_to(1 if pieces != (1,) else p.count, 1, 2, 4)),
+        Choice("columns", columns),
+        Choice("prefetch", (0, 1, 2) if p.streams and len(p.rows) <= 1 else (0,)),
+        Choice("rows", _up_to(1 if pieces != (1,) else p.count, 1, 2, 4, *((2 * SIDE,) if columns != (0,) else ()))),
         Choice("vectors", _up_to(across, 1, 2, 4, 8)),
         Choice("keep", tuple(keep), ordered=False),
+        Choice("moments", (False, True) if paired(p) else (False,)),
         Choice("reciprocal", (False, True) if _divides(p) else (False,)),
-        Choice("prefetch", (0, 1, 2) if p.streams and len(p.rows) <= 1 else (0,)),
         Choice("pieces", pieces),
         Choice("block", blocks, half="launch"),
     )
-    rule = Constraint(
-        ("rows", "vectors", "keep"),
-        lambda v: _fits(p, lanes, target.registers, v),
-        "the row does not fit the registers",
+    rules = (
+        Constraint(
+            ("columns", "prefetch", "rows", "vectors", "keep"), _blocks, "blocks of columns are for several rows"
+        ),
+        Constraint(
+            ("columns", "rows", "vectors", "keep"),
+            lambda v: _fits(p, lanes, target.registers, v),
+            "the row does not fit the registers",
+        ),
+        Constraint(("vectors", "keep", "moments"), lambda v: _moments(p, v), "moments are of blocks of vectors"),
     )
-    return SearchSpace(name, version, knobs, (rule,))
+    return SearchSpace(name, version, knobs, rules)
 
 
 def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Value]:
@@ -124,11 +194,21 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
     vectors = max(int(v) for v in by_name["vectors"] if int(v) <= most)
     while not short and rows * vectors > max(target.registers // 2, 4):
         vectors //= 2
-    ahead = 0 if short or 1 << 14 < size <= 1 << 16 else 1
+    columns = min(by_name["columns"][-1], 1024)
+    group = [int(r) for r in by_name["rows"] if 1 < int(r) <= NEAR // size] if columns else []
+    if group and across >= 2 * BLOCK:
+        rows, vectors = group[-1], 2 * BLOCK
+    else:
+        columns = 0
+    ahead = 0 if short or columns or 1 << 14 < size <= 1 << 16 else 1
+    # A row in the first level cache is quickly walked once more.
+    moments = by_name["moments"][-1] and keep != REGISTERS and vectors >= BLOCK and size > 1 << 14
     return {
+        "columns": columns,
         "rows": rows,
         "vectors": vectors,
         "keep": keep,
+        "moments": moments,
         "reciprocal": by_name["reciprocal"][-1],
         "prefetch": max(int(v) for v in by_name["prefetch"] if int(v) <= ahead),
         "pieces": by_name["pieces"][0],
@@ -139,7 +219,9 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
 def plan(p: RowProgram, target: Target, schedule: Schedule) -> Plan:
     """The schedule's decisions."""
     v = schedule.values
+    if v["moments"]:
+        p = _paired(p)
     return Plan(
         p, lane_count(p, target), int(v["rows"]), int(v["vectors"]), str(v["keep"]), bool(v["reciprocal"]),
-        int(v["prefetch"]), int(v["block"]), int(v["pieces"]), target.threads,
+        int(v["prefetch"]), int(v["columns"]), int(v["block"]), int(v["pieces"]), target.threads,
     )  # fmt: skip

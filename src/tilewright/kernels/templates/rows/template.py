@@ -19,7 +19,7 @@ class CpuRows(CpuTemplate[RowProgram, spaces.Plan]):
     """Chains of maps and reductions over the elements of the same rows: softmax, norms, sums."""
 
     name = "cpu_rows"
-    version = 1
+    version = 2
     refusal = "does not work row by row"
 
     def find(self, program: str) -> RowProgram | None:
