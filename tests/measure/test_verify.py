@@ -10,6 +10,7 @@ import pytest
 from tilewright.kernels import te
 from tilewright.kernels.operator import get_operator
 from tilewright.kernels.program import Program
+from tilewright.measure.buffers import PAGE
 from tilewright.measure.inputs import Array, Recipe
 from tilewright.measure.projection import project
 from tilewright.measure.verify import Verifier, mismatch, sample_blocks, timing_inputs
@@ -110,6 +111,15 @@ def test_domains_of_logs_are_respected() -> None:
     assert all(np.isfinite(i.low).all() for n in range(3) for i in v.input_set(n).intervals)
     assert v.check(as_kernel(p, lambda x: np.log(x) * np.sqrt(x) * F(1.0001)))
     assert (timing_inputs(p, v, 1)[0].array > 0).all()  # type: ignore[operator]
+
+
+def test_timing_buffers_lie_as_numpy_and_the_runtime_place_them() -> None:
+    x = te.input("x", (64,))
+    p, _ = te.program(te.compute((64,), lambda i: x[i] + 1.0))
+    for shift in range(3):
+        given, out = timing_inputs(p, Verifier(p), 1, shift)
+        assert (given.address % 64, out.address % 64) == (16, 0)
+        assert given.address % PAGE != out.address % PAGE
 
 
 # --------------------------------------------------------------------------- large problems

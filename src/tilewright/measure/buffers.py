@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
+LINE = 64  # bytes of a cache line
 GUARD = 1 << 20  # bytes of inaccessible address space on either side; strides of a stray access are long
 CANARY = 0xA5
 POISON = 0xFF  # as a float of any width: a quiet NaN

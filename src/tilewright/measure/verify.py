@@ -22,7 +22,7 @@ from tilewright.kernels.program import Program
 from tilewright.kernels.reference import evaluate_block, index_bounds
 from tilewright.kernels.special import decode, encode
 from tilewright.measure import tolerance
-from tilewright.measure.buffers import GuardedArray
+from tilewright.measure.buffers import LINE, GuardedArray
 from tilewright.measure.exact import whole_reach
 from tilewright.measure.inputs import RECIPES, Array, Recipe, decoded, make_inputs, numpy_dtype
 from tilewright.measure.projection import Projection, project
@@ -256,9 +256,10 @@ def _right_where_free(got: Array, value: Array) -> Array:
 
 
 def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int = 0) -> list[GuardedArray]:
-    """Buffers for timing: random inputs, then the output, placed as NumPy places its arrays; ``shift`` moves them.
+    """Buffers for timing: random inputs as NumPy places its arrays, then the output as the runtime places its own.
 
-    A kernel timed on cache-line aligned arrays only would look faster than its users will see it.
+    A kernel timed on cache-line aligned inputs only would look faster than its users will see it. ``shift`` moves
+    all of them.
     """
     recipe = Recipe("positive" if verifier.positive else "normal", 0, "heap")
     buffers = []
@@ -266,8 +267,6 @@ def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int =
         g = GuardedArray(v.shape, v.dtype, "heap", align, stagger=n * (2 * shift + 1) + shift)
         g.array[...] = v
         buffers.append(g)
-    out = program.output
-    buffers.append(
-        GuardedArray(out.shape, numpy_dtype(out.dtype), "heap", align, stagger=len(buffers) * (2 * shift + 1) + shift)
-    )
+    out, stagger = program.output, len(buffers) * (2 * shift + 1) + shift
+    buffers.append(GuardedArray(out.shape, numpy_dtype(out.dtype), "heap", max(align, LINE), stagger))
     return buffers
