@@ -27,6 +27,7 @@ from suite import Case, arguments, geomean
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, noise_warnings, parse_device
 from tilewright.core import Value
+from tilewright.runtime.compare import LINE
 
 Array = np.ndarray[Any, Any]
 
@@ -148,6 +149,7 @@ def compare(case: Case, library: Path, database: str, rounds: int) -> dict[str, 
     import tvm
 
     from tilewright.backends.cpu.loader import load_bytes
+    from tilewright.runtime.checked import empty
     from tilewright.runtime.store import Store
 
     store, workload = Store(database), case.workload
@@ -155,8 +157,11 @@ def compare(case: Case, library: Path, database: str, rounds: int) -> dict[str, 
     launch = {k: int(v) for k, v in entry.schedule.launch}
     kernel = load_bytes(store.code(entry.sha256), entry.sha256).kernel(entry.program, launch, 1)
     rng = np.random.default_rng(0)
-    inputs = [rng.uniform(-1, 1, s.shape).astype(np.float32) for s in workload.inputs]
-    out = np.empty(workload.output.shape, np.float32)
+    # On cache lines, as TVM's own tensors are.
+    inputs = [empty(s.shape, np.float32, LINE) for s in workload.inputs]
+    for a in inputs:
+        a[...] = rng.uniform(-1, 1, a.shape)
+    out = empty(workload.output.shape, np.float32, LINE)
     pointers = [a.ctypes.data for a in (*inputs, out)]
     function = tvm.runtime.load_module(str(library))
     shapes = tvm_shapes(case, [a.shape for a in inputs], out.shape)
