@@ -61,14 +61,16 @@ def run_case(case: Case, rivals: Sequence[str], args: argparse.Namespace, databa
             case.op, trials=args.trials, time_budget=args.budget, threads=args.threads, seed=args.seed, db=database,
             params=case.params,
         )  # fmt: skip
+        if result.best is None:
+            raise SystemExit(f"{case.group} {case.name}: nothing was measured in {args.budget:.0f} s. Raise --budget")
         row |= {
             "trials": result.trials,
             "tune_seconds": round(result.seconds, 1),
             "failed": dict(result.failed),
-            "template": result.best.schedule.template if result.best else None,
-            "schedule": dict(result.best.schedule.values) if result.best else None,
+            "template": result.best.schedule.template,
+            "schedule": dict(result.best.schedule.values),
         }
-        slow = result.best is not None and result.best.seconds > SLOW_SECONDS
+        slow = result.best.seconds > SLOW_SECONDS
     else:
         slow = False
     cores = parse_device("auto", args.threads).cores

@@ -158,6 +158,13 @@ def test_bench_pairs_with_numpy(cli: Any, db: str) -> None:
     assert 0 < data["peak_fraction"] < 1.2
 
 
+def test_bench_gives_variances_that_are_not_negative(cli: Any, tmp_path: Path) -> None:
+    given = ("batch_norm", "shape=2,3,16", "--db", str(tmp_path / "t.db"))
+    assert cli("tune", *given, "--trials", "1").code == 0
+    data = cli("bench", *given, "--against", "numpy", "--rounds", "3", "--json").json
+    assert [r["rival"] for r in data["ratios"]] == ["numpy"], data["skipped"]
+
+
 def test_verify_rechecks_stored_kernels(cli: Any, db: str) -> None:
     data = cli("verify", "--db", db, "--json").json
     assert data["failed"] == 0
