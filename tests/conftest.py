@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,13 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("TILEWRIGHT_CACHE", str(folder / "cache"))
         patch.setenv("TILEWRIGHT_DB", str(folder / "default.db"))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """A test run that a shell started in the background ignores Ctrl-C, and so would every command it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
