@@ -27,7 +27,6 @@ from suite import Case, arguments, geomean
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, noise_warnings, parse_device
 from tilewright.core import Value
-from tilewright.runtime.compare import LINE
 
 Array = np.ndarray[Any, Any]
 
@@ -149,7 +148,7 @@ def compare(case: Case, library: Path, database: str, rounds: int) -> dict[str, 
     import tvm
 
     from tilewright.backends.cpu.loader import load_bytes
-    from tilewright.runtime.checked import empty
+    from tilewright.runtime.checked import LINE, empty
     from tilewright.runtime.store import Store
 
     store, workload = Store(database), case.workload

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.core import Target
-from tilewright.kernels.expr import ITEMSIZE, Expr
+from tilewright.kernels.expr import ITEMSIZE, Expr, whole
 from tilewright.kernels.linear import linearise
 from tilewright.kernels.loopnest import Access, LoopNest
 
@@ -320,7 +320,7 @@ def _rule(e: Expr, parts: list[Count]) -> Count:
         # Where it points is not known: as many places as the index tensor has entries in the tile.
         return lambda t: (1 << 40, prod(p(t)[1] for p in parts))
     if e.op in ("floordiv", "mod"):
-        d = int(e.args[1].value)  # type: ignore[arg-type]
+        d = whole(e.args[1])
         inner = parts[0]
         if e.op == "floordiv":
 
@@ -337,7 +337,7 @@ def _rule(e: Expr, parts: list[Count]) -> Count:
         return rest
     if e.op == "mul":
         inner, other = (parts[0], e.args[1]) if e.args[1].op == "const" else (parts[1], e.args[0])
-        c = abs(int(other.value)) if other.op == "const" else 1  # type: ignore[arg-type]
+        c = abs(whole(other)) if other.op == "const" else 1
 
         def scaled(t: Extents) -> tuple[int, int]:
             span, n = inner(t)

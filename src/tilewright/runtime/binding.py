@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
-from tilewright.runtime.checked import Checked, Misfit, check, empty, storage
+from tilewright.runtime.checked import LINE, Checked, Misfit, check, empty, storage
 
 Array = np.ndarray[Any, Any]
 Make = Callable[[Mapping[int, Array]], Callable[..., Array]]
@@ -60,7 +60,7 @@ class ConstantPlan:
                 given = check(name, spec, constants[spec.name])
             except Misfit as e:
                 raise e.error from None
-            held[number] = empty(spec.shape, storage(spec.dtype), max(self._checked.align, 64))
+            held[number] = empty(spec.shape, storage(spec.dtype), max(self._checked.align, LINE))
             held[number][...] = given
         return self._make(held)
 

@@ -38,6 +38,10 @@ def added_dtype(a: object) -> str:
     return name if name in BITS else ""
 
 
+LINE = 64
+"""Bytes of a cache line, on which arrays that are made here start."""
+
+
 def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bool = False) -> Array:
     """``a`` as the array that ``spec`` asks for. Raises :class:`Misfit`, naming what is wrong."""
     name = f"{label}: {spec.name}"
@@ -149,7 +153,7 @@ class Checked:
         arrays = [self._input(spec, a) for spec, a in zip(self.inputs, args, strict=True)]
         made: Array
         if out is None:
-            made = out = empty(self.output.shape, self._dtype, max(self.align, 64))
+            made = out = empty(self.output.shape, self._dtype, max(self.align, LINE))
             added = next((a.dtype for a in args if added_dtype(a) == self.output.dtype), None)
             if added is not None:
                 made = out.view(added)
@@ -162,7 +166,7 @@ class Checked:
 
     def _input(self, spec: TensorSpec, a: Any) -> Array:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):
-            held = empty((), storage(spec.dtype), max(self.align, 64))
+            held = empty((), storage(spec.dtype), max(self.align, LINE))
             if spec.dtype in BITS:
                 from tilewright.kernels.special import encode
 

@@ -22,9 +22,6 @@ from tilewright.runtime.rivals import RIVALS, openblas_core
 
 IDLE_SECONDS = 0.12
 
-LINE = 64
-"""Bytes to which every contestant's arrays are aligned."""
-
 
 @dataclass(frozen=True)
 class Ratio:
@@ -187,7 +184,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     from tilewright.kernels.special import decode, encode
     from tilewright.runtime import Library
     from tilewright.runtime.binding import ConstantPlan
-    from tilewright.runtime.checked import empty, storage
+    from tilewright.runtime.checked import LINE, empty, storage
 
     workload = Workload.from_json(request["workload"])
     threads = request["threads"]

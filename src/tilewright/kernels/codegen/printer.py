@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, ValueNumbers
+from tilewright.kernels.expr import FLOATS, INDEX, Expr, ValueNumbers, whole
 
 CTYPE = {
     "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float",
@@ -133,7 +133,7 @@ class Printer:
     def _division(self, e: Expr, text: str) -> str:
         a, b = e.args
         low = index_range(a, self.ranges)[0]
-        d = int(b.value)  # type: ignore[arg-type]
+        d = whole(b)
         if low is not None and low >= 0:
             return f"({text} {'/' if e.op == 'floordiv' else '%'} {number(d, e.dtype)})"
         if d & (d - 1) == 0:
@@ -262,7 +262,7 @@ class Printer:
             return self._vector_cast(a[0], e.dtype, lane)
         if op in ("floordiv", "mod"):
             text = self.vector_text(a[0], lane)
-            d = int(a[1].value)  # type: ignore[arg-type]
+            d = whole(a[1])
             if d & (d - 1) == 0:
                 return _by_bits(op, text, d)
             return f"tw::{op}<{v}>({text}, tw::splat<{v}>({number(a[1].value, e.dtype)}))"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tilewright.kernels.expr import Expr
+from tilewright.kernels.expr import Expr, whole
 
 Range = tuple[int | None, int | None]
 """Inclusive bounds; ``None`` where there is none."""
@@ -15,7 +15,7 @@ _ITEM = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1),
 def index_range(e: Expr, axes: Mapping[str, Range]) -> Range:
     """Bounds of a whole-number expression; an axis that ``axes`` does not name is at least 0."""
     if e.op == "const":
-        return int(e.value), int(e.value)  # type: ignore[arg-type]
+        return whole(e), whole(e)
     if e.op == "axis":
         return axes.get(str(e.value), (0, None))
     if e.op in ("load", "var"):

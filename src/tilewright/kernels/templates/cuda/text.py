@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, whole
 from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Tensor
 from tilewright.kernels.templates.contraction.match import Group
@@ -138,7 +138,7 @@ class DevicePrinter(Printer):
 
     def scalar(self, e: Expr) -> str:
         if self.narrow and e.op == "const" and e.dtype == INDEX:
-            return f"{e.value}" if int(e.value) >= 0 else f"({e.value})"  # type: ignore[arg-type]
+            return f"{e.value}" if whole(e) >= 0 else f"({e.value})"
         return super().scalar(e)
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:

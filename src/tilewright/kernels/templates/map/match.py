@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range
-from tilewright.kernels.expr import COMPARISONS, INDEX, ITEMSIZE, Expr, ValueNumbers, cast, const, load
+from tilewright.kernels.expr import COMPARISONS, INDEX, ITEMSIZE, Expr, ValueNumbers, cast, const, load, whole
 from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Stage, Tensor
 from tilewright.kernels.templates.map.linear import Linearizer
@@ -310,12 +310,12 @@ def _bits(value: Expr) -> int:
     kind = {"float64": "d", "float32": "f", "float16": "e"}.get(value.dtype)
     if kind is None:
         size = 8 * ITEMSIZE[value.dtype]
-        whole = int(value.value) % (1 << size)  # type: ignore[arg-type]
-        return whole - (1 << size if whole >= 1 << (size - 1) else 0)
-    number = float(value.value)  # type: ignore[arg-type]
-    if kind == "e" and abs(number) >= 65520.0:
-        number = float("inf") if number > 0 else float("-inf")
-    found: int = struct.unpack({"d": "<q", "f": "<i", "e": "<h"}[kind], struct.pack("<" + kind, number))[0]
+        number = whole(value) % (1 << size)
+        return number - (1 << size if number >= 1 << (size - 1) else 0)
+    real = float(value.value)  # type: ignore[arg-type]
+    if kind == "e" and abs(real) >= 65520.0:
+        real = float("inf") if real > 0 else float("-inf")
+    found: int = struct.unpack({"d": "<q", "f": "<i", "e": "<h"}[kind], struct.pack("<" + kind, real))[0]
     return found
 
 
@@ -363,7 +363,7 @@ def _cuts(value: Expr, inner: str, size: int) -> set[int] | None:
             x = Linearizer({}).of(n.args[0])
             if set(x.axes) != {inner} or x.rest or x.of(inner) != 1:
                 continue
-            d = int(n.args[1].value)  # type: ignore[arg-type]
+            d = whole(n.args[1])
             first = -x.const % d
             if (size - first) // d >= MAX_SEGMENTS:
                 return None

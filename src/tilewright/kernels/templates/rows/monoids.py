@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import canonical_json
-from tilewright.kernels.expr import FLOATS, INDEX, INTEGERS, Expr, cast, const
+from tilewright.kernels.expr import FLOATS, INDEX, INTEGERS, Expr, cast, const, whole
 from tilewright.kernels.program import Monoid
 from tilewright.kernels.templates.generic.parts import simple_operator
 
@@ -90,7 +90,7 @@ def narrowed(m: Monoid, body: tuple[Expr, ...], length: int) -> tuple[Monoid, tu
     def shorten(n: Expr) -> Expr | None:
         if n.dtype != "int64":
             return None
-        return const(int(n.value), "int32") if n.op == "const" else Expr(n.op, "int32", n.args, n.value)  # type: ignore[arg-type]
+        return const(whole(n), "int32") if n.op == "const" else Expr(n.op, "int32", n.args, n.value)
 
     narrow = Monoid(
         m.name,
