@@ -16,6 +16,7 @@ SAMPLE_SECONDS = 150e-6  # one sample lasts at least this long
 PAIRS = 15
 BUDGET = 0.03  # seconds of paired timing a trial, beyond which pairs become fewer
 FEWEST = 3
+DUEL_BUDGET = 1.0  # seconds of kernels in a duel, beyond which 15 pairs are enough
 DROPS = ((1, 2.0), (3, 1.3), (7, 1.1))  # after so many pairs, a median ratio above this ends the timing
 LONGEST_REPEATS = 1 << 20
 
@@ -95,10 +96,12 @@ def compare(rounds: Rounds, estimate: float, reference: float, pairs: int = PAIR
     return Paired(tuple(a for a, _ in samples), ratios, dropped)
 
 
-def duel(rounds: Rounds, pairs: int = 31, confidence: float = 0.95, width: float = 0.005) -> Duel:
-    """Time two kernels until the ratio's interval excludes 1, is narrower than ``width``, or for
-    ``pairs`` rounds. Looking often finds differences that are not there, so the interval at which to
-    stop early is wider than the one reported.
+def duel(
+    rounds: Rounds, pairs: int = 31, confidence: float = 0.95, width: float = 0.005, budget: float = DUEL_BUDGET
+) -> Duel:
+    """Time two kernels until the ratio's interval excludes 1, is narrower than ``width``, for
+    ``pairs`` rounds, or, from 15 rounds on, for ``budget`` seconds. Looking often finds differences that are
+    not there, so the interval at which to stop early is wider than the one reported.
     """
     samples: list[tuple[float, float]] = []
     strict = 1 - (1 - confidence) / 5
@@ -106,7 +109,8 @@ def duel(rounds: Rounds, pairs: int = 31, confidence: float = 0.95, width: float
         samples += rounds(min(5, pairs - len(samples)))
         ratios = [a / b for a, b in samples]
         low, high = median_interval(ratios, strict)
-        if len(samples) >= min(pairs, 15) and (high < 1 or low > 1 or high - low < width):
+        spent = sum(a + b for a, b in samples)
+        if len(samples) >= min(pairs, 15) and (high < 1 or low > 1 or high - low < width or spent > budget):
             break
     ratios = [a / b for a, b in samples]
     low, high = median_interval(ratios, confidence)

@@ -43,6 +43,10 @@ class Finalist:
         return self.candidate, self.artifact
 
 
+CLEARLY = 1.5
+"""Trials whose times are this far apart in one run need no duel: both were paired with the run's incumbents."""
+
+
 @dataclass(frozen=True)
 class FinalResult:
     """The ranking, best first; ``kept`` when the stored champion stays at its head."""
@@ -63,6 +67,13 @@ def contenders(history: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
         if len(out) == count:
             break
     return out
+
+
+def _clearly_slower(entrant: Finalist, other: Finalist) -> bool:
+    one, two = entrant.record, other.record
+    if one is None or two is None or one.seconds is None or two.seconds is None:
+        return False
+    return one.seconds > CLEARLY * two.seconds
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,8 @@ class Final:
     def _insert(self, ladder: list[Finalist], entrant: Finalist) -> None:
         """Put the entrant above the first kernel that it beats, from the top; drop it below rank 3."""
         for place, other in enumerate(ladder[:RANKS]):
+            if _clearly_slower(entrant, other):
+                continue
             duel = self.runner.duel(self.task, entrant.item, other.item)
             # A stored champion is replaced only when the whole interval says so.
             if duel.high < 1.0 if other.stored else duel.ratio < 1.0:

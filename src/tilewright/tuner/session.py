@@ -60,6 +60,10 @@ class Limits:
     batch: int = 16
 
 
+FIRST = 4
+"""Trials of a first batch under a time budget, before it is known how long one takes."""
+
+
 @dataclass
 class Batch:
     """Proposals in flight."""
@@ -111,16 +115,30 @@ class Session:
         return min(timed, key=lambda r: r.seconds or 0.0, default=None)
 
     def _propose(self, pending: Sequence[Schedule]) -> Batch | None:
-        left = self.limits.trials - len(self.history) - len(pending)
-        late = self.limits.seconds is not None and self.clock.elapsed >= self.limits.seconds
-        if left <= 0 or late:
+        left = min(self.limits.trials - len(self.history) - len(pending), self._fitting(len(pending)))
+        if left <= 0:
             return None
         with self.clock.on("proposing"):
-            proposals = self.strategy.suggest(min(left, self.limits.batch), self.history, pending)
+            proposals = self.strategy.suggest(left, self.history, pending)
         if not proposals:
             return None
         candidates = [Candidate(self.task, p.schedule) for p in proposals]
         return Batch(proposals, self.builder.submit(candidates))
+
+    def _fitting(self, pending: int) -> int:
+        """How many trials to propose for the time that is left. A run always gets its first ones."""
+        if self.limits.seconds is None:
+            return self.limits.batch
+        if not self.history and not pending:
+            return min(self.limits.batch, FIRST)
+        left = self.limits.seconds - self.clock.elapsed
+        if left <= 0:
+            return 0
+        timed = [r.outcome for r in self.history if isinstance(r.outcome, Measurement)]
+        if not timed:
+            return min(self.limits.batch, FIRST)
+        each = max(sum(m.verify_seconds + m.measure_seconds for m in timed) / len(timed), 1e-6)
+        return max(0 if pending else 1, min(self.limits.batch, int(left / each) - pending))
 
     def _measure(self, batch: Batch, built: Sequence[Artifact | Failure]) -> Future[list[Outcome]]:
         items = [
