@@ -430,7 +430,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tilewright.measure.prepared import folders, read
 
         prepared_for = {read(f).task.workload.key for f in folders(options.prepared)}
-    from tilewright.tuner.places import find_place
+    from tilewright.measure.places import find_place
 
     place = find_place(target.name, "emulator" if emulated else "cuda:0")
     wanted = set((options.only or "conformance,correctness,sanitizer,tuning").split(","))

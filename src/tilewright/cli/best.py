@@ -107,7 +107,7 @@ def _best(database: Database, task: Task) -> StoredKernel | None:
         from tilewright.backends.cpu.device import device_model
 
         return database.best(task, device_model())
-    from tilewright.tuner.places import EMULATOR
+    from tilewright.measure.places import EMULATOR
 
     found = [k for k in database.kernels() if k.rank == 1 and k.task.key == task.key]
     found.sort(key=lambda k: (k.device_model != EMULATOR, k.updated or 0.0), reverse=True)

@@ -42,6 +42,8 @@ PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which no kernel i
 START_ATTEMPTS = 3
 SLOWEST = 300.0  # times the incumbent's, from which a kernel is taken for hanging
 LEAST_DEADLINE = 3.0
+SLOW_FLOPS = 2e9
+"""Operations a second on cores below which no kernel worth having falls, with its dozen calls; deadlines grow by it."""
 
 
 class DeviceLost(TilewrightError):
@@ -129,7 +131,7 @@ class LocalRunner:
     def verify(self, task: Task, item: Item) -> Failure | None:
         """Check one kernel on every input set; ``None`` when it is right."""
         reply = self._executor.submit(
-            self._alone, {"do": "verify", "program": task.workload.program, "item": _item(item)}
+            self._alone, task, {"do": "verify", "program": task.workload.program, "item": _item(item)}
         ).result()
         if isinstance(reply, Failure):
             return reply
@@ -147,13 +149,17 @@ class LocalRunner:
             "items": [_item(challenger), _item(champion)],
             "pairs": pairs,
         }
-        reply = self._executor.submit(self._alone, request).result()
+        reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
             raise DeviceLost(f"the final could not be timed: {reply.message}")
         return Duel(
             reply["ratio"], reply["low"], reply["high"], reply["wins"], reply["pairs"],
             seconds=(reply["seconds"][0], reply["seconds"][1]),
         )  # fmt: skip
+
+    def anchor(self, candidate: Candidate, seconds: float) -> None:
+        """Tell what one call of a kernel takes that was timed elsewhere: as incumbent it is taken for that."""
+        self._anchors[candidate.key] = seconds
 
     def close(self) -> None:
         """End the child, also in the middle of a batch (whose outcomes become ``DEVICE_LOST``)."""
@@ -197,7 +203,7 @@ class LocalRunner:
                 "incumbent": None if incumbent is None else self._reference(incumbent),
             }
             try:
-                self._exchange(request, self._limit(incumbent), done.__setitem__)
+                self._exchange(request, self._limit(task, incumbent), done.__setitem__)
             except _Died as e:
                 if e.item is not None and (e.item in retried or not e.excusable):
                     done[e.item] = e.failure
@@ -217,11 +223,11 @@ class LocalRunner:
                 done |= {n: Failure(FailureKind.DEVICE_LOST, e.message) for n in rest}
         return [self._described(items[n], done[n]) for n in range(len(items))]
 
-    def _alone(self, request: dict[str, Any]) -> Any:
+    def _alone(self, task: Task, request: dict[str, Any]) -> Any:
         """One request about one or two kernels: its reply, or the failure of whatever killed the child."""
         for last in (False, True):
             try:
-                return self._exchange(request, self.deadline)
+                return self._exchange(request, self._longest(task))
             except _Died as e:
                 if last or not e.excusable:
                     return e.failure
@@ -298,11 +304,16 @@ class LocalRunner:
         if child is not None:
             child.close()
 
-    def _limit(self, incumbent: Item | None) -> float:
+    def _longest(self, task: Task) -> float:
+        """Seconds that any kernel of a task may take for everything."""
+        return self.deadline if self._gpu else self.deadline + task.workload.flops / SLOW_FLOPS
+
+    def _limit(self, task: Task, incumbent: Item | None) -> float:
+        longest = self._longest(task)
         if self._gpu:  # moving and checking the data takes far longer than the kernel
-            return self.deadline
+            return longest
         seconds = self._anchors.get(incumbent[0].key) if incumbent else None
-        return self.deadline if seconds is None else min(self.deadline, max(LEAST_DEADLINE, SLOWEST * seconds))
+        return longest if seconds is None else min(longest, max(LEAST_DEADLINE, SLOWEST * seconds))
 
     def _reference(self, item: Item) -> dict[str, Any]:
         return {**_item(item), "seconds": self._anchors.get(item[0].key)}

@@ -100,7 +100,7 @@ def duel(
     rounds: Rounds, pairs: int = 31, confidence: float = 0.95, width: float = 0.005, budget: float = DUEL_BUDGET
 ) -> Duel:
     """Time two kernels until the ratio's interval excludes 1, is narrower than ``width``, for
-    ``pairs`` rounds, or, from 15 rounds on, for ``budget`` seconds. Looking often finds differences that are
+    ``pairs`` rounds, or for ``budget`` seconds (8 rounds at least). Looking often finds differences that are
     not there, so the interval at which to stop early is wider than the one reported.
     """
     samples: list[tuple[float, float]] = []
@@ -109,8 +109,8 @@ def duel(
         samples += rounds(min(5, pairs - len(samples)))
         ratios = [a / b for a, b in samples]
         low, high = median_interval(ratios, strict)
-        spent = sum(a + b for a, b in samples)
-        if len(samples) >= min(pairs, 15) and (high < 1 or low > 1 or high - low < width or spent > budget):
+        late = len(samples) >= 8 and sum(a + b for a, b in samples) > budget
+        if late or (len(samples) >= min(pairs, 15) and (high < 1 or low > 1 or high - low < width)):
             break
     ratios = [a / b for a, b in samples]
     low, high = median_interval(ratios, confidence)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.templates.own import OwnKernel
     from tilewright.measure.toolchain import GateCounts
     from tilewright.tuner.final import FinalResult
-    from tilewright.tuner.places import Place
+    from tilewright.measure.places import Place
     from tilewright.tuner.session import Session
 
 TRIALS = 200
@@ -68,7 +68,7 @@ def tune(
     from tilewright.database import Database
     from tilewright.kernels.templates.own import OwnKernel
     from tilewright.tuner import own
-    from tilewright.tuner.places import find_place
+    from tilewright.measure.places import find_place
     from tilewright.tuner.strategies import get_strategy
 
     if strategy is not None:

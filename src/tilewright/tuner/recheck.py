@@ -13,7 +13,7 @@ from tilewright.database import Database, StoredArtifact, StoredKernel
 if TYPE_CHECKING:
     from tilewright.measure.builder import Builder
     from tilewright.measure.runner import LocalRunner
-    from tilewright.tuner.places import Place
+    from tilewright.measure.places import Place
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def recheck(database: Database, *, op: str | None = None, device: str = "auto") 
 def _place(target: Target, device: str) -> Place | None:
     """Where this machine runs kernels for ``target``; ``None`` where it does not, or is not asked to."""
     from tilewright import backends
-    from tilewright.tuner.places import EMULATOR, place_of
+    from tilewright.measure.places import EMULATOR, place_of
 
     asked = device.partition(":")[0]
     if asked == EMULATOR:
