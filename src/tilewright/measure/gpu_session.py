@@ -11,11 +11,11 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from tilewright.core import (
 from tilewright.kernels.expr import ITEMSIZE
 from tilewright.measure import timing
 from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
+from tilewright.measure.gpu_guard import Guard, guard_of
 from tilewright.measure.gpu_timing import ANCHOR_EVERY, WARM_UP, Plan, Stopwatch, middle, plan, rotation
 from tilewright.measure.inputs import Recipe, make_inputs
 from tilewright.measure.task_session import DRIFT, TaskSession, Tell
@@ -69,11 +70,15 @@ class GpuKernel:
 
 
 class GpuSession(TaskSession):
-    """State of one child: the device's context for good, buffers of the task until another one comes."""
+    """State of one child: the device's context for good, buffers of the task until another one comes.
 
-    def __init__(self, settings: Mapping[str, Any], tell: Tell) -> None:
+    ``guard``: what looks at the device around a batch (default: through nvidia-smi, where that works).
+    """
+
+    def __init__(self, settings: Mapping[str, Any], tell: Tell, guard: Guard | None = None) -> None:
         name = settings["driver"]
         self.context: Context = get_driver(None if name == "auto" else name).open(settings["device"])
+        self.guard = guard or guard_of(self.context)
         self.limits = dict(self.context.limits)
         self.rotate_bytes: int = settings["rotate_bytes"] or int(self.limits.get("l2_bytes", 32 << 20))
         self.watch = Stopwatch(self.context)
@@ -95,8 +100,31 @@ class GpuSession(TaskSession):
     # ------------------------------------------------------------------ requests
 
     def _measure(self, request: Mapping[str, Any]) -> None:
-        self._adopt(request["incumbent"])
-        for n, item in request["items"]:
+        todo = request["items"]
+        held: dict[int, Outcome] = {}  # until the device has been looked at
+        reasons: tuple[str, ...] = ()
+        for pause in self._tries():
+            if self.guard is not None:
+                self.tell({"at": "prepare"})  # looking at the device is no kernel's doing
+                self.guard.begin()
+            self._adopt(request["incumbent"])
+            held = self._batch([(n, item) for n, item in todo if not reasons or n in held])
+            if self.guard is None or not held:
+                return
+            self.tell({"at": "prepare"})
+            reasons = self.guard.end()
+            if reasons:
+                self.since_anchor = ANCHOR_EVERY  # the incumbent was timed under the same conditions
+            if not reasons or self.spoilt or pause is None:
+                break
+            time.sleep(pause)
+        for n, outcome in held.items():
+            self._vouch(n, outcome, reasons)
+
+    def _batch(self, items: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[int, Outcome]:
+        """Check and time kernels. What a guard has to vouch for is given back; everything else is told at once."""
+        held: dict[int, Outcome] = {}
+        for n, item in items:
             self._prepare(item)
             self._prepare_arena()
             self.tell({"at": "item", "item": n})
@@ -104,11 +132,46 @@ class GpuSession(TaskSession):
             if kernel is not None and self.incumbent is None and isinstance(outcome, Measurement):
                 self.incumbent = kernel  # the first of a run: the others are timed against it
                 kernel.seconds = kernel.own = outcome.seconds
-            self.tell({"item": n, "outcome": outcome.to_json()})
+            if self.guard is not None and (self.spoilt or isinstance(outcome, Measurement)):
+                held[n] = outcome
+            else:
+                self.tell({"item": n, "outcome": outcome.to_json()})
             if self.spoilt:
-                return
+                break
+        return held
+
+    def _vouch(self, n: int, outcome: Outcome, reasons: Sequence[str]) -> None:
+        """Tell an outcome after a look at the device, which gave ``reasons`` to distrust it."""
+        assert self.guard is not None
+        if isinstance(outcome, Measurement):
+            if reasons and self.spoilt:
+                return  # the next child times it again
+            outcome = replace(outcome, environment=(*outcome.environment, *self.guard.facts))
+        if reasons and (isinstance(outcome, Measurement) or self.guard.memory_failed):
+            outcome = Failure(FailureKind.DEVICE_LOST, f"void: {'; '.join(reasons)}")
+        self.tell({"item": n, "outcome": outcome.to_json()})
+
+    def _tries(self) -> Sequence[float | None]:
+        """Seconds to wait after each try that was void; ``None`` after the last."""
+        return (*(self.guard.pauses if self.guard is not None else ()), None)
 
     def _duel(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        for pause in self._tries():
+            if self.guard is None:
+                return self._pair(request)
+            self.tell({"at": "prepare"})
+            self.guard.begin()
+            reply = self._pair(request)
+            self.tell({"at": "prepare"})
+            reasons = self.guard.end()
+            if not reasons:
+                return reply
+            if pause is None:
+                self._end(TilewrightError(f"void: {'; '.join(reasons)}"))
+            time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def _pair(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self._prepare_arena()
         self.tell({"at": "item", "item": 0})
         try:
@@ -343,7 +406,7 @@ class GpuSession(TaskSession):
             k.seconds = k.own
         self.since_anchor = 0
 
-    def _end(self, error: TilewrightError) -> Any:
+    def _end(self, error: TilewrightError) -> NoReturn:
         """Leave after an error for which there is no item to blame; the runner reads why."""
         print(_line(error), file=sys.stderr, flush=True)
         sys.exit(4)

@@ -1,0 +1,319 @@
+"""Identity and health of a GPU, as ``nvidia-smi`` tells them: what it is, what holds it down, who else computes.
+
+Read only. Where the program is missing, fails or does not know, the answer is ``None`` or empty, never an error.
+A query takes some tens of milliseconds: ask around a batch of samples, not around each.
+
+What makes a time void is decided here (:func:`disturbances`), after NVIDIA's descriptions of its clock event reasons
+("NVML API Reference Guide", group NvmlClocksEventReasons; `nvidia-smi --help-query-gpu`):
+
+- hardware slowdowns (thermal, power brake, or unspecified) cut the clocks to a half or less: void;
+- the software's thermal slowdown means that the device is hotter than it may run for long: void, because another
+  day's, or a cooler neighbour's, time would be another;
+- the software's power cap is how a device keeps to its power limit, and busy kernels on a healthy device meet it
+  all the time. The limit is part of the device's class, so it is recorded, not void. So are the settings (fixed
+  clocks, sync boost, display clocks), which hold for the user's own runs too.
+"""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+PATIENCE = 10.0
+"""Seconds after which nvidia-smi is taken for hanging, as it does where a GPU has fallen off its bus."""
+
+REASONS = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
+"""Bits of the clock event reasons, by NVIDIA's names."""
+
+VOID = ("hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
+
+_IDLE = "gpu_idle"
+
+# What is asked for. Drivers differ in what they know: a field that one refuses is left out from then on, and the
+# name that it had before release 535 is tried instead.
+_COUNTERS = "clocks_event_reasons_counters."
+_FIELDS = (
+    "uuid", "pci.bus_id", "name", "driver_version", "memory.total", "power.limit", "mig.mode.current",
+    "persistence_mode", "temperature.gpu", "clocks.sm", "clocks.mem", "ecc.errors.uncorrected.volatile.total",
+    "clocks_event_reasons.active", f"{_COUNTERS}sw_thermal_slowdown", f"{_COUNTERS}hw_thermal_slowdown",
+    f"{_COUNTERS}hw_power_brake_slowdown",
+)  # fmt: skip
+_OLDER = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
+
+_REFUSED = re.compile(r'Field "([^"]+)" is not a valid field to query')
+_LISTED_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_LISTED_MIG = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """One GPU as nvidia-smi describes it; ``None`` for what it does not tell.
+
+    ``memory``: bytes; ``power_limit``: W; ``sm_hz``, ``memory_hz``: present clocks; ``ecc_uncorrected``: errors since
+    the driver was loaded; ``reasons``: why clocks are lower than they could be, by name; ``slowed``: microseconds
+    so far of each reason that the driver counts.
+    """
+
+    uuid: str
+    bus_id: str
+    name: str
+    driver: str = ""
+    memory: int | None = None
+    power_limit: float | None = None
+    mig: bool = False
+    persistence: bool | None = None
+    temperature: float | None = None
+    sm_hz: float | None = None
+    memory_hz: float | None = None
+    ecc_uncorrected: int | None = None
+    reasons: tuple[str, ...] | None = None
+    slowed: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class MigDevice:
+    """A slice of a GPU: ``profile`` is its size (``3g.20gb``), ``gpu`` the UUID of the whole."""
+
+    uuid: str
+    profile: str
+    gpu: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """A device at one moment; ``processes``: ids of all that compute on it, the asking one included."""
+
+    facts: GpuFacts
+    processes: frozenset[int] = frozenset()
+
+
+Probe = Callable[[], "Health | None"]
+"""Looks at one device; ``None`` where that fails."""
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def parse_facts(text: str, fields: Sequence[str] = _FIELDS) -> tuple[GpuFacts, ...]:
+    """Rows of ``--query-gpu=FIELDS --format=csv,noheader,nounits``; what is no such row is passed over."""
+    found = []
+    for row in csv.reader(text.splitlines(), skipinitialspace=True):
+        values = {f: v.strip() for f, v in zip(fields, row, strict=False) if _known(v)}
+        if len(row) != len(fields) or not {"uuid", "pci.bus_id", "name"} <= values.keys():
+            continue
+        active = values.get("clocks_event_reasons.active", values.get(_OLDER["clocks_event_reasons.active"]))
+        found.append(
+            GpuFacts(
+                uuid=values["uuid"],
+                bus_id=values["pci.bus_id"],
+                name=values["name"],
+                driver=values.get("driver_version", ""),
+                memory=_scaled(values.get("memory.total"), 1 << 20),
+                power_limit=_number(values.get("power.limit")),
+                mig=values.get("mig.mode.current") == "Enabled",
+                persistence=None if "persistence_mode" not in values else values["persistence_mode"] == "Enabled",
+                temperature=_number(values.get("temperature.gpu")),
+                sm_hz=_scaled(values.get("clocks.sm"), 1_000_000),
+                memory_hz=_scaled(values.get("clocks.mem"), 1_000_000),
+                ecc_uncorrected=_scaled(values.get("ecc.errors.uncorrected.volatile.total"), 1),
+                reasons=_reasons(active),
+                slowed=tuple(
+                    (f.removeprefix(_COUNTERS), n)
+                    for f, v in values.items()
+                    if f.startswith(_COUNTERS) and (n := _scaled(v, 1)) is not None
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def parse_list(text: str) -> tuple[MigDevice, ...]:
+    """The MIG devices in what ``nvidia-smi -L`` prints."""
+    found, gpu = [], ""
+    for line in text.splitlines():
+        if whole := _LISTED_GPU.match(line):
+            gpu = whole[1]
+        elif part := _LISTED_MIG.match(line):
+            found.append(MigDevice(part[2], part[1], gpu))
+    return tuple(found)
+
+
+def parse_processes(text: str) -> frozenset[tuple[int, str]]:
+    """Process ids and devices' UUIDs of ``--query-compute-apps=pid,gpu_uuid --format=csv,noheader,nounits``."""
+    rows = [[v.strip() for v in line.split(",")] for line in text.splitlines()]
+    return frozenset((int(r[0]), r[1]) for r in rows if len(r) == 2 and r[0].isdecimal() and len(r[0]) < 12)
+
+
+def _known(value: str) -> bool:
+    """Whether it is more than ``[N/A]``, ``[Not Supported]``, ``[Unknown Error]`` or ``[GPU requires reset]``."""
+    return bool(value.strip()) and not value.strip().startswith("[") and value.strip() != "N/A"
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text is not None and re.fullmatch(r"\d{1,18}(\.\d{1,9})?", text) else None
+
+
+def _scaled(text: str | None, factor: int) -> int | None:
+    number = _number(text)
+    return None if number is None else round(number * factor)
+
+
+def _reasons(mask: str | None) -> tuple[str, ...] | None:
+    if mask is None or not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}", mask):
+        return None
+    bits = int(mask, 16)
+    return tuple(name for bit, name in REASONS.items() if bits & bit)
+
+
+# --------------------------------------------------------------------------- asking
+
+
+class Smi:
+    """An ``nvidia-smi`` program: by default the one on the path."""
+
+    def __init__(self, program: str = "nvidia-smi") -> None:
+        self.program = program
+        self._fields = list(_FIELDS)
+
+    def gpus(self, bus_id: str = "") -> tuple[GpuFacts, ...]:
+        """All GPUs, or the one at a PCI address (``0000:01:00.0``)."""
+        for _ in range(len(_FIELDS) + len(_OLDER)):
+            said = self._run(*([f"--id={bus_id}"] if bus_id else []), f"--query-gpu={','.join(self._fields)}")
+            refused = _REFUSED.search(said.text)
+            if refused is None or refused[1] not in self._fields:
+                found = parse_facts(said.text, self._fields) if said.good else ()
+                return tuple(g for g in found if not bus_id or _same_bus(g.bus_id, bus_id))
+            at = self._fields.index(refused[1])
+            older = _OLDER.get(refused[1])
+            self._fields[at : at + 1] = [] if older is None else [older]
+        return ()
+
+    def mig_devices(self) -> tuple[MigDevice, ...]:
+        """The slices that GPUs are divided into."""
+        said = self._run("-L")
+        return parse_list(said.text) if said.good else ()
+
+    def health(self, bus_id: str, device: str = "") -> Health | None:
+        """The state of the GPU at a PCI address. ``device``: the UUID whose processes count, by default the GPU's."""
+        found = self.gpus(bus_id)
+        said = self._run("--query-compute-apps=pid,gpu_uuid") if found else None
+        if said is None or not said.good:
+            return None
+        mine = device or found[0].uuid
+        return Health(found[0], frozenset(pid for pid, where in parse_processes(said.text) if where == mine))
+
+    def _run(self, *arguments: str) -> _Said:
+        program = shutil.which(self.program)
+        if program is None:
+            return _Said("", False)
+        query = [] if arguments == ("-L",) else ["--format=csv,noheader,nounits"]
+        try:
+            done = subprocess.run(
+                [program, *arguments, *query], capture_output=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return _Said("", False)
+        return _Said((done.stdout + done.stderr).decode(errors="replace"), done.returncode == 0)
+
+
+@dataclass(frozen=True)
+class _Said:
+    text: str
+    good: bool
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which device it is: ``uuid`` of the GPU, or of the MIG device with its ``profile``; ``facts`` of the GPU."""
+
+    uuid: str
+    profile: str = ""
+    facts: GpuFacts | None = None
+
+
+def identify(index: int, bus_id: str, model: str, smi: Smi | None = None) -> Identity:
+    """The identity of device ``index`` of this process, which CUDA calls ``model``, at a PCI address."""
+    smi = smi or Smi()
+    found = smi.gpus(bus_id)
+    facts = found[0] if found else None
+    number = device_uuid(index)
+    named = re.search(r" MIG (\S+)$", model)  # CUDA's own name of a slice
+    for part in smi.mig_devices() if facts and facts.mig else ():
+        if part.uuid == f"MIG-{number}" or (not number and named and part.profile == named[1]):
+            return Identity(part.uuid, part.profile, facts)
+    if named:
+        return Identity(f"MIG-{number}" if number else "", named[1], facts)
+    return Identity(f"GPU-{number}" if number else facts.uuid if facts else "", "", facts)
+
+
+def device_uuid(index: int) -> str:
+    """The UUID that CUDA gives a device, a MIG device its own, without prefix; empty where it gives none."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+        device, raw = ctypes.c_int(), ctypes.create_string_buffer(16)
+        if library.cuInit(0) or library.cuDeviceGet(ctypes.byref(device), index):
+            return ""
+        return str(uuid.UUID(bytes=raw.raw)) if library.cuDeviceGetUuid_v2(raw, device) == 0 else ""
+    except (OSError, AttributeError):
+        return ""
+
+
+def _same_bus(one: str, other: str) -> bool:
+    """Whether two PCI addresses are one: nvidia-smi's domain has eight digits, CUDA's four."""
+    try:
+        return [int(x, 16) for x in re.split(r"[:.]", one)] == [int(x, 16) for x in re.split(r"[:.]", other)]
+    except ValueError:
+        return False
+
+
+# --------------------------------------------------------------------------- judging
+
+
+def throttle(before: GpuFacts, after: GpuFacts) -> tuple[str, ...]:
+    """What was seen to hold the clocks down before, after or in between, by name; idleness does not."""
+    then = dict(before.slowed)
+    names = {*(before.reasons or ()), *(after.reasons or ())} | {n for n, us in after.slowed if us > then.get(n, us)}
+    return tuple(name for name in REASONS.values() if name in names and name != _IDLE)
+
+
+def new_ecc_errors(before: GpuFacts, after: GpuFacts) -> int:
+    """Uncorrected memory errors that came in between."""
+    return max(0, (after.ecc_uncorrected or 0) - (before.ecc_uncorrected or 0))
+
+
+def disturbances(before: Health, after: Health, known: Collection[int] = ()) -> tuple[str, ...]:
+    """Why times taken between two looks are void, one line each; empty when nothing is known against them.
+
+    ``known``: processes that may be there: the asking one, and those that were there all along.
+    """
+    out = []
+    held = [name for name in throttle(before.facts, after.facts) if name in VOID]
+    # Also reported while clocks change, so on a device that wakes up: it counts where it is seen after work.
+    if "hw_slowdown" in held and "hw_slowdown" not in (after.facts.reasons or ()):
+        held.remove("hw_slowdown")
+    if held:
+        out.append(f"the clocks were held down ({', '.join(held)})")
+    errors = new_ecc_errors(before.facts, after.facts)
+    if errors:
+        out.append(f"{errors} uncorrected memory error(s) (ECC)")
+    others = sorted((before.processes | after.processes) - set(known))
+    if others:
+        out.append(f"{len(others)} other process(es) came to compute there: {', '.join(map(str, others[:4]))}")
+    return tuple(out)
