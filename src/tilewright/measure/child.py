@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright import core
 from tilewright.measure.channel import Channel, ChannelClosed
+from tilewright.measure.sandbox import Limits
 
 START_SECONDS = 60.0
 
@@ -24,6 +25,14 @@ _QUIET = {
     "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
 }  # fmt: skip
+
+
+_SECRETS = ("TILEWRIGHT_DB", "TILEWRIGHT_DB_PASSWORD", "PGPASSWORD", "PGPASSFILE")
+"""Variables that kernels under test have no business with."""
+
+
+def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in _SECRETS}
 
 
 class ChildDied(Exception):
@@ -49,6 +58,7 @@ class ChildDied(Exception):
 class Child:
     """One worker process, ready for requests. Raises ``ChildDied`` when it does not get that far.
 
+    ``limits``: what it may not do, by limit; true, or why the limit does not hold (``sandbox.py``).
     Start it from a thread that lives as long as the child should: on Linux the parent-death signal is
     tied to the thread that started the process.
     """
@@ -63,7 +73,7 @@ class Child:
                 [*command, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=self._errors, start_new_session=True,
-                env={**os.environ, **_QUIET, "PYTHONPATH": path.rstrip(os.pathsep)},
+                env={**_without_secrets(os.environ), **_QUIET, "PYTHONPATH": path.rstrip(os.pathsep)},
             )  # fmt: skip
         except OSError as e:
             ours.close()
@@ -75,7 +85,7 @@ class Child:
         self.tainted = False  # whether a kernel failed in it that may have spoilt its memory
         try:
             self.channel.send(settings)
-            self.channel.receive(START_SECONDS)
+            self.limits: Limits = self.channel.receive(START_SECONDS).get("limits", {})
         except (ChannelClosed, TimeoutError) as e:
             raise self.bury() from e
 

@@ -32,6 +32,7 @@ from tilewright.core import (
 from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment, gpu_environment
+from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import Duel
 from tilewright.paths import cache_root
 
@@ -62,7 +63,8 @@ class LocalRunner:
     operands evicted before every sample, on a GPU by taking others each time.
     ``references``: a folder for reference results that took long (default: in the artifact cache;
     empty: none). ``memory``: bytes that the child may map beyond what it starts with (0: no limit; no
-    limit with a GPU, whose driver maps far more than there is). ``exclusive``: gives a context that is held
+    limit with a GPU, whose driver maps far more than there is). ``sandbox``: bound what kernels reach besides
+    (``sandbox.py``), for those that others sent. ``exclusive``: gives a context that is held
     while kernels run, for callers that build on the same cores meanwhile (``Gate.measuring``).
     """
 
@@ -76,6 +78,7 @@ class LocalRunner:
         cache_state: str | None = None,
         references: str | Path | None = None,
         memory: int | None = None,
+        sandbox: bool = False,
         full_reference: float = 1.5,
         exclusive: Callable[[], AbstractContextManager[None]] | None = None,
         command: list[str] | None = None,
@@ -99,6 +102,7 @@ class LocalRunner:
             "references": str(cache_root() / "references" if references is None else references),
             "memory": memory_limit() if memory is None else memory,
             "full_reference": full_reference,
+            "sandbox": sandbox,
         }
         self._gpu = gpu is not None
         if gpu is not None:
@@ -184,6 +188,13 @@ class LocalRunner:
         """Process number of the child, while there is one."""
         child = self._child
         return child.pid if child else None
+
+    def limits(self) -> Limits:
+        """What the child may not do, by limit: true, or why the limit does not hold; starts the child.
+
+        Raises ``DeviceLost`` when it does not start.
+        """
+        return self._executor.submit(lambda: self._ensure().limits).result()
 
     # ------------------------------------------------------------------ in the measuring thread
 

@@ -6,13 +6,15 @@ every step what it is about to do, so that whoever finds it dead or silent knows
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import threading
 import time
 from typing import Any
+
+from tilewright.measure import sandbox
+from tilewright.measure.sandbox import Limits
 
 PR_SET_PDEATHSIG = 1
 
@@ -35,17 +37,30 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def limit_resources(memory: int) -> None:
-    """No core files; at most ``memory`` bytes of address space beyond what is in use now."""
+def limit_resources(memory: int) -> Limits:
+    """No core files; at most ``memory`` bytes of address space beyond what is in use now (0: no limit)."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if memory and sys.platform == "linux":
-        with open("/proc/self/statm") as f:
-            used = int(f.read().split()[0]) * resource.getpagesize()
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    if not memory or sys.platform != "linux":
+        return {"core_files": True, "memory": f"not on {sys.platform}" if memory else "not asked for"}
+    with open("/proc/self/statm") as f:
+        used = int(f.read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    return {"core_files": True, "memory": True}
+
+
+def pin(cores: list[int]) -> Limits:
+    """Run on ``cores`` only, if there are any."""
+    if not cores or not hasattr(os, "sched_setaffinity"):
+        return {"cores": f"not on {sys.platform}" if cores else "not asked for"}
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as e:  # a core that went offline: run where we may
+        return {"cores": f"refused here: {e.strerror}"}
+    return {"cores": True}
 
 
 def main(argv: list[str]) -> int:
@@ -62,12 +77,10 @@ def main(argv: list[str]) -> int:
     channel = Channel(socket.socket(fileno=fd))
     try:
         settings = channel.receive()
-        if settings["cores"] and hasattr(os, "sched_setaffinity"):
-            with contextlib.suppress(OSError):  # a core that went offline: run where we may
-                os.sched_setaffinity(0, settings["cores"])
-        limit_resources(settings["memory"])
+        limits = pin(settings["cores"]) | limit_resources(settings["memory"])
+        limits |= sandbox.apply(settings.get("sandbox", False), settings.get("driver"))
         session = _session(settings, channel.send)
-        channel.send({"ready": os.getpid()})
+        channel.send({"ready": os.getpid(), "limits": limits})
         while not session.spoilt:
             _serve(session, channel.receive(), channel.send)
         return 0

@@ -7,7 +7,6 @@ half are not linked, and an undefined symbol is an error when it is built, not w
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -15,19 +14,21 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 
 from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.confine import MEMORY, confined, environment, one_line, scratch
 from tilewright.backends.cpu.targets import COMMON_FLAGS, flags, host_arch
 from tilewright.core import Target, TilewrightError, digest
 
 SUPPORT = Path(__file__).parent / "support"
 DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.1
+_OUT_OF_TIME = "CPU time limit exceeded"
+_OUT_OF_MEMORY = ("out of memory", "virtual memory exhausted", "bad_alloc", "annot allocate memory")
 
 _NAMES = ("g++", "c++", "clang++")
 _MEND = (
@@ -122,12 +123,12 @@ def _identify(path: str, arguments: tuple[str, ...]) -> Compiler:
         try:
             done = subprocess.run(
                 [path, *arguments, query], capture_output=True, text=True, timeout=20, check=False,
-                stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"}, errors="replace",
+                stdin=subprocess.DEVNULL, env=environment(), errors="replace",
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as e:
-            raise TilewrightError(f"the C++ compiler {path} does not run ({_one_line(str(e))})", _MEND) from None
+            raise TilewrightError(f"the C++ compiler {path} does not run ({one_line(str(e))})", _MEND) from None
         if done.returncode != 0 or not done.stdout.strip():
-            why = _one_line(done.stderr) or f"it answered {query} with status {done.returncode}"
+            why = one_line(done.stderr) or f"it answered {query} with status {done.returncode}"
             raise TilewrightError(f"the C++ compiler {path} does not work: {why}", _MEND)
         said.append(done.stdout.strip())
     first = said[0].splitlines()[0]
@@ -140,7 +141,7 @@ def _identify(path: str, arguments: tuple[str, ...]) -> Compiler:
         # The first word is the name by which it was called: c++ and g++ are one compiler.
         first = "gcc " + first.partition(" ")[2]
     else:
-        raise TilewrightError(f"{path} is neither GCC nor Clang: it says {_one_line(first)!r}", _MEND)
+        raise TilewrightError(f"{path} is neither GCC nor Clang: it says {one_line(first)!r}", _MEND)
     return Compiler(path, family, f"{first} {said[1]}", arguments)
 
 
@@ -156,12 +157,12 @@ def compile_library(
 ) -> bytes:
     """Compile one C++ translation unit and link it with the support object.
 
-    ``cache`` keeps the support object (default: the user's cache). The compiler, and whatever it
-    started, is killed past ``deadline`` (seconds) or when the caller is interrupted. Raises
+    ``cache`` keeps the support object (default: the user's cache). The compiler is confined
+    (``confine.py``): limits, a clean environment, and its end at ``deadline`` (seconds). Raises
     ``CompileError`` with the first diagnostic.
     """
     support = support_object(target, compiler, cache or ArtifactCache(), deadline)
-    with _scratch() as folder:
+    with scratch() as folder:
         out = os.path.join(folder, "kernel.so")
         command = [*compiler.command, "-x", "c++", *flags(target, compiler), "-", "-x", "none", support]
         run_compiler([*command, *link_flags(compiler), "-o", out], source, deadline)
@@ -208,7 +209,7 @@ def support_object(target: Target, compiler: Compiler, cache: ArtifactCache, dea
     found = cache.get(key)
     if found is not None:
         return found
-    with _scratch() as folder:
+    with scratch() as folder:
         objects = []
         for source in support_sources():
             objects.append(os.path.join(folder, source.stem + ".o"))
@@ -229,54 +230,24 @@ def support_flags(target: Target, compiler: Compiler) -> tuple[str, ...]:
     return tuple(f for f in flags(target, compiler) if f not in only_cxx)
 
 
-@contextlib.contextmanager
-def _scratch() -> Iterator[str]:
-    try:
-        with tempfile.TemporaryDirectory(prefix="tilewright-", ignore_cleanup_errors=True) as folder:
-            yield folder
-    except OSError as e:
-        raise TilewrightError(
-            f"cannot write compiler output: {_one_line(str(e))}", "Free some space, or set TMPDIR"
-        ) from e
-
-
 def run_compiler(command: Sequence[str], source: str, deadline: float) -> None:
-    """Run a compiler on a text within ``deadline`` seconds. Raises ``CompileError`` with what it said."""
-    # A session of its own, so that the driver's children die with it.
-    try:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            start_new_session=True, env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
-    except OSError as e:
-        raise TilewrightError(f"the C++ compiler does not start: {_one_line(str(e))}", _MEND) from None
-    try:
-        _, err = process.communicate(source.encode(), timeout=deadline)
-    except subprocess.TimeoutExpired:
-        raise CompileTimeout(f"the compiler took more than {deadline:g} s and was stopped") from None
-    finally:
-        if process.returncode is None:
-            _kill_group(process)
-    if process.returncode != 0:
-        log = err.decode(errors="replace")
-        if "No space left on device" in log:
+    """Run a compiler, confined, on a text within ``deadline`` seconds. Raises ``CompileError`` with what it said."""
+    ran = confined(command, source, deadline)
+    if ran.timed_out or _OUT_OF_TIME in ran.said:
+        raise CompileTimeout(f"the compiler took more than {deadline:g} s and was stopped", ran.said)
+    if not ran.started:
+        raise TilewrightError(f"the C++ compiler does not start: {one_line(ran.said)}", _MEND)
+    if ran.status != 0:
+        if "No space left on device" in ran.said:
             raise TilewrightError("the disk is full: the compiler cannot write", "Free some space, or set TMPDIR")
-        raise CompileError(first_error(log, process.returncode), log)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdin, process.stderr):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
+        if any(words in ran.said for words in _OUT_OF_MEMORY):
+            raise CompileError(f"the compiler needs more than {MEMORY >> 30} GiB of memory", ran.said)
+        raise CompileError(first_error(ran.said, ran.status), ran.said)
 
 
 def first_error(log: str, returncode: int) -> str:
     """The first error line of a compiler's output, on one line, without its scratch paths."""
-    lines = [_one_line(x) for x in log.splitlines() if x.strip()]
+    lines = [one_line(x) for x in log.splitlines() if x.strip()]
     pattern = re.compile(r"\b(?:fatal |internal compiler )?error\b\s*:|undefined reference|undefined symbol", re.I)
     for line in lines:
         if pattern.search(line) and "ld returned" not in line:
@@ -285,11 +256,6 @@ def first_error(log: str, returncode: int) -> str:
         name = signal.Signals(-returncode).name if -returncode in set(signal.Signals) else str(-returncode)
         return f"the compiler was killed by {name}" + (" (out of memory?)" if returncode == -signal.SIGKILL else "")
     return lines[0] if lines else f"the compiler failed with status {returncode} and said nothing"
-
-
-def _one_line(text: str, limit: int = 300) -> str:
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 
 __all__ = [
