@@ -16,7 +16,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 db_option = click.option(
-    "--db", metavar="PATH", help="Database file. [default: $TILEWRIGHT_DB, else the user's data directory]"
+    "--db",
+    metavar="PATH",
+    envvar="TILEWRIGHT_DB",
+    help="Database file. [default: $TILEWRIGHT_DB, else the user's data directory]",
 )
 dtype_option = click.option("--dtype", metavar="NAME", help="Element type, such as float32 or float64.")
 target_option = click.option(
@@ -24,11 +27,25 @@ target_option = click.option(
     default="auto",
     show_default=True,
     metavar="NAME",
+    envvar="TILEWRIGHT_TARGET",
+    show_envvar=True,
     help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120.",
 )
-threads_option = click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    envvar="TILEWRIGHT_THREADS",
+    show_envvar=True,
+)
 device_option = click.option(
-    "--device", default="auto", show_default=True, help="What to measure on: cpu:0, cpu:0-1, cuda:0."
+    "--device",
+    default="auto",
+    show_default=True,
+    envvar="TILEWRIGHT_DEVICE",
+    show_envvar=True,
+    help="What to measure on: cpu:0, cpu:0-1, cuda:0.",
 )
 
 

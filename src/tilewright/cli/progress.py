@@ -24,14 +24,20 @@ def _best_text(task: Task | None, best: TrialRecord | None) -> str:
 class PlainProgress(Observer):
     """A line at the start, one every few seconds, and one for each warning."""
 
-    def __init__(self, every: float = 5.0) -> None:
+    def __init__(self, every: float = 5.0, prefix: str = "") -> None:
         self.every = every
+        self.prefix = prefix
         self.task: Task | None = None
         self.total = self.failed = 0
         self.said = time.monotonic()
 
+    @classmethod
+    def of_class(cls, device_class: str) -> PlainProgress:
+        """The progress of one of several runs that go on at once."""
+        return cls(prefix=f"{device_class}: ")
+
     def say(self, text: str) -> None:
-        click.echo(f"tilewright: {text}", err=True)
+        click.echo(f"tilewright: {self.prefix}{text}", err=True)
 
     def waiting(self, device: str, holder: str) -> None:
         self.say(f"waiting for {device}: {holder}")

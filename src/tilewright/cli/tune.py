@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.cli.farm_options import certs_option
 from tilewright.cli.options import (
     db_option,
     device_option,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     "--trials",
     type=click.IntRange(min=1),
     default=None,
+    envvar="TILEWRIGHT_TRIALS",
     help="Trials of the run in all, failures included. [default: 200]",
 )
 @click.option(
@@ -49,6 +52,10 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, default=None, help="The same seed and results give the same proposals. [default: 0]")
 @own_options
 @click.option("--prepared", metavar="DIR", help="Try first what tilewright prepare wrote for this task.")
+@click.option(
+    "--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Measure on a farm: tls://HOST:PORT."
+)
+@certs_option
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
 @json_option
@@ -65,6 +72,8 @@ def command(
     cost_model: str | None,
     seed: int | None,
     prepared: str | None,
+    farm: str | None,
+    certs: Path | None,
     db: str | None,
     resume: str | None,
     as_json: bool,
@@ -84,6 +93,7 @@ def command(
       tilewright tune matmul m=512 n=512 k=512 --resume last --trials 400
       tilewright tune matmul m=4096 n=4096 k=4096 dtype=bfloat16 --target cuda
       tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
+      tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
     """
     from tilewright.cli.progress import progress
     from tilewright.tuner import tune
@@ -91,24 +101,16 @@ def command(
     kernel = own_of(op, own)
     operator = kernel or find_operator(op)
     values = parse_params(params, dtype)
+    settings = {
+        "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
+        "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db, "resume": resume,
+        "prepared": prepared, "params": values,
+    }  # fmt: skip
+    if farm:
+        return _on_farm(farm, certs, operator, settings, as_json, kernel.reference if kernel else op)
     watcher = progress()
     try:
-        result = tune(
-            operator,
-            trials=trials,
-            target=target,
-            threads=threads,
-            device=device,
-            time_budget=time_budget,
-            strategy=strategy,
-            cost_model=cost_model,
-            seed=seed,
-            db=db,
-            resume=resume,
-            prepared=prepared,
-            observer=watcher,
-            params=values,
-        )
+        result = tune(operator, observer=watcher, **settings)  # type: ignore[arg-type]
     finally:
         watcher.close()
     compared = result.best is not None and not result.interrupted and result.task.target.kind == "cpu"
@@ -129,6 +131,48 @@ def command(
         click.echo(f"tilewright: {problem}", err=True)
         return 1
     return 0
+
+
+def _on_farm(farm: str, certs: Path | None, operator: Any, settings: dict[str, Any], as_json: bool, op: str) -> int:
+    """Tune on one or several device classes of a farm; the worst outcome gives the exit code."""
+    from tilewright.cli.farm_options import certs_text
+    from tilewright.cli.progress import PlainProgress, progress
+    from tilewright.farm.client import Farm
+    from tilewright.tuner import TuneResult, tune, tune_each
+
+    device = str(settings.pop("device"))
+    several = device == "all" or "," in device
+    names = tuple(f"{k}={v}" for k, v in settings["params"].items())
+    found: dict[str, TuneResult | TilewrightError]
+    with Farm(farm, certs_text(certs, farm)) as connection:
+        if several:
+            found = tune_each(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
+        else:
+            watcher = progress()
+            try:
+                result = tune(operator, farm=connection, device=device, observer=watcher, **settings)
+                found = {result.device: result}
+            finally:
+                watcher.close()
+    rows: dict[str, Any] = {}
+    codes = [0]
+    for name, one in found.items():
+        problem = one if isinstance(one, TilewrightError) else None if one.best else _no_success(one)
+        if isinstance(one, TuneResult):
+            rows[name] = one.to_json()
+            codes.append(130 if one.interrupted else 1 if problem else 0)
+            if not as_json:
+                _panel(one, None, op, names)
+        else:
+            codes.append(one.exit_code)
+        if problem is not None:
+            rows[name] = rows.get(name, {}) | {
+                "error": {"kind": problem.kind, "message": problem.message, "mend": problem.mend}
+            }
+            click.echo(f"tilewright: {name}: {problem}" if several else f"tilewright: {problem}", err=True)
+    if as_json:
+        emit_json({"classes": rows} if several else next(iter(rows.values())))
+    return max(codes)
 
 
 def _no_success(result: TuneResult) -> TilewrightError:

@@ -60,6 +60,7 @@ class Builder:
     while a compiler runs, for callers that must not build while they measure (``Gate.building``).
     ``lower`` prints a candidate's kernel; by default its template does. ``toolchain`` compiles; by
     default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
+    ``fetch`` brings an artifact's code, by its hash, to its path on this machine, where a compiler leaves it elsewhere.
     Kernels for a GPU pass the static gate first: one that cannot run there is a failure of kind
     ``RESOURCES`` and never compiled (:meth:`gate_counts`).
     """
@@ -77,12 +78,14 @@ class Builder:
         lower: Lower | None = None,
         toolchain: Toolchain | None = None,
         emulated: bool = False,
+        fetch: Callable[[str], None] | None = None,
     ) -> None:
         self.target = target
         self.cache = cache or ArtifactCache()
         self.toolchain = toolchain or toolchain_for(target, self.cache, emulated)
         self.batch = batch or self.toolchain.batch
         self.deadline = deadline
+        self._fetch = fetch
         self._prelude = prelude(target, emulated=True) if self.toolchain.emulated else prelude(target)
         self._static_gate = static_gate(target)
         self._counts = GateCounts()
@@ -123,6 +126,11 @@ class Builder:
     def build(self, candidates: Sequence[Candidate], alone: bool = False) -> list[Built]:
         """``submit`` and wait."""
         return self.submit(candidates, alone).result()
+
+    def fetch(self, artifact: Artifact) -> None:
+        """Make sure that an artifact's code is at its path."""
+        if self._fetch is not None:
+            self._fetch(artifact.sha256)
 
     def gate_counts(self) -> GateCounts:
         """What the static gate saw and saved so far (all zero where a target has none)."""
@@ -252,7 +260,7 @@ class Builder:
 
     @property
     def _indexed(self) -> bool:
-        return self.toolchain.batch > 1
+        return self.toolchain.batch > 1 and self._fetch is None
 
     def _index(self, kernel: LoweredKernel) -> str:
         text = hashlib.sha256((self._prelude + kernel.source).encode()).hexdigest()

@@ -40,6 +40,7 @@ class Place:
     workers: int = 1
     apart: bool = True
     driver: str | None = None
+    runners: int = 1
 
     @property
     def emulated(self) -> bool:

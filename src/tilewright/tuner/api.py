@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,12 @@ from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 if TYPE_CHECKING:
     from tilewright.core import Device
     from tilewright.database import Database, StoredRun
+    from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.kernels.templates.own import OwnKernel
+    from tilewright.measure.measuring import Site
     from tilewright.measure.toolchain import GateCounts
     from tilewright.tuner.final import FinalResult
-    from tilewright.measure.places import Place
     from tilewright.tuner.session import Session
 
 TRIALS = 200
@@ -46,6 +48,9 @@ def tune(
     resume: str | None = None,
     prepared: str | os.PathLike[str] | None = None,
     observer: Observer | None = None,
+    farm: str | Farm | None = None,
+    certs: str | os.PathLike[str] | None = None,
+    stop: threading.Event | None = None,
     params: Mapping[str, Value | str] | None = None,
     **sizes: Value,
 ) -> TuneResult:
@@ -60,6 +65,9 @@ def tune(
     ``target``: ``cpu``, ``cuda`` or a variant of either. ``device``: cores (``cpu:0-1``), a GPU
     (``cuda:0``), or ``emulator``, which runs CUDA kernels on this processor for development: its times mean
     nothing, and what wins there is never served.
+    ``farm``: measure on a device farm instead, ``tls://HOST:PORT`` or a :class:`~tilewright.farm.client.Farm`;
+    ``certs`` is its folder of certificates and ``device`` a device class of it (:func:`tune_each` takes several).
+    ``stop``: ends the search when it is set, as Ctrl-C does.
 
     Ctrl-C ends the search, keeps what was measured and still holds the final; a second one stops at
     once (``KeyboardInterrupt``). Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or
@@ -67,8 +75,8 @@ def tune(
     """
     from tilewright.database import Database
     from tilewright.kernels.templates.own import OwnKernel
-    from tilewright.tuner import own
     from tilewright.measure.places import find_place
+    from tilewright.tuner import own
     from tilewright.tuner.strategies import get_strategy
 
     if strategy is not None:
@@ -77,7 +85,17 @@ def tune(
     kernel = operator if isinstance(operator, OwnKernel) else None
     computes = operator.operator if isinstance(operator, OwnKernel) else _operator(operator)
     workload = computes.workload(**{**(params or {}), **sizes})
-    place = find_place(kernel.target(target) if kernel else target, device, threads)
+    if isinstance(farm, str | os.PathLike):
+        from tilewright.farm.client import Farm as Connection
+
+        with Connection(os.fspath(farm), certs) as connection:
+            return tune(
+                operator, trials=trials, target=target, threads=threads, device=device, time_budget=time_budget,
+                strategy=strategy, cost_model=cost_model, seed=seed, db=db, resume=resume, prepared=prepared,
+                observer=observer, farm=connection, stop=stop, params={**(params or {}), **sizes},
+            )  # fmt: skip
+    wanted = kernel.target(target) if kernel else target
+    place: Site = find_place(wanted, device, threads) if farm is None else _on_farm(farm, device, wanted, threads)
     task = Task(workload, place.target)
     if kernel is not None:
         own.fit(kernel, task)
@@ -96,7 +114,7 @@ def tune(
                 place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)),
                 own.using(own.of_run(run), task),
             ):
-                return _tune(database, run, place, time_budget, watcher, location, first)
+                return _tune(database, run, place, time_budget, watcher, location, first, stop)
         except BaseException as e:
             state = "interrupted" if isinstance(e, (KeyboardInterrupt, SystemExit)) else "failed"
             database.finish_run(run.id, state, {"error": f"{type(e).__name__}: {e}"})
@@ -146,11 +164,12 @@ def _begin(
 def _tune(
     database: Database,
     run: StoredRun,
-    place: Place,
+    place: Site,
     time_budget: float | None,
     watcher: Observer,
     location: str,
     first: tuple[Schedule, ...],
+    stop: threading.Event | None,
 ) -> TuneResult:
     from tilewright.kernels.templates import default_schedule, task_space
     from tilewright.measure.gate import Gate
@@ -177,8 +196,8 @@ def _tune(
     with place.builder(gate.building) as builder, place.runner(gate.measuring) as runner:
         session = Session(
             task=task, run_id=run.id, database=database, strategy=search, builder=builder, runner=runner,
-            limits=Limits(run.trials_wanted, time_budget, batch=max(4, min(16, run.trials_wanted // 8))),
-            observer=watcher, history=history, overlap=place.apart, clock=clock,
+            limits=Limits(run.trials_wanted, time_budget, batch=_batch(run.trials_wanted, place.runners)),
+            observer=watcher, history=history, overlap=place.apart, clock=clock, stop=stop or threading.Event(),
         )  # fmt: skip
         interrupted = False
         kernel = own.of_run(run)
@@ -192,6 +211,8 @@ def _tune(
             if session.best is None:
                 raise
             interrupted = True
+        interrupted |= session.stop.is_set()
+        if interrupted:
             watcher.stage("stopping: final between the fastest (again to stop at once)")
         with clock.on("final"):
             peak = place.peak_flops(task)
@@ -202,6 +223,20 @@ def _tune(
     result = _result(session, final, place, space.size, location, interrupted, counts)
     database.finish_run(run.id, "interrupted" if interrupted else "done", result.to_json())
     return result
+
+
+def _batch(trials: int, runners: int) -> int:
+    """Trials proposed at once: few enough to learn between them, enough to keep every runner at work."""
+    return max(4, min(max(16, 4 * runners), trials // 8))
+
+
+def _on_farm(farm: Any, device: str, target: str, threads: int) -> Site:
+    from tilewright.tuner.farm_place import farm_places
+
+    places = farm_places(farm, device, target, threads)
+    if len(places) > 1:
+        raise UsageError("a run is on one device class", "Name one, or use tilewright.tuner.tune_each")
+    return places[0]
 
 
 def _cost_model(database: Database, task: Task, seed: int, name: str, device_model: str) -> Any:
@@ -224,7 +259,7 @@ def _cost_model(database: Database, task: Task, seed: int, name: str, device_mod
 
 
 def _result(
-    session: Session, final: FinalResult, place: Place, space_size: int, location: str, interrupted: bool,
+    session: Session, final: FinalResult, place: Site, space_size: int, location: str, interrupted: bool,
     counts: GateCounts,
 ) -> TuneResult:  # fmt: skip
     best = None

@@ -24,7 +24,7 @@ from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.database.records import RANKS
 from tilewright.kernels import templates
 from tilewright.measure.builder import Builder
-from tilewright.measure.runner import LocalRunner
+from tilewright.measure.measuring import Runner
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.own import template_version
 
@@ -85,7 +85,7 @@ class Final:
     device_model: str
     database: Database
     builder: Builder
-    runner: LocalRunner
+    runner: Runner
     observer: Observer
 
     def play(self, history: Sequence[TrialRecord], count: int = 5, peak_flops: float | None = None) -> FinalResult:
@@ -115,6 +115,8 @@ class Final:
             for f, o in zip(top, outcomes, strict=True)
             if isinstance(o, Measurement)
         ]
+        for f in top:
+            self.builder.fetch(f.artifact)
         artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f in top]
         self.database.set_kernels(self.task, self.device_model, self.run_id, ranked, artifacts)
         return FinalResult(tuple(ranked), top[0] is champion)

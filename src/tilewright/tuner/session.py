@@ -5,6 +5,7 @@ While one batch is measured on the device's cores, the next is proposed and buil
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -24,7 +25,7 @@ from tilewright.core import (
 )
 from tilewright.database import Database
 from tilewright.measure.builder import Builder
-from tilewright.measure.runner import LocalRunner
+from tilewright.measure.measuring import Runner
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.strategies.base import Strategy
 
@@ -85,12 +86,13 @@ class Session:
     database: Database
     strategy: Strategy
     builder: Builder
-    runner: LocalRunner
+    runner: Runner
     limits: Limits
     observer: Observer
     history: list[TrialRecord] = field(default_factory=list)
     overlap: bool = True
     clock: Clock = field(default_factory=Clock)
+    stop: threading.Event = field(default_factory=threading.Event)
     incumbent: Built | None = None
 
     def search(self) -> None:
@@ -115,6 +117,8 @@ class Session:
         return min(timed, key=lambda r: r.seconds or 0.0, default=None)
 
     def _propose(self, pending: Sequence[Schedule]) -> Batch | None:
+        if self.stop.is_set():
+            return None
         left = min(self.limits.trials - len(self.history) - len(pending), self._fitting(len(pending)))
         if left <= 0:
             return None

@@ -107,6 +107,10 @@ class ArtifactCache:
             self.gc(self.limit_bytes)
         return str(blob)
 
+    def path(self, named: str) -> Path:
+        """Where data of this hash lies, or would lie."""
+        return self._blob(named)
+
     def stats(self) -> CacheStats:
         """Count and size of what is stored."""
         sizes = [size for _, size, _ in self._blobs()]

@@ -1,0 +1,56 @@
+"""``tilewright farm``: a device farm's processes, certificates and questions."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+COMMANDS = {
+    "init": ("farm_certs", "Make a farm's certificates."),
+    "issue": ("farm_certs", "Make another certificate, or renew one."),
+    "revoke": ("farm_certs", "Turn a certificate down from now on."),
+    "certs": ("farm_certs", "List the certificates and when they end."),
+    "scheduler": ("farm_serve", "Run the scheduler, to which everyone else connects."),
+    "runner": ("farm_serve", "Offer a device of this machine to a farm."),
+    "builder": ("farm_serve", "Offer this machine's compilers to a farm."),
+    "status": ("farm_ask", "Show runners, device classes, queue, utilisation and quarantine."),
+    "drain": ("farm_ask", "Let a runner or builder finish what it does, and leave."),
+    "quarantine": ("farm_ask", "Give a runner nothing more."),
+    "release": ("farm_ask", "End a quarantine."),
+    "ping": ("farm_ask", "Whether the scheduler answers (liveness)."),
+    "ready": ("farm_ask", "Whether enough runners are there (readiness)."),
+}
+"""Every command of the group: the module of ``tilewright.cli`` that defines a command of that name, and its help."""
+
+
+class FarmGroup(click.Group):
+    """Imports a command's module when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"tilewright.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group("farm", cls=FarmGroup)
+def command() -> None:
+    """Tune on a farm of devices: one scheduler, runners, builders, and any number of tuning clients.
+
+    \b
+    Examples:
+      tilewright farm init certs --host farm.example.org
+      tilewright farm scheduler --certs certs --host 0.0.0.0
+      tilewright farm runner --certs certs --device cuda:0 tls://farm.example.org:8786
+      tilewright farm builder --certs certs tls://farm.example.org:8786
+      tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs
+    """

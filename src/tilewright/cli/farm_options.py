@@ -1,0 +1,35 @@
+"""Options that the farm's commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tilewright.core import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+certs_option = click.option(
+    "--certs",
+    type=click.Path(path_type=Path),
+    envvar="TILEWRIGHT_CERTS",
+    show_envvar=True,
+    metavar="DIR",
+    help="Certificates: the folder that `farm init` wrote, or the role's folder in it.",
+)
+address_argument = click.argument("address", metavar="ADDRESS", required=False, envvar="TILEWRIGHT_FARM")
+
+
+def address_of(address: str | None) -> str:
+    """A farm's address as given. Raises ``UsageError`` where there is none."""
+    if not address:
+        raise UsageError("no farm is named", "Give tls://HOST:PORT, or set TILEWRIGHT_FARM")
+    return address
+
+
+def certs_text(certs: Path | None, address: str) -> str | None:
+    """``--certs`` as it counts for an address: one in the clear takes none."""
+    return None if certs is None or address.startswith("tcp://") else str(certs)

@@ -1,0 +1,57 @@
+"""What the tuner asks of whatever measures for it: a device of this machine, a farm, a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from tilewright.core import Artifact, Candidate, Device, Failure, Outcome, Target, Task
+
+if TYPE_CHECKING:
+    from tilewright.measure.builder import Builder
+    from tilewright.measure.places import OnWait
+    from tilewright.measure.timing import Duel
+
+Item = tuple[Candidate, Artifact]
+
+
+class Runner(Protocol):
+    """Checks and times kernels; :class:`~tilewright.measure.runner.LocalRunner` says what each method does."""
+
+    def submit(
+        self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
+    ) -> Future[list[Outcome]]: ...
+    def run(
+        self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
+    ) -> list[Outcome]: ...
+    def verify(self, task: Task, item: Item) -> Failure | None: ...
+    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Runner: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Site(Protocol):
+    """Where a run measures; :class:`~tilewright.measure.places.Place` says what each part means."""
+
+    @property
+    def target(self) -> Target: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def apart(self) -> bool: ...
+    @property
+    def emulated(self) -> bool: ...
+    @property
+    def runners(self) -> int: ...
+
+    def lock(self, on_wait: OnWait) -> AbstractContextManager[object]: ...
+    def warnings(self) -> list[str]: ...
+    def builder(self, gate: Callable[[], AbstractContextManager[None]] | None = None) -> Builder: ...
+    def runner(self, exclusive: Callable[[], AbstractContextManager[None]] | None = None) -> Runner: ...
+    def peak_flops(self, task: Task) -> float | None: ...

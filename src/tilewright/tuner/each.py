@@ -1,0 +1,57 @@
+"""One operator on several device classes of a farm at once, each with a run, a history and a winner of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as all_of
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import TilewrightError
+from tilewright.tuner.api import tune
+from tilewright.tuner.observer import Observer
+from tilewright.tuner.result import TuneResult
+
+if TYPE_CHECKING:
+    from tilewright.farm.client import Farm
+
+
+def tune_each(
+    operator: Any,
+    *,
+    farm: Farm,
+    device: str = "all",
+    target: str = "auto",
+    threads: int = 1,
+    observer: Callable[[str], Observer] = lambda _device_class: Observer(),
+    **settings: Any,
+) -> dict[str, TuneResult | TilewrightError]:
+    """Tune on every device class that ``device`` names (``all``, or names with commas between), all at once.
+
+    Returns, by class, the result or what kept it from one: a failure on one class leaves the others alone.
+    ``observer`` gives the watcher of a class; ``settings`` are :func:`tune`'s. Ctrl-C ends all of them as it ends one.
+    Raises ``UsageError`` before anything is measured.
+    """
+    from tilewright.tuner.farm_place import farm_places
+
+    names = [p.device.name for p in farm_places(farm, device, target, threads)]
+    stop = threading.Event()
+
+    def one(name: str) -> TuneResult | TilewrightError:
+        try:
+            return tune(
+                operator, farm=farm, device=name, target=target, threads=threads, observer=observer(name), stop=stop,
+                **settings,
+            )  # fmt: skip
+        except TilewrightError as e:
+            return e
+
+    with ThreadPoolExecutor(len(names), "tune") as pool:
+        runs = {n: pool.submit(one, n) for n in names}
+        try:
+            all_of(runs.values())
+        except KeyboardInterrupt:
+            stop.set()
+            all_of(runs.values())
+        return {n: f.result() for n, f in runs.items()}

@@ -1,0 +1,113 @@
+"""Where a run measures when it measures on a farm: the runners of one device class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.caching import cached_property
+from tilewright.core import Device, Target, Task, UsageError
+from tilewright.farm.client import Farm
+from tilewright.farm.device import RunnerDevice
+from tilewright.farm.remote import FarmRunner, FarmToolchain
+from tilewright.measure.builder import Builder
+from tilewright.measure.places import EMULATOR, OnWait
+
+LANES = 32  # units in the builders' hands at once, at most
+
+
+@dataclass(frozen=True)
+class FarmPlace:
+    """One device class of a farm, and the target for which kernels are made there.
+
+    The same interface as :class:`~tilewright.measure.places.Place`. ``runners``: how many there are now.
+    """
+
+    farm: Farm
+    target: Target
+    device: Device
+    runners: int
+    apart: bool = True
+    driver: str | None = None
+    cache: ArtifactCache = field(default_factory=ArtifactCache)
+
+    @property
+    def emulated(self) -> bool:
+        return self.device.model == EMULATOR
+
+    def lock(self, on_wait: OnWait) -> AbstractContextManager[object]:
+        """Nothing: each runner takes its device for as long as a job lasts."""
+        return nullcontext()
+
+    def warnings(self) -> list[str]:
+        """Reasons to distrust times taken there."""
+        if not self.emulated:
+            return []
+        return ["the emulator's times say nothing about a GPU, and what wins there is never served"]
+
+    def builder(self, gate: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
+        """Builds on the farm's builders, or here where it has none for the target."""
+        toolchain = self._toolchain
+        return Builder(
+            self.target, workers=max(1, min(LANES, toolchain.lanes)), toolchain=toolchain, emulated=self.emulated,
+            cache=self.cache, fetch=toolchain.fetch,
+        )  # fmt: skip
+
+    def runner(self, exclusive: Callable[[], AbstractContextManager[None]] | None = None) -> FarmRunner:
+        """The class' runners."""
+        return FarmRunner(self.farm, self.device.name, self._toolchain.restore)
+
+    @cached_property
+    def _toolchain(self) -> FarmToolchain:
+        # One for builder and runner: what the farm has lost, the one restores that made it.
+        return FarmToolchain(self.farm, self.target, self.cache, self.emulated)
+
+    def peak_flops(self, task: Task) -> float | None:
+        """What one of the devices reaches at most on the task's elements, in FLOP/s, if it can tell."""
+        return FarmRunner(self.farm, self.device.name, self._toolchain.restore).peak(task)
+
+
+def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads: int = 1) -> list[FarmPlace]:
+    """The device classes that ``device`` names: ``auto`` (the only one), ``all``, or names with commas between.
+
+    Raises ``UsageError`` for a class that no runner offers, and where ``auto`` leaves a choice.
+    """
+    there = farm.devices()
+    if not there:
+        raise UsageError("no runner is connected to the farm", "Start one with tilewright farm runner")
+    if device == "auto":
+        if len(there) > 1:
+            raise UsageError(
+                f"the farm has {len(there)} device classes",
+                f"Choose with --device: all, or of {', '.join(sorted(there))}",
+            )
+        names = list(there)
+    else:
+        names = sorted(there) if device == "all" else [n.strip() for n in device.split(",")]
+    for n in names:
+        if n not in there:
+            raise UsageError(f"the farm has no device class {n!r}", f"It has: {', '.join(sorted(there))}")
+    return [_place(farm, n, there[n], target, threads) for n in dict.fromkeys(names)]
+
+
+def _place(farm: Farm, name: str, devices: Sequence[RunnerDevice], target: str, threads: int) -> FarmPlace:
+    first = devices[0]
+    chosen = _target(first, target, threads)
+    return FarmPlace(farm, chosen, Device(name, first.model, chosen.kind), len(devices))
+
+
+def _target(device: RunnerDevice, target: str, threads: int) -> Target:
+    """The device's own target, or another of its kind, for so many threads."""
+    from tilewright.backends import parse_target
+
+    own = device.target
+    if own.kind == "cpu" and threads > device.cores:
+        raise UsageError(f"{device.device_class} has {device.cores} cores, not {threads}", "Use fewer --threads")
+    if target in ("auto", own.kind, own.name):
+        return replace(own, threads=threads) if own.kind == "cpu" else own
+    other = parse_target(target, threads, allow_foreign=True)
+    if (other.kind, other.arch) != (own.kind, own.arch) or not set(other.isa) <= set(own.isa):
+        raise UsageError(f"{device.device_class} does not run code for {target}", f"It runs {own.name}")
+    return replace(other, l1_bytes=own.l1_bytes, l2_bytes=own.l2_bytes, l3_bytes=own.l3_bytes)

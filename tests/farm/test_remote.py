@@ -1,0 +1,232 @@
+"""A farm behind the interfaces of a local runner and a local compiler."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+
+import pytest
+
+from tilewright.core import Candidate, Failure, FailureKind, Measurement, Schedule, Task
+from tilewright.farm.client import Farm
+from tilewright.farm.errors import FarmError
+from tilewright.farm.remote import FarmRunner
+from tilewright.measure.runner import Item
+from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds
+from tilewright.testing.runner import RunnerContract
+
+CLASS = "cpu-simulated-1c"
+
+
+def nothing_to_restore(_sha256: str) -> None:
+    raise AssertionError("the farm has the code")
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[SimulatedFarm]:
+    with SimulatedFarm(tmp_path, [SleepingMeasurer() for _ in range(4)], heartbeat=0.5) as f:
+        yield f
+
+
+@pytest.fixture
+def client(farm: SimulatedFarm) -> Iterator[Farm]:
+    with Farm(farm.address, patience=20.0) as c:
+        c.put(CODE)
+        yield c
+
+
+@pytest.fixture
+def runner(client: Farm) -> Iterator[FarmRunner]:
+    with FarmRunner(client, CLASS, nothing_to_restore) as r:
+        yield r
+
+
+class FailsOn(SleepingMeasurer):
+    """A device on which one candidate is wrong."""
+
+    bad = ""
+
+    def _one(self, candidate: Candidate) -> Measurement | Failure:
+        if candidate.key == self.bad:
+            return Failure(FailureKind.WRONG_RESULT, "element (0, 0) is 1, expected 2")
+        outcome = super()._one(candidate)
+        assert isinstance(outcome, Measurement)
+        return outcome
+
+
+class TestFarmRunner(RunnerContract):
+    @pytest.fixture
+    def bad(self, make_items: Callable[[int], list[Item]]) -> Item:
+        return make_items(2)[1]
+
+    @pytest.fixture
+    def good(self, make_items: Callable[[int], list[Item]]) -> Item:
+        return make_items(1)[0]
+
+    @pytest.fixture
+    def runner(self, tmp_path: Path, bad: Item) -> Iterator[FarmRunner]:
+        measurer = FailsOn()
+        measurer.bad = bad[0].key
+        with SimulatedFarm(tmp_path, [measurer]) as f, Farm(f.address) as c:
+            c.put(CODE)
+            with FarmRunner(c, CLASS, nothing_to_restore) as r:
+                yield r
+
+
+def test_outcomes_come_in_order_from_every_runner(
+    runner: FarmRunner, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
+) -> None:
+    items = make_items(60)
+    outcomes = runner.run(task, items)
+    assert [o.seconds for o in outcomes if isinstance(o, Measurement)] == [pretended_seconds(c) for c, _ in items]
+    assert sum(m.measured for m in farm.measurers) == 60
+    assert all(m.measured for m in farm.measurers)
+
+
+def test_a_duel_and_a_check(runner: FarmRunner, task: Task, make_items: Callable[[int], list[Item]]) -> None:
+    one, two = make_items(2)
+    d = runner.duel(task, one, two)
+    assert d.ratio == pretended_seconds(one[0]) / pretended_seconds(two[0])
+    assert runner.verify(task, one) is None
+    assert runner.peak(task) is None
+
+
+def test_code_that_the_farm_lost_is_brought_again(
+    client: Farm, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
+) -> None:
+    assert farm.scheduler is not None
+    Path(str(farm.scheduler._store.get(SHA256))).unlink()
+    brought: list[str] = []
+
+    def restore(sha256: str) -> None:
+        brought.append(sha256)
+        client.put(CODE)
+
+    with FarmRunner(client, CLASS, restore) as r:
+        assert all(isinstance(o, Measurement) for o in r.run(task, make_items(5)))
+    assert brought == [SHA256]
+
+
+def test_code_that_nobody_has_is_an_error(tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]) -> None:
+    with (
+        SimulatedFarm(tmp_path, [SleepingMeasurer()]) as f,
+        Farm(f.address) as c,
+        FarmRunner(c, CLASS, lambda _s: None) as r,
+        pytest.raises(FarmError, match="keeps losing"),
+    ):
+        r.run(task, make_items(1))
+
+
+def test_a_scheduler_that_comes_back_costs_nothing(
+    runner: FarmRunner, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
+) -> None:
+    for m in farm.measurers:
+        m.seconds = 0.03
+    items = make_items(60)
+    future = runner.submit(task, items)
+    while sum(m.measured for m in farm.measurers) < 15:
+        time.sleep(0.01)
+    farm.call(farm.restart_scheduler())
+    outcomes = future.result(30.0)
+    assert [o.seconds for o in outcomes if isinstance(o, Measurement)] == [pretended_seconds(c) for c, _ in items]
+    assert runner.farm.cut_offs == 1
+
+
+def test_a_class_without_runners_is_told(tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]) -> None:
+    with (
+        SimulatedFarm(tmp_path, [], patience=0.2, heartbeat=0.1) as f,
+        Farm(f.address) as c,
+        FarmRunner(c, CLASS, nothing_to_restore) as r,
+        pytest.raises(FarmError, match=f"no {CLASS} was there"),
+    ):
+        r.run(task, make_items(1))
+
+
+def test_a_farm_that_is_gone_is_told(tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]) -> None:
+    gate = threading.Event()
+    measurer = SleepingMeasurer(on_item=lambda _c: gate.wait(20.0) and None)
+    with SimulatedFarm(tmp_path, [measurer], heartbeat=0.2) as f, Farm(f.address, patience=0.5) as c:
+        c.put(CODE)
+        with FarmRunner(c, CLASS, nothing_to_restore) as r:
+            future = r.submit(task, make_items(4))
+            assert f.scheduler is not None
+            f.call(f.scheduler.stop())
+            with pytest.raises(FarmError, match="the farm is gone"):
+                future.result(20.0)
+        with pytest.raises(FarmError, match="gone"):
+            c.status()
+        gate.set()
+
+
+def test_closing_takes_back_what_has_not_begun(
+    tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]
+) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def wait(_candidate: Candidate) -> None:
+        begun.set()
+        gate.wait(20.0)
+
+    measurer = SleepingMeasurer()
+    with SimulatedFarm(tmp_path, [measurer]) as f, Farm(f.address) as c:
+        c.put(CODE)
+        with FarmRunner(c, CLASS, nothing_to_restore) as r:
+            items = make_items(30)
+            r.run(task, items[:1])
+            measurer.on_item = wait
+            future = r.submit(task, items, items[0])
+            assert begun.wait(10.0)
+            closing = threading.Thread(target=r.close)
+            closing.start()
+            closing.join(20.0)
+            with pytest.raises((CancelledError, FarmError)):
+                future.result(20.0)
+            f.wait_for(lambda: len(f.runners[0]._held) == 1)
+            gate.set()
+        f.wait_for(lambda: not c.status()["workers"][0]["running"])
+        assert measurer.measured == 16  # one alone, and the job of 15 that had begun
+
+
+def test_clients_share_a_farm_fairly(tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]) -> None:
+    measured: list[int] = []
+    items = make_items(160)
+    owner = {c.key: n // 80 for n, (c, _) in enumerate(items)}
+    measurers = [SleepingMeasurer(0.01, lambda c: measured.append(owner[c.key])) for _ in range(2)]
+    with SimulatedFarm(tmp_path, measurers) as f, Farm(f.address) as one, Farm(f.address) as two:
+        one.put(CODE)
+        with FarmRunner(one, CLASS, nothing_to_restore) as a, FarmRunner(two, CLASS, nothing_to_restore) as b:
+            mine, theirs = items[0], items[80]
+            a.run(task, [mine])
+            b.run(task, [theirs])
+            measured.clear()
+            futures: list[Future[object]] = []
+            for start in range(0, 80, 20):  # several batches each, as a run has
+                futures.append(a.submit(task, items[start : start + 20], mine))  # type: ignore[arg-type]
+                futures.append(b.submit(task, items[80 + start : 100 + start], theirs))  # type: ignore[arg-type]
+            for x in futures:
+                x.result(60.0)
+    half = measured[: len(measured) // 2]
+    assert 0.3 < sum(half) / len(half) < 0.7
+
+
+def test_a_candidate_travels_unchanged(task: Task, make_items: Callable[[int], list[Item]]) -> None:
+    from tilewright.farm.protocol import pack, unpack
+    from tilewright.farm.runner import item_json, item_of, task_json, task_of
+
+    rng = random.Random(3)
+    items = make_items(20)
+    rng.shuffle(items)
+    for candidate, artifact in items:
+        message = unpack(pack({"op": "x", "task": task_json(task), "item": item_json((candidate, artifact))})[4:])
+        again = task_of(message["task"])
+        assert again.key == task.key
+        assert again.workload.program == task.workload.program
+        c, a = item_of(again, message["item"], {SHA256: "/there"})
+        assert c.key == candidate.key
+        assert c.binary_key == candidate.binary_key
+        assert isinstance(c.schedule, Schedule)
+        assert a.program == artifact.program
