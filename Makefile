@@ -27,7 +27,7 @@ $(VENV)/.tune: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing the development tools: about 155 MB to download, what tuning needs and NVIDIA's run-time compiler included."
+	@echo "Installing the development tools: about 180 MB to download, with all that tuning, farms and PostgreSQL need and NVIDIA's run-time compiler."
 	@$(PIP) install -c constraints.txt -e '.[tune,dev]'
 	@touch $@ $(VENV)/.tune
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE", str(folder / "cache"))
         patch.setenv("TILEWRIGHT_DB", str(folder / "default.db"))
+        patch.setenv("TILEWRIGHT_CONFIG", os.devnull)
         yield folder
 
 

@@ -130,7 +130,9 @@ def test_relative_and_home_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("postgresql://me:secret@host/db", "cannot use the database postgresql"),
+        ("mysql://me:secret@host/db?password=secret", "cannot use the database mysql"),
+        ("postgresql+asyncpg://me:secret@host/db", "cannot use the driver asyncpg"),
+        ("postgresql://me:@secret@host/db", "more than one @"),
         ("nonsense://", "cannot use the database nonsense"),
         ("sqlite://", "cannot use the database sqlite"),
         ("://", "cannot read the database URL"),

@@ -153,6 +153,7 @@ def test_a_newer_file_is_refused_untouched(tmp_path: Path) -> None:
     path = tmp_path / "tuned.db"
     Database.open(path).close()
     execute(path, "UPDATE alembic_version SET version_num = '0999'")
+    execute(path, "UPDATE compatibility SET oldest_reader = '0998'")
     before = path.read_bytes()
     for readonly in (False, True):
         with pytest.raises(DatabaseError) as caught:
@@ -184,6 +185,7 @@ def next_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(migrate, "MIGRATIONS", folder)
     monkeypatch.setattr(migrate, "SCHEMA", "next")
     monkeypatch.setattr(migrate, "REVISIONS", (*schema.REVISIONS, "next"))
+    monkeypatch.setattr(migrate, "OLDEST_READABLE", "next")  # it renames a column
     return script
 
 
@@ -259,6 +261,66 @@ def test_an_older_file_opened_for_reading_stays_as_it_is(next_schema: Path, old_
     with pytest.raises(DatabaseError, match=f"older Tilewright .schema {schema.SCHEMA}."):
         Database.open(old_file, readonly=True)
     assert old_file.read_bytes() == before
+
+
+def test_a_file_one_schema_older_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.db"
+    older = schema.REVISIONS[-2]
+    assert schema.REVISIONS.index(schema.OLDEST_READABLE) <= schema.REVISIONS.index(older)
+    shutil.copy(SCHEMAS / f"{older}.db", path)
+    before = path.read_bytes()
+    with Database.open(path, readonly=True) as db:
+        run = db.runs()[-1]
+        assert db.trials(run.id) == [example_record(i) for i in range(12)]
+        assert db.best(example_task(), DEVICE.model) is not None
+        assert db.stats().rows["trial"] == 12
+        assert [m.op for m in db.misses()] == ["softmax"]
+        assert db.load_model(TARGET.key, "v1") is not None
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_that_says_so_is_read_by_older_versions(
+    next_schema: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = "op.execute(\"UPDATE compatibility SET oldest_reader = '{}'\")"
+    script = 'revision = "next"\ndown_revision = "{}"\nfrom alembic import op\ndef upgrade():\n    {}\n'
+    next_schema.write_text(script.format(schema.SCHEMA, more.format(schema.SCHEMA)))
+    Database.open(old_file).close()
+    monkeypatch.undo()  # the older version again
+    with Database.open(old_file, readonly=True) as db:
+        assert len(db.trials(db.runs()[-1].id)) == 12
+    with pytest.raises(DatabaseError, match=r"newer Tilewright .schema next"):
+        Database.open(old_file)
+    execute(old_file, "UPDATE compatibility SET oldest_reader = 'next'")
+    with pytest.raises(DatabaseError, match=r"newer Tilewright .schema next"):
+        Database.open(old_file, readonly=True)
+
+
+def test_a_dry_run_of_a_file_says_what_it_would_do(next_schema: Path, old_file: Path, tmp_path: Path) -> None:
+    before = old_file.read_bytes()
+    would, *statements = migrate.upgrade_database(old_file, dry_run=True)
+    assert would == f"schema {schema.SCHEMA} would be upgraded to next"
+    assert "DROP TABLE runner" in statements
+    assert any(s.startswith("ALTER TABLE run ADD COLUMN note") for s in statements)
+    assert old_file.read_bytes() == before
+    assert not list(old_file.parent.glob("*.bak-*"))
+    assert migrate.upgrade_database(old_file) == [f"schema {schema.SCHEMA} was upgraded to next"]
+    for dry in (True, False):
+        assert migrate.upgrade_database(old_file, dry_run=dry) == ["schema next: up to date"]
+    fresh = tmp_path / "fresh.db"
+    assert migrate.upgrade_database(fresh, dry_run=True) == ["schema next would be created"]
+    assert not fresh.exists()
+
+
+def test_a_new_file_says_what_may_read_it(tmp_path: Path) -> None:
+    for name, made in (("new", None), ("upgraded", schema.REVISIONS[0])):
+        path = tmp_path / f"{name}.db"
+        if made:
+            shutil.copy(SCHEMAS / f"{made}.db", path)
+        assert migrate.upgrade_database(path) == [
+            f"schema {made} was upgraded to {schema.SCHEMA}" if made else f"schema {schema.SCHEMA} was created"
+        ]
+        assert rows(path, "SELECT * FROM compatibility") == [(schema.OLDEST_READER,)]
 
 
 def test_the_released_file_says_what_the_script_writes(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from tilewright.backends.cuda.probe import gpus_or_none
 from tilewright.cli.app import run
 from tilewright.core import Device, Task, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.tuner import Observer, TuneResult, tune
 from tilewright.measure.places import EMULATOR, find_place, stated_peak
+from tilewright.tuner import Observer, TuneResult, tune
 from tilewright.tuner.recheck import recheck
 
 SIZES = {"m": 24, "n": 20, "k": 16}

@@ -28,7 +28,10 @@ COMMANDS = {
     "prepare": "Rank and compile kernels for a GPU where there is none.",
     "bench": "Compare the tuned kernel with other libraries, paired in one run.",
     "verify": "Re-check and re-time stored kernels with the present compiler.",
+    "farm": "Tune on a farm of devices: its processes, certificates and status.",
     "cache": "Inspect or shrink the artifact cache.",
+    "db": "Upgrade, export, import, merge, shrink and back up databases.",
+    "config": "Show the settings in force and where each comes from.",
     "doctor": "Say what is installed, what the machine is, and what would be used.",
 }
 """Every command and its one-line help: ``cli/NAME.py`` defines ``command``."""
@@ -66,7 +69,8 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
-def app() -> None:
+@click.pass_context
+def app(ctx: click.Context) -> None:
     """Tune tensor kernels for this machine, and use what was tuned.
 
     \b
@@ -75,6 +79,9 @@ def app() -> None:
       tilewright best matmul m=512 n=512 k=512 --source
       tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas
     """
+    from tilewright.cli.config import configure
+
+    configure(ctx)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 @certs_option
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
+@click.option(
+    "--take-over", is_flag=True, help="Resume a run that another host still lists as running (its process must be dead)."
+)
 @json_option
 def command(
     op: str,
@@ -76,6 +79,7 @@ def command(
     certs: Path | None,
     db: str | None,
     resume: str | None,
+    take_over: bool,
     as_json: bool,
     **own: Any,
 ) -> int:
@@ -103,7 +107,7 @@ def command(
     values = parse_params(params, dtype)
     settings = {
         "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
-        "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db, "resume": resume,
+        "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db, "resume": resume, "take_over": take_over,
         "prepared": prepared, "params": values,
     }  # fmt: skip
     if farm:
@@ -113,7 +117,8 @@ def command(
         result = tune(operator, observer=watcher, **settings)  # type: ignore[arg-type]
     finally:
         watcher.close()
-    compared = result.best is not None and not result.interrupted and result.task.target.kind == "cpu"
+    served = "://" not in result.database and result.task.target.kind == "cpu"
+    compared = result.best is not None and not result.interrupted and served
     comparison = _against_numpy(result) if compared else None
     problem = None if result.best else _no_success(result)
     if as_json:
@@ -144,7 +149,11 @@ def _on_farm(farm: str, certs: Path | None, operator: Any, settings: dict[str, A
     several = device == "all" or "," in device
     names = tuple(f"{k}={v}" for k, v in settings["params"].items())
     found: dict[str, TuneResult | TilewrightError]
-    with Farm(farm, certs_text(certs, farm)) as connection:
+
+    def say(line: str) -> None:
+        click.echo(f"tilewright: {line}", err=True)
+
+    with Farm(farm, certs_text(certs, farm), say=say) as connection:
         if several:
             found = tune_each(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
         else:
@@ -230,7 +239,9 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     lines.append(f"time       {result.seconds:.1f} s, {result.trials / max(result.seconds, 1e-9):.1f} trials a second")
     lines.append(f"saved in   {result.database} as run {result.run}")
     target = f" --threads {task.target.threads}" if task.target.threads > 1 else ""
-    if task.target.kind == "cpu":
+    if "://" in result.database:
+        lines.append(f"next       {program()} db export --best best.db --db {result.database}")
+    elif task.target.kind == "cpu":
         lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {result.database}")
     else:
         target = f" --target {task.target.name}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.database.database import Database
+    from tilewright.database.migrate import upgrade_database
     from tilewright.database.records import (
         DatabaseStats,
         Miss,
@@ -30,9 +31,10 @@ __all__ = [
     "StoredModel",
     "StoredRun",
     "safe_text",
+    "upgrade_database",
 ]
 
-_HOME = {"Database": "database", "safe_text": "text"}
+_HOME = {"Database": "database", "safe_text": "text", "upgrade_database": "migrate"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,13 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from tilewright.core import DatabaseError, Pairs, Target, Value
 from tilewright.database import rows, schema
-from tilewright.database.engine import Transactions, check_file, resolve, sqlite_engine
+from tilewright.database.engine import Transactions, check_file, patiently, sqlite_engine
 from tilewright.database.errors import explained
 from tilewright.database.kernels import Kernels
+from tilewright.database.location import locate
 from tilewright.database.migrate import prepare
+from tilewright.database.postgresql import postgresql_engine, size, take_turns
+from tilewright.database.postgresql_errors import is_starting
 from tilewright.database.records import DatabaseStats, Miss, StoredModel
 from tilewright.database.runs import Runs
 
@@ -23,7 +26,11 @@ class Database(Runs, Kernels):
     """One database. Any thread may call any method; each call is one transaction.
 
     ``Runs`` has the methods for runs and trials, ``Kernels`` those for kernels and compiled code.
-    Every failure is a ``DatabaseError`` (the file) or a ``UsageError`` (what was asked for).
+    Every failure is a ``DatabaseError`` (the database) or a ``UsageError`` (what was asked for).
+
+    A call that finds its server away waits for it and begins again. Since a commit whose answer was
+    lost may have taken place, whatever is written comes to the same when it is written twice; only
+    ``add_miss`` may then count too many.
     """
 
     @staticmethod
@@ -33,23 +40,36 @@ class Database(Runs, Kernels):
         readonly: bool = False,
         timeout: float = 60.0,
     ) -> Database:
-        """Open a SQLite file, by path or as ``sqlite:///PATH``.
+        """Open a SQLite file, by path or as ``sqlite:///PATH``, or ``postgresql+psycopg://USER@HOST/DATABASE``.
 
-        ``create``: make it and its folders if missing, for this user only. An older schema is
-        upgraded after a backup to ``FILE.bak-<revision>``; a newer one is refused. ``timeout``:
-        seconds to wait for other processes, here and in every later call.
+        ``timeout``: seconds to wait for other processes, here and in every later call. A server that goes
+        away is waited for twice as long; one that cannot be reached when it is opened is reported at once.
+
+        Files: ``create`` makes one and its folders if missing, for this user only. An older schema is
+        upgraded after a backup to ``FILE.bak-<revision>``.
+
+        PostgreSQL: the tables must be there (``upgrade_database``). The password comes from the URL,
+        else ``$TILEWRIGHT_DB_PASSWORD``, else what libpq knows (``PGPASSWORD``, ``PGPASSFILE``).
+
+        Another schema than this version's is refused, unless ``readonly`` where it can be read.
         """
-        path = resolve(path_or_url)
-        with explained(str(path)):
-            check_file(path, create=create, readonly=readonly)
-            engine = sqlite_engine(path, timeout, readonly=readonly)
+        location = locate(path_or_url)
+        with explained(location.text):
+            if location.path is not None:
+                check_file(location.path, create=create, readonly=readonly)
+                engine = sqlite_engine(location.path, timeout, readonly=readonly)
+            else:
+                assert location.url is not None
+                engine = postgresql_engine(location.url, timeout)
             transactions = Transactions(engine, timeout)
             try:
-                prepare(path, transactions, readonly=readonly, timeout=timeout)
+                if location.path is None:
+                    patiently(lambda: engine.connect().close(), timeout, is_starting)
+                prepare(location, transactions, readonly=readonly, timeout=timeout)
             except BaseException:
                 engine.dispose()
                 raise
-        return Database(path, transactions, readonly)
+        return Database(location, transactions, readonly)
 
     def close(self) -> None:
         self._transactions.close()
@@ -75,7 +95,8 @@ class Database(Runs, Kernels):
         }
 
         def work(c: Connection) -> None:
-            rows.put_target(c, target)
+            take_turns(c, "model", target.key, feature_version)
+            rows.put_targets(c, [target])
             same = (m.c.target_key == target.key) & (m.c.feature_version == feature_version)
             c.execute(delete(m).where(same))
             c.execute(m.insert(), values)
@@ -94,7 +115,7 @@ class Database(Runs, Kernels):
         )
 
     def add_miss(self, op: str, params: Mapping[str, Value] | Pairs, target_key: str, count: int = 1) -> None:
-        """Count ``count`` look-ups that found no tuned kernel."""
+        """Count ``count`` look-ups that found no tuned kernel. Twice, if the answer to the commit was lost."""
         m = schema.miss
         now = time.time()
         key = {"op": op, "params": rows.params_text(params), "target_key": target_key}
@@ -111,7 +132,7 @@ class Database(Runs, Kernels):
         m = schema.miss
         wanted = select(m).order_by(m.c.count.desc(), m.c.last.desc()).limit(limit)
         found = self._read(lambda c: c.execute(wanted).all())
-        with rows.decoding(str(self.path), "miss"):
+        with rows.decoding(self.location, "miss"):
             return [rows.miss_of(r) for r in found]
 
     # ----------------------------------------------------------------------- upkeep
@@ -120,22 +141,24 @@ class Database(Runs, Kernels):
         """Rows by table, and sizes."""
 
         def work(c: Connection) -> DatabaseStats:
-            tables = schema.metadata.sorted_tables
+            tables = [t for t in schema.metadata.sorted_tables if t is not schema.compatibility]
             counted = {t.name: int(c.execute(select(func.count()).select_from(t)).scalar_one()) for t in tables}
             code = int(c.execute(select(func.coalesce(func.sum(schema.artifact.c.size), 0))).scalar_one())
-            return DatabaseStats(dict(sorted(counted.items())), self._bytes(), code)
+            return DatabaseStats(dict(sorted(counted.items())), self._bytes(c), code)
 
         return self._read(work)
 
-    def _bytes(self) -> int:
+    def _bytes(self, connection: Connection) -> int:
+        if not self.is_file:
+            return size(connection)
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(f.stat().st_size for f in files if f.exists())
 
     def vacuum(self) -> int:
-        """Give unused space back to the disk; returns how many bytes that was."""
+        """Give unused space back to the disk, or on PostgreSQL to later rows; returns by how many bytes it shrank."""
         if self.readonly:
-            raise DatabaseError(f"{self.path} was opened for reading only", "Open it without readonly")
-        with explained(str(self.path)):
-            before = self._bytes()
-            self._transactions.vacuum()
-            return before - self._bytes()
+            raise DatabaseError(f"{self.location} was opened for reading only", "Open it without readonly")
+        with explained(self.location):
+            before = self._transactions.read(self._bytes)
+            self._transactions.vacuum(t.name for t in schema.metadata.sorted_tables)
+            return before - self._transactions.read(self._bytes)

@@ -1,4 +1,4 @@
-"""SQLite files behind SQLAlchemy: paths, permissions, pragmas, and transactions that wait their turn."""
+"""Transactions that wait their turn, on any database; SQLite files: permissions and pragmas."""
 
 from __future__ import annotations
 
@@ -8,43 +8,24 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import Connection, Engine, Executable, Row, create_engine, event
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 
-from tilewright.core import DatabaseError, UsageError
+from tilewright.core import DatabaseError
 from tilewright.database.errors import is_busy
+from tilewright.database.postgresql_errors import is_lost
 
 T = TypeVar("T")
 
 _BUSY_SECONDS = 5.0  # what one attempt waits inside SQLite; the retry around it waits longer
 _LEAST_BYTES = 16  # of a file that is not empty; SQLite would overwrite one of a single byte
-
-
-def resolve(path_or_url: str | os.PathLike[str]) -> Path:
-    """Absolute path of a SQLite file given as a path or as ``sqlite:///PATH``. Raises ``UsageError``."""
-    text = os.fspath(path_or_url)
-    if "://" in text:
-        from sqlalchemy.engine import make_url
-
-        try:
-            url = make_url(text)
-        except (ArgumentError, ValueError):
-            raise UsageError(f"cannot read the database URL {text!r}", "Give a file, or sqlite:///FILE") from None
-        if url.get_backend_name() != "sqlite" or not url.database:
-            raise UsageError(
-                f"this version cannot use the database {url.render_as_string()}",
-                "Give a file, or sqlite:///FILE",
-            )
-        text = url.database
-    if not text or "\0" in text:
-        raise UsageError(f"cannot use {text!r} as a database file", "Give the path of a file")
-    return Path(os.path.abspath(os.path.expanduser(text)))
 
 
 def check_file(path: Path, *, create: bool, readonly: bool) -> None:
@@ -122,33 +103,57 @@ def use_wal(engine: Engine) -> None:
             driver.execute("PRAGMA journal_mode=WAL").fetchone()
 
 
-def patiently(attempt: Callable[[], T], timeout: float) -> T:
-    """``attempt()``, again and again while others hold the file, for about ``timeout`` seconds."""
+def patiently(attempt: Callable[[], T], timeout: float, lost: Callable[[BaseException], bool] = is_lost) -> T:
+    """``attempt()``, again and again while others are in its way or the server is away.
+
+    Others may take ``timeout`` seconds; a server that went away has twice as long from when that was noticed.
+    ``lost`` says which errors mean that it may come back.
+    """
     deadline = time.monotonic() + timeout
+    back: float | None = None
+    pause = 0.05
     while True:
         try:
             return attempt()
         except (DBAPIError, sqlite3.Error) as e:
-            if not is_busy(e) or time.monotonic() >= deadline:
+            now = time.monotonic()
+            if is_busy(e):
+                if now >= deadline:
+                    raise
+                wait = random.uniform(0.002, 0.02)
+            elif lost(e):
+                back = now + 2 * timeout if back is None else back
+                if now >= back:
+                    raise
+                wait = pause * random.uniform(0.5, 1.0)
+                pause = min(2 * pause, 1.0)
+            else:
                 raise
-        time.sleep(random.uniform(0.002, 0.02))
+        time.sleep(wait)
 
 
 class Transactions:
-    """Short transactions on one engine: any thread, any number of processes, safe after ``fork``."""
+    """Short transactions on one engine: any thread, any number of processes, safe after ``fork``.
+
+    A transaction whose connection broke runs again, and a commit whose answer was lost may have taken
+    place: what ``write`` is given must come to the same when it is done twice.
+    """
 
     def __init__(self, engine: Engine, timeout: float) -> None:
         self._engine = engine
         self._timeout = timeout
         self._pid = os.getpid()
-        self._writing = threading.Lock()
+        self._reading, self._writing, self._asking = _OPTIONS[engine.dialect.name]
+        self._turn = _turn(engine)
+        self._inherited: list[Pool] = []
 
     @property
     def engine(self) -> Engine:
         if os.getpid() != self._pid:
-            # A SQLite connection must not cross a fork; forget the parent's without closing them.
+            # A connection must not cross a fork: the parent's stay as they are, neither used nor closed.
+            self._inherited.append(self._engine.pool)
             self._engine.dispose(close=False)
-            self._writing = threading.Lock()
+            self._turn = _turn(self._engine)
             self._pid = os.getpid()
         return self._engine
 
@@ -156,38 +161,67 @@ class Transactions:
         """``work`` on one consistent view of the database."""
 
         def attempt() -> T:
-            with self.engine.begin() as connection:
+            with self.engine.execution_options(**self._reading).begin() as connection:
                 return work(connection)
+
+        return patiently(attempt, self._timeout)
+
+    def ask(self, statement: Executable) -> Sequence[Row[Any]]:
+        """The rows of one statement, which sees one state by itself: no transaction around it to wait for."""
+
+        def attempt() -> Sequence[Row[Any]]:
+            with self.engine.execution_options(**self._asking).connect() as connection:
+                return connection.execute(statement).all()
 
         return patiently(attempt, self._timeout)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """``work`` and its commit, all or nothing; called again if others got in the way."""
-        writer = self.engine.execution_options(tilewright_write=True)
+        writer = self.engine.execution_options(**self._writing)
 
         def attempt() -> T:
             with writer.begin() as connection:
                 return work(connection)
 
-        # Threads queue here rather than in SQLite, whose waiters sleep and poll.
-        with self._writing:
+        with self._turn:
             return patiently(attempt, self._timeout)
 
-    def vacuum(self) -> None:
-        """Rebuild the file without its unused pages, and empty its log."""
+    def vacuum(self, tables: Iterable[str]) -> None:
+        """SQLite: rebuild the file without its unused pages, and empty its log. PostgreSQL: free what is dead in
+        ``tables`` and count anew what they hold; others go on meanwhile."""
+        server = f"VACUUM (ANALYZE) {', '.join(tables)}"
 
         def attempt() -> None:
             with self.engine.connect() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(server)
+                    return
                 driver = connection.connection.driver_connection
                 assert driver is not None
                 driver.execute("VACUUM")
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-        with self._writing:
+        with self._turn:
             patiently(attempt, self._timeout)
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+# For reading, for writing, and for asking one thing; database/postgresql.py says why.
+_OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "sqlite": ({}, {"tilewright_write": True}, {}),
+    "postgresql": (
+        {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+        {"isolation_level": "READ COMMITTED"},
+        {"isolation_level": "AUTOCOMMIT"},
+    ),
+}
+
+
+def _turn(engine: Engine) -> AbstractContextManager[Any]:
+    """Threads queue here rather than in SQLite, whose waiters sleep and poll. PostgreSQL has its own queues."""
+    return threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
 
 def _can_coordinate(path: Path) -> bool:

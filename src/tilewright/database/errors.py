@@ -1,4 +1,4 @@
-"""Database failures in one line each: what happened to which file, and how to mend it."""
+"""Database failures in one line each: what happened to which database, and how to mend it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tilewright.core import DatabaseError
+from tilewright.database import postgresql_errors
 
 ELSEWHERE = "name another file with --db"
 
@@ -69,12 +71,26 @@ def _code(error: BaseException) -> int | None:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether the same transaction may pass a little later."""
+    """Whether the same transaction may pass a little later: others were in its way."""
+    if postgresql_errors.is_conflict(error):
+        return True
     return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+
+
+def already_holds(name: str) -> DatabaseError:
+    """Rows that would replace others."""
+    return DatabaseError(
+        f"{name} already holds one of these rows; nothing was stored", "See that no other process uses this run"
+    )
 
 
 def explain(name: str, error: BaseException) -> DatabaseError:
     """A failure with database ``name`` as an error for its user."""
+    if postgresql_errors.origin(error) is not None:
+        cause, mend = postgresql_errors.explain(error)
+        return DatabaseError(f"{name} {cause}", mend)
+    if isinstance(error, PoolTimeout):
+        return DatabaseError(f"{name} has no connection left for this thread", "Use fewer threads at once")
     if isinstance(error, OSError):
         cause, mend = _OS.get(
             error.errno or 0, (f"cannot be opened: {error.strerror}", f"Check the path, or {ELSEWHERE}")
@@ -85,9 +101,11 @@ def explain(name: str, error: BaseException) -> DatabaseError:
         cause, mend = _SQLITE[code]
         return DatabaseError(f"{name} {cause}", mend)
     if code == sqlite3.SQLITE_CONSTRAINT:
-        missing = _code(error) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
-        cause = "lacks a row that these refer to" if missing else "already holds one of these rows"
-        return DatabaseError(f"{name} {cause}; nothing was stored", "See that no other process uses this run")
+        if _code(error) != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+            return already_holds(name)
+        return DatabaseError(
+            f"{name} lacks a row that these refer to; nothing was stored", "See that no other process uses this run"
+        )
     origin = error.orig if isinstance(error, DBAPIError) else error
     first_line = (str(origin).splitlines() or [""])[0]
     return DatabaseError(f"{name} failed: {first_line}", f"Check the file, or {ELSEWHERE}")
@@ -101,7 +119,7 @@ def damaged(name: str, what: str) -> DatabaseError:
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turn what SQLAlchemy, SQLite and the system raise into ``DatabaseError``."""
+    """Turn what SQLAlchemy, the drivers and the system raise into ``DatabaseError``."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as e:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, select, update
@@ -13,8 +14,11 @@ from sqlalchemy import Connection, Select, delete, select, update
 from tilewright.core import Task, UsageError, Value, Workload, canonical_json
 from tilewright.database import rows, schema
 from tilewright.database.errors import damaged
+from tilewright.database.postgresql import take_turns
 from tilewright.database.records import KERNEL_STATES, RANKS, StoredArtifact, StoredKernel
 from tilewright.database.store import Store
+
+_TURNS = "kernels"
 
 
 class Kernels(Store):
@@ -32,7 +36,8 @@ class Kernels(Store):
 
         Ranks follow the order; task and device model are those given; ``run_id`` fills in where a
         kernel names no run. ``artifacts`` brings the code that the database lacks; code that no
-        kernel refers to any more is removed. More than three kernels are a ``UsageError``.
+        kernel refers to any more is removed. More than three kernels are a ``UsageError``. Of two
+        clients that call this for one task, the later one's kernels stay.
         """
         if len(ranked) > RANKS:
             raise UsageError(f"a task keeps {RANKS} kernels, not {len(ranked)}", "Pass the best ones only")
@@ -51,24 +56,27 @@ class Kernels(Store):
         k, a = schema.kernel, schema.artifact
 
         def work(c: Connection) -> None:
+            # One at a time, whichever the task: code may be one client's new and another's last.
+            take_turns(c, _TURNS)
+            rows.put_targets(c, [task.target, *(bring[sha256].target for sha256 in used & bring.keys())])
             rows.put_task(c, task)
             known = set(c.execute(select(a.c.sha256).where(a.c.sha256.in_(used))).scalars())
             missing = used - known - bring.keys()
             if missing:
                 raise UsageError(f"the code of the artifact {min(missing)} is missing", "Pass it in artifacts")
             for sha256 in sorted(used - known):
-                rows.put_target(c, bring[sha256].target)
                 c.execute(a.insert(), rows.artifact_row(bring[sha256]))
-            c.execute(
-                delete(k).where(
-                    k.c.workload_key == task.workload.key,
-                    k.c.target_key == task.target.key,
-                    k.c.device_model == device_model,
-                )
+            own = (
+                (k.c.workload_key == task.workload.key)
+                & (k.c.target_key == task.target.key)
+                & (k.c.device_model == device_model)
             )
+            replaced = set(c.execute(select(k.c.artifact_sha256).where(own)).scalars())
+            c.execute(delete(k).where(own))
             if placed:
                 c.execute(k.insert(), [rows.kernel_row(x) for x in placed])
-            c.execute(delete(a).where(~select(k.c.rank).where(k.c.artifact_sha256 == a.c.sha256).exists()))
+            unused = ~select(k.c.rank).where(k.c.artifact_sha256 == a.c.sha256).exists()
+            c.execute(delete(a).where(a.c.sha256.in_(replaced - used), unused))
 
         self._write(work)
 
@@ -118,9 +126,9 @@ class Kernels(Store):
     def _names(self, op: str, workloads: Mapping[str, Workload]) -> dict[str, list[Workload]]:
         """Each workload under the names it has as ``op``."""
         s = schema.alias
-        found = self._read(lambda c: c.execute(select(s).where(s.c.op == op).order_by(s.c.created)).all())
+        found = self._ask(select(s).where(s.c.op == op).order_by(s.c.created))
         names = {key: [w] if w.op == op else [] for key, w in workloads.items()}
-        with rows.decoding(str(self.path), "alias"):
+        with rows.decoding(self.location, "alias"):
             for r in found:
                 if r.workload_key in workloads:
                     params, defaults = rows.named_pairs(r)
@@ -129,13 +137,17 @@ class Kernels(Store):
         return names
 
     def _kernels(self, wanted: Select[Any]) -> list[StoredKernel]:
-        def work(c: Connection) -> list[StoredKernel]:
-            found = c.execute(wanted).all()
-            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
-            with rows.decoding(str(self.path), "kernel"):
-                return [rows.kernel_of(r, tasks[r.workload_key, r.target_key]) for r in found]
-
-        return self._read(work)
+        found = self._ask(wanted)
+        tasks: dict[tuple[str, str], Task] = {}
+        for r in found:
+            key = (r.workload_key, r.target_key)
+            if key not in tasks:
+                with rows.decoding(self.location, "workload"):
+                    workload = rows.workload_of(r)
+                with rows.decoding(self.location, "target"):
+                    tasks[key] = Task(workload, rows.target_of(r.target_data))
+        with rows.decoding(self.location, "kernel"):
+            return [rows.kernel_of(r, tasks[r.workload_key, r.target_key]) for r in found]
 
     def update_kernel(
         self,
@@ -166,6 +178,7 @@ class Kernels(Store):
         k = schema.kernel
 
         def work(c: Connection) -> int:
+            take_turns(c, _TURNS)
             known = (
                 (k.c.template == template) & (k.c.template_version == version) for template, version in versions.items()
             )
@@ -178,21 +191,25 @@ class Kernels(Store):
         """Compiled code by its hash, checked against it."""
         a, t = schema.artifact, schema.target
         wanted = select(a, t.c.data.label("target_data")).join(t, t.c.key == a.c.target_key)
-        row = self._read(lambda c: c.execute(wanted.where(a.c.sha256 == sha256)).one_or_none())
-        if row is None:
+        stored = self._ask(wanted.where(a.c.sha256 == sha256))
+        if not stored:
             return None
-        with rows.decoding(str(self.path), "artifact"):
-            found = rows.artifact_of(row)
+        with rows.decoding(self.location, "artifact"):
+            found = rows.artifact_of(stored[0])
         if hashlib.sha256(found.data).hexdigest() != sha256:
-            raise damaged(str(self.path), f"the compiled code {sha256} was altered")
+            raise damaged(self.location, f"the compiled code {sha256} was altered")
         return found
 
 
+@lru_cache(maxsize=1)
 def _kernels() -> Select[Any]:
-    """Kernels with their artifact's compiler, last changed task first, then by rank."""
-    k, a = schema.kernel, schema.artifact.c
+    """Kernels with their task and their artifact's compiler, last changed task first, then by rank."""
+    k, a, w, t = schema.kernel, schema.artifact, schema.workload, schema.target
+    names = ("op", "params", "defaults", "param_names", "program", "inputs", "output", "flops", "precision")
     return (
-        select(k, a.compiler)
-        .join(schema.artifact, a.sha256 == k.c.artifact_sha256)
+        select(k, a.c.compiler, *(w.c[name] for name in names), t.c.data.label("target_data"))
+        .join(a, a.c.sha256 == k.c.artifact_sha256)
+        .join(w, w.c.key == k.c.workload_key)
+        .join(t, t.c.key == k.c.target_key)
         .order_by(k.c.updated.desc(), k.c.workload_key, k.c.target_key, k.c.device_model, k.c.rank)
     )

@@ -1,82 +1,185 @@
-"""Bring a file to this version's schema: create it, leave it, upgrade it, or refuse it.
+"""Bring a database to this version's schema: create it, leave it, upgrade it, or refuse it.
 
-Alembic, slow to import, is needed for an upgrade only: fresh files are created from the metadata.
+A file is created and upgraded when it is opened for writing, a server's database only by
+``upgrade_database``: others use it too. Alembic, slow to import, is needed for an upgrade only: fresh
+files are created from the metadata.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, event, inspect, select
 
 from tilewright.core import DatabaseError
-from tilewright.database.engine import Transactions, patiently, sqlite_engine, use_wal
-from tilewright.database.schema import REVISIONS, SCHEMA, metadata
+from tilewright.database.engine import Transactions, check_file, patiently, sqlite_engine, use_wal
+from tilewright.database.errors import explained
+from tilewright.database.location import Location, locate
+from tilewright.database.postgresql import postgresql_engine, take_turns
+from tilewright.database.postgresql_errors import is_starting
+from tilewright.database.schema import OLDEST_READABLE, OLDEST_READER, REVISIONS, SCHEMA, compatibility, metadata
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 # Alembic's own table, as it creates it.
 _version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True, nullable=False))
 
+_UPGRADE = "Run tilewright db upgrade on it once, as its owner"
 
-def prepare(path: Path, transactions: Transactions, *, readonly: bool, timeout: float) -> None:
-    """Make the open file's schema this version's. Raises ``DatabaseError`` where that can't be."""
-    revision = transactions.read(lambda c: read_revision(c, path))
-    if readonly:
-        if revision != SCHEMA:
-            what = "is empty" if revision is None else f"was written by an older Tilewright (schema {revision})"
-            raise DatabaseError(f"{path} {what}", "Run tilewright tune on it once, to bring it up to date")
+
+def prepare(location: Location, transactions: Transactions, *, readonly: bool, timeout: float) -> None:
+    """Make sure that the open database has a schema to use, a file by upgrading it. Raises ``DatabaseError``."""
+    revision = transactions.read(lambda c: read_revision(c, location, readonly=readonly))
+    path = location.path
+    if readonly or path is None:
+        if revision is None:
+            mend = "Run tilewright tune on it once, to fill it" if path else _UPGRADE
+            raise DatabaseError(f"{location.text} is empty: it has no tables of Tilewright's", mend)
+        if revision != SCHEMA and not (readonly and _readable(revision)):
+            mend = "Run tilewright tune on it once, to bring it up to date" if path else _UPGRADE
+            raise DatabaseError(f"{location.text} was written by an older Tilewright (schema {revision})", mend)
         return
     patiently(lambda: use_wal(transactions.engine), timeout)
     if revision is None:
-        transactions.write(lambda c: _create(c, path))
-        revision = transactions.read(lambda c: read_revision(c, path))
+        transactions.write(lambda c: _create(c, location))
+        revision = transactions.read(lambda c: read_revision(c, location))
     if revision != SCHEMA:
-        upgrade(path, timeout)
+        _upgrade_file(location, timeout)
 
 
-def read_revision(connection: Connection, path: Path) -> str | None:
-    """The file's schema; ``None`` for an empty file. Raises ``DatabaseError`` for one not to touch."""
+def read_revision(connection: Connection, location: Location, *, readonly: bool = False) -> str | None:
+    """The database's schema; ``None`` for an empty one. Raises ``DatabaseError`` for one not to touch.
+
+    A newer schema that says that this version may read it is one, with ``readonly``.
+    """
     tables = set(inspect(connection).get_table_names())
     if not tables:
         return None
     if not {"alembic_version", "workload", "trial"} <= tables:
-        raise DatabaseError(f"{path} is a database, but not Tilewright's", "Name another file with --db")
+        own = "Name another file with --db" if location.path else "Give Tilewright a database or schema of its own"
+        raise DatabaseError(f"{location.text} is a database, but not Tilewright's", own)
     revision = connection.execute(select(_version.c.version_num)).scalar()
-    if revision not in REVISIONS:
-        raise DatabaseError(
-            f"{path} was written by a newer Tilewright (schema {revision}; this one knows {SCHEMA})",
-            "Upgrade tilewright, or name another file with --db",
-        )
-    return str(revision)
+    if revision in REVISIONS:
+        return str(revision)
+    if readonly and "compatibility" in tables:
+        oldest = connection.execute(select(compatibility.c.oldest_reader)).scalar()
+        if oldest in REVISIONS:
+            return SCHEMA
+    raise DatabaseError(
+        f"{location.text} was written by a newer Tilewright (schema {revision}; this one knows {SCHEMA})",
+        f"Upgrade tilewright, or name another {'file' if location.path else 'database'} with --db",
+    )
 
 
-def _create(connection: Connection, path: Path) -> None:
+def upgrade_database(path_or_url: str | os.PathLike[str], dry_run: bool = False, timeout: float = 600.0) -> list[str]:
+    """Create or upgrade a database's tables, in one transaction; returns what was done, in lines to show.
+
+    ``dry_run``: change nothing, and return what would be done, with the SQL. A file is backed up to
+    ``FILE.bak-<revision>`` first. Two clients that call it at once take turns, and the second finds
+    nothing to do. Raises ``DatabaseError``; ``timeout``: seconds to wait for others.
+    """
+    location = locate(path_or_url)
+    with explained(location.text):
+        if location.path is not None:
+            return _file(location, dry_run, timeout)
+        assert location.url is not None
+        engine = postgresql_engine(location.url, timeout)
+        try:
+            patiently(lambda: engine.connect().close(), timeout, is_starting)
+            transactions = Transactions(engine, timeout)
+            if not dry_run:
+                return transactions.write(lambda c: _upgrade_server(c, location))
+            revision = transactions.read(lambda c: read_revision(c, location))
+            return _report(revision, "would be") + _sql(revision)
+        finally:
+            engine.dispose()
+
+
+def _readable(revision: str) -> bool:
+    return REVISIONS.index(revision) >= REVISIONS.index(OLDEST_READABLE)
+
+
+def _report(revision: str | None, done: str) -> list[str]:
+    if revision == SCHEMA:
+        return [f"schema {SCHEMA}: up to date"]
+    if revision is None:
+        return [f"schema {SCHEMA} {done} created"]
+    return [f"schema {revision} {done} upgraded to {SCHEMA}"]
+
+
+# --------------------------------------------------------------------------- servers
+
+
+def _upgrade_server(connection: Connection, location: Location) -> list[str]:
+    take_turns(connection, "schema")
+    revision = read_revision(connection, location)
+    if revision != SCHEMA:
+        _migrate(connection, SCHEMA)
+    return _report(revision, "was")
+
+
+def _sql(revision: str | None) -> list[str]:
+    """What ``_upgrade_server`` would execute, statement by statement."""
+    if revision == SCHEMA:
+        return []
+    from alembic import command
+
+    config = _config(dialect="postgresql")
+    config.output_buffer = written = io.StringIO()
+    command.upgrade(config, f"{revision or 'base'}:{SCHEMA}", sql=True)
+    return [s.strip() for s in written.getvalue().split(";\n") if s.strip()]
+
+
+# --------------------------------------------------------------------------- files
+
+
+def _file(location: Location, dry_run: bool, timeout: float) -> list[str]:
+    path = location.path
+    assert path is not None
+    if dry_run and not path.exists():
+        return _report(None, "would be")
+    check_file(path, create=True, readonly=dry_run)
+    engine = sqlite_engine(path, timeout, readonly=dry_run)
+    transactions = Transactions(engine, timeout)
+    try:
+        revision = transactions.read(lambda c: read_revision(c, location))
+        if not dry_run:
+            prepare(location, transactions, readonly=False, timeout=timeout)
+            return _report(revision, "was")
+    finally:
+        engine.dispose()
+    if revision in (None, SCHEMA):
+        return _report(revision, "would be")
+    return [*_report(revision, "would be"), *_rehearse(location, timeout)]
+
+
+def _create(connection: Connection, location: Location) -> None:
     # Another process may have been faster.
-    if read_revision(connection, path) is None:
+    if read_revision(connection, location) is None:
         metadata.create_all(connection, checkfirst=False)
         _version.create(connection)
         connection.execute(_version.insert().values(version_num=SCHEMA))
+        connection.execute(compatibility.insert().values(oldest_reader=OLDEST_READER))
 
 
-def upgrade(path: Path, timeout: float) -> None:
+def _upgrade_file(location: Location, timeout: float) -> None:
     """Run the migrations that the file lacks, in one transaction, after a backup beside it."""
-    from alembic import command
-    from alembic.config import Config
+    path = location.path
+    assert path is not None
 
     def migrate(connection: Connection) -> None:
-        revision = read_revision(connection, path)
+        revision = read_revision(connection, location)
         if revision == SCHEMA:
             return  # another process was faster
         backup(path, f"{path}.bak-{revision}")
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-        config.attributes["connection"] = connection
-        command.upgrade(config, SCHEMA)
+        _migrate(connection, SCHEMA)
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise DatabaseError(
@@ -84,12 +187,56 @@ def upgrade(path: Path, timeout: float) -> None:
                 f"It is unchanged; report this with the file {path}.bak-{revision}",
             )
 
+    with _for_migration(path, timeout) as transactions:
+        transactions.write(migrate)
+
+
+class _Rehearsed(Exception):
+    """Undoes the transaction of a rehearsal."""
+
+
+def _rehearse(location: Location, timeout: float) -> list[str]:
+    """The statements of an upgrade that is undone again: on SQLite, some depend on what is there."""
+    assert location.path is not None
+    statements: list[str] = []
+
+    def work(connection: Connection) -> None:
+        @event.listens_for(connection, "before_cursor_execute")
+        def _note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if not statement.lstrip().startswith(("SELECT", "PRAGMA")):
+                statements.append(statement.strip())
+
+        _migrate(connection, SCHEMA)
+        raise _Rehearsed
+
+    with _for_migration(location.path, timeout) as transactions, suppress(_Rehearsed):
+        transactions.write(work)
+    return statements
+
+
+@contextmanager
+def _for_migration(path: Path, timeout: float) -> Iterator[Transactions]:
     # Tables are rebuilt by dropping them, which must not cascade into those that refer to them.
     engine = sqlite_engine(path, timeout, foreign_keys=False, keep=False)
     try:
-        Transactions(engine, timeout).write(migrate)
+        yield Transactions(engine, timeout)
     finally:
         engine.dispose()
+
+
+def _migrate(connection: Connection, revision: str) -> None:
+    from alembic import command
+
+    command.upgrade(_config(connection=connection), revision)
+
+
+def _config(**attributes: Any) -> Any:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes.update(attributes)
+    return config
 
 
 def backup(path: Path, destination: str) -> None:

@@ -27,16 +27,21 @@ class Process:
         return Process(platform.node(), pid, f"{_boot()}|{_namespace()}|{_start(pid) or ''}")
 
     def alive(self) -> bool:
-        """Whether it still runs. ``True`` when that can't be told from here: another host's process."""
+        """Whether it still runs. ``True`` when that can't be told from here."""
+        seen = self.seen()
+        return seen is None or seen
+
+    def seen(self) -> bool | None:
+        """Whether it still runs; ``None`` for another host's or container's process."""
         here = Process.current()
         boot, namespace, start = self.token.split("|")
         here_boot, here_namespace, here_start = here.token.split("|")
         if self.host != here.host:
-            return True
+            return None
         if boot != here_boot:
             return False
         if namespace != here_namespace:
-            return True
+            return None
         if here_start:
             return _start(self.pid) == start
         return _exists(self.pid)

@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table
+from sqlalchemy import Connection, Insert, Row, Table, bindparam, column, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tilewright.core import (
@@ -44,12 +45,33 @@ def decoding(name: str, table: str) -> Iterator[None]:
         raise damaged(name, f"a row of its table {table} makes no sense") from None
 
 
-def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> None:
-    """Insert the rows whose primary key is not there yet."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(table).on_conflict_do_nothing()
-    for row in rows:
-        connection.execute(statement, row)
+def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> int:
+    """Insert the rows that violate no primary key or other uniqueness; leave out the others. Returns how many are new.
+
+    Several rows go by primary key, so that two clients which insert the same ones don't deadlock.
+    """
+    keys = [column.name for column in table.primary_key]
+    ordered = sorted(rows, key=lambda row: [row[k] for k in keys])
+    if not ordered:
+        return 0
+    counting = {"preserve_rowcount": True}
+    if connection.dialect.name == "sqlite":
+        statement = sqlite.insert(table).on_conflict_do_nothing()
+        return connection.execute(statement, ordered, execution_options=counting).rowcount
+    names = tuple(ordered[0])
+    columns = {f"every_{name}": [row[name] for row in ordered] for name in names}
+    return connection.execute(_insert_columns(table, names), columns, execution_options=counting).rowcount
+
+
+@lru_cache(maxsize=64)
+def _insert_columns(table: Table, names: tuple[str, ...]) -> Insert:
+    """Insert rows given as a list for each column: one short statement, whatever their number."""
+    types = [table.c[name].type for name in names]
+    lists = [bindparam(f"every_{n}", type_=postgresql.ARRAY(t)) for n, t in zip(names, types, strict=True)]
+    given = (
+        func.unnest(*lists).table_valued(*(column(n, t) for n, t in zip(names, types, strict=True))).render_derived()
+    )
+    return postgresql.insert(table).from_select(names, select(given)).on_conflict_do_nothing()
 
 
 def params_text(params: Pairs | Mapping[str, Any]) -> str:
@@ -61,8 +83,12 @@ def params_text(params: Pairs | Mapping[str, Any]) -> str:
 
 
 def put_task(connection: Connection, task: Task) -> None:
-    """Store a task's workload and target, and the workload's name if it is known by another."""
-    put_target(connection, task.target)
+    """Store a task's workload and target, and the workload's name if it is known by another.
+
+    Rows wait for another client that is storing the same ones. So that no two wait for each other, everything
+    stores targets before workloads, and each by key.
+    """
+    put_targets(connection, [task.target])
     w = task.workload
     names = {
         "op": w.op,
@@ -88,14 +114,17 @@ def put_task(connection: Connection, task: Task) -> None:
         insert_new(connection, schema.alias, [{"workload_key": w.key, **names, "created": created}])
 
 
-def put_target(connection: Connection, target: Target) -> None:
-    row = {
-        "key": target.key,
-        "name": target.name,
-        "data": canonical_json(target.to_json()),
-        "created": time.time(),
-    }
-    insert_new(connection, schema.target, [row])
+def put_targets(connection: Connection, targets: Iterable[Target]) -> None:
+    """Store targets, in the order in which every client stores them."""
+    created = time.time()
+    for target in sorted(targets, key=lambda t: t.key):
+        row = {
+            "key": target.key,
+            "name": target.name,
+            "data": canonical_json(target.to_json()),
+            "created": created,
+        }
+        insert_new(connection, schema.target, [row])
 
 
 def named_pairs(row: Row[Any]) -> tuple[Pairs, Pairs]:

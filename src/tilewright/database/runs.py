@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, false, func, or_, select, update
@@ -15,6 +14,8 @@ from sqlalchemy import Connection, Row, Select, false, func, or_, select, update
 from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
+from tilewright.database.errors import already_holds
+from tilewright.database.location import Location
 from tilewright.database.process import Process
 from tilewright.database.records import RUN_STATES, StoredRun
 from tilewright.database.store import Store
@@ -34,8 +35,8 @@ _TRIAL = (
 class Runs(Store):
     """The part of the database that holds what was tried."""
 
-    def __init__(self, path: Path, transactions: Transactions, readonly: bool) -> None:
-        super().__init__(path, transactions, readonly)
+    def __init__(self, location: Location, transactions: Transactions, readonly: bool) -> None:
+        super().__init__(location, transactions, readonly)
         self._task_keys: dict[str, str] = {}
 
     def add_run(
@@ -52,20 +53,20 @@ class Runs(Store):
 
         ``versions`` adds to those of Python and Tilewright.
         """
-        run_id = f"{time.strftime('%y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
-        values = rows.run_row(run_id, task, device, Process.current(), settings, {**_versions(), **(versions or {})})
-        values |= {"strategy": strategy, "seed": seed, "trials_wanted": trials}
+        versions = {**_versions(), **(versions or {})}
+        while True:
+            run_id = f"{time.strftime('%y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+            values = rows.run_row(run_id, task, device, Process.current(), settings, versions)
+            values |= {"strategy": strategy, "seed": seed, "trials_wanted": trials}
+            if self._write(lambda c, values=values: _put_run(c, task, values)):  # type: ignore[misc]
+                self._task_keys[run_id] = task.key
+                return run_id
 
-        def work(c: Connection) -> None:
-            rows.put_task(c, task)
-            c.execute(schema.run.insert(), values)
-
-        self._write(work)
-        self._task_keys[run_id] = task.key
-        return run_id
-
-    def resume_run(self, run_id: str, task: Task, device: Device, trials: int) -> StoredRun:
+    def resume_run(self, run_id: str, task: Task, device: Device, trials: int, take_over: bool = False) -> StoredRun:
         """Take over a run (or ``last``) that no living process owns, to reach ``trials`` in all.
+
+        ``take_over``: also one of another host or container, whose process cannot be seen from here.
+        Should it live after all, one of the two ends at the first trial number that both have used.
 
         Raises ``UsageError`` if it is of another task or device, or still running.
         """
@@ -84,9 +85,11 @@ class Runs(Store):
 
         def work(c: Connection) -> bool:
             t = schema.run
-            row = c.execute(select(t.c.state, t.c.host, t.c.pid, t.c.process).where(t.c.id == run.id)).one()
-            if row.state == "running" and Process(row.host, row.pid, row.process).alive():
-                return bool(row.process == Process.current().token)
+            owner = select(t.c.state, t.c.host, t.c.pid, t.c.process).where(t.c.id == run.id).with_for_update()
+            row = c.execute(owner).one()
+            process = Process(row.host, row.pid, row.process)
+            if row.state == "running" and process.alive() and not (take_over and process.seen() is None):
+                return process == Process.current()
             owned = rows.process_row(Process.current())
             c.execute(
                 update(t).where(t.c.id == run.id).values(state="running", finished=None, trials_wanted=trials, **owned)
@@ -130,13 +133,14 @@ class Runs(Store):
 
     def _no_run(self, run_id: str) -> UsageError:
         if run_id == "last":
-            return UsageError(f"{self.path} holds no run yet", "Start one with tilewright tune")
-        return UsageError(f"{self.path} holds no run {run_id!r}", "List the runs with tilewright runs")
+            return UsageError(f"{self.location} holds no run yet", "Start one with tilewright tune")
+        return UsageError(f"{self.location} holds no run {run_id!r}", "List the runs with tilewright runs")
 
     def _runs(self, wanted: Select[Any]) -> list[StoredRun]:
         def work(c: Connection) -> list[StoredRun]:
             found = c.execute(wanted).all()
             t = schema.trial.c
+            these = wanted.with_only_columns(schema.run.c.id).subquery()
             counts: dict[str, list[Row[Any]]] = {}
             for r in c.execute(
                 select(
@@ -146,22 +150,40 @@ class Runs(Store):
                     func.min(t.seconds).label("best"),
                     func.max(t.number).label("last"),
                 )
-                .where(t.run_id.in_([r.id for r in found]))
+                .join(these, these.c.id == t.run_id)
                 .group_by(t.run_id, t.status)
             ):
                 counts.setdefault(r.run_id, []).append(r)
             tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
-            with rows.decoding(str(self.path), "run"):
+            with rows.decoding(self.location, "run"):
                 return [rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])) for r in found]
 
         return self._read(work)
 
     def add_trials(self, run_id: str, records: Iterable[TrialRecord]) -> None:
-        """Store trials of a run, all of them or none."""
+        """Store trials of a run, all of them or none.
+
+        Those that the run holds already, under the same number, are left as they are. Another candidate
+        under a number that is taken, or a second number for a candidate, is a ``DatabaseError``.
+        """
         task_key = self._task_key(run_id)
         values = [rows.trial_row(run_id, task_key, r) for r in records]
-        if values:
-            self._write(lambda c: c.execute(schema.trial.insert(), values))
+        if not values:
+            return
+        numbers = [v["number"] for v in values]
+        t = schema.trial.c
+        stored = select(t.number, t.candidate_key).where(
+            t.run_id == run_id, t.number.between(min(numbers), max(numbers))
+        )
+
+        def work(c: Connection) -> None:
+            if rows.insert_new(c, schema.trial, values) == len(values):
+                return
+            found = {r.number: r.candidate_key for r in c.execute(stored)}
+            if any(found.get(v["number"]) != v["candidate_key"] for v in values):
+                raise already_holds(self.location)
+
+        self._write(work)
 
     def _task_key(self, run_id: str) -> str:
         if run_id not in self._task_keys:
@@ -236,15 +258,15 @@ class Runs(Store):
             if run.workload_key not in workloads:
                 its = select(w).where(w.c.key == run.workload_key)
                 row = self._read(lambda c, its=its: c.execute(its).one())  # type: ignore[misc]
-                with rows.decoding(str(self.path), "workload"):
+                with rows.decoding(self.location, "workload"):
                     workloads[run.workload_key] = rows.workload_of(row)
             wanted = select(*_TRIAL).where(t.run_id == run.id).order_by(t.number)
             yield workloads[run.workload_key], self._trials(_current(wanted, versions))
             limit -= run.trials
 
     def _trials(self, wanted: Select[Any]) -> list[TrialRecord]:
-        found = self._read(lambda c: c.execute(wanted).all())
-        with rows.decoding(str(self.path), "trial"):
+        found = self._ask(wanted)
+        with rows.decoding(self.location, "trial"):
             return [rows.trial_of(r) for r in found]
 
 
@@ -255,6 +277,15 @@ def _current(wanted: Select[Any], versions: Mapping[str, int] | None) -> Select[
     t = schema.trial.c
     current = [(t.template == name) & (t.template_version == v) for name, v in versions.items()]
     return wanted.where(or_(false(), *current))
+
+
+def _put_run(c: Connection, task: Task, values: rows.Values) -> bool:
+    """Store a run. ``False`` if another one has its id."""
+    rows.put_task(c, task)
+    rows.insert_new(c, schema.run, [values])
+    t = schema.run
+    own = [t.c[name] == values[name] for name in ("id", "host", "pid", "process", "started")]
+    return c.execute(select(t.c.id).where(*own)).one_or_none() is not None
 
 
 @lru_cache(maxsize=1)

@@ -22,10 +22,16 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001",)
-"""Every schema this version can read or upgrade, oldest first; the last one is its own."""
+REVISIONS = ("0001", "0002")
+"""Every schema this version can upgrade, oldest first; the last one is its own."""
 
 SCHEMA = REVISIONS[-1]
+
+OLDEST_READABLE = "0001"
+"""The oldest schema that this version reads as it is: it has every column that a read names. At least one back."""
+
+OLDEST_READER = "0001"
+"""The oldest schema whose versions can read this one: it has every column that they name. At least one back."""
 
 metadata = MetaData(
     naming_convention={
@@ -45,6 +51,8 @@ def _key(name: str, type_: Any = Text, *args: Any) -> Column[Any]:
 def _value(name: str, type_: Any = Text, *args: Any) -> Column[Any]:
     return Column(name, type_, *args, nullable=False)
 
+
+compatibility = Table("compatibility", metadata, _key("oldest_reader"))
 
 workload = Table(
     "workload",

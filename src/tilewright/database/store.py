@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Executable, Row, select
 
-from tilewright.core import DatabaseError, Target, Task, Workload
+from tilewright.core import DatabaseError, Target, Task, UsageError, Workload
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
 from tilewright.database.errors import damaged, explained
+from tilewright.database.location import Location
 
 T = TypeVar("T")
 
 
 class Store:
-    """An open database file."""
+    """An open database: a SQLite file, or one on a PostgreSQL server.
 
-    def __init__(self, path: Path, transactions: Transactions, readonly: bool) -> None:
-        self.path = path
+    ``location``: its path, or its URL with the password masked: safe to show and to store.
+    """
+
+    def __init__(self, location: Location, transactions: Transactions, readonly: bool) -> None:
+        self.location = location.text
         self.readonly = readonly
+        self._path = location.path
         self._transactions = transactions
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a SQLite file, which has a ``path``."""
+        return self._path is not None
+
+    @property
+    def path(self) -> Path:
+        """The SQLite file. Raises ``UsageError`` for a database on a server."""
+        if self._path is None:
+            raise UsageError(f"{self.location} is on a server, not in a file", "Use a SQLite file for this")
+        return self._path
+
     def _read(self, work: Callable[[Connection], T]) -> T:
-        with explained(str(self.path)):
+        """``work`` on one state of the database; it may be called several times."""
+        with explained(self.location):
             return self._transactions.read(work)
 
+    def _ask(self, statement: Executable) -> Sequence[Row[Any]]:
+        """The rows of one statement."""
+        with explained(self.location):
+            return self._transactions.ask(statement)
+
     def _write(self, work: Callable[[Connection], T]) -> T:
+        """``work`` and its commit. It may be called again after it was committed: twice must be as once."""
         if self.readonly:
-            raise DatabaseError(f"{self.path} was opened for reading only", "Open it without readonly")
-        with explained(str(self.path)):
+            raise DatabaseError(f"{self.location} was opened for reading only", "Open it without readonly")
+        with explained(self.location):
             return self._transactions.write(work)
 
     def _tasks(self, c: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Task]:
@@ -40,13 +64,13 @@ class Store:
         workloads: dict[str, Workload] = {}
         targets: dict[str, Target] = {}
         wanted = sorted(keys)
-        with rows.decoding(str(self.path), "workload"):
+        with rows.decoding(self.location, "workload"):
             for r in c.execute(select(w).where(w.c.key.in_({k for k, _ in wanted}))):
                 workloads[r.key] = rows.workload_of(r)
-        with rows.decoding(str(self.path), "target"):
+        with rows.decoding(self.location, "target"):
             for r in c.execute(select(t).where(t.c.key.in_({k for _, k in wanted}))):
                 targets[r.key] = rows.target_of(r.data)
         try:
             return {(k, tk): Task(workloads[k], targets[tk]) for k, tk in wanted}
         except KeyError:
-            raise damaged(str(self.path), "a run or kernel refers to a missing task") from None
+            raise damaged(self.location, "a run or kernel refers to a missing task") from None

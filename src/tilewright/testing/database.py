@@ -39,6 +39,7 @@ from tilewright.core import (
     Workload,
 )
 from tilewright.database import Database, StoredArtifact, StoredKernel
+from tilewright.database.process import Process
 
 TARGET = Target("cpu", "avx2", "x86_64", ("avx2", "fma"), vector_bytes=32, registers=16)
 DEVICE = Device("cpu:0", "Example CPU 3000")
@@ -92,7 +93,7 @@ def example_record(number: int, template: str = "contraction", version: int = 3)
 
 def example_artifact(content: bytes, target: Target = TARGET) -> StoredArtifact:
     """An artifact of these bytes."""
-    source = "// " + content.decode("latin-1")
+    source = "// " + content.decode("latin-1").replace("\0", " ")  # PostgreSQL stores no NUL in texts
     return StoredArtifact(
         hashlib.sha256(content).hexdigest(),
         content,
@@ -230,6 +231,32 @@ class DatabaseContract:
             db.resume_run(run_id, example_task(target=replace(TARGET, threads=2)), DEVICE, 10)
         with pytest.raises(UsageError, match="was measured on Example CPU 3000"):
             db.resume_run(run_id, example_task(), Device("cpu:0", "Another CPU"), 10)
+
+    def test_a_run_of_an_unseen_process_is_taken_over_on_request_only(
+        self, db: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(Process, "current", lambda: Process("another host", 1, "||"))
+            run_id = self.start(db, trials=2)
+        with pytest.raises(UsageError, match=r"still going on .process 1 on another host"):
+            db.resume_run(run_id, example_task(), DEVICE, 10)
+        assert db.resume_run(run_id, example_task(), DEVICE, 10, take_over=True).next_number == 2
+        assert db.run(run_id).host == Process.current().host
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(Process, "current", lambda: Process("another host", 1, "||"))
+            with pytest.raises(UsageError, match="still going on"):
+                db.resume_run(run_id, example_task(), DEVICE, 10)
+
+    def test_trials_that_are_there_already_are_left_alone(self, db: Database) -> None:
+        run_id = self.start(db, trials=5)
+        again = [replace(example_record(i), build_seconds=9.0) for i in range(3, 7)]
+        db.add_trials(run_id, again)
+        assert db.trials(run_id) == [example_record(i) for i in range(5)] + again[2:]
+        with pytest.raises(DatabaseError, match="already holds"):
+            db.add_trials(run_id, [example_record(7), replace(example_record(8), number=6)])
+        with pytest.raises(DatabaseError, match="already holds"):
+            db.add_trials(run_id, [example_record(7), replace(example_record(8), number=7)])
+        assert len(db.trials(run_id)) == 7
 
     # ------------------------------------------------------------------- history
 

@@ -46,6 +46,7 @@ def tune(
     seed: int | None = None,
     db: str | os.PathLike[str] | None = None,
     resume: str | None = None,
+    take_over: bool = False,
     prepared: str | os.PathLike[str] | None = None,
     observer: Observer | None = None,
     farm: str | Farm | None = None,
@@ -59,7 +60,8 @@ def tune(
     ``operator``: a name, ``FILE.py:function``, what ``@tilewright.operator`` made, or a kernel of yours
     (:func:`tilewright.own_kernel`). Its parameters are given as keywords, or in ``params``. ``trials``: in
     all, failures included (200). ``resume``: a run's identifier or ``last``, to go on with it up to
-    ``trials``; it keeps its strategy and seed. ``time_budget``: seconds after which nothing more is
+    ``trials``; it keeps its strategy and seed. ``take_over``: also one that is stored as running on another host,
+    whose process cannot be seen from here. ``time_budget``: seconds after which nothing more is
     proposed. ``db``: a path or URL. ``prepared``: a folder that ``tilewright prepare`` wrote; its shortlist
     is tried first, without compiling.
     ``target``: ``cpu``, ``cuda`` or a variant of either. ``device``: cores (``cpu:0-1``), a GPU
@@ -88,11 +90,11 @@ def tune(
     if isinstance(farm, str | os.PathLike):
         from tilewright.farm.client import Farm as Connection
 
-        with Connection(os.fspath(farm), certs) as connection:
+        with Connection(os.fspath(farm), certs, say=(observer or Observer()).warning) as connection:
             return tune(
                 operator, trials=trials, target=target, threads=threads, device=device, time_budget=time_budget,
-                strategy=strategy, cost_model=cost_model, seed=seed, db=db, resume=resume, prepared=prepared,
-                observer=observer, farm=connection, stop=stop, params={**(params or {}), **sizes},
+                strategy=strategy, cost_model=cost_model, seed=seed, db=db, resume=resume, take_over=take_over,
+                prepared=prepared, observer=observer, farm=connection, stop=stop, params={**(params or {}), **sizes},
             )  # fmt: skip
     wanted = kernel.target(target) if kernel else target
     place: Site = find_place(wanted, device, threads) if farm is None else _on_farm(farm, device, wanted, threads)
@@ -106,7 +108,8 @@ def tune(
         first = shortlist(Path(prepared), task)
     location = os.fspath(db) if db is not None else default_path()
     with Database.open(location) as database:
-        run = _begin(database, task, place.device, resume, trials, strategy, cost_model, seed, kernel)
+        location = database.location if "://" in location else location  # without a password
+        run = _begin(database, task, place.device, resume, trials, strategy, cost_model, seed, kernel, take_over)
         for w in place.warnings():
             watcher.warning(w)
         try:
@@ -141,6 +144,7 @@ def _begin(
     cost_model: str | None,
     seed: int | None,
     kernel: OwnKernel | None = None,
+    take_over: bool = False,
 ) -> StoredRun:
     from tilewright.tuner import own
 
@@ -153,7 +157,7 @@ def _begin(
                     f"run {old.id} has {name} {stored}, not {given}",
                     f"Leave --{name} out, or start a new run",
                 )
-        return database.resume_run(old.id, task, device, trials or old.trials_wanted)
+        return database.resume_run(old.id, task, device, trials or old.trials_wanted, take_over=take_over)
     settings: dict[str, Any] = {"cost_model": cost_model or COST_MODEL}
     if kernel is not None:
         settings[own.SETTING] = kernel.to_json()

@@ -12,7 +12,7 @@ from tilewright.database import Database, StoredArtifact, StoredKernel
 
 if TYPE_CHECKING:
     from tilewright.measure.builder import Builder
-    from tilewright.measure.runner import LocalRunner
+    from tilewright.measure.measuring import Runner
     from tilewright.measure.places import Place
 
 
@@ -58,7 +58,7 @@ def _place(target: Target, device: str) -> Place | None:
     return place_of(target, device)
 
 
-def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: LocalRunner) -> Recheck:
+def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Runner) -> Recheck:
     from tilewright.kernels import templates
     from tilewright.tuner import own
 

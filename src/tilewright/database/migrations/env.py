@@ -1,14 +1,22 @@
-"""Run by Alembic: applies revisions on the connection, and in the transaction, that the caller opened."""
+"""Run by Alembic: applies revisions on the connection, and in the transaction, that the caller opened.
+
+Given a dialect instead, offline, it writes their SQL for it.
+"""
 
 from alembic import context
 
 from tilewright.database.schema import metadata
 
 context.configure(
-    connection=context.config.attributes["connection"],
+    connection=context.config.attributes.get("connection"),
+    dialect_name=context.config.attributes.get("dialect"),
     target_metadata=metadata,
+    literal_binds=context.is_offline_mode(),
     render_as_batch=True,  # SQLite alters a table by rebuilding it
     transactional_ddl=True,
 )
-with context.begin_transaction():
-    context.run_migrations()
+if context.is_offline_mode():
+    context.run_migrations()  # no BEGIN and COMMIT in between
+else:
+    with context.begin_transaction():
+        context.run_migrations()

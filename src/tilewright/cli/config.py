@@ -1,0 +1,344 @@
+"""The configuration: a file and environment variables that stand in for options, and ``tilewright config``.
+
+An option counts before the environment, the environment before the file, the file before a default. Options name
+their environment variable themselves (click's ``envvar``), which is also how a setting that several commands share
+finds them. What is read without the command line, the database's URL and password, goes from the file to the
+environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilewright.cli.options import json_option
+from tilewright.cli.output import console, emit_json
+from tilewright.core import UsageError
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that is not one command's alone: its place in the file, and its environment variable."""
+
+    section: str
+    key: str
+    variable: str
+
+
+DATABASE_URL = Setting("database", "url", "TILEWRIGHT_DB")
+DATABASE_PASSWORD = Setting("database", "password", "TILEWRIGHT_DB_PASSWORD")
+FARM_ADDRESS = Setting("farm", "address", "TILEWRIGHT_FARM")
+FARM_CERTS = Setting("farm", "certs", "TILEWRIGHT_CERTS")
+FARM_DEVICE = Setting("farm", "device", "TILEWRIGHT_DEVICE")
+SETTINGS = (
+    DATABASE_URL,
+    DATABASE_PASSWORD,
+    FARM_ADDRESS,
+    FARM_CERTS,
+    FARM_DEVICE,
+    Setting("tune", "target", "TILEWRIGHT_TARGET"),
+    Setting("tune", "threads", "TILEWRIGHT_THREADS"),
+    Setting("tune", "trials", "TILEWRIGHT_TRIALS"),
+)
+_EXPORTED = (DATABASE_URL, DATABASE_PASSWORD)
+_PATHS = (DATABASE_URL, FARM_CERTS)
+HIDDEN = "***"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value of the file, checked: ``[section] key``."""
+
+    section: str
+    key: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The file's entries (``path`` is ``None`` without a file), and the environment as it was before."""
+
+    path: Path | None
+    entries: tuple[Entry, ...]
+    environment: Mapping[str, str]
+
+    def get(self, section: str, key: str) -> Entry | None:
+        return next((e for e in self.entries if (e.section, e.key) == (section, key)), None)
+
+    def exports(self) -> dict[str, str]:
+        """Variables for what the database layer reads from the environment by itself."""
+        url, password = (self.get(s.section, s.key) for s in _EXPORTED)
+        there = self.environment.get(DATABASE_URL.variable)
+        out = {}
+        if url and not there:
+            out[DATABASE_URL.variable] = str(url.value)
+        # A password that stands beside a URL is for that database, not for another one of the environment's.
+        for_it = url is None or not there or there == url.value
+        if password and for_it and not self.environment.get(DATABASE_PASSWORD.variable):
+            out[DATABASE_PASSWORD.variable] = str(password.value)
+        return out
+
+    def defaults(self, ctx: click.Context, name: str, command: click.Command) -> dict[str, Any]:
+        """Click's ``default_map`` of a command; of a group, with those of its commands."""
+        out: dict[str, Any] = {}
+        # A class of devices is for a command that may ask a farm; a runner's --device names one of its own machine.
+        asks_farm = any(isinstance(p, click.Option) and p.envvar == FARM_ADDRESS.variable for p in command.params)
+        for param in command.params:
+            entry = self.get(name, _key(param)) if isinstance(param, click.Option) else None
+            for setting in SETTINGS:
+                applies = asks_farm if setting is FARM_DEVICE else setting.section == "farm" or "." not in name
+                if entry is None and param.envvar == setting.variable and setting not in _EXPORTED and applies:
+                    entry = self.get(setting.section, setting.key)
+            if entry is not None and param.name:
+                out[param.name] = entry.value
+        if isinstance(command, click.Group):
+            for sub in command.list_commands(ctx):
+                inner = command.get_command(ctx, sub)
+                if inner is not None:
+                    out[sub] = self.defaults(ctx, f"{name}.{sub}", inner)
+        return out
+
+
+def config_path() -> Path:
+    """The file: ``$TILEWRIGHT_CONFIG``, else ``tilewright/config.toml`` in ``$XDG_CONFIG_HOME`` (``~/.config``)."""
+    given = os.environ.get("TILEWRIGHT_CONFIG")
+    if given:
+        return Path(os.path.expanduser(given))
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    # The XDG specification has relative paths ignored.
+    root = base if os.path.isabs(base) else os.path.expanduser("~/.config")
+    return Path(root) / "tilewright" / "config.toml"
+
+
+def configure(ctx: click.Context) -> None:
+    """Read the file and make its values the defaults of the command that the root context ``ctx`` will run.
+
+    Raises ``UsageError`` for a file that cannot be read or says what nobody knows.
+    """
+    configuration = ctx.obj = load(ctx)
+    os.environ.update(configuration.exports())
+    name = ctx.invoked_subcommand
+    command = ctx.command.get_command(ctx, name) if isinstance(ctx.command, click.Group) and name else None
+    if configuration.entries and name and command:
+        ctx.default_map = {name: configuration.defaults(ctx, name, command)}
+
+
+def load(ctx: click.Context) -> Configuration:
+    """The file at ``$TILEWRIGHT_CONFIG`` or its usual place, checked against the commands of ``ctx``."""
+    environment = dict(os.environ)
+    path = config_path()
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read().decode()
+    except FileNotFoundError:
+        if not environment.get("TILEWRIGHT_CONFIG"):
+            return Configuration(None, (), environment)
+        raise UsageError(f"there is no {path}", "Set TILEWRIGHT_CONFIG to a file that is there, or unset it") from None
+    except OSError as e:
+        raise UsageError(
+            f"cannot read {path}: {e.strerror or e}", "Make it readable, or name another file in TILEWRIGHT_CONFIG"
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no text in UTF-8", "Save it as UTF-8") from None
+    import tomllib
+
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise UsageError(f"{path} is not TOML: {e}", "See docs/configuration.md for an example") from None
+    assert isinstance(ctx.command, click.Group)
+    entries = tuple(_Reader(ctx, path, text).entries(ctx.command, tables))
+    if mode & 0o077 and any(e.key == "password" or hide(e.value) != e.value for e in entries):
+        raise UsageError(f"{path} holds a password and others may read it (mode {mode:04o})", f"chmod 600 {path}")
+    return Configuration(path, entries, environment)
+
+
+class _Reader:
+    """Checks what a file says against the settings and the commands' options."""
+
+    def __init__(self, ctx: click.Context, path: Path, text: str) -> None:
+        self.ctx, self.path, self.text = ctx, path, text
+
+    def entries(self, root: click.Group, tables: Mapping[str, Any]) -> Iterator[Entry]:
+        known = [*dict.fromkeys(s.section for s in SETTINGS), *root.list_commands(self.ctx)]
+        for name, table in tables.items():
+            if name not in known:
+                what = "section" if isinstance(table, dict) else "key"
+                raise self._wrong((name,), f"unknown {what} {name!r}", _known(name, known, "sections"))
+            if not isinstance(table, dict):
+                raise self._wrong((name,), f"{name} is a section, not a key", f"Write [{name}] on a line of its own")
+            yield from self._section((name,), root.get_command(self.ctx, name), table)
+
+    def _section(
+        self, place: tuple[str, ...], command: click.Command | None, table: Mapping[str, Any]
+    ) -> Iterator[Entry]:
+        section = ".".join(place)
+        settings = {s.key: s for s in SETTINGS if s.section == section}
+        options = {_key(p): p for p in command.params if _configurable(p)} if command else {}
+        inner = command.list_commands(self.ctx) if isinstance(command, click.Group) else []
+        for written, value in table.items():
+            where = (*place, written)
+            key = written.replace("_", "-")
+            if isinstance(value, dict) and written in inner:
+                assert isinstance(command, click.Group)
+                yield from self._section(where, command.get_command(self.ctx, written), value)
+            elif key in options:
+                yield Entry(section, key, self._option(where, options[key], value))
+            elif key in settings:
+                if not isinstance(value, str):
+                    raise self._wrong(where, f"{key} is to be a text", f'Write {key} = "..."')
+                yield Entry(section, key, self._placed(value) if settings[key] in _PATHS else value)
+            else:
+                names = [*dict.fromkeys([*settings, *options]), *(f"[{section}.{n}]" for n in inner)]
+                raise self._wrong(where, f"unknown key {written!r} in [{section}]", _known(key, names, "keys"))
+
+    def _option(self, where: tuple[str, ...], param: click.Parameter, value: Any) -> Any:
+        """The value, of the type and in the range that the option has."""
+        values = value if param.multiple and isinstance(value, list) else [value]
+        what, kinds = _expected(param)
+        # bool is an int to Python, and not to a person.
+        if any(not isinstance(v, kinds) or (isinstance(v, bool) and bool not in kinds) for v in values) or (
+            param.multiple and not isinstance(value, list)
+        ):
+            raise self._wrong(where, f"{where[-1]} is to be {what}", f"See: tilewright {' '.join(where[:-1])} --help")
+        if param.envvar == FARM_CERTS.variable:
+            value = self._placed(value)
+        try:
+            for v in values:
+                param.type.convert(v, param, None)
+        except click.BadParameter as e:
+            raise self._wrong(
+                where, f"{where[-1]}: {e.message.rstrip('.')}", f"See: tilewright {' '.join(where[:-1])} --help"
+            ) from None
+        return value
+
+    def _placed(self, value: str) -> str:
+        """A path as written in a file: ``~`` is the home folder, and relative ones start at the file's folder."""
+        return value if "://" in value else str(self.path.absolute().parent / os.path.expanduser(value))
+
+    def _wrong(self, where: tuple[str, ...], message: str, mend: str) -> UsageError:
+        line = line_of(self.text, where)
+        return UsageError(f"{self.path}{f', line {line}' if line else ''}: {message}", mend)
+
+
+def line_of(text: str, where: tuple[str, ...]) -> int | None:
+    """The line, from 1, on which a TOML text gives a key or opens a section; ``None`` where that is not plain."""
+    header: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if found := re.match(r"\[\s*([^\[\]]+?)\s*\]", stripped):
+            header = _parts(found.group(1))
+            full = header
+        elif "=" in stripped and not stripped.startswith("#"):
+            full = header + _parts(stripped.partition("=")[0])
+        else:
+            continue
+        if full[: len(where)] == where:
+            return number
+    return None
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(p.strip().strip("\"'") for p in dotted.split("."))
+
+
+def _key(param: click.Parameter) -> str:
+    """An option's name in the file: its longest spelling without the dashes."""
+    return max(param.opts, key=len).lstrip("-")
+
+
+def _configurable(param: click.Parameter) -> bool:
+    database = param.envvar in [s.variable for s in _EXPORTED]
+    return isinstance(param, click.Option) and param.expose_value and _key(param) != "json" and not database
+
+
+def _expected(param: click.Parameter) -> tuple[str, tuple[type, ...]]:
+    if param.multiple:
+        return "a list of texts", (str,)
+    if isinstance(param.type, click.types.BoolParamType):
+        return "true or false", (bool,)
+    if isinstance(param.type, click.types.IntParamType):
+        return "a whole number", (int,)
+    if isinstance(param.type, click.types.FloatParamType):
+        return "a number", (int, float)
+    return "a text in quotes", (str,)
+
+
+def _known(name: str, known: Iterable[str], what: str) -> str:
+    import difflib
+
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"{f'Did you mean {close[0]}? ' if close else ''}Known {what}: {', '.join(names) or 'none'}"
+
+
+def hide(value: Any) -> Any:
+    """The value, without the passwords in a URL."""
+    if not isinstance(value, str):
+        return value
+    # To the last @: one in the password that is not escaped, as it should be, must not show half of it.
+    value = re.sub(r"(://[^/?#@:]*):.*@", rf"\1:{HIDDEN}@", value)
+    return re.sub(r"(?i)([?&](?:\w*password|\w*secret|scram_\w+_key)=)[^&]*", rf"\1{HIDDEN}", value)
+
+
+def _rows(configuration: Configuration) -> Iterator[dict[str, Any]]:
+    """Every shared setting and every entry of the file: where it stands, its value, and where that is from."""
+    from tilewright.paths import default_path
+
+    shown = set()
+    for s in SETTINGS:
+        entry = configuration.get(s.section, s.key)
+        given = configuration.environment.get(s.variable)
+        value: Any = given or (entry.value if entry else None)
+        source = "environment" if given else "file" if entry else "default"
+        if value is None and s is DATABASE_URL:
+            value = default_path()
+        if value is not None:
+            value = HIDDEN if s is DATABASE_PASSWORD else hide(value)
+        shown.add((s.section, s.key))
+        yield {"section": s.section, "key": s.key, "value": value, "source": source, "variable": s.variable}
+    for e in configuration.entries:
+        if (e.section, e.key) not in shown:
+            yield {"section": e.section, "key": e.key, "value": hide(e.value), "source": "file", "variable": None}
+
+
+@click.command("config")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show the settings in force and where each comes from: environment, file or default.
+
+    Passwords are not shown. docs/configuration.md lists what a file may say.
+
+    \b
+    Examples:
+      tilewright config
+      TILEWRIGHT_CONFIG=farm.toml tilewright config --json
+    """
+    from tilewright.database import safe_text
+
+    configuration = ctx.find_root().obj
+    rows = list(_rows(configuration))
+    path = config_path()
+    if as_json:
+        emit_json({"file": str(path), "exists": configuration.path is not None, "settings": rows})
+        return
+    from rich.table import Table
+
+    out = console()
+    out.print(safe_text(f"{path}{'' if configuration.path else ' (not there)'}"), markup=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("setting", "value", "from", "environment variable"):
+        table.add_column(column, overflow="fold")
+    for r in rows:
+        value = "not set" if r["value"] is None else safe_text(str(r["value"]))
+        table.add_row(f"{r['section']}.{r['key']}", value, r["source"], r["variable"] or "")
+    out.print(table)

@@ -1,0 +1,199 @@
+"""Winners that came from another database are built here, checked, and compete for their place.
+
+Nothing of them was compiled or checked on this machine, and whoever wrote the export may have written
+anything. So a winner is built from its template and schedule, and only of a program that a built-in operator
+makes from the stored parameters; what someone else wrote, a program or a kernel's source, needs ``trust``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from tilewright.core import (
+    Candidate,
+    Failure,
+    IllegalSchedule,
+    Measurement,
+    Proposal,
+    Schedule,
+    Target,
+    Task,
+    TilewrightError,
+    TrialRecord,
+    UsageError,
+    Workload,
+)
+from tilewright.database import Database
+from tilewright.database.transfer import Winner, settle, winners
+from tilewright.measure.builder import Builder
+from tilewright.measure.places import Place
+from tilewright.measure.runner import LocalRunner
+from tilewright.tuner.final import Final
+from tilewright.tuner.observer import Observer
+
+NEEDS_TRUST = "needs --trust"
+"""How the reason begins why a winner waits on."""
+
+
+class Untrusted(Exception):
+    """Someone else's program or source, which runs only when its author is trusted."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What came of a winner.
+
+    ``state``: ``served`` (the best of its task now), ``ranked`` (second or third), ``beaten``, ``failed``
+    or ``waiting`` (not tried: ``problem`` says why). ``seconds``: time of one call here.
+    """
+
+    winner: Winner
+    state: str
+    seconds: float | None = None
+    problem: str = ""
+
+
+def rebuild(
+    database: Database,
+    *,
+    op: str | None = None,
+    device: str = "auto",
+    again: bool = False,
+    trust: bool = False,
+    on_wait: Callable[[str], None] = lambda holder: None,
+    on_start: Callable[[int], None] = lambda count: None,
+) -> Iterator[Rebuilt]:
+    """Build, check and rank the winners that wait for this machine's device models.
+
+    ``device`` as for ``recheck``. ``again``: also those that failed before. ``trust``: also programs and
+    kernels' sources that no built-in operator or template makes. ``on_start`` hears how many there are,
+    ``on_wait`` who holds the device.
+    """
+    waiting = winners(database, op, ("pending", "failed") if again else ("pending",))
+    places: dict[str, Place | None] = {}
+    for winner in waiting:
+        key = winner.task.target.key
+        if key not in places:
+            places[key] = _place(winner.task.target, device)
+    mine = [w for w in waiting if (p := places[w.task.target.key]) is not None and p.device.model == w.device_model]
+    on_start(len(mine))
+    for key, group in groupby(mine, key=lambda w: w.task.target.key):
+        place = places[key]
+        assert place is not None
+        with place.lock(on_wait=on_wait), place.builder() as builder, place.runner() as runner:
+            for _, of_run in groupby(group, key=lambda w: w.run_id):
+                yield from _run(database, list(of_run), place, builder, runner, trust)
+
+
+def checked_workload(workload: Workload, trust: bool = False) -> Workload:
+    """The workload as a built-in operator makes it from the stored parameters, so that its program is ours.
+
+    Another's program is taken with ``trust``, if its tensors are the stored ones. Raises ``Untrusted`` and
+    ``UsageError``.
+    """
+    from tilewright.kernels.operator import get_operator, operator_names
+    from tilewright.kernels.program import Program
+
+    if workload.op in operator_names():
+        with suppress(TilewrightError):
+            made = get_operator(workload.op).workload(**dict(workload.params))
+            if made.key == workload.key:
+                return made
+    if not trust:
+        raise Untrusted(f"{NEEDS_TRUST}: its program is of no built-in operator")
+    try:
+        program = Program.loads(workload.program)
+        inputs = [(tuple(t.shape), t.dtype, t.constant) for t in program.inputs]
+        output = (tuple(program.output.shape), program.output.dtype)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        raise UsageError("its program makes no sense", "Import it again from where it was tuned") from None
+    stored = [(s.shape, s.dtype, s.constant) for s in workload.inputs]
+    if inputs != stored or output != (workload.output.shape, workload.output.dtype):
+        raise UsageError("its tensors are not its program's", "Import it again from where it was tuned")
+    return workload
+
+
+def _place(target: Target, device: str) -> Place | None:
+    from tilewright.tuner.recheck import _place as place_here
+
+    try:
+        place = place_here(target, device)
+    except UsageError:  # a kind of target that this version does not know
+        return None
+    return place if place is not None and place.target.key == target.key else None
+
+
+def _run(
+    database: Database, of_run: list[Winner], place: Place, builder: Builder, runner: LocalRunner, trust: bool
+) -> Iterator[Rebuilt]:
+    """The winners of one run: those that are right here play a final with the stored champion."""
+    entering: list[tuple[Winner, Schedule]] = []
+    task = of_run[0].task
+    for w in of_run:
+        try:
+            workload = checked_workload(w.task.workload, trust)
+            task = Task(workload, place.target)
+            schedule = replace(w.schedule, version=_template_version(database, w, trust))
+            _check(Candidate(task, schedule), builder, runner)
+            entering.append((w, schedule))
+        except Untrusted as e:
+            yield Rebuilt(w, "waiting", problem=str(e))
+        except (IllegalSchedule, UsageError) as e:
+            settle(database, w, "failed", e.message)
+            yield Rebuilt(w, "failed", problem=e.message)
+    if not entering:
+        return
+    final = Final(task, of_run[0].run_id, of_run[0].device_model, database, builder, runner, Observer())
+    shares = any(w.peak_fraction is not None for w, _ in entering)
+    result = final.play(
+        [_record(w, schedule) for w, schedule in entering], len(entering), place.peak_flops(task) if shares else None
+    )
+    ranks = {k.schedule.key: (rank, k.seconds) for rank, k in enumerate(result.ranked)}
+    for w, schedule in entering:
+        settle(database, w, "rebuilt")
+        if schedule.key in ranks:
+            rank, seconds = ranks[schedule.key]
+            yield Rebuilt(w, "ranked" if rank else "served", seconds)
+        else:
+            yield Rebuilt(w, "beaten")
+
+
+def _template_version(database: Database, winner: Winner, trust: bool) -> int:
+    """The present version of a winner's template. Raises ``Untrusted`` and ``UsageError``.
+
+    A user's own kernel came with the settings of its run, source and all.
+    """
+    from tilewright.kernels import templates
+    from tilewright.kernels.templates.own import OwnTemplate
+    from tilewright.tuner import own
+
+    name = winner.schedule.template
+    if name in templates.TEMPLATES:
+        return templates.get_template(name).version
+    try:
+        kernel = own.of_run(database.run(winner.run_id))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        kernel = None
+    if kernel is None or kernel.name != name:
+        raise UsageError(f"its template {name} is not there", "Tune the task here")
+    if not trust:
+        raise Untrusted(f"{NEEDS_TRUST}: {kernel.label} is a kernel of someone's own")
+    templates.register(OwnTemplate(kernel))
+    return OwnTemplate.version
+
+
+def _check(candidate: Candidate, builder: Builder, runner: LocalRunner) -> None:
+    """Build and verify a winner. Raises ``IllegalSchedule`` and ``UsageError``."""
+    built = builder.build([candidate], alone=True)[0]
+    problem = built if isinstance(built, Failure) else runner.verify(candidate.task, (candidate, built))
+    if problem is not None:
+        raise UsageError(f"{problem.kind.value}: {problem.message}", "Tune the task here")
+
+
+def _record(winner: Winner, schedule: Schedule) -> TrialRecord:
+    """A winner as the final takes its entrants; within a run, times compare."""
+    number = -1 if winner.trial_number is None else winner.trial_number
+    return TrialRecord(number, Proposal(schedule), Measurement(winner.seconds, 0.0, 1))

@@ -1,0 +1,427 @@
+"""The manifests: what pods may do, who reaches whom, that names agree, and that their commands exist."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+from deploy_files import DEPLOY, PORT, ROOT, UID, at, parse_command, paths, read_dockerfile, refused, remove, targets
+
+import tilewright
+
+FOLDER = DEPLOY / "kubernetes"
+NAMESPACE = "tilewright"
+COMPONENT = "app.kubernetes.io/component"
+WORKLOADS = {
+    "tilewright-scheduler": ("Deployment", "scheduler", "tilewright-scheduler"),
+    "tilewright-builder": ("Deployment", "builder", "tilewright-builder"),
+    "tilewright-runner-cpu": ("Deployment", "runner", "tilewright-cpu"),
+    "tilewright-runner-cuda": ("DaemonSet", "runner", "tilewright-cuda"),
+}
+Doc = dict[str, Any]
+
+
+def manifests() -> list[Doc]:
+    """Every object of every file but the kustomization."""
+    return [
+        doc
+        for path in sorted(FOLDER.glob("*.yaml"))
+        if path.name != "kustomization.yaml"
+        for doc in yaml.safe_load_all(path.read_text())
+    ]
+
+
+def kustomization() -> Doc:
+    found: Doc = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    return found
+
+
+def of(docs: list[Doc], *kinds: str) -> list[Doc]:
+    return [d for d in docs if d["kind"] in kinds]
+
+
+def pod(workload: Doc) -> Doc:
+    found: Doc = workload["spec"]["template"]
+    return found
+
+
+# --------------------------------------------------------------------------- what a pod may do
+
+POD = {
+    ("automountServiceAccountToken",): False,
+    ("enableServiceLinks",): False,
+    ("securityContext", "runAsNonRoot"): True,
+    ("securityContext", "runAsUser"): UID,
+    ("securityContext", "runAsGroup"): UID,
+    # Without a group, a pod that is not root could not read a Secret's files of mode 0400.
+    ("securityContext", "fsGroup"): UID,
+    ("securityContext", "seccompProfile"): {"type": "RuntimeDefault"},
+}
+CONTAINER = {
+    ("securityContext",): {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    },
+}
+FORBIDDEN = {
+    "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "privileged", "serviceAccountName", "initContainers",
+    "ephemeralContainers", "add", "procMount", "nodePort", "externalIPs", "command", "lifecycle", "envFrom",
+}  # fmt: skip
+
+
+def environment(container: Doc) -> dict[str, str]:
+    node = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    return {e["name"]: "node-1" if e.get("valueFrom") == node else e["value"] for e in container.get("env", ())}
+
+
+def pod_problems(workload: Doc) -> list[str]:
+    name = workload["metadata"]["name"]
+    _, role, image = WORKLOADS[name]
+    spec = pod(workload)["spec"]
+    out = [f"{'.'.join(p)} is {at(spec, p)}" for p, v in POD.items() if at(spec, p) != v]
+    if len(spec["containers"]) != 1:
+        return [*out, "it has more than one container"]
+    container = spec["containers"][0]
+    if container.get("name") != role:
+        out.append(f"its container is named {container.get('name')}")
+    out += [f"{'.'.join(p)} is {at(container, p)}" for p, v in CONTAINER.items() if at(container, p) != v]
+    probes = {("livenessProbe", "exec", "command"), ("readinessProbe", "exec", "command")}
+    found = [p for p in paths(spec) if p[-1] in FORBIDDEN and p[2:] not in probes]
+    out += [f"{'.'.join(map(str, p))} is not for it" for p in found]
+    if container.get("image") != image:
+        out.append(f"it runs {container.get('image')}")
+    for what in ("cpu", "memory"):
+        if not at(container, ("resources", "limits", what)) or not at(container, ("resources", "requests", what)):
+            out.append(f"nothing limits its {what}")
+    out += volume_problems(role, spec, container)
+    return out + command_problems(role, spec, container)
+
+
+def volume_problems(role: str, spec: Doc, container: Doc) -> list[str]:
+    """Certificates are secrets of the role's own, read-only; the rest is the pod's own and bounded."""
+    out = []
+    volumes = {v["name"]: {k: w for k, w in v.items() if k != "name"} for v in spec.get("volumes", ())}
+    mounts = {m["mountPath"]: m for m in container.get("volumeMounts", ())}
+    secret = {"secret": {"secretName": f"tilewright-{role}-certs", "defaultMode": 0o400}}
+    wanted: dict[str, Any] = {"/certs": secret, "/tmp": "emptyDir"}
+    if role == "scheduler":
+        wanted["/probe"] = {"secret": {"secretName": "tilewright-probe-certs", "defaultMode": 0o400}}
+        wanted["/state"] = {"persistentVolumeClaim": {"claimName": "tilewright-scheduler-state"}}
+    else:
+        wanted["/cache"] = "emptyDir"
+    if set(mounts) != set(wanted) or len(volumes) != len(wanted):
+        return [f"it has {sorted(mounts)} and not {sorted(wanted)}"]
+    for path, want in wanted.items():
+        there = volumes.get(mounts[path].get("name"))
+        if want == "emptyDir":
+            if not at(there, ("emptyDir", "sizeLimit")):
+                out.append(f"{path} is {there}")
+        elif there != want:
+            out.append(f"{path} is {there}")
+        if "secret" in want and mounts[path].get("readOnly") is not True:
+            out.append(f"{path} can be written")
+    return out
+
+
+def command_problems(role: str, spec: Doc, container: Doc) -> list[str]:
+    given = environment(container)
+    words = [re.sub(r"\$\((\w+)\)", lambda m: given.get(m[1], m[0]), str(w)) for w in container.get("args", ())]
+    if words[:2] != ["farm", role] or any("$" in w for w in words):
+        return [f"it runs {words}"]
+    if why := refused(words, given):
+        return [why]
+    values = parse_command(words, given)
+    out = [] if str(values["certs"]) == "/certs" else ["it does not use its certificates"]
+    address = f"tls://{'localhost' if role == 'scheduler' else 'tilewright-scheduler'}:{PORT}"
+    if given.get("TILEWRIGHT_FARM") != address:
+        out.append(f"it looks for the scheduler at {given.get('TILEWRIGHT_FARM')}")
+    if spec.get("terminationGracePeriodSeconds", 30) <= values.get("drain_seconds", 60):
+        out.append("it is killed before it has drained")
+    if role == "scheduler":
+        listening = {"name": "farm", "protocol": "TCP", "containerPort": PORT}
+        if values["port"] != PORT or values["host"] != "0.0.0.0" or container.get("ports") != [listening]:
+            out.append("it does not listen where it says")
+        if str(values["state"]) != "/state":
+            out.append("its state is not kept")
+        for probe, question in (("livenessProbe", "ping"), ("readinessProbe", "ready")):
+            asked = at(container, (probe, "exec", "command"), [])
+            if asked[:3] != ["tilewright", "farm", question] or refused(asked[1:], given) or "/probe" not in asked:
+                out.append(f"its {probe} is {asked}")
+            if at(container, (probe, "timeoutSeconds"), 1) <= 10:
+                out.append(f"its {probe} ends before the question does")
+    elif "ports" in container:
+        out.append("it listens")
+    elif at(container, ("resources", "requests", "cpu")) != at(container, ("resources", "limits", "cpu")):
+        out.append("it has no whole cores")
+    return out
+
+
+# --------------------------------------------------------------------------- who reaches whom
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Kubernetes' label selectors, as far as ours use them; ``None`` selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    return all(labels.get(k) == v for k, v in selector.get("matchLabels", {}).items()) and all(
+        e["operator"] == "In" and labels.get(e["key"]) in e["values"] for e in selector.get("matchExpressions", ())
+    )
+
+
+def lets(docs: list[Doc], kind: str, here: Doc, there: Doc | None, port: int, protocol: str) -> bool:
+    """Whether the policies on ``here`` let it reach ``there`` (Egress) or be reached from it (Ingress).
+
+    A pod: its ``labels`` and those of its ``namespace``; ``None`` is somebody outside the cluster.
+    """
+    policies = [d["spec"] for d in of(docs, "NetworkPolicy") if d["metadata"].get("namespace") == NAMESPACE]
+    mine = [p for p in policies if kind in p["policyTypes"] and selects(p["podSelector"], here["labels"])]
+    rules, peers = ("egress", "to") if kind == "Egress" else ("ingress", "from")
+
+    def peer(selector: Doc) -> bool:
+        if "ipBlock" in selector or there is None:
+            return "ipBlock" in selector
+        near = there["namespace"] == here["namespace"]
+        spaces = selects(selector["namespaceSelector"], there["namespace"]) if "namespaceSelector" in selector else near
+        return spaces and selects(selector.get("podSelector", {}), there["labels"])
+
+    return not mine or any(
+        ("ports" not in r or any((q.get("port"), q.get("protocol", "TCP")) == (port, protocol) for q in r["ports"]))
+        and (peers not in r or any(peer(q) for q in r[peers]))
+        for p in mine
+        for r in p.get(rules, ())
+    )
+
+
+def a_pod(labels: Mapping[str, str], namespace: str = NAMESPACE) -> Doc:
+    return {"namespace": {"kubernetes.io/metadata.name": namespace}, "labels": dict(labels)}
+
+
+def network_problems(docs: list[Doc]) -> list[str]:
+    """Every pair of pods, several ports, and each end by itself: peers reach the scheduler and DNS, nothing else."""
+    ours = {n: a_pod(pod(w)["metadata"]["labels"]) for n, w in named(docs)}
+    client = {"app.kubernetes.io/name": "tilewright", COMPONENT: "client"}
+    ours |= {
+        "client": a_pod(client),
+        "stranger": a_pod({}),
+        "another program's runner": a_pod({COMPONENT: "runner"}),
+        "another program's scheduler": a_pod({COMPONENT: "scheduler"}),
+    }
+    others = {
+        "client elsewhere": a_pod(client, "other"),
+        "scheduler elsewhere": a_pod({**client, COMPONENT: "scheduler"}, "other"),
+        "dns": a_pod({"k8s-app": "kube-dns"}, "kube-system"),
+        "no dns": a_pod({}, "kube-system"),
+        "dns elsewhere": a_pod({"k8s-app": "kube-dns"}, "other"),
+        "internet": None,
+    }
+    peers = [n for n, (_, role, _) in WORKLOADS.items() if role != "scheduler"] + ["client"]
+    out = []
+    for a, here in ours.items():
+        for b, there in {**ours, **others}.items():
+            for port, protocol in ((PORT, "TCP"), (PORT, "UDP"), (22, "TCP"), (443, "TCP"), (53, "UDP"), (53, "TCP")):
+                service = (port, protocol) == (PORT, "TCP")
+                leaves = a in peers and ((b == "tilewright-scheduler" and service) or (b == "dns" and port == 53))
+                enters = a == "tilewright-scheduler" and b in peers and service
+                if lets(docs, "Egress", here, there, port, protocol) != leaves:
+                    out.append(f"{a} {'cannot' if leaves else 'can'} reach {b}:{port}/{protocol}")
+                if lets(docs, "Ingress", here, there, port, protocol) != enters:
+                    out.append(f"{a}:{port}/{protocol} {'cannot' if enters else 'can'} be reached from {b}")
+    return out
+
+
+def named(docs: list[Doc]) -> list[tuple[str, Doc]]:
+    return [(d["metadata"]["name"], d) for d in of(docs, "Deployment", "DaemonSet")]
+
+
+# --------------------------------------------------------------------------- whether names agree
+
+
+def naming_problems(docs: list[Doc]) -> list[str]:
+    out = []
+    workloads = dict(named(docs))
+    if {n: d["kind"] for n, d in workloads.items()} != {n: kind for n, (kind, _, _) in WORKLOADS.items()}:
+        return [f"the workloads are {sorted(workloads)}"]
+    spaces = of(docs, "Namespace")
+    if [s["metadata"]["name"] for s in spaces] != [NAMESPACE]:
+        out.append("there is no namespace")
+    elif at(spaces[0], ("metadata", "labels", "pod-security.kubernetes.io/enforce")) != "restricted":
+        out.append("the cluster does not hold the pods to it")
+    out += [
+        f"{d['kind']} {d['metadata']['name']} is elsewhere"
+        for d in docs
+        if d["kind"] != "Namespace" and d["metadata"].get("namespace") != NAMESPACE
+    ]
+    for name, workload in workloads.items():
+        labels, selector = pod(workload)["metadata"]["labels"], workload["spec"]["selector"]
+        if selector != {"matchLabels": labels}:
+            out.append(f"{name} does not select its pods")
+        if labels.get(COMPONENT) != WORKLOADS[name][1] or labels.get("app.kubernetes.io/name") != "tilewright":
+            out.append(f"{name} is labelled {labels}")
+    for service in of(docs, "Service"):
+        spec = service["spec"]
+        port = {"name": "farm", "protocol": "TCP", "port": PORT, "targetPort": "farm"}
+        if spec["selector"] != labels or spec["ports"] != [port] or spec.get("type") != "ClusterIP":
+            out.append("the service is not the scheduler's port")
+        if spec.get("publishNotReadyAddresses") is not True:
+            out.append("no runner reaches a scheduler that waits for runners")
+    if [s["metadata"]["name"] for s in of(docs, "Service")] != ["tilewright-scheduler"]:
+        out.append("there is no service, or another one")
+    scheduler = workloads["tilewright-scheduler"]["spec"]
+    if scheduler.get("replicas") != 1 or scheduler.get("strategy") != {"type": "Recreate"}:
+        out.append("there may be two schedulers at a time")
+    claims = {
+        c["metadata"]["name"]: at(c, ("spec", "resources", "requests")) for c in of(docs, "PersistentVolumeClaim")
+    }
+    if list(claims) != ["tilewright-scheduler-state"] or not all(claims.values()):
+        out.append("the scheduler's state has no place")
+    return out + budget_problems(docs, workloads) + gpu_problems(workloads["tilewright-runner-cuda"])
+
+
+def budget_problems(docs: list[Doc], workloads: Mapping[str, Doc]) -> list[str]:
+    budgets = {b["metadata"]["name"]: b["spec"] for b in of(docs, "PodDisruptionBudget")}
+    # A budget for a scheduler of one would block every drain of its node; a DaemonSet's pods are not evicted.
+    bounded = ("tilewright-builder", "tilewright-runner-cpu")
+    wanted = {n: {"maxUnavailable": 1, "selector": workloads[n]["spec"]["selector"]} for n in bounded}
+    return [] if budgets == wanted else [f"disruptions are bounded as {budgets}"]
+
+
+def gpu_problems(workload: Doc) -> list[str]:
+    spec = pod(workload)["spec"]
+    gpu = at(spec, ("containers", 0, "resources", "limits", "nvidia.com/gpu"))
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    there = spec.get("nodeSelector") == {"nvidia.com/gpu.present": "true"} and spec.get("tolerations") == [toleration]
+    return [] if gpu == 1 and there else ["it does not get a GPU"]
+
+
+def problems(docs: list[Doc]) -> list[str]:
+    out = naming_problems(docs)
+    if not out:
+        out = [f"{n}: {p}" for n, w in named(docs) for p in pod_problems(w)] + network_problems(docs)
+    return out
+
+
+# --------------------------------------------------------------------------- tests
+
+
+def test_manifests_are_as_promised() -> None:
+    assert problems(manifests()) == []
+
+
+HARMLESS = (
+    "audit",
+    "warn",
+    "accessModes",
+    "storage",
+    "updateStrategy",
+    "initialDelaySeconds",
+    "periodSeconds",
+    "failureThreshold",
+)
+"""What may change without breaking a promise: how often is asked, how much is kept, how fast is replaced."""
+
+
+def removable(docs: list[Doc]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Every field but those that say what kind of object it is, what is harmless, and what is the default anyway."""
+    for number, doc in enumerate(docs):
+        for path in paths(doc):
+            dotted = ".".join(map(str, path))
+            kind = path[0] in ("apiVersion", "kind") or path in (("metadata",), ("metadata", "name"), ("spec",))
+            number_of = path[-1] == "replicas" and doc["metadata"]["name"] != "tilewright-scheduler"
+            default = path[-1] == "protocol" and at(doc, path) == "TCP"
+            if not (kind or number_of or default or any(h in dotted for h in HARMLESS)):
+                yield number, path
+
+
+def breaks(docs: list[Doc]) -> bool:
+    try:
+        return bool(problems(docs))
+    except (KeyError, TypeError, IndexError, AttributeError):
+        return True  # no longer a manifest at all
+
+
+def test_nothing_can_be_removed_unnoticed() -> None:
+    """Each field of each object in turn, but for those that promise nothing."""
+    docs = manifests()
+    unnoticed = []
+    for number, path in removable(docs):
+        changed = copy.deepcopy(docs)
+        remove(changed[number], path)
+        if not breaks(changed):
+            unnoticed.append(f"{docs[number]['kind']} {docs[number]['metadata']['name']}: {'.'.join(map(str, path))}")
+    assert unnoticed == []
+
+
+@pytest.mark.parametrize("number", range(len(manifests())))
+def test_no_object_can_go_unnoticed(number: int) -> None:
+    docs = manifests()
+    del docs[number]
+    assert breaks(docs)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "hostNetwork"), True),
+        (("spec", "hostPID"), True),
+        (("spec", "volumes", 1), {"name": "tmp", "hostPath": {"path": "/"}}),
+        (("spec", "serviceAccountName"), "admin"),
+        (("spec", "containers", 0, "securityContext", "privileged"), True),
+        (("spec", "containers", 0, "securityContext", "capabilities", "add"), ["SYS_ADMIN"]),
+        (("spec", "containers", 0, "securityContext", "runAsUser"), 0),
+        (("spec", "initContainers"), [{"name": "x", "image": "x"}]),
+        (("spec", "volumes", 0, "secret", "defaultMode"), 0o444),
+        (("spec", "volumes", 0, "secret", "secretName"), "tilewright-client-certs"),
+        (("spec", "terminationGracePeriodSeconds"), 60),
+        (("spec", "containers", 0, "args", 2), "--cert"),
+    ],
+)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_no_pod_can_get_more_unnoticed(name: str, path: tuple[Any, ...], value: object) -> None:
+    docs = manifests()
+    workload = next(d for n, d in named(docs) if n == name)
+    at(pod(workload), path[:-1])[path[-1]] = value
+    assert problems(docs)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"ingress": [{}]},
+        {"ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]},
+        {"ingress": [{"from": [{"namespaceSelector": {}}], "ports": [{"port": PORT}]}]},
+        {"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": 443}]}]},
+        {"egress": [{"to": [{"namespaceSelector": {}}]}]},
+    ],
+)
+def test_no_rule_can_open_more_unnoticed(rule: Doc) -> None:
+    docs = manifests()
+    policy = {"metadata": {"name": "more", "namespace": NAMESPACE}, "kind": "NetworkPolicy", "apiVersion": ""}
+    docs.append({**policy, "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], **rule}})
+    assert network_problems(docs)
+
+
+def test_the_kustomization_takes_every_file_and_image() -> None:
+    found = kustomization()
+    files = {p.name for p in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
+    assert sorted(found["resources"]) == sorted(files)
+    images = {i["name"]: i["newTag"] for i in found["images"]}
+    assert set(images) == {image for _, _, image in WORKLOADS.values()}
+    assert set(images.values()) == {tilewright.__version__}, "the handshake refuses other versions"
+
+
+def test_images_are_those_that_the_dockerfile_builds() -> None:
+    _, stages = read_dockerfile((DEPLOY / "docker" / "Dockerfile").read_text())
+    assert {image for _, _, image in WORKLOADS.values()} == {f"tilewright-{t}" for t in targets(stages)}
+
+
+def test_the_documentation_makes_every_secret() -> None:
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    used = {
+        p["secret"]["secretName"] for _, w in named(manifests()) for p in pod(w)["spec"]["volumes"] if "secret" in p
+    }
+    assert set(re.findall(r"create secret generic (tilewright-\S+)", text)) == used

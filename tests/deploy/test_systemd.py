@@ -1,0 +1,172 @@
+"""The units: what they may do, what they know, that they stop in good order, and that their commands exist."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from deploy_files import DEPLOY, PORT, Unit, parse_command, read_unit, refused
+
+FOLDER = DEPLOY / "systemd"
+UNITS = {
+    "tilewright-scheduler.service": "scheduler",
+    "tilewright-builder.service": "builder",
+    "tilewright-runner@.service": "runner",
+}
+FILES = ("ca.pem", "cert.pem", "key.pem", "crl.pem")
+
+COMMON = {
+    "Type": ["exec"],
+    "Restart": ["on-failure"],
+    "RestartSec": ["5"],
+    "KillSignal": ["SIGTERM"],
+    "KillMode": ["mixed"],
+    "DynamicUser": ["yes"],
+    "User": ["tilewright"],
+    "UMask": ["0077"],
+    "NoNewPrivileges": ["yes"],
+    "CapabilityBoundingSet": [""],
+    "AmbientCapabilities": [""],
+    "ProtectSystem": ["strict"],
+    "ProtectHome": ["yes"],
+    "PrivateTmp": ["yes"],
+    "ProtectProc": ["invisible"],
+    "ProtectClock": ["yes"],
+    "ProtectHostname": ["yes"],
+    "ProtectKernelLogs": ["yes"],
+    "ProtectKernelModules": ["yes"],
+    "ProtectKernelTunables": ["yes"],
+    "ProtectControlGroups": ["yes"],
+    "RestrictAddressFamilies": ["AF_INET AF_INET6 AF_UNIX"],
+    "RestrictRealtime": ["yes"],
+    "RestrictSUIDSGID": ["yes"],
+    "LockPersonality": ["yes"],
+    "SystemCallArchitectures": ["native"],
+    "SystemCallFilter": ["@system-service"],
+    "SystemCallErrorNumber": ["EPERM"],
+    "LimitCORE": ["0"],
+}
+CACHE = {
+    "CacheDirectory": ["tilewright"],
+    "CacheDirectoryMode": ["0700"],
+    "EnvironmentFile": ["/etc/tilewright/farm.env"],
+    "Environment": ["TILEWRIGHT_CACHE=%C/tilewright"],
+    "MemoryMax": ["80%"],
+    "OOMPolicy": ["continue"],
+    "TasksMax": ["1024"],
+}
+OWN = {
+    "scheduler": {
+        "StateDirectory": ["tilewright"],
+        "StateDirectoryMode": ["0700"],
+        "PrivateDevices": ["yes"],
+        "RestrictNamespaces": ["yes"],
+        "MemoryDenyWriteExecute": ["yes"],
+        "TasksMax": ["256"],
+    },
+    "builder": {**CACHE, "PrivateDevices": ["yes"], "RestrictNamespaces": ["yes"]},
+    # The measuring child makes a user and a network namespace; a GPU's device files are its only devices.
+    "runner": {
+        **CACHE,
+        "DevicePolicy": ["closed"],
+        "DeviceAllow": ["char-nvidia* rw"],
+        "RestrictNamespaces": ["user net"],
+    },
+}
+CHECKED = ("ExecStart", "TimeoutStopSec", "LoadCredential")
+
+
+def texts() -> dict[str, str]:
+    return {p.name: p.read_text() for p in FOLDER.iterdir()}
+
+
+def command(unit: Unit) -> tuple[list[str], dict[str, str]]:
+    """The words after ``tilewright`` as systemd would pass them to a sample instance, and its environment."""
+    (line,) = unit.all("ExecStart")
+    for written, meant in (("%d", "/run/credentials/x"), ("%S", "/var/lib"), ("%C", "/var/cache"), ("%I", "cpu:0-1")):
+        line = line.replace(written, meant)
+    assert "%" not in line
+    program, *words = line.split()
+    assert program == "/opt/tilewright/bin/tilewright", "an absolute path, without prefixes that lift restrictions"
+    return words, {"TILEWRIGHT_FARM": "tls://farm.example.org:8786"} if unit.all("EnvironmentFile") else {}
+
+
+def problems(unit: Unit) -> list[str]:
+    """What a unit lacks of what is promised, or has beyond it."""
+    role = UNITS[unit.name]
+    expected = {**COMMON, **OWN[role]}
+    out = [f"{k} is {unit.all(k)}, not {v}" for k, v in expected.items() if unit.all(k) != v]
+    out += [f"{k} is not known" for s, k, _ in unit.settings if s == "Service" and k not in (*expected, *CHECKED)]
+    secrets = [f"{f}:/etc/tilewright/certs/{role}/{f}" for f in FILES]
+    if unit.all("LoadCredential") != secrets:
+        out.append("the certificates are not handed over as credentials")
+    if unit.all("StartLimitIntervalSec", "Unit") != ["0"] or unit.all("WantedBy", "Install") != ["multi-user.target"]:
+        out.append("it would not come back")
+    if not all("network-online.target" in " ".join(unit.all(k, "Unit")) for k in ("Wants", "After")):
+        out.append("it does not wait for the network")
+    if len(unit.all("ExecStart")) != 1:
+        return [*out, "it runs nothing"]
+    words, environment = command(unit)
+    if why := refused(words, environment):
+        return [*out, why]
+    values = parse_command(words, environment)
+    if str(values["certs"]) != "/run/credentials/x":
+        out.append("it does not use its credentials")
+    if int("".join(unit.all("TimeoutStopSec")) or 0) <= values.get("drain_seconds", 0):
+        out.append("it is killed before it has drained")
+    return out
+
+
+def security_lines() -> list[tuple[str, str]]:
+    """Every line of the units' [Service] sections, and the others that matter."""
+    return [
+        (name, line)
+        for name, text in texts().items()
+        for line in text.splitlines()
+        if re.match(r"[A-Za-z]+=", line) and not line.startswith("Description=")
+    ]
+
+
+def test_there_is_a_unit_for_each_role() -> None:
+    assert set(texts()) == set(UNITS)
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_units_are_as_promised(name: str) -> None:
+    assert problems(read_unit(name, texts()[name])) == []
+
+
+@pytest.mark.parametrize(("name", "line"), security_lines())
+def test_no_line_can_go_unnoticed(name: str, line: str) -> None:
+    without = texts()[name].replace(f"\n{line}\n", "\n", 1)
+    assert problems(read_unit(name, without))
+
+
+@pytest.mark.parametrize(
+    "line", ["ReadWritePaths=/", "ExecStartPre=+/bin/sh", "BindPaths=/home", "User=root", "NoNewPrivileges=no"]
+)
+@pytest.mark.parametrize("name", UNITS)
+def test_nothing_can_be_added_unnoticed(name: str, line: str) -> None:
+    assert problems(read_unit(name, texts()[name].replace("[Service]", f"[Service]\n{line}")))
+
+
+def test_the_scheduler_listens_where_the_others_look() -> None:
+    name = "tilewright-scheduler.service"
+    values = parse_command(*command(read_unit(name, texts()[name])))
+    assert (values["port"], values["host"], str(values["state"])) == (PORT, "0.0.0.0", "/var/lib/tilewright")
+    name = "tilewright-runner@.service"
+    assert parse_command(*command(read_unit(name, texts()[name])))["device"] == "cpu:0-1"
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_understands_the_units(name: str, tmp_path: Path) -> None:
+    """Without the program, which is not installed here, and the file of its environment."""
+    path = tmp_path / name
+    text = texts()[name].replace("/opt/tilewright/bin/tilewright", "/bin/true")
+    path.write_text(text.replace("EnvironmentFile=", "EnvironmentFile=-"))
+    done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
