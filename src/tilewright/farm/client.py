@@ -13,7 +13,7 @@ import platform
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from hashlib import sha256
 from pathlib import Path
@@ -34,14 +34,22 @@ class Farm:
     """A connection to a farm. Use it as a context manager.
 
     ``address``: ``tls://HOST:PORT``. ``certs``: the folder that ``tilewright farm init`` wrote, or its client's.
-    ``patience``: seconds for which a farm that went away is waited for before futures fail. Raises ``FarmError``
-    when it can't be reached at first, ``Refused`` when it turns this client down.
+    ``patience``: seconds for which a farm that went away is waited for before futures fail. ``say`` is told, from
+    another thread, when it is away and when it is back. Raises ``FarmError`` when it can't be reached at first,
+    ``Refused`` when it turns this client down.
     """
 
-    def __init__(self, address: str, certs: str | os.PathLike[str] | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        address: str,
+        certs: str | os.PathLike[str] | None = None,
+        patience: float = PATIENCE,
+        say: Callable[[str], None] = lambda _line: None,
+    ) -> None:
         self._door = Door(address, None if certs is None else Path(certs).expanduser(), "client")
         self.patience = patience
         self.cut_offs = 0
+        self._say = say
         self._session = secrets.token_hex(16)
         self._jobs: dict[str, tuple[dict[str, Any], Future[dict[str, Any]]]] = {}
         self._answers: dict[int, Future[Any]] = {}
@@ -178,10 +186,12 @@ class Farm:
                 self._give_up(error)
                 return
             self.cut_offs += 1
+            self._say(f"cut off from {self.address}; trying again for {self.patience:.0f} s")
             until = time.monotonic() + self.patience
             for pause in waits():
                 try:
                     link, welcome = await self._enter()
+                    self._say(f"connected to {self.address} again; nothing is lost")
                     break
                 except Refused as e:
                     self._give_up(e)

@@ -160,8 +160,10 @@ class Queue:
         served = self._served.setdefault(job.place, {})
         if job.client not in served:
             # A newcomer starts level with those who are there, not with a claim on the past.
-            active = [served[c] for c in self._waiting.get(job.place, {}) if c in served]
-            served[job.client] = min(active, default=max(served.values(), default=0.0))
+            # What they are charged for jobs in hand is a guess, and this one has none.
+            settled = {c: s - self._guessed(c, job.place) for c, s in served.items()}
+            active = [settled[c] for c in self._waiting.get(job.place, {}) if c in settled]
+            served[job.client] = min(active, default=max(settled.values(), default=0.0))
         self._enqueue(job)
         return True
 
@@ -286,6 +288,9 @@ class Queue:
         job.guess = self._typical.get(job.place, GUESS)
         served = self._served.setdefault(job.place, {})
         served[job.client] = served.get(job.client, 0.0) + job.guess
+
+    def _guessed(self, client: str, place: str) -> float:
+        return sum(j.guess for j in self.jobs.values() if j.client == client and j.place == place)
 
     def _settle(self, job: Job, seconds: float) -> None:
         """Replace the guess by which a client was charged."""

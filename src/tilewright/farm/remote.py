@@ -34,6 +34,8 @@ from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import Duel
 from tilewright.measure.toolchain import Compiled, Toolchain, toolchain_for
 
+HERE = ("source", "no_worker", "lost")
+"""Why a build was not done by a builder, where this machine's own compiler is tried."""
 SMALLEST = 2  # items a job at least, where there are as many
 JOBS_EACH = 2  # jobs a runner in one batch: the second starts where the first ends, and a slow runner takes fewer
 
@@ -92,21 +94,22 @@ class FarmToolchain:
         if not self._place:
             return self._compile_here(unit, symbols, deadline)
         reply = self._send(unit, tuple(symbols), deadline)
-        error = reply.get("error")
+        error = _error(reply)
         if error is not None:
-            kind, said = str(error.get("kind")), str(error.get("message"))
-            if kind == "source":
+            kind, said = error["kind"], error["message"]
+            if kind in HERE:
                 return self._compile_here(unit, symbols, deadline)
-            if error.get("reason"):
-                raise RefusedByGate(said, str(error["reason"]))
+            if error["reason"]:
+                raise RefusedByGate(said, error["reason"])
             if kind == "compile":
                 raise CompileError(said)
-            raise FarmError(f"a builder failed: {said}", str(error.get("mend") or "See tilewright farm status"))
-        name = str(reply["sha256"])
-        self.flags = tuple(str(f) for f in reply["flags"])
+            raise FarmError(f"a builder failed: {said}", error["mend"] or "See tilewright farm status")
+        with _understood():
+            name = str(reply["sha256"])
+            self.flags = tuple(str(f) for f in reply["flags"])
+            resources = {str(s): tuple(dict(pairs).items()) for s, pairs in reply["resources"].items()}
         with self._lock:
             self._units[name] = (unit, tuple(symbols), deadline)
-        resources = {str(s): tuple(dict(pairs).items()) for s, pairs in reply["resources"].items()}
         return RemoteUnit(str(self._path(name)), name, bool(reply["cached"]), resources)
 
     def _send(self, unit: str, symbols: tuple[str, ...], deadline: float) -> dict[str, Any]:
@@ -209,8 +212,9 @@ class FarmRunner:
     def verify(self, task: Task, item: Item) -> Failure | None:
         """Check one kernel on every input set; ``None`` when it is right."""
         reply = self._ask(task, {"do": "verify", "items": [item_json(item)]}, [item])
-        if "error" in reply:
-            return Failure(FailureKind.DEVICE_LOST, str(reply["error"]["message"]))
+        error = _error(reply)
+        if error is not None:
+            return Failure(FailureKind.DEVICE_LOST, error["message"])
         with _understood():
             found = _outcome(reply["failure"]) if reply["failure"] else None
         return found if isinstance(found, Failure) else None
@@ -219,8 +223,9 @@ class FarmRunner:
         """Time two kernels against each other on one device. Raises ``DeviceLost``."""
         both = [challenger, champion]
         reply = self._ask(task, {"do": "duel", "items": [item_json(i) for i in both], "pairs": pairs}, both)
-        if "error" in reply:
-            raise DeviceLost(str(reply["error"]["message"]))
+        error = _error(reply)
+        if error is not None:
+            raise DeviceLost(error["message"])
         with _understood():
             d = reply["duel"]
             return Duel(
@@ -301,13 +306,13 @@ class FarmRunner:
     ) -> list[Outcome]:
         """A job's outcomes. One that cost several runners is done again item by item, to find the guilty one."""
         reply = self._reply(task, self._payload(items, incumbent, pairs), self._codes(items, incumbent), job)
-        error = reply.get("error")
+        error = _error(reply)
         if error is not None:
-            if error.get("kind") == "no_worker":
-                raise FarmError(f"{error['message']}", "Start a runner of that class, then go on with --resume last")
-            if len(items) > 1 and error.get("kind") == "lost":
+            if error["kind"] == "no_worker":
+                raise FarmError(error["message"], "Start a runner of that class, then go on with --resume last")
+            if len(items) > 1 and error["kind"] == "lost":
                 return [self._measured(task, [i], incumbent, pairs)[0] for i in items]
-            return [Failure(FailureKind.DEVICE_LOST, str(error["message"]))] * len(items)
+            return [Failure(FailureKind.DEVICE_LOST, error["message"])] * len(items)
         with _understood():
             outcomes = [_outcome(o) for o in reply["outcomes"]]
         if len(outcomes) != len(items):
@@ -374,7 +379,16 @@ def _understood() -> Iterator[None]:
     except TilewrightError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
-        raise FarmError(f"a runner sent a result that is none ({type(e).__name__}: {e})"[:300], NONSENSE) from None
+        raise FarmError(f"a worker sent a result that is none ({type(e).__name__}: {e})"[:300], NONSENSE) from None
+
+
+def _error(reply: Mapping[str, Any]) -> dict[str, str] | None:
+    """The error in a reply as texts; a missing one is empty. Raises ``FarmError`` for something else in its place."""
+    error = reply.get("error")
+    if error is None:
+        return None
+    with _understood():
+        return {n: str(error.get(n) or "")[:4000] for n in ("kind", "message", "mend", "reason")}
 
 
 def _outcome(data: Any) -> Outcome:

@@ -278,7 +278,7 @@ class Scheduler:
         now = time.monotonic()
         if strike:
             self.queue.strike(member.name, strike, now)
-        else:
+        elif "missing" not in result and "error" not in result:  # then the device did nothing
             self.queue.cleared(member.name)
         known = job_id in self.queue.jobs
         job = self.queue.finish(member.name, job_id, seconds, now)

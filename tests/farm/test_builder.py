@@ -1,0 +1,123 @@
+"""A builder: real compilers, for targets that this machine does not have, and what it turns down."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.backends import parse_target
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.core import Candidate, Task, TilewrightError
+from tilewright.farm.builder import Builder, known_target, offers
+from tilewright.farm.client import Farm
+from tilewright.farm.connect import Door
+from tilewright.farm.remote import FarmToolchain
+from tilewright.farm.runner import plain
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.operator import get_operator
+from tilewright.kernels.templates import default_schedule, lower
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.testing.farm import SimulatedFarm
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    folder = tmp_path_factory.mktemp("builder")
+    return Builder(Door("tcp://127.0.0.1:1", None, "builder"), "b", ArtifactCache(folder))
+
+
+def kernel(target: str) -> LoweredKernel:
+    task = Task(get_operator("matmul").workload(m=32, n=32, k=32), parse_target(target, allow_foreign=True))
+    return lower(Candidate(task, default_schedule(task)))
+
+
+def request(target: str, **other: Any) -> dict[str, Any]:
+    k = kernel(target)
+    symbols = [s.symbol for s in k.program.launches]
+    parsed = parse_target(target, allow_foreign=True)
+    return {
+        "target": plain(parsed.to_json()), "emulated": False, "source": k.source, "symbols": symbols,
+        "deadline": 60.0, **other,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["cpu:portable", "cpu:avx2", "cpu:neon", "cuda:sm_80", "cuda:sm_90a", "cuda:sm_120"])
+def test_it_compiles_for_what_this_machine_is_not(builder: Builder, target: str) -> None:
+    if target == "cpu:neon" and shutil.which("aarch64-linux-gnu-g++") is None:
+        pytest.skip("no cross compiler")
+    if target.startswith("cuda") and not any(p.startswith("build:cuda") for p in offers()):
+        pytest.skip("no NVRTC")
+    reply = builder.execute(request(target), {})
+    assert "error" not in reply.result, reply.result
+    (data,) = reply.data
+    assert hashlib.sha256(data).hexdigest() == reply.result["sha256"]
+    assert data[:4] == b"\x7fELF"
+    if target.startswith("cuda"):
+        (resources,) = reply.result["resources"].values()
+        assert resources["registers"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "said"),
+    [
+        ({"source": '#include "/etc/passwd"\n'}, "source", "include"),
+        ({"source": "int x = ;"}, "compile", "error"),
+        ({"symbols": ["-o"]}, "source", "symbol"),
+        ({"target": {"isa": ["avx2", "plugin=/tmp/evil.so"]}}, "usage", "means something else"),
+        ({"target": {"variant": "none"}}, "usage", "none"),
+    ],
+)
+def test_what_it_turns_down(builder: Builder, change: dict[str, Any], kind: str, said: str) -> None:
+    asked = request("cpu:avx2")
+    for name, value in change.items():
+        asked[name] = {**asked[name], **value} if isinstance(value, dict) else value
+    try:
+        error = builder.execute(asked, {}).result["error"]
+    except TilewrightError as e:
+        error = {"kind": e.kind, "message": e.message}
+    assert error["kind"] == kind
+    assert said in error["message"]
+
+
+def test_flags_follow_from_the_name_of_a_target_alone() -> None:
+    own = parse_target("cpu:avx2")
+    assert known_target(own).key == own.key
+    with pytest.raises(TilewrightError, match="means something else"):
+        known_target(replace(own, isa=("avx2", "x")))
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[SimulatedFarm]:
+    with SimulatedFarm(tmp_path / "farm", []) as f:
+        yield f
+
+
+def test_a_client_compiles_what_no_builder_takes(farm: SimulatedFarm, tmp_path: Path) -> None:
+    """Without a builder, and for sources that builders refuse, the code is made here and brought to the farm."""
+    target = parse_target("cpu:portable")
+    with Farm(farm.address) as client:
+        cache = ArtifactCache(tmp_path / "client")
+        toolchain = FarmToolchain(client, target, cache)
+        k = kernel("cpu:portable")
+        done = toolchain.compile(f"{prelude(target)}\n{k.source}", [k.symbol], 60.0)
+        assert hashlib.sha256(Path(done.path).read_bytes()).hexdigest() == done.sha256
+        assert client.get(done.sha256) == Path(done.path).read_bytes()
+
+
+def test_code_is_fetched_once_and_restored_from_here(farm: SimulatedFarm, tmp_path: Path) -> None:
+    target = parse_target("cpu:portable")
+    with Farm(farm.address) as client:
+        toolchain = FarmToolchain(client, target, ArtifactCache(tmp_path / "client"))
+        name = client.put(b"some code")
+        toolchain.fetch(name)
+        assert toolchain.cache.path(name).read_bytes() == b"some code"
+        assert farm.scheduler is not None
+        Path(str(farm.scheduler._store.get(name))).unlink()
+        toolchain.restore(name)
+        assert client.get(name) == b"some code"
