@@ -59,7 +59,9 @@ if TYPE_CHECKING:
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
 @click.option(
-    "--take-over", is_flag=True, help="Resume a run that another host still lists as running (its process must be dead)."
+    "--take-over",
+    is_flag=True,
+    help="Resume a run that another host still lists as running (its process must be dead).",
 )
 @json_option
 def command(
@@ -107,8 +109,8 @@ def command(
     values = parse_params(params, dtype)
     settings = {
         "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
-        "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db, "resume": resume, "take_over": take_over,
-        "prepared": prepared, "params": values,
+        "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db, "resume": resume,
+        "take_over": take_over, "prepared": prepared, "params": values,
     }  # fmt: skip
     if farm:
         return _on_farm(farm, certs, operator, settings, as_json, kernel.reference if kernel else op)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -144,6 +144,7 @@ class SimulatedFarm:
         self._thread = threading.Thread(target=self._loop.run_forever, name="simulated farm", daemon=True)
         self.scheduler: Scheduler | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._others: list[asyncio.Task[None]] = []
 
     def __enter__(self) -> SimulatedFarm:
         self._thread.start()
@@ -165,6 +166,10 @@ class SimulatedFarm:
     def soon(self, action: Callable[[], object]) -> None:
         """Call something in the farm's thread, without waiting for it."""
         self._loop.call_soon_threadsafe(action)
+
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        """Something that goes on until the farm ends; call it in the farm's thread."""
+        self._others.append(self._loop.create_task(work))
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = START_SECONDS) -> None:
         """Poll until something holds. Raises ``TimeoutError``."""
@@ -224,7 +229,9 @@ class SimulatedFarm:
     async def _stop(self) -> None:
         for s in self.services:
             s.stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for task in self._others:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
         for s in self.services:
             await s.close()
         if self.scheduler is not None:
@@ -254,9 +261,7 @@ class FarmProcesses:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(p.pid, signal.SIGKILL)
         for p in self.processes.values():
-            p.wait()
-            if p.stdout is not None:
-                p.stdout.close()
+            _over(p)
 
     def scheduler(self, port: int = 0, **environment: str) -> str:
         """Start the scheduler; returns its address."""
@@ -285,6 +290,8 @@ class FarmProcesses:
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
     def _start(self, name: str, arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+        if name in self.processes:
+            _over(self.processes.pop(name))
         home = self.folder / name
         home.mkdir(exist_ok=True)
         certs = ["--certs", str(self.certs)] if self.certs else []
@@ -305,3 +312,9 @@ class FarmProcesses:
                 logs = "\n".join(f"== {n}\n{self.said(n)[-2000:]}" for n in self.processes)
                 raise TimeoutError(f"it did not happen within {seconds:.0f} s\n{logs}")
             time.sleep(0.05)
+
+
+def _over(process: subprocess.Popen[str]) -> None:
+    process.wait(START_SECONDS)
+    if process.stdout is not None:
+        process.stdout.close()
