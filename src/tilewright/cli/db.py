@@ -108,8 +108,8 @@ def upgrade(dry_run: bool, db: str | None, as_json: bool) -> None:
         emit_json({"dry_run": dry_run, "steps": steps})
         return
     out = console()
-    for step in steps:
-        out.print(safe_text(step))
+    for line in (line for step in steps for line in step.splitlines()):
+        out.print(safe_text(line))
 
 
 @command.command("stats")
@@ -239,7 +239,7 @@ def export(file: str, best: bool, op: str | None, runs: tuple[str, ...], db: str
             if as_json:
                 emit_json({"file": file, "kernels": count})
             else:
-                console().print(safe_text(f"{file}: {count} kernels with their code"))
+                console().print(safe_text(f"{file}: {count} kernel(s) with their code"))
             return
         if file == "-":
             _to_stdout(export_lines(database, op, runs, ticker))
