@@ -31,7 +31,7 @@ class Tool:
             [sys.executable, "-m", "tilewright", *words], capture_output=True, text=True, timeout=120, check=False,
             env={
                 **os.environ, "TILEWRIGHT_FARM": self.farm.address, "TILEWRIGHT_CERTS": str(self.certs),
-                "TILEWRIGHT_CACHE": str(self.folder / "client"), **environment,
+                "TILEWRIGHT_CACHE": str(self.folder / "client"), "COLUMNS": "200", **environment,
             },
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr

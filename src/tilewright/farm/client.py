@@ -67,6 +67,7 @@ class Farm:
             self._end_loop()
             raise
         self._life = asyncio.run_coroutine_threadsafe(self._live(link, welcome), self._loop)
+        self._life.add_done_callback(self._ended)
 
     @property
     def address(self) -> str:
@@ -231,6 +232,12 @@ class Farm:
             for future in lost:
                 future.set_exception(LinkClosed("the connection to the farm broke"))
             await link.close()
+
+    def _ended(self, life: Future[None]) -> None:
+        """Whatever ends the connection's task, nobody may wait for it any more."""
+        error = None if life.cancelled() else life.exception()
+        if error is not None:
+            self._give_up(FarmError(f"the connection to the farm failed ({type(error).__name__}: {error})", RESUME))
 
     def _result(self, link: Link, job_id: str, result: Any) -> None:
         with self._lock:

@@ -238,7 +238,8 @@ class Queue:
     def assign(self, now: float) -> Iterator[tuple[Worker, Job]]:
         """Hand out what can be handed out now, the emptiest workers first."""
         while True:
-            free = [w for w in self.workers.values() if self._open(w)]
+            wanted = {place for place, clients in self._waiting.items() if clients}
+            free = [w for w in self.workers.values() if not w.places.isdisjoint(wanted) and self._open(w)]
             given = False
             for worker in sorted(free, key=lambda w: (max(0, len(w.jobs) - w.lanes + 1), len(w.jobs) / w.lanes)):
                 job = self._next(worker)

@@ -206,6 +206,7 @@ class Service(ABC):
             for n in [h.id for h in self._held.values() if not h.begun and (called is None or h.id in called)]:
                 del self._held[n]
         elif op == "drain":
+            self._say("told to drain")
             self._spawn(self._drained())
         elif op == "bye":
             raise refusal(message)
