@@ -6,7 +6,6 @@ measured stored.
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import click
 
+from tilewright.cli.lazy import LazyGroup
 from tilewright.cli.output import emit_error, wants_json
 from tilewright.core import TilewrightError
 
@@ -41,24 +41,6 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, handled like Ctrl-C."""
 
 
-class LazyGroup(click.Group):
-    """Imports a command's module when the command is used, so that ``--help`` is instant."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"tilewright.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         from tilewright import __version__
@@ -67,7 +49,11 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    lazy={name: (name, "command", text) for name, text in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context
 def app(ctx: click.Context) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from tilewright.cli.lazy import LazyGroup
 
 COMMANDS = {
     "init": ("farm_certs", "Make a farm's certificates."),
@@ -24,25 +24,7 @@ COMMANDS = {
 """Every command of the group: the module of ``tilewright.cli`` that defines a command of that name, and its help."""
 
 
-class FarmGroup(click.Group):
-    """Imports a command's module when it is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"tilewright.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-@click.group("farm", cls=FarmGroup)
+@click.group("farm", cls=LazyGroup, lazy={name: (module, name, text) for name, (module, text) in COMMANDS.items()})
 def command() -> None:
     """Tune on a farm of devices: one scheduler, runners, builders, and any number of tuning clients.
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +19,6 @@ from tilewright.core import (
     FailureKind,
     Measurement,
     Outcome,
-    Pairs,
     Target,
     Task,
     TilewrightError,
@@ -32,7 +30,7 @@ from tilewright.farm.runner import item_json, plain, task_json
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import Duel
-from tilewright.measure.toolchain import Compiled, Toolchain, toolchain_for
+from tilewright.measure.toolchain import Compiled, CompiledLibrary, Toolchain, toolchain_for
 
 HERE = ("source", "no_worker", "lost")
 """Why a build was not done by a builder, where this machine's own compiler is tried."""
@@ -48,16 +46,6 @@ class RefusedByGate(TilewrightError):
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-@dataclass(frozen=True)
-class RemoteUnit:
-    """A compiled unit: where its code will be once it is fetched."""
-
-    path: str
-    sha256: str
-    cached: bool
-    resources: Mapping[str, Pairs] = field(default_factory=dict)
 
 
 class FarmToolchain:
@@ -110,7 +98,7 @@ class FarmToolchain:
             resources = {str(s): tuple(dict(pairs).items()) for s, pairs in reply["resources"].items()}
         with self._lock:
             self._units[name] = (unit, tuple(symbols), deadline)
-        return RemoteUnit(str(self._path(name)), name, bool(reply["cached"]), resources)
+        return CompiledLibrary(str(self._path(name)), name, bool(reply["cached"]), resources)
 
     def _send(self, unit: str, symbols: tuple[str, ...], deadline: float) -> dict[str, Any]:
         source = unit.removeprefix(self._prelude + "\n")
@@ -156,7 +144,7 @@ class FarmToolchain:
     def _compile_here(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
         done = self._here().compile(unit, symbols, deadline)
         self.farm.put(Path(done.path).read_bytes())
-        return RemoteUnit(done.path, done.sha256, done.cached, done.resources)
+        return CompiledLibrary(done.path, done.sha256, done.cached, done.resources)
 
 
 def _builders(farm: Farm, target: Target, emulated: bool) -> tuple[str, str, int]:
