@@ -180,6 +180,7 @@ def test_closing_takes_back_what_has_not_begun(
             measurer.on_item = wait
             future = r.submit(task, items, items[0])
             assert begun.wait(10.0)
+            f.wait_for(lambda: len(f.runners[0]._held) == 2)
             closing = threading.Thread(target=r.close)
             closing.start()
             closing.join(20.0)

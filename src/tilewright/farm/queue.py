@@ -106,7 +106,7 @@ class Queue:
                 job.lost.append(name)
                 if len(job.lost) >= ATTEMPTS:
                     del self.jobs[job_id]
-                    hopeless.append(job)
+                    hopeless += [job] if job.client else []  # else it was cancelled meanwhile
                     continue
             self._enqueue(job, first=True)
         for place in worker.places:

@@ -1,0 +1,281 @@
+"""Faults of real processes, real cores and real kernels: each farm here is what the command line starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from measure import handmade
+from tilewright.backends import parse_target
+from tilewright.core import Candidate, Failure, FailureKind, Measurement, Schedule, Task
+from tilewright.farm.client import Farm
+from tilewright.farm.remote import FarmRunner
+from tilewright.kernels.operator import get_operator
+from tilewright.measure.builder import Builder
+from tilewright.measure.runner import Item
+from tilewright.testing.farm import FarmProcesses
+
+CORES = sorted(os.sched_getaffinity(0))[:2]
+pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="two runners need a core each")
+BODIES = {
+    "greedy": "for (long n = 0;; n++) { volatile char *p = (char *)__builtin_malloc(1 << 20); p[0] = 1; }",
+    "fresh": "mm(2);",
+    "long": "mm(2000);",  # tens of milliseconds a call: a job of it is long enough to be seen running
+}
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return Task(get_operator("matmul").workload(**handmade.SIZES), parse_target("cpu"))
+
+
+class Kernels:
+    """Makes kernels of the bodies in ``handmade``, each different even where the body is the same."""
+
+    def __init__(self, task: Task, builder: Builder) -> None:
+        self.task = task
+        self.paths: dict[str, str] = {}
+        self._builder = builder
+        self._count = 0
+
+    def __call__(self, *bodies: str) -> list[Item]:
+        candidates = []
+        for body in bodies:
+            self._count += 1
+            schedule = Schedule("handmade", 1, (("body", body), ("copy", self._count)), ())
+            candidates.append(Candidate(self.task, schedule))
+        built = [b for b in self._builder.build(candidates) if not isinstance(b, Failure)]
+        self.paths |= {b.sha256: b.path for b in built}
+        return list(zip(candidates, built, strict=True))
+
+    def runner(self, client: Farm) -> FarmRunner:
+        """The farm's runners, which ask this process for the code that the farm does not have."""
+
+        def restore(name: str) -> None:
+            client.put(Path(self.paths[name]).read_bytes())
+
+        device_class = next(iter(client.devices()))
+        return FarmRunner(client, device_class, restore)
+
+
+@pytest.fixture(scope="module")
+def kernels(task: Task) -> Iterator[Kernels]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, body in BODIES.items():
+            patch.setitem(handmade.BODIES, name, body)
+        with Builder(task.target, lower=handmade.lower) as builder:
+            yield Kernels(task, builder)
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory, certs: Path) -> Iterator[FarmProcesses]:
+    """A farm of two runners, on a core each, that the tests share and leave as it was."""
+    with FarmProcesses(tmp_path_factory.mktemp("processes"), certs, heartbeat=0.5) as farm:
+        farm.scheduler()
+        for n, core in enumerate(CORES):
+            farm.runner(f"core-{n}", f"cpu:{core}")
+        with Farm(farm.address, certs) as client:
+            farm.wait_for(lambda: len(client.status()["workers"]) == len(CORES))
+        yield farm
+
+
+@pytest.fixture
+def client(processes: FarmProcesses, certs: Path) -> Iterator[Farm]:
+    with Farm(processes.address, certs, patience=30.0) as c:
+        yield c
+
+
+@pytest.fixture
+def runner(client: Farm, kernels: Kernels) -> Iterator[FarmRunner]:
+    with kernels.runner(client) as r:
+        yield r
+
+
+def member(client: Farm, name: str) -> dict[str, object]:
+    return next((w for w in client.status()["workers"] if w["name"] == name), {})
+
+
+def test_a_kernels_own_fault_is_its_own(client: Farm, runner: FarmRunner, task: Task, kernels: Kernels) -> None:
+    incumbent = kernels("good")[0]
+    assert isinstance(runner.run(task, [incumbent])[0], Measurement)
+    bad = {
+        "segfault": FailureKind.CRASH, "greedy": FailureKind.CRASH, "wrong": FailureKind.WRONG_RESULT,
+        "hang": FailureKind.TIMEOUT,
+    }  # fmt: skip
+    bodies = ["slow", *bad, "fresh"]
+    outcomes = dict(zip(bodies, runner.run(task, kernels(*bodies), incumbent), strict=True))
+    assert {b: o.kind for b, o in outcomes.items() if isinstance(o, Failure)} == bad
+    assert all(w["strikes"] == 0 and not w["quarantine"] for w in client.status()["workers"])
+    assert isinstance(runner.run(task, kernels("good"), incumbent)[0], Measurement)
+
+
+def test_a_killed_runner_is_replaced_by_one_of_its_name(
+    processes: FarmProcesses, client: Farm, runner: FarmRunner, task: Task, kernels: Kernels
+) -> None:
+    items = kernels(*["long"] * 6)
+    future = runner.submit(task, items)
+    processes.wait_for(lambda: bool(member(client, "core-0").get("running")))
+    processes.processes["core-0"].kill()
+    processes.wait_for(lambda: not member(client, "core-0"))
+    processes.processes["core-0"].wait()
+    processes.runner("core-0", f"cpu:{CORES[0]}")
+    outcomes = future.result(60.0)
+    assert len(outcomes) == 6
+    assert all(isinstance(o, Measurement) for o in outcomes)
+    processes.wait_for(lambda: bool(member(client, "core-0")))
+
+
+def test_a_killed_scheduler_is_replaced_in_the_middle_of_a_batch(
+    processes: FarmProcesses, client: Farm, runner: FarmRunner, task: Task, kernels: Kernels
+) -> None:
+    items = kernels(*["long"] * 6)
+    future = runner.submit(task, items)
+    processes.wait_for(lambda: any(w["running"] for w in client.status()["workers"]))
+    processes.processes["scheduler"].kill()
+    processes.processes["scheduler"].wait()
+    time.sleep(0.3)
+    processes.scheduler(processes.port)
+    outcomes = future.result(60.0)
+    assert all(isinstance(o, Measurement) for o in outcomes)
+    assert client.cut_offs >= 1
+    processes.wait_for(lambda: len(client.status()["workers"]) == len(CORES))
+
+
+def test_a_runner_told_to_end_finishes_its_job(
+    processes: FarmProcesses, client: Farm, runner: FarmRunner, task: Task, kernels: Kernels
+) -> None:
+    future = runner.submit(task, kernels(*["long"] * 6))
+    processes.wait_for(lambda: bool(member(client, "core-1").get("running")))
+    processes.processes["core-1"].send_signal(signal.SIGTERM)
+    assert processes.processes["core-1"].wait(30.0) == 0
+    assert "draining" in processes.said("core-1")
+    assert all(isinstance(o, Measurement) for o in future.result(60.0))
+    processes.runner("core-1", f"cpu:{CORES[1]}", "--drain-seconds", "0.2")
+    processes.wait_for(lambda: bool(member(client, "core-1")))
+    assert member(client, "core-1")["strikes"] == 0
+
+
+def test_a_runner_that_cannot_finish_in_time_leaves_its_job_to_others(
+    processes: FarmProcesses, client: Farm, runner: FarmRunner, task: Task, kernels: Kernels
+) -> None:
+    processes.processes["core-1"].send_signal(signal.SIGTERM)
+    processes.processes["core-1"].wait(30.0)
+    processes.runner("core-1", f"cpu:{CORES[1]}", "--drain-seconds", "0.1")
+    processes.wait_for(lambda: bool(member(client, "core-1")))
+    future = runner.submit(task, kernels(*["long"] * 6))
+    processes.wait_for(lambda: bool(member(client, "core-1").get("running")))
+    processes.processes["core-1"].send_signal(signal.SIGTERM)
+    assert processes.processes["core-1"].wait(30.0) == 143
+    assert all(isinstance(o, Measurement) for o in future.result(60.0))
+    processes.runner("core-1", f"cpu:{CORES[1]}")
+    processes.wait_for(lambda: bool(member(client, "core-1")))
+
+
+def test_a_clock_that_is_wrong_changes_no_time(
+    processes: FarmProcesses, client: Farm, task: Task, kernels: Kernels, tmp_path: Path
+) -> None:
+    """A runner whose clock is days ahead, and jumps back by an hour every second."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pathlib, time\nnow = time.time\ntime.time = lambda: now() + 5 * 86400 - 3600 * int(now() % 60)\n"
+        "if time.time() > now() + 86400: pathlib.Path(__file__).with_name('skewed').touch()\n"
+    )
+    for n in range(len(CORES)):
+        client.ask("quarantine", name=f"core-{n}", why="by hand")
+    processes.runner("skewed", f"cpu:{CORES[0]}", PYTHONPATH=str(tmp_path))
+    try:
+        processes.wait_for(lambda: bool(member(client, "skewed")))
+        with kernels.runner(client) as runner:
+            outcomes = runner.run(task, kernels("good", "slow"))
+        assert all(isinstance(o, Measurement) and 0 < o.seconds < 0.1 for o in outcomes), outcomes
+        assert all(0 < o.verify_seconds + o.measure_seconds < 60 for o in outcomes if isinstance(o, Measurement))
+        assert member(client, "skewed")["done"]
+        assert (tmp_path / "skewed").exists()
+    finally:
+        for n in range(len(CORES)):
+            client.ask("release", name=f"core-{n}")
+        processes.processes["skewed"].terminate()
+        processes.processes["skewed"].wait(30.0)
+
+
+def test_a_full_disk_is_the_runners_fault(
+    processes: FarmProcesses, client: Farm, runner: FarmRunner, task: Task, kernels: Kernels
+) -> None:
+    home = processes.folder / "full"
+    home.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(home)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("may not mount a file system")
+    try:
+        client.ask("quarantine", name="core-0", why="by hand")
+        processes.runner("full", f"cpu:{CORES[0]}")
+        processes.wait_for(lambda: bool(member(client, "full")))
+        with contextlib.suppress(OSError), open(home / "filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(4096))
+        good = kernels("good")[0]
+        for _ in range(4):
+            items = kernels("good", "good", "good", "good")
+            for _, artifact in items:
+                client.put(Path(artifact.path).read_bytes())
+            outcomes = runner.run(task, items, good)
+            assert all(isinstance(o, Measurement) for o in outcomes), outcomes
+        why = str(member(client, "full")["quarantine"])
+        assert "No space left" in why
+    finally:
+        client.ask("release", name="core-0")
+        processes.processes["full"].kill()
+        processes.processes["full"].wait(30.0)
+        subprocess.run(["umount", "-l", str(home)], check=True)
+
+
+def test_only_the_scheduler_listens_and_nothing_speaks_http(processes: FarmProcesses) -> None:
+    listening = {}
+    for name, p in processes.processes.items():
+        if p.poll() is None:
+            listening[name] = set().union(*(_ports(pid) for pid in _family(p.pid)))
+    assert listening.pop("scheduler") == {processes.port}
+    assert len(listening) >= 2
+    assert not any(listening.values()), listening
+    for request in (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"OPTIONS * HTTP/1.0\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", processes.port), timeout=20.0) as s:
+            s.sendall(request)
+            said = b""
+            with contextlib.suppress(ConnectionResetError):
+                while data := s.recv(4096):
+                    said += data
+        assert b"HTTP" not in said
+        assert b"html" not in said.lower()
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that it started."""
+    found = [pid]
+    for p in found:
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{p}/task"):
+                found += [int(n) for n in Path(f"/proc/{p}/task/{thread}/children").read_text().split()]
+    return found
+
+
+def _ports(pid: int) -> set[int]:
+    """TCP ports on which a process listens."""
+    inodes = set()
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                inodes.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports
