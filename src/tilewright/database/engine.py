@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -166,12 +166,12 @@ class Transactions:
 
         return patiently(attempt, self._timeout)
 
-    def ask(self, statement: Executable) -> Sequence[Row[Any]]:
+    def ask(self, statement: Executable, given: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
         """The rows of one statement, which sees one state by itself: no transaction around it to wait for."""
 
         def attempt() -> Sequence[Row[Any]]:
             with self.engine.execution_options(**self._asking).connect() as connection:
-                return connection.execute(statement).all()
+                return connection.execute(statement, given).all()
 
         return patiently(attempt, self._timeout)
 

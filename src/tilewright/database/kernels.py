@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, select, update
 
 from tilewright.core import Task, UsageError, Value, Workload, canonical_json
 from tilewright.database import rows, schema
@@ -82,11 +82,10 @@ class Kernels(Store):
 
     def best(self, task: Task, device_model: str | None = None) -> StoredKernel | None:
         """A task's best kernel on a device model, or the last one stored on any. It may be stale."""
-        k = schema.kernel.c
-        wanted = _kernels().where(k.workload_key == task.workload.key, k.target_key == task.target.key, k.rank == 1)
+        given = {"workload": task.workload.key, "target": task.target.key}
         if device_model is not None:
-            wanted = wanted.where(k.device_model == device_model)
-        found = self._kernels(wanted.limit(1))
+            given["model"] = device_model
+        found = self._kernels(_best(device_model is not None), given)
         return found[0] if found else None
 
     def task_kernels(self, task: Task, device_model: str) -> list[StoredKernel]:
@@ -136,8 +135,8 @@ class Kernels(Store):
                     names[r.workload_key].append(named)
         return names
 
-    def _kernels(self, wanted: Select[Any]) -> list[StoredKernel]:
-        found = self._ask(wanted)
+    def _kernels(self, wanted: Select[Any], given: Mapping[str, str] | None = None) -> list[StoredKernel]:
+        found = self._ask(wanted, given)
         tasks: dict[tuple[str, str], Task] = {}
         for r in found:
             key = (r.workload_key, r.target_key)
@@ -199,6 +198,14 @@ class Kernels(Store):
         if hashlib.sha256(found.data).hexdigest() != sha256:
             raise damaged(self.location, f"the compiled code {sha256} was altered")
         return found
+
+
+@lru_cache(maxsize=2)
+def _best(on_model: bool) -> Select[Any]:
+    """The look-up that services wait for: made once, since making it takes as long as running it."""
+    k = schema.kernel.c
+    wanted = _kernels().where(k.workload_key == bindparam("workload"), k.target_key == bindparam("target"), k.rank == 1)
+    return (wanted.where(k.device_model == bindparam("model")) if on_model else wanted).limit(1)
 
 
 @lru_cache(maxsize=1)

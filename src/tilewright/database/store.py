@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,10 +46,10 @@ class Store:
         with explained(self.location):
             return self._transactions.read(work)
 
-    def _ask(self, statement: Executable) -> Sequence[Row[Any]]:
-        """The rows of one statement."""
+    def _ask(self, statement: Executable, given: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
+        """The rows of one statement; ``given``: the values that it leaves open, by name."""
         with explained(self.location):
-            return self._transactions.ask(statement)
+            return self._transactions.ask(statement, given)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
         """``work`` and its commit. It may be called again after it was committed: twice must be as once."""
