@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -20,7 +21,7 @@ from tilewright.farm.connect import Door
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.protocol import Link, LinkClosed
 from tilewright.farm.queue import Job, Queue
-from tilewright.farm.remote import FarmRunner
+from tilewright.farm.remote import COUNT_SECONDS, FarmRunner
 from tilewright.farm.runner import item_json, task_json
 from tilewright.measure.runner import Item
 from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, simulated_device
@@ -336,6 +337,7 @@ def test_what_a_dying_device_leaves_of_a_job_is_measured_elsewhere(
     assert isinstance(runner.run(task, [incumbent])[0], Measurement)
     farm.call(_start(farm, "dying", Dying()))
     farm.call(_start(farm, "honest-2"))
+    time.sleep(COUNT_SECONDS)
     assert all(isinstance(o, Measurement) for o in runner.run(task, items, incumbent))
     workers = {w["name"]: w for w in runner.farm.status()["workers"]}
     assert workers["dying"]["strikes"] > 0 or workers["dying"]["quarantine"]

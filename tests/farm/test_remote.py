@@ -178,14 +178,15 @@ def test_closing_takes_back_what_has_not_begun(
             items = make_items(30)
             r.run(task, items[:1])
             measurer.on_item = wait
-            future = r.submit(task, items, items[0])
+            futures = [r.submit(task, part, items[0]) for part in (items[:15], items[15:])]
             assert begun.wait(10.0)
             f.wait_for(lambda: len(f.runners[0]._held) == 2)
             closing = threading.Thread(target=r.close)
             closing.start()
             closing.join(20.0)
-            with pytest.raises((CancelledError, FarmError)):
-                future.result(20.0)
+            for future in futures:
+                with pytest.raises((CancelledError, FarmError)):
+                    future.result(20.0)
             f.wait_for(lambda: len(f.runners[0]._held) == 1)
             gate.set()
         f.wait_for(lambda: not c.status()["workers"][0]["running"])

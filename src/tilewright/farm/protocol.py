@@ -57,17 +57,21 @@ def unpack(data: bytes) -> dict[str, Any]:
     return message
 
 
+_PLAIN = frozenset({str, bytes, bool, int, float, type(None)})
+
+
 def _check_plain(message: dict[str, Any]) -> None:
     level: list[Any] = [message]
     for _ in range(_DEEPEST):
         inner: list[Any] = []
         for value in level:
-            if isinstance(value, dict):
+            kind = type(value)  # the decoder makes these types themselves, never ones derived from them
+            if kind is dict:
                 inner.extend(value.values())
-            elif isinstance(value, list):
+            elif kind is list:
                 inner.extend(value)
-            elif value is not None and not isinstance(value, str | bytes | bool | int | float):
-                raise LinkClosed(f"not a message: a {type(value).__name__} in it")
+            elif kind not in _PLAIN:
+                raise LinkClosed(f"not a message: a {kind.__name__} in it")
         if not inner:
             return
         level = inner

@@ -35,6 +35,7 @@ from tilewright.measure.toolchain import Compiled, CompiledLibrary, Toolchain, t
 HERE = ("source", "no_worker", "lost")
 """Why a build was not done by a builder, where this machine's own compiler is tried."""
 SMALLEST = 2  # items a job at least, where there are as many
+COUNT_SECONDS = 1.0  # for which the number of runners is taken to stay
 JOBS_EACH = 2  # jobs a runner in one batch: the second starts where the first ends, and a slow runner takes fewer
 
 
@@ -256,7 +257,9 @@ class FarmRunner:
                 incumbent = items[first]
             first += 1
         rest = list(range(first, len(items)))
-        size = max(SMALLEST, math.ceil(len(rest) / (JOBS_EACH * self._runners())))
+        runners = self._runners()
+        jobs_wanted = 1 if runners == 1 else JOBS_EACH * runners  # alone, nobody takes what a slow one leaves
+        size = max(SMALLEST, math.ceil(len(rest) / jobs_wanted))
         groups = [rest[n : n + size] for n in range(0, len(rest), size)]
         jobs = [
             (
@@ -348,9 +351,9 @@ class FarmRunner:
         raise FarmError("the farm keeps losing artifacts", "Give its scheduler more room (--state)")
 
     def _runners(self) -> int:
-        """How many runners there are now; asked for every few seconds."""
+        """How many runners there are now; asked for now and then."""
         then, count = self._counted
-        if time.monotonic() - then > 5.0:
+        if time.monotonic() - then > COUNT_SECONDS:
             count = max(1, len(self.farm.devices().get(self.device_class, ())))
             self._counted = (time.monotonic(), count)
         return count

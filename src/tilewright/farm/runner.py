@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from tilewright.farm.connect import Door
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.service import Reply, Say, Service
 from tilewright.measure.places import Place
-from tilewright.measure.runner import DeviceLost, Item, LocalRunner
+from tilewright.measure.runner import DeviceLost, Item, LocalRunner, device_cores
 from tilewright.measure.timing import Duel
 
 KEPT = 4  # targets whose child is kept ready
@@ -73,12 +74,20 @@ def local_bench(place: Place, device: RunnerDevice) -> Bench:
             raise UsageError(f"this runner has {device.cores} cores, not {target.threads}", "Use fewer --threads")
         return LocalRunner(place.device, target, driver=place.driver, sandbox=True)
 
+    _step_aside(place)
     first = LocalRunner(place.device, place.target, driver=place.driver, sandbox=True)
     ready = {place.target.key: first}  # its child has been started, to see which limits hold here
     return Bench(
         device, lambda target: ready.pop(target.key, None) or measurer(target),
         lambda: place.lock(lambda _holder: None), peak, first.limits(),
     )  # fmt: skip
+
+
+def _step_aside(place: Place) -> None:
+    """Keep this process off the cores that it measures on, where there are others. The child takes them itself."""
+    others = set(place.build_cores) - set(device_cores(place.device) if place.driver is None else ())
+    if others and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, others)
 
 
 class Runner(Service):

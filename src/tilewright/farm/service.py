@@ -283,22 +283,26 @@ class Service(ABC):
 
     async def _fetch(self, job: Held) -> Reply | None:
         """Get the artifacts that are not here yet, each checked against its name. A reply when that fails."""
-        for name in job.needs:
-            try:
-                path = self.cache.get(name)
-                if path is None:
-                    data = await self._ask("get", sha256=name)
-                    if sha256(data).hexdigest() != name:
-                        raise FarmError(f"the artifact {name} does not hash to its name")
-                    path = self.cache.put(name, data)
-            except LinkClosed:
-                raise
-            except Missing:
+        found = await asyncio.gather(*map(self._have, job.needs), return_exceptions=True)
+        for name, path in zip(job.needs, found, strict=True):
+            if isinstance(path, Missing):
                 return Reply({"missing": [name]})
-            except TilewrightError as e:  # a full disk, most likely
-                return Reply({"error": error_of(e)}, strike=f"{e.kind}: {e.message}", again=True)
+            if isinstance(path, TilewrightError) and not isinstance(path, LinkClosed):  # a full disk, most likely
+                return Reply({"error": error_of(path)}, strike=f"{path.kind}: {path.message}", again=True)
+            if isinstance(path, BaseException):
+                raise path
             job.paths[name] = path
         return None
+
+    async def _have(self, name: str) -> str:
+        """Where an artifact lies here, once it does."""
+        path = self.cache.get(name)
+        if path is None:
+            data = await self._ask("get", sha256=name)
+            if sha256(data).hexdigest() != name:
+                raise FarmError(f"the artifact {name} does not hash to its name")
+            path = self.cache.put(name, data)
+        return path
 
     async def _ask(self, what: str, **more: Any) -> Any:
         if self._link is None:
