@@ -82,7 +82,8 @@ def overhead(folder: Path, certs: Path, rounds: int, size: int) -> dict[str, Any
                 incumbent = items[0]
                 for runner in (local, remote):  # references, children, connections
                     runner.run(task, items[:2])
-                step_aside([os.getpid(), *(p.pid for p in processes.processes.values())])
+                allowed = os.sched_getaffinity(0)
+                keep_to(allowed - {0}, [os.getpid(), *(p.pid for p in processes.processes.values())])
                 ratios, rates = [], []
                 for n in range(rounds):
                     part = items[n * BATCH : (n + 1) * BATCH]
@@ -90,6 +91,7 @@ def overhead(folder: Path, certs: Path, rounds: int, size: int) -> dict[str, Any
                     took = {id(r): timed(r, task, part, incumbent) for r in order}
                     ratios.append(took[id(local)] / took[id(remote)])
                     rates.append(len(part) / took[id(remote)])
+                keep_to(allowed, [os.getpid()])
     return {
         "what": f"farm of 1 runner / local runner, matmul {size}x{size}x{size}, batches of {BATCH}", "wanted": 0.9,
         "value": statistics.median(ratios), "low": min(ratios), "high": max(ratios), "rounds": rounds,
@@ -97,12 +99,11 @@ def overhead(folder: Path, certs: Path, rounds: int, size: int) -> dict[str, Any
     }  # fmt: skip
 
 
-def step_aside(pids: list[int]) -> None:
+def keep_to(cores: set[int], pids: list[int]) -> None:
     """Keep processes off the measured core: in a farm, client and scheduler are on other machines."""
-    others = os.sched_getaffinity(0) - {0}
-    for pid in pids if others else ():
+    for pid in pids if cores else ():
         for thread in os.listdir(f"/proc/{pid}/task"):
-            os.sched_setaffinity(int(thread), others)
+            os.sched_setaffinity(int(thread), cores)
 
 
 def timed(runner: Any, task: Task, items: list[Item], incumbent: Item) -> float:
