@@ -117,7 +117,7 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
 
 
 def _place(target: Target, device: str) -> Place | None:
-    from tilewright.tuner.recheck import _place as place_here
+    from tilewright.tuner.recheck import place_here
 
     try:
         place = place_here(target, device)

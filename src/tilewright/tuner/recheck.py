@@ -36,7 +36,7 @@ def recheck(database: Database, *, op: str | None = None, device: str = "auto") 
     stored.sort(key=lambda k: (k.task.target.kind, k.task.target.key))
     for _, group in groupby(stored, key=lambda k: k.task.target.key):
         kernels = list(group)
-        place = _place(kernels[0].task.target, device)
+        place = place_here(kernels[0].task.target, device)
         mine = [k for k in kernels if place is not None and k.device_model == place.device.model]
         if place is None or not mine:
             continue
@@ -45,7 +45,7 @@ def recheck(database: Database, *, op: str | None = None, device: str = "auto") 
                 yield _one(database, kernel, builder, runner)
 
 
-def _place(target: Target, device: str) -> Place | None:
+def place_here(target: Target, device: str) -> Place | None:
     """Where this machine runs kernels for ``target``; ``None`` where it does not, or is not asked to."""
     from tilewright import backends
     from tilewright.measure.places import EMULATOR, place_of
