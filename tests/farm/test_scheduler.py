@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import struct
+import time
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,18 @@ def test_a_silent_peer_is_dropped_and_its_job_given_to_another(certs: Path, tmp_
             assert "silent" not in hub.members
             for b in beats:
                 b.cancel()
+
+    run(work())
+
+
+def test_a_scheduler_that_was_stopped_blames_nobody(certs: Path, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scheduler(certs, tmp_path, heartbeat=0.1) as hub:
+            member = await enter(hub, certs, "runner", runner())
+            time.sleep(1.0)  # nobody in this process runs meanwhile: far longer than silence is borne
+            await asyncio.sleep(0.15)
+            assert "r" in hub.members
+            member.abort()
 
     run(work())
 

@@ -125,7 +125,10 @@ async def beating(link: Link, seconds: float, silent: float, note: Any = lambda:
     loop = asyncio.get_running_loop()
     with contextlib.suppress(LinkClosed):
         while True:
+            began = loop.time()
             await asyncio.sleep(seconds)
+            if loop.time() - began > 2 * seconds:  # this process was stopped or starved: it has not listened either
+                link.heard = loop.time()
             if loop.time() - link.heard > silent:
                 link.abort()
                 return

@@ -477,8 +477,14 @@ class Scheduler:
     # ------------------------------------------------------------------ upkeep
 
     async def _sweeping(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             await asyncio.sleep(min(1.0, self.heartbeat))
+            if loop.time() - began > 2 * self.heartbeat:
+                # This process was stopped or starved: what others said meanwhile has not been read yet.
+                for link in self._links:
+                    link.heard = loop.time()
             self._sweep()
 
     def _sweep(self) -> None:
