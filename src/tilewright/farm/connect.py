@@ -12,7 +12,15 @@ from typing import Any
 
 from tilewright.core import UsageError
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.protocol import HELLO_SECONDS, Link, LinkClosed, is_loopback, parse_address, versions
+from tilewright.farm.protocol import (
+    HELLO_SECONDS,
+    Link,
+    LinkClosed,
+    is_loopback,
+    parse_address,
+    require_msgpack,
+    versions,
+)
 from tilewright.farm.tls import Credentials, Revocations, check_peer, client_context, find_credentials, peer_of
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 15.0  # seconds between attempts, doubling
@@ -28,6 +36,7 @@ class Door:
     """The way to one farm for one role. ``certs``: a folder of certificates; ``None`` on a loopback address only."""
 
     def __init__(self, address: str, certs: Path | None, role: str) -> None:
+        require_msgpack()
         self.scheme, self.host, self.port = parse_address(address)
         self.role = role
         self.credentials: Credentials | None = None

@@ -37,7 +37,7 @@ class LinkClosed(FarmError):
 
 def pack(message: Mapping[str, Any]) -> bytes:
     """One message as bytes, header included. Raises ``LinkClosed`` for one that is too long."""
-    msgpack = _msgpack()
+    msgpack = require_msgpack()
     data: bytes = msgpack.packb(message, use_bin_type=True)
     if len(data) > LIMIT:
         raise LinkClosed(f"a message of {len(data)} bytes is over the limit of {LIMIT}")
@@ -46,7 +46,7 @@ def pack(message: Mapping[str, Any]) -> bytes:
 
 def unpack(data: bytes) -> dict[str, Any]:
     """The message in ``data``. Raises ``LinkClosed`` for anything but a map of plain values."""
-    msgpack = _msgpack()
+    msgpack = require_msgpack()
     try:
         message = msgpack.unpackb(data, raw=False, strict_map_key=True, ext_hook=_refuse_extension)
     except Exception as e:  # the decoder raises many kinds
@@ -82,7 +82,8 @@ def _refuse_extension(code: int, _data: bytes) -> Any:
     raise ValueError(f"extension type {code}")
 
 
-def _msgpack() -> Any:
+def require_msgpack() -> Any:
+    """The msgpack package. Raises ``FarmError`` where it is not installed."""
     try:
         import msgpack
     except ImportError:

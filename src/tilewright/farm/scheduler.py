@@ -25,7 +25,15 @@ from tilewright.core import TilewrightError, UsageError
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.identity import ROLES
-from tilewright.farm.protocol import HELLO_SECONDS, Link, LinkClosed, check_versions, is_loopback, versions
+from tilewright.farm.protocol import (
+    HELLO_SECONDS,
+    Link,
+    LinkClosed,
+    check_versions,
+    is_loopback,
+    require_msgpack,
+    versions,
+)
 from tilewright.farm.queue import Job, Queue
 from tilewright.farm.tls import Credentials, Revocations, check_peer, peer_of, server_context
 
@@ -88,6 +96,7 @@ class Scheduler:
                 f"without certificates a scheduler listens on this machine only, not on {host}",
                 "Make certificates with tilewright farm init DIR and pass --certs DIR, or leave --host out",
             )
+        require_msgpack()
         self.credentials = credentials
         self.host, self.port = host, port
         self.state = state
