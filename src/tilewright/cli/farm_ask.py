@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tilewright.cli.farm_options import address_argument, address_of, certs_option, certs_text
+from tilewright.cli.farm_options import address_argument, address_of, certs_for, certs_option
 from tilewright.cli.options import json_option
 from tilewright.cli.output import console, emit_json
 from tilewright.core import TilewrightError
@@ -26,7 +26,7 @@ _FARM = click.option(
 
 def _farm(address: str | None, certs: Path | None) -> Farm:
     where = address_of(address)
-    return Farm(where, certs_text(certs, where), patience=SHORT)
+    return Farm(where, certs_for(where, certs), patience=SHORT)
 
 
 @click.command("status")

@@ -30,6 +30,6 @@ def address_of(address: str | None) -> str:
     return address
 
 
-def certs_text(certs: Path | None, address: str) -> str | None:
+def certs_for(address: str, certs: Path | None) -> Path | None:
     """``--certs`` as it counts for an address: one in the clear takes none."""
-    return None if certs is None or address.startswith("tcp://") else str(certs)
+    return None if certs is None or address.startswith("tcp://") else certs.expanduser()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.farm_options import address_argument, address_of, certs_option, certs_text
+from tilewright.cli.farm_options import address_argument, address_of, certs_for, certs_option
 from tilewright.cli.options import device_option, target_option
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def runner(
     from tilewright.farm.runner import Runner, local_bench
 
     where = address_of(address)
-    folder = certs_text(certs, where)
-    door = Door(where, None if folder is None else Path(folder).expanduser(), "runner")
+    door = Door(where, certs_for(where, certs), "runner")
     place = find(device, target)
     for warning in place.warnings():
         _say(f"warning: {warning}")
@@ -145,8 +144,7 @@ def builder(
     from tilewright.farm.connect import Door
 
     where = address_of(address)
-    folder = certs_text(certs, where)
-    door = Door(where, None if folder is None else Path(folder).expanduser(), "builder")
+    door = Door(where, certs_for(where, certs), "builder")
     called = name or f"{platform.node()}-builder"
     lanes = workers or default_lanes()
     return asyncio.run(_work(lambda: Builder(door, called, ArtifactCache(), lanes, _say), drain_seconds))

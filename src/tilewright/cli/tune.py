@@ -142,7 +142,7 @@ def command(
 
 def _on_farm(farm: str, certs: Path | None, operator: Any, settings: dict[str, Any], as_json: bool, op: str) -> int:
     """Tune on one or several device classes of a farm; the worst outcome gives the exit code."""
-    from tilewright.cli.farm_options import certs_text
+    from tilewright.cli.farm_options import certs_for
     from tilewright.cli.progress import PlainProgress, progress
     from tilewright.farm.client import Farm
     from tilewright.tuner import TuneResult, tune, tune_each
@@ -155,7 +155,7 @@ def _on_farm(farm: str, certs: Path | None, operator: Any, settings: dict[str, A
     def say(line: str) -> None:
         click.echo(f"tilewright: {line}", err=True)
 
-    with Farm(farm, certs_text(certs, farm), say=say) as connection:
+    with Farm(farm, certs_for(farm, certs), say=say) as connection:
         if several:
             found = tune_each(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
         else:

@@ -23,8 +23,7 @@ from typing import Any
 from tilewright.farm.connect import Door, beating, refusal, waits
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.protocol import Link, LinkClosed
-from tilewright.farm.service import SILENT
+from tilewright.farm.protocol import SILENT, Link, LinkClosed
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
 ASK_SECONDS = 60.0

@@ -24,6 +24,7 @@ PORT = 8786
 LIMIT = 64 << 20  # bytes in one message
 BACKLOG = 256 << 20  # bytes waiting for a peer that does not read, from which it is given up
 HELLO_SECONDS = 10.0
+SILENT = 4  # heartbeats without a sign after which a peer counts as gone
 _HEADER = struct.Struct("!I")
 _DEEPEST = 64  # maps and lists within each other: far from where a decoder or an encoder of any peer gives up
 _FIRST_LIMIT = 1 << 20  # bytes in a first message: whoever sends it is not known yet

@@ -22,6 +22,7 @@ from tilewright.core import (
     Target,
     Task,
     TilewrightError,
+    digest,
     outcome_from_json,
 )
 from tilewright.farm.client import Farm
@@ -30,7 +31,7 @@ from tilewright.farm.runner import item_json, plain, task_json
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import Duel
-from tilewright.measure.toolchain import Compiled, CompiledLibrary, Toolchain, toolchain_for
+from tilewright.measure.toolchain import CPU_BATCH, Compiled, CompiledLibrary, Toolchain, toolchain_for
 
 HERE = ("source", "no_worker", "lost")
 """Why a build was not done by a builder, where this machine's own compiler is tried."""
@@ -56,8 +57,6 @@ class FarmToolchain:
     here and brought to the farm, if this machine can.
     """
 
-    local = False
-
     def __init__(self, farm: Farm, target: Target, cache: ArtifactCache, emulated: bool = False) -> None:
         self.farm = farm
         self.target = target
@@ -72,11 +71,11 @@ class FarmToolchain:
         if not self._place:
             self.version = self._here().version
             self.flags = tuple(self._here().flags)
-        self.batch = self._here().batch if not self._place else (4 if target.kind == "cpu" else 1)
+        self.batch = self._here().batch if not self._place else (CPU_BATCH if target.kind == "cpu" else 1)
 
     def key(self, unit: str) -> str:
-        """Nothing is cached on this side."""
-        raise NotImplementedError
+        """What a unit's code depends on: its text, the target and the builders' compiler."""
+        return digest([unit, self.target.key, self.version])
 
     def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
         """Compile on a builder; the code stays in the farm until :meth:`fetch`."""

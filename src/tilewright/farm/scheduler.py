@@ -27,6 +27,7 @@ from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.identity import ROLES
 from tilewright.farm.protocol import (
     HELLO_SECONDS,
+    SILENT,
     Link,
     LinkClosed,
     check_versions,
@@ -38,7 +39,6 @@ from tilewright.farm.queue import Job, Queue
 from tilewright.farm.tls import Credentials, Revocations, check_peer, peer_of, server_context
 
 HEARTBEAT = 5.0  # seconds between signs of life
-SILENT = 4  # heartbeats without a sign after which a peer counts as gone
 GRACE = 120.0  # seconds for which the jobs and results of a client that was cut off are kept
 PATIENCE = 600.0  # seconds for which a job waits for a worker that could do it
 KEPT_RESULTS = 10_000  # results that nobody has taken yet, the oldest out first

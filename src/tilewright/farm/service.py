@@ -18,9 +18,8 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm.connect import Door, beating, refusal, waits
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.protocol import Link, LinkClosed
+from tilewright.farm.protocol import SILENT, Link, LinkClosed
 
-SILENT = 4  # heartbeats without a sign after which the scheduler counts as gone
 DRAIN_SECONDS = 60.0
 STUBBORN = 20  # refusals in a row after which a service that was accepted once gives up
 

@@ -8,14 +8,13 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from tilewright.core import Artifact, Candidate, Device, Failure, Outcome, Target, Task
+from tilewright.core import Device, Failure, Outcome, Target, Task
 
 if TYPE_CHECKING:
     from tilewright.measure.builder import Builder
     from tilewright.measure.places import OnWait
+    from tilewright.measure.runner import Item
     from tilewright.measure.timing import Duel
-
-Item = tuple[Candidate, Artifact]
 
 
 class Runner(Protocol):

@@ -66,7 +66,8 @@ class FarmPlace:
 
     def peak_flops(self, task: Task) -> float | None:
         """What one of the devices reaches at most on the task's elements, in FLOP/s, if it can tell."""
-        return FarmRunner(self.farm, self.device.name, self._toolchain.restore).peak(task)
+        with self.runner() as runner:
+            return runner.peak(task)
 
 
 def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads: int = 1) -> list[FarmPlace]:
