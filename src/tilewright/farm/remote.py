@@ -29,6 +29,7 @@ from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.runner import item_json, plain, task_json
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import Duel
 from tilewright.measure.toolchain import CPU_BATCH, Compiled, CompiledLibrary, Toolchain, toolchain_for
@@ -221,11 +222,11 @@ class FarmRunner:
                 seconds=(float(d["seconds"][0]), float(d["seconds"][1])),
             )  # fmt: skip
 
-    def peak(self, task: Task) -> float | None:
-        """What a device of the class reaches at most on the task's elements, in FLOP/s, if it can tell."""
+    def peaks(self, task: Task) -> Peaks:
+        """What a device of the class reaches at most, if it can tell."""
         reply = self._ask(task, {"do": "peak", "items": []}, [])
-        value = reply.get("peak")
-        return float(value) if isinstance(value, int | float) else None
+        found = [reply.get(name) for name in ("peak", "bandwidth")]
+        return Peaks(*(float(v) if isinstance(v, int | float) else None for v in found))
 
     def close(self) -> None:
         """Take back what has not begun."""

@@ -28,6 +28,7 @@ from tilewright.core import (
 from tilewright.farm.connect import Door
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.service import Reply, Say, Service
+from tilewright.measure.measuring import Peaks
 from tilewright.measure.places import Place
 from tilewright.measure.runner import DeviceLost, Item, LocalRunner, device_cores
 from tilewright.measure.timing import Duel
@@ -57,15 +58,15 @@ class Bench:
     device: RunnerDevice
     measurer: Callable[[Target], Measurer]
     exclusive: Callable[[], contextlib.AbstractContextManager[object]]
-    peak: Callable[[Task], float | None]
+    peaks: Callable[[Task], Peaks]
     limits: Mapping[str, bool | str] = field(default_factory=dict)
 
 
 def local_bench(place: Place, device: RunnerDevice) -> Bench:
     """A device of this machine."""
 
-    def peak(task: Task) -> float | None:
-        return replace(place, target=replace(place.target, threads=task.target.threads)).peak_flops(task)
+    def peaks(task: Task) -> Peaks:
+        return replace(place, target=replace(place.target, threads=task.target.threads)).peaks(task)
 
     def measurer(target: Target) -> Measurer:
         if target.kind != place.target.kind or target.arch != place.target.arch:
@@ -79,7 +80,7 @@ def local_bench(place: Place, device: RunnerDevice) -> Bench:
     ready = {place.target.key: first}  # its child has been started, to see which limits hold here
     return Bench(
         device, lambda target: ready.pop(target.key, None) or measurer(target),
-        lambda: place.lock(lambda _holder: None), peak, first.limits(),
+        lambda: place.lock(lambda _holder: None), peaks, first.limits(),
     )  # fmt: skip
 
 
@@ -145,7 +146,8 @@ class Runner(Service):
             found = None if failure is None else plain(failure.to_json())
             return Reply({"failure": found}, strike=failure.message if failure and lost_one else "", again=lost_one)
         if what == "peak":
-            return Reply({"peak": self.bench.peak(task)})
+            peaks = self.bench.peaks(task)
+            return Reply({"peak": peaks.flops, "bandwidth": peaks.bandwidth})
         if what == "duel":
             try:
                 duel = measurer.duel(task, items[0], items[1], int(payload["pairs"]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.core import Device, Failure, Outcome, Target, Task
 
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from tilewright.measure.places import OnWait
     from tilewright.measure.runner import Item
     from tilewright.measure.timing import Duel
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a device reaches at most: ``flops``, operations a second on a task's elements, and ``bandwidth``, bytes from
+    memory a second; ``None`` where it is not known."""
+
+    flops: float | None = None
+    bandwidth: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"flops": self.flops, "bandwidth": self.bandwidth}
 
 
 class Runner(Protocol):
@@ -53,4 +66,4 @@ class Site(Protocol):
     def warnings(self) -> list[str]: ...
     def builder(self, gate: Callable[[], AbstractContextManager[None]] | None = None) -> Builder: ...
     def runner(self, exclusive: Callable[[], AbstractContextManager[None]] | None = None) -> Runner: ...
-    def peak_flops(self, task: Task) -> float | None: ...
+    def peaks(self, task: Task) -> Peaks: ...

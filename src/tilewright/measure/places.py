@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.core import Device, Target, TargetUnavailable, Task, UsageError
+from tilewright.measure.measuring import Peaks
 
 if TYPE_CHECKING:
     from tilewright.measure.builder import Builder
@@ -95,19 +96,20 @@ class Place:
             self.device, self.target, exclusive=None if self.apart else exclusive, driver=self.driver
         )  # fmt: skip
 
-    def peak_flops(self, task: Task) -> float | None:
-        """What the device reaches at most on the task's elements, in FLOP/s: measured now on a CPU's cores,
-        as stated on a GPU, unknown for the emulator."""
+    def peaks(self, task: Task) -> Peaks:
+        """What the device reaches at most: measured now on a CPU's cores, as stated on a GPU, unknown for the
+        emulator."""
         from tilewright.kernels.expr import ITEMSIZE
 
         if self.driver is not None:
-            return None if self.emulated else stated_peak(task)
+            return Peaks() if self.emulated else Peaks(stated_peak(task), stated_bandwidth(task))
         from tilewright.backends.cpu.device import CpuDevice
         from tilewright.backends.cpu.peak import PeakProbe
 
         assert isinstance(self.device, CpuDevice)
         with PeakProbe(self.target, self.device.cores[: self.target.threads]) as probe:
-            return probe.sample() * 4 / ITEMSIZE[task.workload.output.dtype]
+            flops = probe.sample() * 4 / ITEMSIZE[task.workload.output.dtype]
+            return Peaks(flops, probe.bandwidth(self.target.l3_bytes))
 
 
 def find_place(target: str = "auto", device: str = "auto", threads: int = 1) -> Place:
@@ -188,6 +190,12 @@ def _build_cores() -> tuple[int, ...]:
 
     allowed = affinity()
     return allowed[1:] if len(allowed) > 2 else allowed
+
+
+def stated_bandwidth(task: Task) -> float | None:
+    """The device's stated memory bandwidth in bytes a second, from the target's limits."""
+    bandwidth = task.target.limit.get("bandwidth")
+    return float(bandwidth) if bandwidth else None
 
 
 def stated_peak(task: Task) -> float | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.kernels.templates.own import OwnKernel
-    from tilewright.measure.measuring import Site
+    from tilewright.measure.measuring import Peaks, Site
     from tilewright.measure.toolchain import GateCounts
     from tilewright.tuner.final import FinalResult
     from tilewright.tuner.session import Session
@@ -219,12 +219,12 @@ def _tune(
         if interrupted:
             watcher.stage("stopping: final between the fastest (again to stop at once)")
         with clock.on("final"):
-            peak = place.peak_flops(task)
+            peaks = place.peaks(task)
             final = Final(task, run.id, model_name, database, builder, runner, watcher).play(
-                session.history, 2 if interrupted else FINALISTS, peak
+                session.history, 2 if interrupted else FINALISTS, peaks.flops
             )
         counts = builder.gate_counts()
-    result = _result(session, final, place, space.size, location, interrupted, counts)
+    result = _result(session, final, place, space.size, location, interrupted, counts, peaks)
     database.finish_run(run.id, "interrupted" if interrupted else "done", result.to_json())
     return result
 
@@ -264,7 +264,7 @@ def _cost_model(database: Database, task: Task, seed: int, name: str, device_mod
 
 def _result(
     session: Session, final: FinalResult, place: Site, space_size: int, location: str, interrupted: bool,
-    counts: GateCounts,
+    counts: GateCounts, peaks: Peaks,
 ) -> TuneResult:  # fmt: skip
     best = None
     if final.ranked:
@@ -290,4 +290,5 @@ def _result(
         database=location,
         interrupted=interrupted,
         gate=counts.to_json() if counts.seen else None,
+        peaks=peaks,
     )

@@ -13,6 +13,7 @@ from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.remote import FarmRunner, FarmToolchain
 from tilewright.measure.builder import Builder
+from tilewright.measure.measuring import Peaks
 from tilewright.measure.places import EMULATOR, OnWait
 
 LANES = 32  # units in the builders' hands at once, at most
@@ -64,10 +65,10 @@ class FarmPlace:
         # One for builder and runner: what the farm has lost, the one restores that made it.
         return FarmToolchain(self.farm, self.target, self.cache, self.emulated)
 
-    def peak_flops(self, task: Task) -> float | None:
-        """What one of the devices reaches at most on the task's elements, in FLOP/s, if it can tell."""
+    def peaks(self, task: Task) -> Peaks:
+        """What one of the devices reaches at most, if it can tell."""
         with self.runner() as runner:
-            return runner.peak(task)
+            return runner.peaks(task)
 
 
 def farm_places(farm: Farm, device: str = "auto", target: str = "auto", threads: int = 1) -> list[FarmPlace]:

@@ -149,7 +149,7 @@ def _run(
     final = Final(task, of_run[0].run_id, of_run[0].device_model, database, builder, runner, Observer())
     shares = any(w.peak_fraction is not None for w, _ in entering)
     result = final.play(
-        [_record(w, schedule) for w, schedule in entering], len(entering), place.peak_flops(task) if shares else None
+        [_record(w, schedule) for w, schedule in entering], len(entering), place.peaks(task).flops if shares else None
     )
     ranks = {k.schedule.key: (rank, k.seconds) for rank, k in enumerate(result.ranked)}
     for w, schedule in entering:

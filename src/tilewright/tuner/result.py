@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import Failure, Schedule, Task, TrialRecord
+from tilewright.measure.measuring import Peaks
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class TuneResult:
     """One finished run. ``time`` says where its ``seconds`` went; ``best`` is what look-ups now serve.
 
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
-    ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
+    ``peaks`` are the device's limits. ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
     """
 
     task: Task
@@ -61,6 +62,7 @@ class TuneResult:
     interrupted: bool = False
     device_model: str = ""
     gate: Mapping[str, Any] | None = None
+    peaks: Peaks = Peaks()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,6 +83,7 @@ class TuneResult:
             "best": self.best.to_json() if self.best else None,
             "kept": self.kept,
             "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
+            "peaks": self.peaks.to_json(),
             **({"gate": dict(self.gate)} if self.gate else {}),
         }
 

@@ -1,4 +1,4 @@
-"""The limit that no kernel passes: multiply-adds a second, measured on the cores in question."""
+"""The limits that no kernel passes: multiply-adds and bytes from memory a second, measured on the cores in question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.backends.cpu.build import build_library
 from tilewright.backends.cpu.cache import ArtifactCache
@@ -14,9 +14,12 @@ from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.loader import load_path
 from tilewright.core import Target
 
+SMALLEST = 64 << 20
+"""Bytes that are read for the bandwidth, at least."""
+
 
 class PeakProbe:
-    """Samples the float32 peak of ``cores``, one thread each; a context manager.
+    """Samples the float32 peak and the memory bandwidth of ``cores``, one thread each; a context manager.
 
     Needs the support library, which is compiled once.
     """
@@ -34,20 +37,33 @@ class PeakProbe:
 
     def sample(self, seconds: float = 0.1) -> float:
         """FLOP/s of all cores at once: the mean over at least ``seconds``, as a kernel would see it."""
-        rates = [0.0] * len(self.cores)
 
-        def measure(n: int) -> None:
-            if hasattr(os, "sched_setaffinity"):
-                os.sched_setaffinity(0, [self.cores[n]])  # of this thread only
+        def measure() -> float:
             end = time.monotonic() + seconds
             found: list[float] = []
             while not found or time.monotonic() < end:
                 found.append(self._library.handle.tw_peak_flops(0.0))  # about a millisecond
-            rates[n] = statistics.harmonic_mean(found)
+            return statistics.harmonic_mean(found)
 
-        workers = [threading.Thread(target=measure, args=(n,)) for n in range(len(self.cores))]
+        return sum(self._on_each(measure))
+
+    def bandwidth(self, last_level_bytes: int, seconds: float = 0.05) -> float:
+        """Bytes read from memory a second by all cores at once, past a last-level cache of this size."""
+        size = max(SMALLEST, 3 * last_level_bytes) // len(self.cores)
+        return sum(self._on_each(lambda: float(self._library.handle.tw_bandwidth(size, seconds))))
+
+    def _on_each(self, measure: Callable[[], float]) -> list[float]:
+        """``measure()`` on every core at the same time."""
+        rates = [0.0] * len(self.cores)
+
+        def work(n: int) -> None:
+            if hasattr(os, "sched_setaffinity"):
+                os.sched_setaffinity(0, [self.cores[n]])  # of this thread only
+            rates[n] = measure()
+
+        workers = [threading.Thread(target=work, args=(n,)) for n in range(len(self.cores))]
         for w in workers:
             w.start()
         for w in workers:
             w.join()
-        return sum(rates)
+        return rates
