@@ -102,7 +102,11 @@ def test_two_upgrades_at_once_take_turns(empty: str) -> None:
 
 def downgrade(server: Server, url: str) -> None:
     """Make a database what the first schema was."""
-    for statement in ("DROP TABLE compatibility", "UPDATE alembic_version SET version_num = '0001'"):
+    for statement in (
+        "DROP INDEX ix_trial_run_id_status_seconds_number",
+        "DROP TABLE compatibility",
+        "UPDATE alembic_version SET version_num = '0001'",
+    ):
         server.sql(statement, empty_name(url))
 
 

@@ -14,22 +14,40 @@ if TYPE_CHECKING:
     from tilewright.database.migrate import upgrade_database
     from tilewright.database.records import (
         DatabaseStats,
+        DeviceSummary,
+        KernelView,
         Miss,
+        OperatorSummary,
+        RunFilter,
+        RunProgress,
         StoredArtifact,
         StoredKernel,
         StoredModel,
         StoredRun,
+        TaskSummary,
+        Totals,
+        TrialPoint,
+        TrialRow,
     )
     from tilewright.database.text import safe_text
 
 __all__ = [
     "Database",
     "DatabaseStats",
+    "DeviceSummary",
+    "KernelView",
     "Miss",
+    "OperatorSummary",
+    "RunFilter",
+    "RunProgress",
     "StoredArtifact",
     "StoredKernel",
     "StoredModel",
     "StoredRun",
+    "TaskSummary",
+    "Totals",
+    "TrialPoint",
+    "TrialRow",
     "safe_text",
     "upgrade_database",
 ]

@@ -13,19 +13,19 @@ from tilewright.core import DatabaseError, Pairs, Target, Value
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions, check_file, patiently, sqlite_engine
 from tilewright.database.errors import explained
-from tilewright.database.kernels import Kernels
 from tilewright.database.location import locate
 from tilewright.database.migrate import prepare
 from tilewright.database.postgresql import postgresql_engine, size, take_turns
 from tilewright.database.postgresql_errors import is_starting
 from tilewright.database.records import DatabaseStats, Miss, StoredModel
-from tilewright.database.runs import Runs
+from tilewright.database.views import Views
 
 
-class Database(Runs, Kernels):
+class Database(Views):
     """One database. Any thread may call any method; each call is one transaction.
 
-    ``Runs`` has the methods for runs and trials, ``Kernels`` those for kernels and compiled code.
+    ``Runs`` has the methods for runs and trials, ``Kernels`` those for kernels and compiled code, and ``Views``, which
+    has them all, what pages and metrics read.
     Every failure is a ``DatabaseError`` (the database) or a ``UsageError`` (what was asked for).
 
     A call that finds its server away waits for it and begins again. Since a commit whose answer was

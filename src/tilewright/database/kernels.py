@@ -16,7 +16,7 @@ from tilewright.database import rows, schema
 from tilewright.database.errors import damaged
 from tilewright.database.postgresql import take_turns
 from tilewright.database.records import KERNEL_STATES, RANKS, StoredArtifact, StoredKernel
-from tilewright.database.store import Store
+from tilewright.database.store import Store, keys_named
 
 _TURNS = "kernels"
 
@@ -108,9 +108,7 @@ class Kernels(Store):
             found = self._kernels(_kernels())
             names: dict[str, list[Workload]] = {}
         else:
-            w, s = schema.workload.c, schema.alias.c
-            named = select(w.key).where(w.op == op).union(select(s.workload_key).where(s.op == op))
-            found = self._kernels(_kernels().where(schema.kernel.c.workload_key.in_(named)))
+            found = self._kernels(_kernels().where(schema.kernel.c.workload_key.in_(keys_named(op))))
             names = self._names(op, {k.task.workload.key: k.task.workload for k in found})
         asked = dict(params or {})
         out = []
@@ -121,6 +119,12 @@ class Kernels(Store):
                     out.append(replace(kernel, task=Task(workload, kernel.task.target)))
                     break
         return out
+
+    def _winners(self, op: str | None, limit: int | None = None) -> list[StoredKernel]:
+        """The best kernel of each task on a device model, last changed first."""
+        k = schema.kernel.c
+        wanted = _kernels().where(k.rank == 1).limit(limit)
+        return self._kernels(wanted if op is None else wanted.where(k.workload_key.in_(keys_named(op))))
 
     def _names(self, op: str, workloads: Mapping[str, Workload]) -> dict[str, list[Workload]]:
         """Each workload under the names it has as ``op``."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.core import Artifact, DatabaseError, LaunchProgram, Pairs, Schedule, Target, Task
+from tilewright.core import Artifact, DatabaseError, LaunchProgram, Pairs, Schedule, Target, Task, TrialRecord
 
 RANKS = 3
 """How many of a task's best kernels keep their compiled code."""
@@ -142,3 +142,136 @@ class DatabaseStats:
     rows: Mapping[str, int]
     bytes: int
     artifact_bytes: int
+
+
+# --------------------------------------------------------------------------- what pages and metrics show
+
+
+@dataclass(frozen=True)
+class Totals:
+    """How much there is of everything.
+
+    ``runs`` by state, as ``StoredRun.state`` has it; ``failed``: of the ``trials``, how many by kind of failure;
+    ``kernels``: tasks on device models that have a best kernel; ``devices``: device models that runs were on.
+    """
+
+    runs: Mapping[str, int]
+    trials: int
+    failed: Mapping[str, int]
+    kernels: int
+    workloads: int
+    devices: int
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs: those that agree with everything that is given.
+
+    ``op``: of this operator, also where its program was first stored under another name. ``state``: one of
+    ``RUN_STATES``, as ``StoredRun.state`` has it.
+    """
+
+    op: str | None = None
+    state: str | None = None
+    device_model: str | None = None
+    workload_key: str | None = None
+    strategy: str | None = None
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run is. ``last_number``: the highest trial number, -1 without a trial.
+
+    ``best_seconds``: least measured time, ``None`` without a success; ``finished``: seconds since the epoch.
+    """
+
+    state: str
+    trials: int
+    last_number: int
+    best_seconds: float | None
+    finished: float | None
+
+
+@dataclass(frozen=True)
+class TrialPoint:
+    """What charts need of a trial, without its schedule.
+
+    ``status``: ``ok`` or a ``FailureKind``'s value; ``seconds`` and ``spread`` are ``None`` for a failure. ``dropped``:
+    timing stopped early, as in ``Measurement``.
+    """
+
+    run_id: str
+    number: int
+    template: str
+    status: str
+    seconds: float | None
+    spread: float | None
+    prediction: float | None
+    origin: str
+    created: float
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A trial among those of several runs, with its run's task."""
+
+    run_id: str
+    workload_key: str
+    target_key: str
+    trial: TrialRecord
+
+
+@dataclass(frozen=True)
+class OperatorSummary:
+    """An operator: a name, of workloads or an alias of theirs. ``kernels``: of rank 1.
+
+    ``last_started``: when its newest run was started, seconds since the epoch; ``None`` without a run.
+    """
+
+    op: str
+    workloads: int
+    runs: int
+    trials: int
+    kernels: int
+    last_started: float | None
+
+
+@dataclass(frozen=True)
+class DeviceSummary:
+    """What was tuned on a device model for a target of this name, whatever its number of threads."""
+
+    device_model: str
+    target_name: str
+    runs: int
+    trials: int
+    last_started: float
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """A task on a device model: its runs and its best kernel, each of which may be missing."""
+
+    task: Task
+    device_model: str
+    runs: int
+    trials: int
+    last_started: float | None
+    best: StoredKernel | None
+
+
+@dataclass(frozen=True)
+class KernelView:
+    """A best kernel and what it improved on.
+
+    ``default_seconds``: time of the trial with which its run began, the schedule used without tuning; ``None`` where
+    that failed or is not known.
+    """
+
+    kernel: StoredKernel
+    default_seconds: float | None
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times faster than the default."""
+        return None if self.default_seconds is None else self.default_seconds / self.kernel.seconds

@@ -31,7 +31,7 @@ from tilewright.core import (
 from tilewright.database import schema
 from tilewright.database.errors import damaged
 from tilewright.database.process import Process
-from tilewright.database.records import Miss, StoredArtifact, StoredKernel, StoredRun
+from tilewright.database.records import Miss, StoredArtifact, StoredKernel, StoredRun, TrialPoint
 
 Values = dict[str, Any]
 
@@ -185,9 +185,6 @@ def process_row(process: Process) -> Values:
 
 def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
     """``counts``: the run's trials by status, with ``trials``, ``best`` seconds and ``last`` number."""
-    state = row.state
-    if state == "running" and not Process(row.host, row.pid, row.process).alive():
-        state = "interrupted"
     times = [c.best for c in counts if c.best is not None]
     return StoredRun(
         id=row.id,
@@ -198,7 +195,7 @@ def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
         seed=row.seed,
         trials_wanted=row.trials_wanted,
         settings=json.loads(row.settings),
-        state=state,
+        state=state_of(row),
         started=row.started,
         finished=row.finished,
         host=row.host,
@@ -210,6 +207,13 @@ def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
         best_seconds=min(times) if times else None,
         next_number=1 + max((c.last for c in counts), default=-1),
     )
+
+
+def state_of(row: Row[Any]) -> str:
+    """A run's state: a dead process runs nothing. ``row``: its ``state``, ``host``, ``pid`` and ``process``."""
+    if row.state == "running" and not Process(row.host, row.pid, row.process).alive():
+        return "interrupted"
+    return str(row.state)
 
 
 def trial_row(run_id: str, task_key: str, record: TrialRecord) -> Values:
@@ -231,6 +235,22 @@ def trial_row(run_id: str, task_key: str, record: TrialRecord) -> Values:
         "build_seconds": record.build_seconds,
         "created": record.created or time.time(),
     }
+
+
+def point_of(row: Row[Any]) -> TrialPoint:
+    outcome = json.loads(row.outcome)
+    return TrialPoint(
+        run_id=row.run_id,
+        number=row.number,
+        template=row.template,
+        status=row.status,
+        seconds=row.seconds,
+        spread=outcome.get("spread"),
+        prediction=row.prediction,
+        origin=row.origin,
+        created=row.created,
+        dropped=bool(outcome.get("dropped")),
+    )
 
 
 def trial_of(row: Row[Any]) -> TrialRecord:

@@ -20,7 +20,7 @@ from tilewright.database.process import Process
 from tilewright.database.records import RUN_STATES, StoredRun
 from tilewright.database.store import Store
 
-_TRIAL = (
+TRIAL = (
     schema.trial.c.run_id,
     schema.trial.c.number,
     schema.trial.c.schedule,
@@ -30,6 +30,7 @@ _TRIAL = (
     schema.trial.c.build_seconds,
     schema.trial.c.created,
 )
+"""What ``rows.trial_of`` reads."""
 
 
 class Runs(Store):
@@ -140,7 +141,7 @@ class Runs(Store):
         def work(c: Connection) -> list[StoredRun]:
             found = c.execute(wanted).all()
             t = schema.trial.c
-            these = wanted.with_only_columns(schema.run.c.id).subquery()
+            these = wanted.with_only_columns(schema.run.c.id)
             counts: dict[str, list[Row[Any]]] = {}
             for r in c.execute(
                 select(
@@ -150,7 +151,7 @@ class Runs(Store):
                     func.min(t.seconds).label("best"),
                     func.max(t.number).label("last"),
                 )
-                .join(these, these.c.id == t.run_id)
+                .where(t.run_id.in_(these))  # joined, SQLite would read the index of every run
                 .group_by(t.run_id, t.status)
             ):
                 counts.setdefault(r.run_id, []).append(r)
@@ -199,7 +200,7 @@ class Runs(Store):
     def trials(self, run_id: str) -> list[TrialRecord]:
         """A run's trials by number."""
         t = schema.trial.c
-        return self._trials(select(*_TRIAL).where(t.run_id == run_id).order_by(t.number))
+        return self._trials(select(*TRIAL).where(t.run_id == run_id).order_by(t.number))
 
     def task_history(
         self,
@@ -215,7 +216,7 @@ class Runs(Store):
         """
         r, t = schema.run.c, schema.trial.c
         wanted = (
-            select(*_TRIAL)
+            select(*TRIAL)
             .join(schema.run, r.id == t.run_id)
             .where(
                 r.workload_key == task.workload.key,
@@ -260,7 +261,7 @@ class Runs(Store):
                 row = self._read(lambda c, its=its: c.execute(its).one())  # type: ignore[misc]
                 with rows.decoding(self.location, "workload"):
                     workloads[run.workload_key] = rows.workload_of(row)
-            wanted = select(*_TRIAL).where(t.run_id == run.id).order_by(t.number)
+            wanted = select(*TRIAL).where(t.run_id == run.id).order_by(t.number)
             yield workloads[run.workload_key], self._trials(_current(wanted, versions))
             limit -= run.trials
 

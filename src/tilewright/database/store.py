@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable, Row, select
+from sqlalchemy import Connection, Executable, Row, Select, or_, select
 
 from tilewright.core import DatabaseError, Target, Task, UsageError, Workload
 from tilewright.database import rows, schema
@@ -74,3 +74,9 @@ class Store:
             return {(k, tk): Task(workloads[k], targets[tk]) for k, tk in wanted}
         except KeyError:
             raise damaged(self.location, "a run or kernel refers to a missing task") from None
+
+
+def keys_named(op: str) -> Select[tuple[str]]:
+    """A query for the keys of the workloads that an operator's name stands for."""
+    w, s = schema.workload.c, schema.alias.c
+    return select(w.key).where(or_(w.op == op, w.key.in_(select(s.workload_key).where(s.op == op))))

@@ -11,8 +11,9 @@ from sqlalchemy import Connection, Row, Select, Table, select
 from tilewright.core import UsageError
 from tilewright.database import rows, schema
 from tilewright.database.database import Database
+from tilewright.database.store import keys_named
 from tilewright.database.transfer_format import Record, columns, record_of
-from tilewright.database.transfer_winners import SUMMARY, keys_named, stored_winners
+from tilewright.database.transfer_winners import SUMMARY, stored_winners
 
 _PAGE = 500
 

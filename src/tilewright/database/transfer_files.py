@@ -18,8 +18,8 @@ from tilewright.database import schema
 from tilewright.database.database import Database
 from tilewright.database.errors import explained
 from tilewright.database.rows import insert_new
+from tilewright.database.store import keys_named
 from tilewright.database.transfer_format import FORMAT
-from tilewright.database.transfer_winners import keys_named
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\0"

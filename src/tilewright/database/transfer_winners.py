@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, or_, select, update
+from sqlalchemy import Connection, Row, select, update
 
 from tilewright.core import Schedule, Task, canonical_json
 from tilewright.database import rows, schema
 from tilewright.database.database import Database
+from tilewright.database.store import keys_named
 
 SUMMARY = "winners"
 """Under which name a run's summary holds them."""
@@ -106,9 +107,3 @@ def joined(known: Iterable[dict[str, Any]], coming: Iterable[dict[str, Any]], se
             seen.add(text)
             out.append({**w, "state": "pending"})
     return out
-
-
-def keys_named(op: str) -> Any:
-    """A query for the keys of the workloads that an operator's name stands for."""
-    w, s = schema.workload.c, schema.alias.c
-    return select(w.key).where(or_(w.op == op, w.key.in_(select(s.workload_key).where(s.op == op))))

@@ -21,7 +21,7 @@ from tilewright.core import DatabaseError, LaunchProgram, Schedule, Target, Tens
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.trust import require_trust
 
-SCHEMAS = ("0001", "0002")
+SCHEMAS = ("0001", "0002", "0003")
 """Versions of the schema that this module reads (its tables must have the columns below)."""
 
 _NAMES = """

@@ -1,0 +1,256 @@
+"""What pages ask of trials: lists, points for charts, and samples, of runs with any number of trials.
+
+Numbers of trials are chosen first, in an index (``views.py`` says why), then their rows are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Integer,
+    Select,
+    Text,
+    bindparam,
+    column,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from tilewright.core import TrialRecord, UsageError
+from tilewright.database import rows, schema
+from tilewright.database.records import TrialPoint, TrialRow
+from tilewright.database.runs import TRIAL, Runs
+from tilewright.database.store import keys_named
+
+Order = Literal["number", "seconds", "prediction", "created"]
+ORDERS = ("number", "seconds", "prediction", "created")
+
+_T = schema.trial.c
+_FASTEST = (_T.seconds, _T.number)
+_POINT = (
+    _T.run_id, _T.number, _T.template, _T.status, _T.seconds, _T.outcome, _T.prediction, _T.origin, _T.created
+)  # fmt: skip
+
+
+class TrialViews(Runs):
+    """The part of the views that reads trials. A run that does not exist has none."""
+
+    def trial(self, run_id: str, number: int) -> TrialRecord:
+        """One trial. Raises ``UsageError`` if there is none."""
+        found = self._trials(select(*TRIAL).where(_T.run_id == run_id, _T.number == number))
+        if not found:
+            raise UsageError(f"{self.location} holds no trial {number} of run {run_id!r}", "List the run's trials")
+        return found[0]
+
+    def count_trials(self, run_id: str, status: str | None = None, template: str | None = None) -> int:
+        """How many trials ``list_trials`` has."""
+        return self._read(lambda c: _count(c, _these(run_id, status, template)))
+
+    def list_trials(
+        self,
+        run_id: str,
+        *,
+        status: str | None = None,
+        template: str | None = None,
+        order: Order = "number",
+        descending: bool = False,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> list[TrialRecord]:
+        """A run's trials: those of a status (``ok`` or a kind of failure) and template, in an order.
+
+        Trials without a time or a prediction come last, by number, whether ``descending`` or not.
+        """
+        if order not in ORDERS:
+            raise UsageError(f"trials cannot be listed by {order!r}", f"Use one of {', '.join(ORDERS)}")
+        these = _these(run_id, status, template)
+        have, lack = _parts(order)
+        by = [_T[name].desc() if descending else _T[name] for name in dict.fromkeys((order, "number"))]
+
+        def work(c: Connection) -> list[TrialRecord]:
+            found = self._decoded(c, _ranked([*these, *have], by, limit, offset))
+            if len(found) == limit or not lack:
+                return found
+            skip = 0 if found or not offset else offset - _count(c, [*these, *have])
+            return found + self._decoded(c, _ranked([*these, *lack], [_T.number], limit - len(found), skip))
+
+        return self._read(work)
+
+    def fastest(self, run_id: str, limit: int = 500) -> list[TrialRecord]:
+        """A run's fastest trials, the fastest first."""
+        return self._trials(_ranked(_these(run_id, "ok"), _FASTEST, limit))
+
+    def sample_trials(self, run_id: str, limit: int = 2000) -> list[TrialRecord]:
+        """At most ``limit`` of a run's trials, by number: all, or the fastest and others evenly over them."""
+        these = _these(run_id)
+
+        def work(c: Connection) -> list[TrialRecord]:
+            wanted, numbers = select(*TRIAL).where(*these).order_by(_T.number), _more_than(c, run_id, limit)
+            if numbers:
+                best = select(_T.number).where(*_these(run_id, "ok")).order_by(*_FASTEST).limit(1)
+                wanted = wanted.where(_T.number.in_(_either(best, _thinned(run_id, numbers, limit - 1))))
+            return self._decoded(c, wanted)
+
+        return self._read(work)
+
+    # ----------------------------------------------------------------------- points
+
+    def points(self, run_id: str, limit: int = 4000) -> list[TrialPoint]:
+        """A run's trials for charts, by number: all, or ``limit`` of them evenly and each that was the best yet."""
+        these = _these(run_id)
+
+        def work(c: Connection) -> list[TrialPoint]:
+            wanted, numbers = select(*_POINT).where(*these).order_by(_T.number), _more_than(c, run_id, limit)
+            if numbers:
+                wanted = wanted.where(_T.number.in_(_either(_improvements(run_id), _thinned(run_id, numbers, limit))))
+            return self._points(c, wanted)
+
+        return self._read(work)
+
+    def points_after(self, run_id: str, number: int, limit: int = 1000) -> list[TrialPoint]:
+        """The next ``limit`` trials after ``number``, by number."""
+        wanted = select(*_POINT).where(*_these(run_id), _T.number > number).order_by(_T.number).limit(limit)
+        return self._read(lambda c: self._points(c, wanted))
+
+    # ----------------------------------------------------------------------- of an operator
+
+    def operator_trials(self, op: str, limit: int = 2000, device_model: str | None = None) -> list[TrialRow]:
+        """At most ``limit`` trials of an operator's runs, newest run first, then by number.
+
+        All, or each run's fastest and others evenly over the runs' numbers. The fastest are half of ``limit`` at most:
+        those of the newest runs.
+        """
+        r = schema.run.c
+        own = _T.run_id == r.id
+        best = select(_T.number).where(own, _T.status == "ok").order_by(*_FASTEST).limit(1)
+        wanted = (
+            select(
+                r.id,
+                r.workload_key,
+                r.target_key,
+                (select(func.max(_T.number)).where(own).scalar_subquery()).label("last"),
+                best.scalar_subquery().label("best"),
+            )
+            .where(r.workload_key.in_(keys_named(op)))
+            .order_by(r.started.desc(), r.id.desc())
+        )
+        if device_model is not None:
+            wanted = wanted.where(r.device_model == device_model)
+
+        def work(c: Connection) -> list[TrialRow]:
+            runs = {x.id: x for x in c.execute(wanted) if x.last is not None}
+            chosen = _chosen([(x.id, x.last + 1, x.best) for x in runs.values()], limit)
+            table, given = _listed(c, chosen)
+            these: Select[Any] = select(*TRIAL).join(
+                table, (table.c.run_id == _T.run_id) & (table.c.number == _T.number)
+            )
+            place = {run_id: i for i, run_id in enumerate(runs)}
+            found = sorted(c.execute(these, given), key=lambda x: (place[x.run_id], x.number))
+            with rows.decoding(self.location, "trial"):
+                return [
+                    TrialRow(x.run_id, runs[x.run_id].workload_key, runs[x.run_id].target_key, rows.trial_of(x))
+                    for x in found
+                ]
+
+        return self._read(work)
+
+    def _decoded(self, c: Connection, wanted: Select[Any]) -> list[TrialRecord]:
+        with rows.decoding(self.location, "trial"):
+            return [rows.trial_of(r) for r in c.execute(wanted)]
+
+    def _points(self, c: Connection, wanted: Select[Any]) -> list[TrialPoint]:
+        with rows.decoding(self.location, "trial"):
+            return [rows.point_of(r) for r in c.execute(wanted)]
+
+
+def _these(run_id: str, status: str | None = None, template: str | None = None) -> list[ColumnElement[bool]]:
+    given = {"run_id": run_id, "status": status, "template": template}
+    return [_T[name] == value for name, value in given.items() if value is not None]
+
+
+def _count(c: Connection, these: Sequence[ColumnElement[bool]]) -> int:
+    return int(c.execute(select(func.count()).where(*these)).scalar_one())
+
+
+def _more_than(c: Connection, run_id: str, limit: int) -> int:
+    """One past a run's highest number, if it has more than ``limit`` trials; else 0."""
+    more = select(_T.number).where(_T.run_id == run_id).order_by(_T.number).limit(1).offset(limit)
+    last = select(func.max(_T.number)).where(_T.run_id == run_id)
+    return 0 if c.execute(more).first() is None else int(c.execute(last).scalar_one()) + 1
+
+
+def _parts(order: str) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bool]]]:
+    """Which trials have what they are ordered by, and which lack it; neither, where all have it."""
+    if order == "seconds":
+        return [_T.status == "ok"], [_T.status != "ok"]
+    if order == "prediction":
+        return [_T.prediction.is_not(None)], [_T.prediction.is_(None)]
+    return [], []
+
+
+def _ranked(
+    these: Sequence[ColumnElement[bool]], by: Sequence[ColumnElement[Any]], limit: int, offset: int = 0
+) -> Select[Any]:
+    """Some of a run's trials in an order."""
+    run = these[0]
+    numbers = select(_T.number).where(*these).order_by(*by).limit(limit).offset(offset)
+    return select(*TRIAL).where(run, _T.number.in_(numbers)).order_by(*by)
+
+
+def _either(a: Select[Any], b: Select[Any]) -> Select[Any]:
+    """Numbers of both."""
+    return select(union_all(*(select(x.subquery()) for x in (a, b))).subquery())
+
+
+def _thinned(run_id: str, numbers: int, limit: int) -> Select[Any]:
+    """``limit`` of a run's ``numbers`` numbers, evenly over them: of each stretch, the first."""
+    step = literal(limit, BigInteger)  # the product is too large for a number's own type
+    return select(_T.number).where(_T.run_id == run_id, _T.number * step % numbers < step)
+
+
+def _improvements(run_id: str) -> Select[Any]:
+    """Numbers of a run's trials that were the best so far.
+
+    By time, the index's order: those that come before all that are as fast.
+    """
+    earlier = func.min(_T.number).over(order_by=_FASTEST, rows=(None, -1)).label("earlier")
+    timed = select(_T.number, earlier).where(*_these(run_id, "ok")).subquery()
+    return select(timed.c.number).where(or_(timed.c.earlier.is_(None), timed.c.number < timed.c.earlier))
+
+
+def _chosen(runs: Sequence[tuple[str, int, int | None]], limit: int) -> list[tuple[str, int]]:
+    """At most ``limit`` trials of runs, each given with how many numbers it has, and which is the fastest."""
+    total = sum(numbers for _, numbers, _ in runs)
+    if total <= limit:
+        return [(run_id, number) for run_id, numbers, _ in runs for number in range(numbers)]
+    chosen = dict.fromkeys([(run_id, best) for run_id, _, best in runs if best is not None][: limit // 2])
+    left = limit - len(chosen)
+    start = place = 0
+    for run_id, numbers, _ in runs:
+        while place < left and place * total // left < start + numbers:
+            chosen[run_id, place * total // left - start] = None
+            place += 1
+        start += numbers
+    return list(chosen)
+
+
+def _listed(c: Connection, chosen: Sequence[tuple[str, int]]) -> tuple[FromClause, dict[str, Any]]:
+    """A table of trials to join, and the values that it leaves open: one short statement, whatever their number."""
+    if c.dialect.name == "sqlite":
+        every = func.json_each(bindparam("chosen", type_=Text)).table_valued("value")
+        pair = [func.json_extract(every.c.value, f"$[{i}]") for i in range(2)]
+        return select(pair[0].label("run_id"), pair[1].label("number")).subquery(), {"chosen": json.dumps(chosen)}
+    lists = [bindparam("every_run", type_=ARRAY(Text)), bindparam("every_number", type_=ARRAY(Integer))]
+    table = func.unnest(*lists).table_valued(column("run_id", Text), column("number", Integer)).render_derived()
+    return table, {"every_run": [run_id for run_id, _ in chosen], "every_number": [n for _, n in chosen]}
