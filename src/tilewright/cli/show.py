@@ -1,90 +1,171 @@
-"""``tilewright show RUN``: how a run went, trial by trial."""
+"""``tilewright show RUN``: how a run went, with charts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli.options import db_option, json_option
 from tilewright.cli.output import console, emit_json, rate, seconds
 from tilewright.cli.runs import run_row
+from tilewright.core import Failure, Measurement, TrialRecord
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """Values, larger is taller, as one line of block characters; logarithmic."""
-    blocks = "▁▂▃▄▅▆▇█"
-    step = max(1, math.ceil(len(values) / width))
-    logs = [math.log(max(values[i : i + step])) for i in range(0, len(values), step)]
-    low, high = min(logs), max(logs)
-    span = (high - low) or 1.0
-    return "".join(blocks[round((v - low) / span * (len(blocks) - 1))] for v in logs)
+    from tilewright.database import Database, StoredRun
+    from tilewright.database.records import TrialPoint
+
+FASTEST = 10
+"""Trials listed without ``--trials``."""
+RECORDS = 2000
+"""Whole trials looked at for further charts."""
 
 
 @click.command("show")
 @click.argument("run", default="last")
 @click.option("--trials", "all_trials", is_flag=True, help="List every trial, not only the fastest ten.")
+@click.option("--all-charts", is_flag=True, help="More charts: over time, the cost model, the roofline, importance.")
 @db_option
 @json_option
-def command(run: str, all_trials: bool, db: str | None, as_json: bool) -> None:
+def command(run: str, all_trials: bool, all_charts: bool, db: str | None, as_json: bool) -> None:
     """Show one run: its best-so-far curve, fastest trials, and failures by kind.
 
-    RUN is a run's identifier, or "last".
+    RUN is a run's identifier, or "last". Pictures in files: tilewright plot.
 
     \b
     Examples:
       tilewright show
+      tilewright show last --all-charts
       tilewright show 20261120-101500-ab12 --trials
     """
-    from tilewright.core import Failure, Measurement
-    from tilewright.database import Database, safe_text
+    from tilewright.database import Database
     from tilewright.paths import default_path
-    from tilewright.tuner.result import curve
 
     with Database.open(db or default_path(), create=False, readonly=True) as database:
         stored = database.run(run)
-        trials = database.trials(stored.id)
-    if as_json:
-        emit_json(
-            {
-                **run_row(stored),
-                "summary": dict(stored.summary),
-                "curve": [{"trial": n, "seconds": s} for n, s in curve(trials)],
-                "trial_records": [t.to_json() for t in reversed(trials)],
-            }
-        )
+        if as_json:
+            _print_json(stored, database.trials(stored.id))
+            return
+        out = console()
+        points = database.points(stored.id)
+        _print_head(out, stored, points)
+        _print_failures(out, database, stored)
+        _print_calibration(out, points)
+        if all_charts:
+            _print_charts(out, stored, points, database.sample_trials(stored.id, RECORDS))
+        shown = database.trials(stored.id) if all_trials else database.fastest(stored.id, FASTEST)
+    _print_trials(out, shown, stored.task.workload.flops)
+
+
+def _print_json(stored: StoredRun, trials: Sequence[TrialRecord]) -> None:
+    from tilewright.insight.calibration import agreement
+    from tilewright.insight.points import points_of
+    from tilewright.tuner.result import curve
+
+    found = agreement(points_of(stored.id, trials))
+    emit_json(
+        {
+            **run_row(stored),
+            "summary": dict(stored.summary),
+            "curve": [{"trial": n, "seconds": s} for n, s in curve(trials)],
+            "cost_model": {
+                "compared": found.count, "rank_correlation": found.rank_correlation, "pairwise": found.pairwise,
+            },
+            "trial_records": [t.to_json() for t in reversed(trials)],
+        }
+    )  # fmt: skip
+
+
+def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -> None:
+    from tilewright.cli.charts import print_chart
+    from tilewright.database import safe_text
+    from tilewright.insight.best import best_over_trials
+
+    target = stored.task.target
+    label = stored.task.workload.label
+    where = f"{target.name} x{target.threads} ({stored.device_model})"
+    out.print(safe_text(f"run {stored.id}: {label} on {where}, {stored.state}"))
+    out.print(
+        safe_text(f"{stored.trials} of {stored.trials_wanted} trials, strategy {stored.strategy}, seed {stored.seed}")
+    )
+    if stored.best_seconds is not None:
+        best = stored.best_seconds
+        out.print(f"best so far  {seconds(best)}, {rate(stored.task.workload.flops, best)}", style="bold")
+        out.print()
+        print_chart(out, best_over_trials(points, label))
+        out.print()
+
+
+def _print_failures(out: Console, database: Database, stored: StoredRun) -> None:
+    from tilewright.cli.charts import print_chart
+    from tilewright.database import safe_text
+    from tilewright.insight.failures import failure_bars, failure_groups
+
+    if not stored.failed:
         return
+    examples = {}
+    for kind in stored.failed:
+        for record in database.list_trials(stored.id, status=kind, limit=1):
+            examples[kind] = (stored.id, record)
+    groups = failure_groups(stored.failed, stored.trials, examples)
+    print_chart(out, failure_bars(groups, stored.trials))
+    for group in groups:
+        out.print(safe_text(f"failed ({group.kind}): {group.count}, such as: {group.example}"), style="red")
+        out.print(safe_text(f"  {group.advice}"), style="dim")
+    out.print()
+
+
+def _print_calibration(out: Console, points: Sequence[TrialPoint]) -> None:
+    from tilewright.insight.calibration import agreement, describe
+
+    found = agreement(points)
+    if found.count:
+        out.print(f"cost model   {describe(found)}")
+        out.print()
+
+
+def _print_charts(
+    out: Console, stored: StoredRun, points: Sequence[TrialPoint], records: Sequence[TrialRecord]
+) -> None:
+    from tilewright.cli.charts import print_chart
+    from tilewright.database import safe_text
+    from tilewright.insight.best import best_over_time
+    from tilewright.insight.calibration import calibration_chart, calibration_over_run
+    from tilewright.insight.chart import XY, Bars
+    from tilewright.insight.importance import importance, importance_bars
+    from tilewright.insight.optuna_params import OptunaMissing
+    from tilewright.insight.roofline import TaskTrials, ceilings_of, roofline
+
+    trials = [(stored.id, r) for r in records]
+    charts: list[XY | Bars] = [
+        best_over_time(points, stored.started, stored.task.workload.label),
+        calibration_chart(points),
+        calibration_over_run(points),
+        roofline([TaskTrials(stored.task, trials)], ceilings_of(stored)),
+    ]
+    if records:
+        try:
+            charts.append(importance_bars(importance(records)))
+        except OptunaMissing as e:
+            out.print(safe_text(f"{e.message}. {e.mend}"), style="dim")
+    for chart in charts:
+        print_chart(out, chart)
+        out.print(safe_text(chart.note), style="dim")
+        out.print()
+
+
+def _print_trials(out: Console, trials: Sequence[TrialRecord], flops: int) -> None:
     from rich.table import Table
 
-    flops = stored.task.workload.flops
-    out = console()
-    out.print(
-        safe_text(
-            f"run {stored.id}: {stored.task.workload.label} on {stored.task.target.name} "
-            f"x{stored.task.target.threads} ({stored.device_model}), {stored.state}"
-        )
-    )
-    out.print(f"{stored.trials} of {stored.trials_wanted} trials, strategy {stored.strategy}, seed {stored.seed}")
-    best = math.inf
-    speeds = []
-    for t in trials:
-        best = min(best, t.seconds or math.inf)
-        if best < math.inf:
-            speeds.append(1 / best)
-    if speeds:
-        out.print(f"best so far  {sparkline(speeds)}  {seconds(best)}, {rate(flops, best)}")
-    for kind, count in stored.failed.items():
-        example = next(
-            t.outcome.message for t in trials if isinstance(t.outcome, Failure) and t.outcome.kind.value == kind
-        )
-        out.print(safe_text(f"failed ({kind}): {count}, such as: {example}"), style="red")
-    timed = [t for t in trials if isinstance(t.outcome, Measurement)]
-    shown = trials if all_trials else sorted(timed, key=lambda t: t.seconds or 0.0)[:10]
+    from tilewright.database import safe_text
+
     table = Table(box=None, pad_edge=False)
     for column in ("trial", "time", "GFLOP/s", "noise", "predicted", "origin", "schedule"):
         table.add_column(column, overflow="fold")
-    for t in shown:
+    for t in trials:
         timing = t.outcome if isinstance(t.outcome, Measurement) else None
         text = (timing and seconds(timing.seconds)) or (t.outcome.kind.value if isinstance(t.outcome, Failure) else "-")
         table.add_row(

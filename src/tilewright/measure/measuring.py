@@ -30,6 +30,10 @@ class Peaks:
         return {"flops": self.flops, "bandwidth": self.bandwidth}
 
 
+NO_PEAKS = Peaks()
+"""Nothing is known of a device."""
+
+
 class Runner(Protocol):
     """Checks and times kernels; :class:`~tilewright.measure.runner.LocalRunner` says what each method does."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.core import Device, Target, TargetUnavailable, Task, UsageError
-from tilewright.measure.measuring import Peaks
+from tilewright.measure.measuring import NO_PEAKS, Peaks
 
 if TYPE_CHECKING:
     from tilewright.measure.builder import Builder
@@ -102,7 +102,7 @@ class Place:
         from tilewright.kernels.expr import ITEMSIZE
 
         if self.driver is not None:
-            return Peaks() if self.emulated else Peaks(stated_peak(task), stated_bandwidth(task))
+            return NO_PEAKS if self.emulated else Peaks(stated_peak(task), stated_bandwidth(task))
         from tilewright.backends.cpu.device import CpuDevice
         from tilewright.backends.cpu.peak import PeakProbe
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,11 +30,12 @@ from tilewright.farm.runner import Bench, Runner
 from tilewright.farm.scheduler import Scheduler
 from tilewright.farm.service import Service
 from tilewright.farm.tls import find_credentials
+from tilewright.measure.measuring import NO_PEAKS
 from tilewright.measure.runner import Item
 from tilewright.measure.timing import Duel
 from tilewright.measure.toolchain import CompiledLibrary
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 CODE = b"code that simulated devices never load"
 SHA256 = hashlib.sha256(CODE).hexdigest()
@@ -76,6 +77,16 @@ class SleepingMeasurer:
 
     def close(self) -> None:
         """Nothing to end."""
+
+
+def steady(service: Service, seconds: float) -> None:
+    """Have a service say of every job that it took so long, whatever else this machine does meanwhile."""
+    send = service._send
+
+    def say(message: Mapping[str, Any]) -> None:
+        send({**message, "seconds": seconds} if message["op"] == "result" else message)
+
+    service._send = say  # type: ignore[method-assign]
 
 
 def pretended_seconds(candidate: Candidate) -> float:
@@ -207,7 +218,7 @@ class SimulatedFarm:
         """Another runner; call it in the farm's thread. ``address``: through which it connects, if not the farm's."""
         bench = Bench(
             simulated_device(name, device_class or self.device_class), lambda _target: measurer,
-            contextlib.nullcontext, lambda _task: None,
+            contextlib.nullcontext, lambda _task: NO_PEAKS,
         )  # fmt: skip
         door = Door(address or self.address, certs or self.certs, "runner")
         runner = Runner(door, name, bench, ArtifactCache(self.folder / name), self.said.append)
@@ -244,7 +255,7 @@ class FarmProcesses:
     ``certs``: a folder that ``tilewright farm init`` wrote; without it all of them talk in the clear over loopback.
     """
 
-    def __init__(self, folder: Path, certs: Path | None = None, heartbeat: float = 1.0) -> None:
+    def __init__(self, folder: Path, certs: Path | None = None, heartbeat: float = 5.0) -> None:
         self.folder = folder
         self.certs = certs
         self.heartbeat = heartbeat
@@ -257,11 +268,8 @@ class FarmProcesses:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for p in self.processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(p.pid, signal.SIGKILL)
-        for p in self.processes.values():
-            _over(p)
+        for name in self.processes:
+            self.end(name)
 
     def scheduler(self, port: int = 0, **environment: str) -> str:
         """Start the scheduler; returns its address."""
@@ -284,6 +292,17 @@ class FarmProcesses:
 
     def builder(self, name: str = "builder", workers: int = 1, **environment: str) -> subprocess.Popen[str]:
         return self._start(name, ["builder", "--name", name, "--workers", str(workers), self.address], environment)
+
+    def alive(self, name: str) -> bool:
+        """Whether a process of this name was started and has not ended."""
+        return name in self.processes and self.processes[name].poll() is None
+
+    def end(self, name: str) -> None:
+        """Kill a process and its group, unless it has ended."""
+        process = self.processes[name]
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        _over(process)
 
     def said(self, name: str) -> str:
         """What a process wrote to its standard error."""

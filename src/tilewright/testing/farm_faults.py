@@ -22,6 +22,7 @@ from typing import Any
 from tilewright.core import Candidate, Failure, FailureKind, Outcome
 from tilewright.database import Database
 from tilewright.farm.client import Farm
+from tilewright.measure.measuring import NO_PEAKS
 from tilewright.testing.farm import SimulatedFarm, SleepingMeasurer
 from tilewright.tuner import Observer, TuneResult, tune
 
@@ -368,7 +369,7 @@ def serve(address: str, name: str, folder: str, seconds: float, skew: float = 0.
         true_time = time.time
         time.time = lambda: true_time() + skew
     measurer = SleepingMeasurer(seconds)
-    bench = Bench(simulated_device(name), lambda _target: measurer, contextlib.nullcontext, lambda _task: None)
+    bench = Bench(simulated_device(name), lambda _target: measurer, contextlib.nullcontext, lambda _task: NO_PEAKS)
 
     async def work() -> None:
         runner = Runner(Door(address, None, "runner"), name, bench, ArtifactCache(folder), lambda _line: None)

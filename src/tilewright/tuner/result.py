@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import Failure, Schedule, Task, TrialRecord
-from tilewright.measure.measuring import Peaks
+from tilewright.measure.measuring import NO_PEAKS, Peaks
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class TuneResult:
     """One finished run. ``time`` says where its ``seconds`` went; ``best`` is what look-ups now serve.
 
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
-    ``peaks`` are the device's limits. ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
+    ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
+    ``peaks`` are the device's limits.
     """
 
     task: Task
@@ -62,7 +63,7 @@ class TuneResult:
     interrupted: bool = False
     device_model: str = ""
     gate: Mapping[str, Any] | None = None
-    peaks: Peaks = Peaks()
+    peaks: Peaks = NO_PEAKS
 
     def to_json(self) -> dict[str, Any]:
         return {

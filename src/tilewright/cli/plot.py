@@ -1,0 +1,247 @@
+"""``tilewright plot RUN``: what a run was like, as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli.options import db_option, json_option
+from tilewright.cli.output import emit_json
+from tilewright.core import TrialRecord, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.database import Database, StoredRun
+    from tilewright.database.records import TrialPoint
+    from tilewright.insight.chart import Chart
+
+RECORDS = 2000
+"""Whole trials that a chart is made of at most: an even sample of more, the fastest included."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A run to draw, with the runs to compare it with; reads what a chart asks for, once."""
+
+    database: Database
+    run: StoredRun
+    others: tuple[StoredRun, ...] = ()
+    knob: str = ""
+
+    @cached_property
+    def points(self) -> list[TrialPoint]:
+        return self.database.points(self.run.id)
+
+    @cached_property
+    def records(self) -> list[TrialRecord]:
+        return self.database.sample_trials(self.run.id, RECORDS)
+
+    @property
+    def label(self) -> str:
+        return self.run.task.workload.label
+
+
+def _best(s: Source) -> Chart:
+    from tilewright.insight.best import best_over_trials
+
+    return best_over_trials(s.points, s.label)
+
+
+def _time(s: Source) -> Chart:
+    from tilewright.insight.best import best_over_time
+
+    return best_over_time(s.points, s.run.started, s.label)
+
+
+def _calibration(s: Source) -> Chart:
+    from tilewright.insight.calibration import calibration_chart
+
+    return calibration_chart(s.points, s.label)
+
+
+def _learning(s: Source) -> Chart:
+    from tilewright.insight.calibration import calibration_over_run
+
+    return calibration_over_run(s.points)
+
+
+def _roofline(s: Source) -> Chart:
+    from tilewright.insight.roofline import TaskTrials, ceilings_of, roofline
+
+    trials = [(s.run.id, r) for r in s.records]
+    return roofline([TaskTrials(s.run.task, trials)], ceilings_of(s.run), f"Roofline: {s.label}")
+
+
+def _importance(s: Source) -> Chart:
+    from tilewright.insight.importance import importance, importance_bars
+
+    return importance_bars(importance(s.records))
+
+
+def _failures(s: Source) -> Chart:
+    from tilewright.insight.failures import failure_bars, failure_groups
+
+    return failure_bars(failure_groups(s.run.failed, s.run.trials, {}), s.run.trials)
+
+
+def _knob(s: Source) -> Chart:
+    from tilewright.insight.knobs import knob_chart, knob_values, main_template
+
+    if not s.knob:
+        names = knob_values(s.records, main_template(s.records))
+        raise UsageError("which knob is not said", f"Add --knob with one of {', '.join(names)}")
+    return knob_chart(s.run.id, s.records, s.knob)
+
+
+def _parallel(s: Source) -> Chart:
+    from tilewright.insight.knobs import parallel_chart
+
+    return parallel_chart(s.run.id, s.records)
+
+
+def _compare(s: Source) -> Chart:
+    from tilewright.insight.compare import compare_chart
+
+    if not s.others:
+        raise UsageError("a comparison needs another run", "Add --with RUN, a run of the same task")
+    return compare_chart((s.run, *s.others), [s.points, *(s.database.points(o.id) for o in s.others)])
+
+
+CHARTS: dict[str, Callable[[Source], Chart]] = {
+    "best": _best,
+    "time": _time,
+    "calibration": _calibration,
+    "learning": _learning,
+    "roofline": _roofline,
+    "importance": _importance,
+    "failures": _failures,
+    "knob": _knob,
+    "parallel": _parallel,
+    "compare": _compare,
+}
+ALL = "all"
+
+
+@click.command("plot")
+@click.argument("run", default="last")
+@click.option("-o", "--output", metavar="FILE", help="Where to: a file.svg, .png or .pdf; a folder for all charts.")
+@click.option("--chart", type=click.Choice([*CHARTS, ALL]), help="What to draw. [default: best]")
+@click.option("--knob", metavar="NAME", help="Draw the times by this knob's values.")
+@click.option("--with", "others", multiple=True, metavar="RUN", help="Compare with this run of the same task; repeat.")
+@click.option("--dark", is_flag=True, help="Light on a dark ground.")
+@click.option(
+    "--format", "suffix", type=click.Choice(["svg", "png", "pdf"]), default="svg", show_default=True,
+    help="Of the files of --chart all.",
+)  # fmt: skip
+@db_option
+@json_option
+def command(
+    run: str, output: str | None, chart: str | None, knob: str | None, others: tuple[str, ...], dark: bool, suffix: str,
+    db: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Draw one run into a file.
+
+    RUN is a run's identifier, or "last". A file that is there is replaced. With --json the chart's numbers are
+    printed, and no file is needed.
+
+    \b
+    Charts:
+      best         best time so far over the trials     roofline    rates below the device's limits
+      time         the same over time                   importance  which knobs matter (needs Optuna)
+      calibration  predicted against measured           knob        times by one knob (--knob)
+      learning     does the cost model improve          parallel    all knobs at once
+      failures     failures by kind                     compare     several runs (--with)
+
+    \b
+    Examples:
+      tilewright plot -o run.svg
+      tilewright plot last --chart roofline --dark -o roofline.png
+      tilewright plot last --chart all -o charts/
+      tilewright plot last --chart best --json
+    """
+    from tilewright.database import Database
+    from tilewright.paths import default_path
+
+    name = chart or ("knob" if knob else "compare" if others else "best")
+    _check_use(name, knob, others)
+    target = _target(name, output, as_json)
+    with Database.open(db or default_path(), create=False, readonly=True) as database:
+        source = Source(database, database.run(run), tuple(database.run(o) for o in others), knob or "")
+        charts = _all(source) if name == ALL else {name: CHARTS[name](source)}
+    files = _write(charts, target, suffix if name == ALL else "", dark) if target else {}
+    if as_json:
+        shown = {n: c.to_json() for n, c in charts.items()}
+        found = (
+            {"charts": shown, "files": files} if name == ALL else {"chart": name, "data": shown[name], **_one(files)}
+        )
+        emit_json({"run": source.run.id, **found})
+    else:
+        for n, path in files.items():
+            click.echo(f"tilewright: {n} drawn in {path}. {_alt(charts[n])}", err=True)
+
+
+def _check_use(name: str, knob: str | None, others: tuple[str, ...]) -> None:
+    if knob and name not in ("knob", ALL):
+        raise UsageError(f"--knob says nothing about the chart {name}", "Leave one of the two out")
+    if others and name not in ("compare", ALL):
+        raise UsageError(f"--with says nothing about the chart {name}", "Leave one of the two out")
+
+
+def _target(name: str, output: str | None, as_json: bool) -> Path | None:
+    """Where to write, checked before anything is read."""
+    from tilewright.plots import check_path
+
+    if output is None:
+        if not as_json:
+            raise UsageError("no file is given", "Add -o run.svg, or --json for the numbers")
+        return None
+    path = Path(output).expanduser()
+    if name != ALL:
+        return check_path(path)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is no folder", "--chart all writes several files: give -o a folder")
+    return path
+
+
+def _all(source: Source) -> dict[str, Chart]:
+    """Every chart that this run has; what is missing for one of them is said on stderr."""
+    from tilewright.insight.optuna_params import OptunaMissing
+
+    found = {}
+    for name, make in CHARTS.items():
+        if (name == "knob" and not source.knob) or (name == "compare" and not source.others):
+            continue
+        if name in ("knob", "parallel", "importance") and not source.records:
+            continue
+        try:
+            found[name] = make(source)
+        except OptunaMissing as e:
+            click.echo(f"tilewright: left out: {e.message}. {e.mend}", err=True)
+    return found
+
+
+def _write(charts: dict[str, Chart], target: Path, suffix: str, dark: bool) -> dict[str, str]:
+    """Draw them into ``target``: one file, or with a ``suffix`` a folder of files."""
+    from tilewright.plots import draw
+
+    if not suffix:
+        return {name: str(draw(chart, target, dark)) for name, chart in charts.items()}
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(f"cannot make the folder {target}: {e.strerror}", "Choose another") from None
+    return {name: str(draw(chart, target / f"{name}.{suffix}", dark)) for name, chart in charts.items()}
+
+
+def _one(files: dict[str, str]) -> dict[str, Any]:
+    return {"file": next(iter(files.values()), None)}
+
+
+def _alt(chart: Chart) -> str:
+    from tilewright.database.text import visible_text
+
+    return visible_text(chart.alt)

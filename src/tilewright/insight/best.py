@@ -1,0 +1,117 @@
+"""The best time so far, over trials and over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.insight.chart import XY, Axis, Column, Series, Table
+from tilewright.insight.links import trial_link
+from tilewright.insight.points import Point, stopped_early, time_of
+from tilewright.insight.units import with_unit
+
+BAND = "Band: the middle half of the best trial's samples."
+
+
+def improvements(points: Sequence[Point]) -> list[Point]:
+    """The trials that were faster than all before them, by number."""
+    found: list[Point] = []
+    least: float | None = None
+    for p in sorted(points, key=lambda p: p.number):
+        seconds = time_of(p)
+        if seconds is not None and (least is None or seconds < least):
+            found.append(p)
+            least = seconds
+    return found
+
+
+def best_over_trials(points: Sequence[Point], label: str = "") -> XY:
+    """Best seconds so far against the trial's number. ``label``: what was tuned, for the title."""
+    return _chart(points, lambda p: float(p.number), Axis("Trial", "trial"), label)
+
+
+def best_over_time(points: Sequence[Point], started: float, label: str = "") -> XY:
+    """Best seconds so far against seconds since ``started`` (of the run; since the epoch).
+
+    A trial's moment is when it was stored, so those of one batch share it. Where a run was resumed, the pause counts.
+    """
+    return _chart(points, lambda p: max(0.0, p.created - started), Axis("Time since the start", "s"), label)
+
+
+def _chart(points: Sequence[Point], at: Callable[[Point], float], x: Axis, label: str) -> XY:
+    points = sorted(points, key=lambda p: p.number)
+    better = improvements(points)
+    measured = [p for p in points if time_of(p) is not None and not stopped_early(p)]
+    early = [p for p in points if time_of(p) is not None and stopped_early(p)]
+    failed = [p for p in points if time_of(p) is None]
+    series = []
+    if better:
+        series.append(_steps(better, points, at))
+    for name, group in (("measured", measured), ("clearly slower, timing stopped early", early)):
+        if group:
+            series.append(_dots(name, group, at, [time_of(p) or 0.0 for p in group]))
+    slowest = max((time_of(p) or 0.0 for p in (*measured, *early)), default=0.0)
+    if failed and slowest:
+        series.append(_dots("failed: no time, marked at the top", failed, at, [slowest * 1.1] * len(failed)))
+    trials = f"{len(points)} trials, {len(failed)} failed"
+    if better:
+        first, last = time_of(better[0]) or 0.0, time_of(better[-1]) or 0.0
+        found = f"{with_unit(last, 's')} at trial {better[-1].number}"
+        if len(better) > 1:
+            found = f"from {with_unit(first, 's')} at trial {better[0].number} to {found}"
+    else:
+        found = "none was measured"
+    return XY(
+        title=f"Best time so far{f': {label}' if label else ''}",
+        x=x,
+        y=Axis("Time of a call", "s", "log"),
+        series=tuple(series),
+        alt=f"The best time so far over {trials}: {found}.",
+        note=f"{trials}. {BAND}" if better else f"{trials}.",
+    )
+
+
+def _steps(better: Sequence[Point], points: Sequence[Point], at: Callable[[Point], float]) -> Series:
+    """The curve with its band, held until the last trial."""
+    times = [time_of(p) or 0.0 for p in better]
+    # The spread is an interquartile range over the median: half of it lies on either side, if the samples lie evenly.
+    halves = [min(max(p.spread or 0.0, 0.0) / 2, 0.95) for p in better]
+    low = [t * (1 - h) for t, h in zip(times, halves, strict=True)]
+    high = [t * (1 + h) for t, h in zip(times, halves, strict=True)]
+    x = [at(p) for p in better]
+    trials = [(p.run_id, p.number) for p in better]
+    end = max(at(p) for p in points)
+    if end > x[-1]:
+        x, times, low, high = [*x, end], [*times, times[-1]], [*low, low[-1]], [*high, high[-1]]
+        trials.append(trials[-1])
+    return Series("best so far", x, times, "step", low, high, trials, emphasis=True)
+
+
+def _dots(name: str, group: Sequence[Point], at: Callable[[Point], float], y: Sequence[float]) -> Series:
+    return Series(name, [at(p) for p in group], y, trials=[(p.run_id, p.number) for p in group])
+
+
+def best_table(points: Sequence[Point], started: float) -> Table:
+    """Each improvement: trial, when (seconds since ``started``), time, noise, how much faster than the one before."""
+    rows = []
+    before: float | None = None
+    better = improvements(points)
+    for p in better:
+        seconds = time_of(p) or 0.0
+        gain = 1 - seconds / before if before else None
+        rows.append((p.number, p.created - started, seconds, p.spread, gain, p.origin, p.template))
+        before = seconds
+    return Table(
+        "best",
+        "Improvements of the best time",
+        (
+            Column("trial", "Trial", "trial", True),
+            Column("after", "After", "s", True),
+            Column("seconds", "Time", "s", True),
+            Column("spread", "Noise", "share", True),
+            Column("gain", "Less time", "share", True),
+            Column("origin", "Origin"),
+            Column("template", "Template"),
+        ),
+        tuple(rows),
+        {"trial": [trial_link(p.run_id, p.number) for p in better]},
+    )

@@ -1,0 +1,174 @@
+"""How well the cost model foresaw what was measured. Scores only order trials, so only orders are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.insight.chart import XY, Axis, Column, Series, Table
+from tilewright.insight.points import Point, thinned, time_of
+
+Floats = NDArray[np.float64]
+
+PAIRS_OF = 2000
+"""Trials of which every pair is compared; more are thinned evenly."""
+FEWEST = 5
+"""Trials below which nothing is said."""
+PARTS = 8
+PART = 8
+"""A run is looked at in this many parts at most, of at least this many trials."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of trials ``first`` to ``last``, ``count`` of which were predicted and measured.
+
+    ``rank_correlation``: Spearman's, 1 where the order was foreseen, 0 where the model knows nothing. ``pairwise``: the
+    share of pairs in the right order, 0.5 for guessing. Both ``None`` where all scores or times are equal, or too few.
+    """
+
+    first: int
+    last: int
+    count: int
+    rank_correlation: float | None
+    pairwise: float | None
+
+
+def ranks(values: Floats) -> Floats:
+    """1 for the least; equal values share the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    found: Floats = (ends - (counts - 1) / 2.0)[inverse]
+    return found
+
+
+def rank_correlation(a: Floats, b: Floats) -> float | None:
+    """Spearman's coefficient: the correlation of the ranks. ``None`` where one of the two does not vary."""
+    x, y = ranks(a) - (len(a) + 1) / 2, ranks(b) - (len(b) + 1) / 2
+    size = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / size if size > 0 else None
+
+
+def pairwise_accuracy(predicted: Floats, measured: Floats) -> float | None:
+    """Share of pairs whose order agrees; equal scores count half, pairs of equal measurements not at all."""
+    p = np.sign(predicted[:, None] - predicted[None, :])
+    m = np.sign(measured[:, None] - measured[None, :])
+    decided = m != 0
+    total = int(decided.sum())
+    return float((1 + (p * m)[decided]).sum() / (2 * total)) if total else None
+
+
+def agreement(points: Sequence[Point]) -> Agreement:
+    """The agreement over all these trials. They must be of one run: scores of two do not compare."""
+    known = _known(points)
+    first, last = (known[0].number, known[-1].number) if known else (0, 0)
+    if len(known) < FEWEST:
+        return Agreement(first, last, len(known), None, None)
+    chosen = [known[i] for i in thinned(range(len(known)), PAIRS_OF)]
+    scores, speeds = _arrays(chosen)
+    return Agreement(first, last, len(known), rank_correlation(scores, speeds), pairwise_accuracy(scores, speeds))
+
+
+def agreement_by_part(points: Sequence[Point]) -> tuple[Agreement, ...]:
+    """The same for consecutive parts of the run: does the model improve?"""
+    known = _known(points)
+    parts = min(PARTS, len(known) // PART)
+    if parts < 2:
+        return ()
+    edges = [round(i * len(known) / parts) for i in range(parts + 1)]
+    return tuple(agreement(known[a:b]) for a, b in pairwise(edges))
+
+
+def _known(points: Sequence[Point]) -> list[Point]:
+    found = [p for p in points if time_of(p) is not None and p.prediction is not None and np.isfinite(p.prediction)]
+    return sorted(found, key=lambda p: p.number)
+
+
+def _arrays(points: Sequence[Point]) -> tuple[Floats, Floats]:
+    """Scores and speeds, both larger for what is faster."""
+    scores = np.array([p.prediction for p in points], np.float64)
+    speeds = -np.array([time_of(p) for p in points], np.float64)
+    return scores, speeds
+
+
+def describe(found: Agreement) -> str:
+    """The agreement as a sentence."""
+    if found.count < FEWEST:
+        return f"{found.count} trials were predicted and measured: too few to judge the cost model."
+    if found.rank_correlation is None or found.pairwise is None:
+        return "All predictions or all times are equal, so there is no order to compare."
+    return (
+        f"Rank correlation {found.rank_correlation:.2f} (1: the order was foreseen, 0: guessing); "
+        f"{100 * found.pairwise:.0f}% of {found.count} trials' pairs in the right order."
+    )
+
+
+def calibration_chart(points: Sequence[Point], label: str = "") -> XY:
+    """Measured seconds against the rank that the model gave, the first half of the run apart from the second."""
+    known = _known(points)
+    found = agreement(points)
+    series: list[Series] = []
+    if known:
+        place = ranks(-_arrays(known)[0])
+        half = (len(known) + 1) // 2
+        for name, part in (("first half of the run", slice(0, half)), ("second half", slice(half, None))):
+            if known[part]:
+                series.append(
+                    Series(
+                        name,
+                        [float(v) for v in place[part]],
+                        [time_of(p) or 0.0 for p in known[part]],
+                        trials=[(p.run_id, p.number) for p in known[part]],
+                        emphasis=part.start > 0,
+                    )
+                )
+    text = describe(found)
+    return XY(
+        f"Predicted against measured{f': {label}' if label else ''}",
+        Axis("Predicted rank, fastest first"),
+        Axis("Measured time of a call", "s", "log"),
+        tuple(series),
+        alt=text,
+        note=f"{text} A good model rises from left to right.",
+    )
+
+
+def calibration_over_run(points: Sequence[Point]) -> XY:
+    """Rank correlation of consecutive parts of the run."""
+    parts = [a for a in agreement_by_part(points) if a.rank_correlation is not None]
+    series: tuple[Series, ...] = ()
+    alt = "Too few predicted trials to look at parts of the run."
+    if parts:
+        y = [a.rank_correlation or 0.0 for a in parts]
+        series = (Series("rank correlation", [(a.first + a.last) / 2 for a in parts], y, "line", emphasis=True),)
+        alt = f"Rank correlation in {len(parts)} parts of the run, from {y[0]:.2f} to {y[-1]:.2f}."
+    return XY(
+        "Does the cost model improve?",
+        Axis("Trial", "trial"),
+        Axis("Rank correlation within a part of the run"),
+        series,
+        alt=alt,
+        note="Late in a run only schedules that promise much are measured: they are alike, and harder to order.",
+    )
+
+
+def calibration_table(points: Sequence[Point]) -> Table:
+    """The whole run, then its parts."""
+    rows = [("whole run", agreement(points)), *(("part", a) for a in agreement_by_part(points))]
+    return Table(
+        "calibration",
+        "Cost model: predicted against measured",
+        (
+            Column("part", "Part"),
+            Column("first", "First trial", "trial", True),
+            Column("last", "Last trial", "trial", True),
+            Column("count", "Compared", numeric=True),
+            Column("rank_correlation", "Rank correlation", numeric=True),
+            Column("pairwise", "Pairs in order", "share", True),
+        ),
+        tuple((name, a.first, a.last, a.count, a.rank_correlation, a.pairwise) for name, a in rows),
+    )

@@ -1,0 +1,98 @@
+"""What differs between two trials: their schedules, and the texts of their kernels."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from tilewright.core import Failure, TrialRecord, Value
+from tilewright.insight.chart import Column, Table
+from tilewright.insight.knobs import value_text
+from tilewright.insight.points import OK
+
+
+def schedule_diff(a: TrialRecord, b: TrialRecord) -> Table:
+    """A row a knob, those that differ first; a knob that one of the two lacks has an empty text there."""
+    left, right = a.schedule.values, b.schedule.values
+    names = dict.fromkeys([*left, *right])
+    launch = {name for name, _ in (*a.schedule.launch, *b.schedule.launch)}
+    rows = []
+    if a.schedule.template != b.schedule.template:
+        rows.append(("template", "", a.schedule.template, b.schedule.template, True))
+    if a.schedule.version != b.schedule.version:
+        rows.append(("template version", "", str(a.schedule.version), str(b.schedule.version), True))
+    knobs = []
+    for name in names:
+        one, two = _text(left.get(name)), _text(right.get(name))
+        same = name in left and name in right and (type(left[name]), left[name]) == (type(right[name]), right[name])
+        knobs.append((name, "launch" if name in launch else "structure", one, two, not same))
+    rows += sorted(knobs, key=lambda row: not row[4])
+    return Table(
+        "schedules",
+        f"Schedules of trials {a.number} and {b.number}",
+        (
+            Column("knob", "Knob"),
+            Column("half", "Decides"),
+            Column("a", f"Trial {a.number}"),
+            Column("b", f"Trial {b.number}"),
+            Column("differs", "Differs"),
+        ),
+        tuple(rows),
+    )
+
+
+def outcome_diff(a: TrialRecord, b: TrialRecord) -> Table:
+    """Both outcomes: status, seconds, noise, ratio to the reference of their batch, origin, prediction."""
+    rows = []
+    for record in (a, b):
+        o = record.outcome
+        if isinstance(o, Failure):
+            shown: tuple[object, ...] = (o.kind.value, None, None, None)
+        else:
+            shown = (OK, o.seconds, o.spread, o.ratio)
+        rows.append((record.number, *shown, record.proposal.prediction, record.proposal.origin))
+    return Table(
+        "outcomes",
+        "Outcomes",
+        (
+            Column("trial", "Trial", "trial", True),
+            Column("status", "Status"),
+            Column("seconds", "Time", "s", True),
+            Column("spread", "Noise", "share", True),
+            Column("ratio", "Ratio to the reference", numeric=True),
+            Column("prediction", "Predicted score", numeric=True),
+            Column("origin", "Origin"),
+        ),
+        tuple(rows),
+    )
+
+
+def _text(value: Value | None) -> str:
+    return "" if value is None else value_text(value)
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """A line of a text diff. ``tag``: ``same``, ``removed`` (only in the first), ``added``, or ``hunk``, which only
+    says where the following lines are. ``a``, ``b``: line numbers from 1, ``None`` where the text lacks the line."""
+
+    tag: str
+    a: int | None
+    b: int | None
+    text: str
+
+
+def source_diff(a: str, b: str, context: int = 3) -> list[DiffLine]:
+    """The lines that differ, with ``context`` lines around them. Empty if the texts are the same."""
+    left, right = a.splitlines(), b.splitlines()
+    found: list[DiffLine] = []
+    for group in difflib.SequenceMatcher(None, left, right).get_grouped_opcodes(context):
+        _, a0, _, b0, _ = group[0]
+        found.append(DiffLine("hunk", None, None, f"lines {a0 + 1} to {group[-1][2]}, {b0 + 1} to {group[-1][4]}"))
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                found += [DiffLine("same", i + 1, j1 + i - i1 + 1, left[i]) for i in range(i1, i2)]
+                continue
+            found += [DiffLine("removed", i + 1, None, left[i]) for i in range(i1, i2)]
+            found += [DiffLine("added", None, j + 1, right[j]) for j in range(j1, j2)]
+    return found

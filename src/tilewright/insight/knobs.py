@@ -1,0 +1,166 @@
+"""Knobs against times: one knob, and all knobs of a template at once."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from tilewright.core import TrialRecord, UsageError, Value
+from tilewright.insight.chart import XY, Axis, Column, Dimension, Parallel, Series, Table
+from tilewright.insight.points import thinned, time_of
+from tilewright.insight.units import with_unit
+
+FASTEST = 100
+"""How many of the lines of parallel coordinates are the fastest trials; the others are a sample."""
+
+
+def main_template(records: Iterable[TrialRecord]) -> str:
+    """The template of the fastest trial; where none was measured, the most frequent one.
+
+    Raises ``UsageError`` without a trial.
+    """
+    records = list(records)
+    timed = [r for r in records if time_of(r) is not None]
+    if timed:
+        return min(timed, key=lambda r: time_of(r) or 0.0).schedule.template
+    if not records:
+        raise UsageError("the run has no trial yet", "Wait for the first, or choose another run")
+    return Counter(r.schedule.template for r in records).most_common(1)[0][0]
+
+
+def knob_values(records: Iterable[TrialRecord], template: str) -> dict[str, tuple[Value, ...]]:
+    """Every knob of the template in these trials, with the values that occur in order (numbers by size)."""
+    found: dict[str, set[tuple[str, Value]]] = {}
+    for r in records:
+        if r.schedule.template == template:
+            for name, value in r.schedule.values.items():
+                # True and 1 are one key of a set, and two values of a knob.
+                found.setdefault(name, set()).add((type(value).__name__, value))
+    return {name: tuple(v for _, v in sorted(values, key=_order)) for name, values in found.items()}
+
+
+def _order(item: tuple[str, Value]) -> tuple[int, float, str]:
+    value = item[1]
+    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), item[0])
+
+
+def value_text(value: Value) -> str:
+    """A knob's value as people write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template: str = "") -> XY:
+    """Time of every measured trial by its value of one knob, and the fastest of each value.
+
+    ``template``: whose knob; the fastest trial's by default. Raises ``UsageError`` if it has no such knob.
+    """
+    template = template or main_template(records)
+    values = knob_values(records, template)
+    if knob not in values:
+        raise UsageError(
+            f"template {template!r} has no knob {knob!r} in this run", f"Its knobs are {', '.join(values) or 'none'}"
+        )
+    at = {(type(v), v): float(i) for i, v in enumerate(values[knob])}
+    timed = [
+        (at[type(r.schedule.values[knob]), r.schedule.values[knob]], time_of(r) or 0.0, r.number)
+        for r in records
+        if r.schedule.template == template and knob in r.schedule.values and time_of(r) is not None
+    ]
+    fastest: dict[float, tuple[float, int]] = {}
+    for x, seconds, number in timed:
+        if x not in fastest or seconds < fastest[x][0]:
+            fastest[x] = (seconds, number)
+    series: tuple[Series, ...] = ()
+    best = "none was measured"
+    if timed:
+        order = sorted(fastest)
+        names = [value_text(v) for v in values[knob]]
+        least = min(order, key=lambda x: fastest[x][0])
+        best = f"the fastest has {knob}={names[int(least)]} with {with_unit(fastest[least][0], 's')}"
+        series = (
+            Series("measured", [x for x, _, _ in timed], [s for _, s, _ in timed],
+                   trials=[(run_id, n) for _, _, n in timed]),
+            Series("fastest of each value", order, [fastest[x][0] for x in order], "line",
+                   trials=[(run_id, fastest[x][1]) for x in order], emphasis=True),
+        )  # fmt: skip
+    return XY(
+        f"Time by knob {knob} of {template}",
+        Axis(knob, categories=tuple(value_text(v) for v in values[knob])),
+        Axis("Time of a call", "s", "log"),
+        series,
+        alt=f"{len(timed)} trials by their value of {knob}: {best}.",
+        note="The search chose the values, so a value that it tried more often had more chances.",
+    )
+
+
+def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = "", limit: int = 300) -> Parallel:
+    """Every knob that varies, a line a measured trial: the fastest, and an even sample of the others.
+
+    ``limit``: lines at most. ``template``: the fastest trial's by default.
+    """
+    template = template or main_template(records)
+    values = {name: vs for name, vs in knob_values(records, template).items() if len(vs) > 1}
+    timed = [
+        r for r in records
+        if r.schedule.template == template and time_of(r) is not None and values.keys() <= r.schedule.values.keys()
+    ]  # fmt: skip
+    order = sorted(range(len(timed)), key=lambda i: time_of(timed[i]) or 0.0)
+    fast = order[: min(FASTEST, limit)]
+    shown = fast + thinned(order[len(fast) :], limit - len(fast))
+    shown.reverse()  # the fastest last, so that they are drawn on top
+    at = {name: {(type(v), v): i for i, v in enumerate(vs)} for name, vs in values.items()}
+    rows = []
+    for i in shown:
+        chosen = timed[i].schedule.values
+        rows.append(tuple(at[name][type(chosen[name]), chosen[name]] for name in values))
+    best = _knobs_text(timed[order[0]].schedule.values, values) if timed else "none was measured"
+    sampled = f": the fastest {len(fast)}, and a sample of the others" if len(shown) < len(timed) else ""
+    return Parallel(
+        f"Knobs of {template}",
+        tuple(Dimension(name, tuple(value_text(v) for v in vs)) for name, vs in values.items()),
+        tuple(rows),
+        tuple(time_of(timed[i]) or 0.0 for i in shown),
+        Axis("Time of a call", "s", "log"),
+        tuple((run_id, timed[i].number) for i in shown),
+        alt=f"{len(shown)} of {len(timed)} measured trials over {len(values)} knobs; the fastest: {best}.",
+        note=f"{len(shown)} of {len(timed)} measured trials{sampled}.",
+    )
+
+
+def _knobs_text(chosen: Mapping[str, Value], names: Iterable[str]) -> str:
+    return " ".join(f"{n}={value_text(chosen[n])}" for n in names)
+
+
+def knob_table(records: Sequence[TrialRecord], template: str = "") -> Table:
+    """For every value of every knob that varies: measured trials, fastest and median seconds."""
+    template = template or main_template(records)
+    rows = []
+    for name, values in knob_values(records, template).items():
+        if len(values) < 2:
+            continue
+        for value in values:
+            times = [
+                time_of(r) or 0.0
+                for r in records
+                if r.schedule.template == template
+                and time_of(r) is not None
+                and name in r.schedule.values
+                and (type(r.schedule.values[name]), r.schedule.values[name]) == (type(value), value)
+            ]
+            rows.append(
+                (name, value_text(value), len(times), min(times, default=None),
+                 statistics.median(times) if times else None)
+            )  # fmt: skip
+    return Table(
+        "knobs",
+        f"Times by knob value of {template}",
+        (
+            Column("knob", "Knob"),
+            Column("value", "Value"),
+            Column("measured", "Measured", numeric=True),
+            Column("best_seconds", "Fastest", "s", True),
+            Column("median_seconds", "Median", "s", True),
+        ),
+        tuple(rows),
+    )

@@ -1,0 +1,302 @@
+"""Rates of trials against their arithmetic intensity, below what the device can reach.
+
+Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore architectures",
+Communications of the ACM 52(4), 2009. The traffic of a schedule is what its footprint analysis says
+(``kernels/footprint.py``), not a measurement. Data that stays in a cache never comes from memory: for small problems
+the intensity is taken at the outermost level that has traffic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tilewright.core import Schedule, Task, TrialRecord
+from tilewright.insight.chart import XY, Axis, Column, Series, Table
+from tilewright.insight.links import trial_link
+from tilewright.insight.points import thinned, time_of
+from tilewright.insight.units import with_unit
+
+if TYPE_CHECKING:
+    from tilewright.database import StoredKernel, StoredRun
+
+LEVELS = {
+    "memory": "traffic from memory",
+    "l3": "traffic beyond L2",
+    "l2": "traffic beyond L1",
+    "l1": "traffic from L1",
+    "compulsory": "inputs and output moved once",
+}
+"""What the bytes of an intensity are: the first four from the footprint, the last from the shapes alone."""
+CACHED = 1 << 15
+GROUPS = 8
+"""Tasks that a chart tells apart; the trials of further ones share a name."""
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What the device reaches at most: ``peak`` in FLOP/s, ``bandwidth`` of memory in bytes/s; ``None``: not known.
+
+    ``measured``: by a run, on the cores in use; otherwise as the vendor states them.
+    """
+
+    peak: float | None = None
+    bandwidth: float | None = None
+    measured: bool = True
+
+    @property
+    def source(self) -> str:
+        return "measured" if self.measured else "stated"
+
+
+@dataclass(frozen=True)
+class TaskTrials:
+    """Trials of one task, each with its run."""
+
+    task: Task
+    trials: Sequence[tuple[str, TrialRecord]]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A trial on the roofline. ``intensity``: FLOP a byte; ``rate``: FLOP/s, of the workload's own operations."""
+
+    run_id: str
+    number: int
+    seconds: float
+    intensity: float
+    rate: float
+
+
+class Traffic:
+    """Bytes that a task's schedules move, each read once; about a third of a millisecond a schedule."""
+
+    def __init__(self, task: Task) -> None:
+        from tilewright.cost_model.features import footprint_of
+        from tilewright.kernels.templates import task_space
+
+        self._analyse = footprint_of(task)
+        self._space = task_space(task)
+        self._rows: dict[Schedule, Mapping[str, float] | None] = {}
+
+    def of(self, schedule: Schedule) -> Mapping[str, float] | None:
+        """Bytes by level; ``None`` for a schedule outside of today's space (of an older template, an own kernel)."""
+        if schedule not in self._rows:
+            if len(self._rows) >= CACHED:
+                self._rows.clear()
+            self._rows[schedule] = self._read(schedule)
+        return self._rows[schedule]
+
+    def _read(self, schedule: Schedule) -> Mapping[str, float] | None:
+        try:
+            self._space.check(schedule)
+            found = self._analyse(schedule)
+        except Exception:  # stored by anything, read by today's templates: whatever they stumble over, nothing is known
+            return None
+        return {level: found[f"bytes.{level}"] for level in LEVELS if level != "compulsory"}
+
+
+@lru_cache(maxsize=16)
+def traffic_of(task: Task) -> Traffic | None:
+    """The task's traffic, kept between calls; ``None`` where no template of today computes it."""
+    try:
+        return Traffic(task)
+    except Exception:  # as above: its program may be of a form that is gone
+        return None
+
+
+def compulsory_bytes(task: Task) -> int:
+    """Bytes of every input and the output, each moved once; 0 where an element type is not known."""
+    from tilewright.kernels.expr import ITEMSIZE
+
+    tensors = (*task.workload.inputs, task.workload.output)
+    if any(t.dtype not in ITEMSIZE for t in tensors):
+        return 0
+    return sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors)
+
+
+def ceilings_of(run: StoredRun) -> Ceilings:
+    """Ceilings of the device that a run was on, as its final measured them; a GPU's are the stated ones."""
+    peaks = run.summary.get("peaks") or {}
+    best = run.summary.get("best") or {}
+    share, rate = best.get("peak_fraction"), best.get("gflops")
+    peak = peaks.get("flops") or (rate * 1e9 / share if share and rate else None)
+    return _ceilings(run.task, peak, peaks.get("bandwidth"))
+
+
+def kernel_ceilings(kernel: StoredKernel) -> Ceilings:
+    """The same, of the device model that a stored kernel is for; a measured bandwidth is in its run alone."""
+    flops, share = kernel.task.workload.flops, kernel.peak_fraction
+    known = flops and share and kernel.seconds > 0
+    return _ceilings(kernel.task, flops / kernel.seconds / share if known and share else None, None)
+
+
+def _ceilings(task: Task, peak: float | None, bandwidth: float | None) -> Ceilings:
+    if task.target.kind == "cpu":
+        return Ceilings(peak, bandwidth)
+    from tilewright.measure.places import stated_bandwidth, stated_peak
+
+    return Ceilings(stated_peak(task), stated_bandwidth(task), measured=False)
+
+
+def roofline(
+    groups: Sequence[TaskTrials], ceilings: Ceilings, title: str = "Roofline", level: str = "", limit: int = 1000
+) -> XY:
+    """Every measured trial as a point, the fastest of each task emphasised, below the known ceilings.
+
+    ``level``: one of :data:`LEVELS`; by default the outermost at which most trials have traffic. ``limit``: points at
+    most, thinned evenly, the fastest kept. Without the footprint of most schedules, or where none moves anything, the
+    intensity is the compulsory one.
+    """
+    chosen = _thinned(groups, limit)
+    level = level or _level(chosen)
+    placed = [(g, _place(g, level)) for g in chosen]
+    series, best = [], []
+    for n, (group, points) in enumerate(placed):
+        if points:
+            alone = len(placed) == 1
+            name = "measured" if alone else group.task.workload.label if n < GROUPS else "other tasks"
+            series.append(_dots(name, points))
+            best.append(min(points, key=lambda p: p.seconds))
+    if best:
+        label = f"fastest: {with_unit(best[0].rate, 'flop/s')}" if len(best) == 1 else "fastest of each task"
+        series.append(_dots(label, best, emphasis=True))
+    series = _roofs(ceilings, best, level, [x for s in series for x in s.x]) + series
+    left_out = sum(time_of(r) is not None for g in chosen for _, r in g.trials) - sum(len(p) for _, p in placed)
+    return XY(
+        title,
+        Axis(f"Operations a byte ({LEVELS[level]})", "flop/byte", "log"),
+        Axis("Rate", "flop/s", "log"),
+        tuple(series),
+        alt=_alt(best, sum(len(p) for _, p in placed), ceilings),
+        note=_note(ceilings, level, left_out),
+    )
+
+
+def _thinned(groups: Sequence[TaskTrials], limit: int) -> list[TaskTrials]:
+    """Measured trials only, one group a task, about ``limit`` in all."""
+    by_task: dict[str, TaskTrials] = {}
+    for g in groups:
+        before = by_task[g.task.key].trials if g.task.key in by_task else ()
+        by_task[g.task.key] = TaskTrials(g.task, [*before, *(t for t in g.trials if time_of(t[1]) is not None)])
+    timed = [g for g in by_task.values() if g.trials]
+    total = sum(len(g.trials) for g in timed)
+    if total <= limit:
+        return timed
+    found = []
+    for g in timed:
+        fastest = min(range(len(g.trials)), key=lambda i: time_of(g.trials[i][1]) or 0.0)
+        kept = {fastest, *thinned(range(len(g.trials)), max(1, limit * len(g.trials) // total - 1))}
+        found.append(TaskTrials(g.task, [g.trials[i] for i in sorted(kept)]))
+    return found
+
+
+def _level(groups: Sequence[TaskTrials]) -> str:
+    counts = dict.fromkeys(LEVELS, 0)
+    total = 0
+    for g in groups:
+        traffic = traffic_of(g.task)
+        for _, record in g.trials:
+            total += 1
+            for name, moved in ((traffic and traffic.of(record.schedule)) or {}).items():
+                counts[name] += moved > 0
+    return next((name for name, n in counts.items() if n * 2 > total), "compulsory")
+
+
+def _place(group: TaskTrials, level: str) -> list[Placed]:
+    flops = group.task.workload.flops
+    traffic = traffic_of(group.task) if level != "compulsory" else None
+    whole = compulsory_bytes(group.task)
+    found = []
+    for run_id, record in group.trials:
+        moved: float = whole
+        if level != "compulsory":
+            moved = ((traffic and traffic.of(record.schedule)) or {}).get(level, 0.0)
+        seconds = time_of(record)
+        if seconds and flops > 0 and moved > 0:
+            found.append(Placed(run_id, record.number, seconds, flops / moved, flops / seconds))
+    return found
+
+
+def _dots(name: str, points: Sequence[Placed], emphasis: bool = False) -> Series:
+    return Series(
+        name, [p.intensity for p in points], [p.rate for p in points],
+        trials=[(p.run_id, p.number) for p in points], emphasis=emphasis,
+    )  # fmt: skip
+
+
+def _roofs(ceilings: Ceilings, best: Sequence[Placed], level: str, x: Sequence[float]) -> list[Series]:
+    """The ceilings as lines over the points' range and a bit more. The bandwidth is of memory, so for it alone."""
+    if not best:
+        return []
+    low, high = min(x) / 1.5, max(x) * 1.5
+    bandwidth = ceilings.bandwidth if level in ("memory", "compulsory") else None
+    ridge = low
+    if ceilings.peak and bandwidth:
+        ridge = ceilings.peak / bandwidth  # always in sight: left of it memory is the limit
+        low, high = min(low, ridge / 3), max(high, ridge * 1.5)
+    found = []
+    if ceilings.peak:
+        name = f"peak arithmetic ({ceilings.source}), {with_unit(ceilings.peak, 'flop/s')}"
+        found.append(Series(name, [ridge, high], [ceilings.peak] * 2, "line"))
+    if bandwidth:
+        end = ridge if ceilings.peak else high
+        name = f"memory bandwidth ({ceilings.source}), {bandwidth / 1e9:.3g} GB/s"
+        found.append(Series(name, [low, end], [low * bandwidth, end * bandwidth], "line"))
+    return found
+
+
+def _alt(best: Sequence[Placed], count: int, ceilings: Ceilings) -> str:
+    if not best:
+        return "No trial has a place on the roofline."
+    top = max(best, key=lambda p: p.rate)
+    share = f", {100 * top.rate / ceilings.peak:.0f}% of the peak" if ceilings.peak else ""
+    return f"{count} trials; the highest rate is {with_unit(top.rate, 'flop/s')}{share}."
+
+
+def _note(ceilings: Ceilings, level: str, left_out: int) -> str:
+    parts = ["Traffic as the schedules' footprint analysis estimates it."]
+    if level == "compulsory":
+        parts = ["The intensity counts every input and the output once, whatever the schedule: no estimate of its own "
+                 "is known for most of these trials."]  # fmt: skip
+    elif level != "memory":
+        parts.append("The data fits the caches, so hardly anything comes from memory.")
+    if not ceilings.peak:
+        parts.append("The device's peak is not known.")
+    if not ceilings.bandwidth:
+        parts.append("The device's memory bandwidth is not known, so the sloping part of the roof is missing.")
+    elif level not in ("memory", "compulsory"):
+        parts.append("Only memory's bandwidth is known, which is no limit here.")
+    if left_out:
+        parts.append(f"{left_out} trials are left out: no operations, or no known traffic at this level.")
+    return " ".join(parts)
+
+
+def roofline_table(groups: Sequence[TaskTrials], ceilings: Ceilings, level: str = "", limit: int = 1000) -> Table:
+    """The points of :func:`roofline`, the highest rate first."""
+    chosen = _thinned(groups, limit)
+    level = level or _level(chosen)
+    placed = [(g.task.workload.label, p) for g in chosen for p in _place(g, level)]
+    placed.sort(key=lambda item: -item[1].rate)
+    return Table(
+        "roofline",
+        f"Roofline: {LEVELS[level]}",
+        (
+            Column("workload", "Workload"),
+            Column("run", "Run"),
+            Column("trial", "Trial", "trial", True),
+            Column("seconds", "Time", "s", True),
+            Column("flops_per_second", "Rate", "flop/s", True),
+            Column("intensity", "Operations a byte", "flop/byte", True),
+            Column("peak_share", "Share of the peak", "share", True),
+        ),
+        tuple(
+            (label, p.run_id, p.number, p.seconds, p.rate, p.intensity,
+             p.rate / ceilings.peak if ceilings.peak else None)
+            for label, p in placed
+        ),
+        {"trial": [trial_link(p.run_id, p.number) for _, p in placed]},
+    )  # fmt: skip

@@ -1,0 +1,67 @@
+"""How much tuning gained: each best kernel against the default schedule of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.insight.chart import Axis, Bars, Column, Table
+from tilewright.insight.links import run_link, trial_link
+
+if TYPE_CHECKING:
+    from tilewright.database.records import KernelView
+
+UNPAIRED = "The default's time is of the search, the kernel's of the final; the two were not taken in turn."
+
+
+def _ordered(views: Iterable[KernelView]) -> list[KernelView]:
+    """The largest gain first, those that are not known last."""
+    return sorted(views, key=lambda v: -(v.speedup or 0.0))
+
+
+def speedup_bars(views: Sequence[KernelView], limit: int = 15) -> Bars:
+    """The ``limit`` largest gains, where the default's time is known."""
+    known = [v for v in _ordered(views) if v.speedup is not None][:limit]
+    bars = tuple((v.kernel.task.workload.label, v.speedup or 0.0) for v in known)
+    top = f"{bars[0][0]} gained most: {bars[0][1]:.2f} times as fast" if bars else "no kernel has a known gain"
+    return Bars(
+        "Speed-up over the default schedule",
+        Axis("Times as fast as the default schedule"),
+        bars,
+        alt=f"Of {len(views)} kernels, {top}.",
+        note=UNPAIRED,
+    )
+
+
+def speedup_table(views: Sequence[KernelView]) -> Table:
+    """Every kernel: what it computes, where, its times, the gain, its share of the peak, and its run."""
+    rows, runs, trials = [], [], []
+    for v in _ordered(views):
+        k = v.kernel
+        rows.append(
+            (k.task.workload.label, f"{k.task.target.name} x{k.task.target.threads}", k.device_model, k.seconds,
+             k.task.workload.flops / k.seconds if k.seconds > 0 else None, v.default_seconds, v.speedup,
+             k.peak_fraction, k.state, k.run_id, k.trial_number, k.updated)
+        )  # fmt: skip
+        runs.append(run_link(k.run_id) if k.run_id else None)
+        trials.append(trial_link(k.run_id, k.trial_number) if k.run_id and k.trial_number is not None else None)
+    return Table(
+        "speedups",
+        "Best kernels and their gain over the default schedule",
+        (
+            Column("workload", "Workload"),
+            Column("target", "Target"),
+            Column("device_model", "Device"),
+            Column("seconds", "Time", "s", True),
+            Column("flops_per_second", "Rate", "flop/s", True),
+            Column("default_seconds", "Default schedule", "s", True),
+            Column("speedup", "Speed-up", numeric=True),
+            Column("peak_fraction", "Share of the peak", "share", True),
+            Column("state", "State"),
+            Column("run", "Run"),
+            Column("trial", "Trial", "trial", True),
+            Column("updated", "Stored", "date", True),
+        ),
+        tuple(rows),
+        {"run": runs, "trial": trials},
+    )

@@ -1,0 +1,5 @@
+"""Charts as pictures in files, drawn with Matplotlib: ``draw(chart, "best.svg")``."""
+
+from tilewright.plots.draw import SUFFIXES, PlotError, check_path, draw
+
+__all__ = ["SUFFIXES", "PlotError", "check_path", "draw"]

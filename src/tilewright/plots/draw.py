@@ -1,0 +1,128 @@
+"""Draws any chart into a file; the same chart gives the same bytes."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
+
+from tilewright.core import TilewrightError, UsageError
+from tilewright.database.text import visible_text
+from tilewright.insight.chart import XY, Bars, Chart, Parallel
+from tilewright.plots.axes import shown
+from tilewright.plots.theme import DARK, LIGHT, Theme, settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png", ".pdf")
+SIZE = (8.4, 5.0)
+"""Inches, at ``DPI`` dots each in a PNG."""
+DPI = 144
+NOTE = 132
+"""Characters of a line of the note below a chart."""
+
+
+class PlotError(TilewrightError):
+    """A picture cannot be drawn here."""
+
+    kind = "plot"
+
+
+def check_path(path: str | Path) -> Path:
+    """Raises ``UsageError`` unless the file's name ends as a picture's that can be drawn."""
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"{visible_text(path.name)!r} is no name of a picture", "Write a file that ends in .svg, .png or .pdf"
+        )
+    return path
+
+
+def draw(chart: Chart, path: str | Path, dark: bool = False) -> Path:
+    """Draw a chart into ``path`` (``.svg``, ``.png`` or ``.pdf``), over any file there; returns the path.
+
+    Raises ``UsageError`` for another kind of file and for one that cannot be written, ``PlotError`` without Matplotlib.
+    """
+    path = check_path(path)
+    data = picture(chart, path.suffix.lower(), dark)
+    try:
+        path.write_bytes(data)
+    except OSError as e:
+        raise UsageError(f"cannot write {path}: {e.strerror}", "Choose another file") from None
+    return path
+
+
+def picture(chart: Chart, suffix: str, dark: bool = False) -> bytes:
+    """The picture's bytes; ``suffix`` is one of :data:`SUFFIXES`."""
+    theme = DARK if dark else LIGHT
+    with _matplotlib(theme), warnings.catch_warnings():
+        # A letter that the font lacks is drawn as a box in a PNG; in an SVG the reader's font may have it.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure = _figure(chart, theme)
+        out = io.BytesIO()
+        title, about = visible_text(chart.title), visible_text(chart.alt)
+        if suffix == ".svg":
+            figure.savefig(out, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
+            return _described(out.getvalue(), about)
+        if suffix == ".png":
+            figure.savefig(
+                out, format="png", dpi=DPI, metadata={"Title": title, "Description": about, "Software": None}
+            )
+        else:
+            figure.savefig(
+                out, format="pdf",
+                metadata={"Title": title, "Subject": about, "CreationDate": None, "Creator": None, "Producer": None},
+            )  # fmt: skip
+        return out.getvalue()
+
+
+@contextmanager
+def _matplotlib(theme: Theme) -> Iterator[None]:
+    """Our settings for the time of one picture. No window system and no state of ``pyplot`` is touched."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise PlotError("plots need Matplotlib, which is not installed", "Run pip install 'tilewright[plot]'") from None
+    ours: dict[Any, Any] = {k: v for k, v in matplotlib.rcParamsDefault.items() if k != "backend"}
+    with matplotlib.rc_context(ours | settings(theme)):
+        yield
+
+
+def _figure(chart: Chart, theme: Theme) -> Figure:
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    from tilewright.plots import bars, parallel, xy
+
+    figure = Figure(figsize=SIZE, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    figure.suptitle(shown(chart.title), x=0.015, ha="left", fontsize=13, fontweight="bold")
+    axes: Any = figure.add_subplot()
+    if isinstance(chart, XY):
+        empty = not xy.draw_xy(axes, chart, theme)
+    elif isinstance(chart, Bars):
+        empty = not bars.draw_bars(axes, chart, theme)
+    else:
+        assert isinstance(chart, Parallel)
+        empty = not parallel.draw_parallel(figure, axes, chart, theme)
+    if empty:
+        text = textwrap.fill(f"Nothing to draw. {visible_text(chart.alt)}", 70)
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, text, ha="center", va="center", color=theme.muted, transform=axes.transAxes)
+    note = textwrap.wrap(visible_text(chart.note), NOTE)[:6]
+    if note:
+        figure.supxlabel("\n".join(note), x=0.015, ha="left", fontsize=8.5, color=theme.muted)
+    return figure
+
+
+def _described(svg: bytes, about: str) -> bytes:
+    """An SVG that names itself: screen readers read its title and the sentence about it."""
+    text = svg.decode()
+    text = text.replace("<svg ", '<svg role="img" aria-labelledby="tw-title tw-desc" ', 1)
+    text = text.replace("<title>", '<title id="tw-title">', 1)
+    return text.replace("</title>", f'</title>\n <desc id="tw-desc">{escape(about)}</desc>', 1).encode()

@@ -1,0 +1,78 @@
+"""Parallel coordinates: an axis a knob, a line a trial, coloured by its time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tilewright.insight.chart import Parallel
+from tilewright.insight.units import with_unit
+from tilewright.plots.axes import log_ticks, shown, usable
+from tilewright.plots.theme import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+VALUES = 14
+"""Values written along an axis; of more, evenly chosen ones."""
+
+
+def draw_parallel(figure: Figure, axes: Axes, chart: Parallel, theme: Theme) -> bool:
+    """Draw the lines, best last; ``False`` if there is none."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import LogNorm, Normalize
+
+    rows = [(r, c) for r, c in zip(chart.rows, chart.colour, strict=True) if usable(chart.axis, c)]
+    if not rows or not chart.dimensions:
+        return False
+    rows.sort(key=lambda item: -item[1])
+    low, high = rows[-1][1], rows[0][1]
+    if low == high:
+        high = low * 1.01 if low else 1.0
+    # Less is better and stands out: dark on a light page, bright on a dark one.
+    norm = (LogNorm if chart.axis.scale == "log" else Normalize)(low, high)
+    colours = colormaps["viridis" if theme.colours == "viridis_r" else "viridis_r"]
+    heights = [[_height(p, len(d.values)) for p, d in zip(row, chart.dimensions, strict=True)] for row, _ in rows]
+    lines = [list(enumerate(ys)) for ys in heights]
+    count = len(lines)
+    axes.add_collection(
+        LineCollection(
+            lines,
+            colors=[colours(norm(c)) for _, c in rows],
+            linewidths=[0.9] * (count - 1) + [2.8],
+            alpha=[0.55 if count > 60 else 0.75] * (count - 1) + [1.0],
+            capstyle="round",
+        )
+    )
+    for x, dimension in enumerate(chart.dimensions):
+        axes.axvline(x, color=theme.grid, linewidth=1.2, zorder=0)
+        step = math.ceil(len(dimension.values) / VALUES)
+        for p in range(0, len(dimension.values), step):
+            axes.text(
+                x + 0.03, _height(p, len(dimension.values)), shown(dimension.values[p], 12), fontsize=8, va="center",
+                color=theme.text, zorder=6,
+                bbox={"facecolor": theme.background, "alpha": 0.65, "edgecolor": "none", "pad": 0.6},
+            )  # fmt: skip
+    names = [shown(d.name, 16) for d in chart.dimensions]
+    axes.set_xticks(range(len(names)), names, rotation=25 if max(map(len, names)) * len(names) > 85 else 0)
+    axes.tick_params(axis="x", length=0, labelcolor=theme.text)
+    axes.set_yticks([])
+    axes.set_xlim(-0.1, len(names) - 0.55)
+    axes.set_ylim(-0.04, 1.04)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.01, fraction=0.04)
+    bar.set_label(shown(chart.axis.label))
+    bar.outline.set_visible(False)
+    if chart.axis.scale == "log":
+        ticks = log_ticks(low, high)
+        bar.set_ticks(ticks, labels=[with_unit(t, chart.axis.unit) for t in ticks])
+        bar.ax.minorticks_off()
+    return True
+
+
+def _height(position: int, values: int) -> float:
+    return position / (values - 1) if values > 1 else 0.5

@@ -1,0 +1,39 @@
+"""Made-up runs whose charts are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.core import Failure, FailureKind, Measurement, Proposal, Schedule, Task, TrialRecord, Value
+from tilewright.database import StoredRun
+from tilewright.testing.database import example_task
+
+RUN = "run-1"
+
+
+def trial(
+    number: int, seconds: float | None, prediction: float | None = None, template: str = "t", spread: float = 0.02,
+    dropped: bool = False, kind: FailureKind = FailureKind.CRASH, **knobs: Value,
+) -> TrialRecord:  # fmt: skip
+    """A trial of these knobs; without ``seconds`` a failure of ``kind``."""
+    outcome = (
+        Failure(kind, f"trial {number} failed") if seconds is None
+        else Measurement(seconds, spread, 15, dropped=dropped)
+    )  # fmt: skip
+    schedule = Schedule(template, 1, tuple({"n": number, **knobs}.items()))
+    return TrialRecord(number, Proposal(schedule, prediction, "mutation"), outcome, created=1000.0 + number)
+
+
+def run_of(
+    trials: Sequence[TrialRecord], run_id: str = RUN, task: Task | None = None, seed: int = 0, **summary: object
+) -> StoredRun:
+    """The stored run of these trials."""
+    times = [t.seconds for t in trials if t.seconds is not None]
+    failed: dict[str, int] = {}
+    for t in trials:
+        if isinstance(t.outcome, Failure):
+            failed[t.outcome.kind.value] = failed.get(t.outcome.kind.value, 0) + 1
+    return StoredRun(
+        run_id, task or example_task(), "cpu:0", "Example CPU 3000", "evolutionary", seed, len(trials), {}, "done",
+        1000.0, 1060.0, "host", 1, {}, summary, len(trials), failed, min(times, default=None), len(trials),
+    )  # fmt: skip

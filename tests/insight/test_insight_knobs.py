@@ -1,0 +1,116 @@
+"""Knobs against times, and which of them matter."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from made_trials import RUN, run_of, trial
+
+from tilewright.core import UsageError
+from tilewright.insight.importance import importance, importance_bars, importance_table
+from tilewright.insight.knobs import knob_chart, knob_table, knob_values, main_template, parallel_chart
+from tilewright.insight.optuna_params import OptunaMissing, distributions, params
+
+RECORDS = [
+    trial(i, None if i % 10 == 9 else 1e-3 * (1 + i % 4) + 1e-6 * i, MR=(16, 2, 4, 8)[i % 4], pack="ab"[i % 2],
+          flag=bool(i % 3))
+    for i in range(60)
+]  # fmt: skip
+
+
+def test_values_are_in_order_and_booleans_are_no_numbers() -> None:
+    values = knob_values([*RECORDS, trial(99, 1e-3, MR=True)], "t")
+    assert values["MR"] == (True, 2, 4, 8, 16)
+    assert values["pack"] == ("a", "b")
+    assert values["flag"] == (False, True)
+
+
+def test_a_knob_against_time_marks_the_fastest_of_each_value() -> None:
+    chart = knob_chart(RUN, RECORDS, "MR")
+    measured, fastest = chart.series
+    assert chart.x.categories == ("2", "4", "8", "16")
+    assert len(measured.x) == 54
+    assert list(fastest.x) == [0.0, 1.0, 2.0, 3.0]
+    assert list(fastest.trials) == [(RUN, 1), (RUN, 2), (RUN, 3), (RUN, 0)]
+    assert "fastest has MR=16 with 1 ms" in chart.alt
+    assert chart.to_json()["x"]["categories"] == ["2", "4", "8", "16"]
+    with pytest.raises(UsageError, match="no knob 'KC'"):
+        knob_chart(RUN, RECORDS, "KC")
+
+
+def test_parallel_coordinates_are_thinned_to_the_fastest_and_a_sample() -> None:
+    chart = parallel_chart(RUN, RECORDS)
+    assert {d.name for d in chart.dimensions} == {"n", "MR", "pack", "flag"}
+    assert len(chart.rows) == len(chart.colour) == len(chart.trials) == 54
+    assert chart.trials[-1] == (RUN, 0)  # the fastest is drawn last
+    assert chart.colour[-1] == min(chart.colour)
+    few = parallel_chart(RUN, [trial(i, 1e-3 + i * 1e-6, K=i % 7) for i in range(500)], limit=120)
+    assert len(few.rows) == 120
+    assert {n for _, n in few.trials} >= set(range(100))
+    assert max(n for _, n in few.trials) == 499
+    for position, dimension in zip(zip(*few.rows, strict=True), few.dimensions, strict=True):
+        assert max(position) < len(dimension.values)
+
+
+def test_the_knob_table_has_counts_and_times() -> None:
+    rows = {(r[0], r[1]): r[2:] for r in knob_table(RECORDS).rows}
+    assert rows["MR", "16"][0] == 15 - sum(i % 10 == 9 and i % 4 == 0 for i in range(60))
+    assert rows["MR", "16"][1] == pytest.approx(1e-3)
+    assert knob_table([trial(0, None, K=1), trial(1, 1e-3, K=2)]).rows[0][2:] == (0, None, None)
+
+
+def test_the_template_is_the_fastest_trials() -> None:
+    assert main_template([trial(0, 2e-3, template="a"), trial(1, 1e-3, template="b"), trial(2, 3e-3)]) == "b"
+    assert main_template([trial(0, None, template="a")]) == "a"
+    with pytest.raises(UsageError, match="no trial"):
+        main_template([])
+    assert run_of(RECORDS).best_seconds == 1e-3
+
+
+def test_importance_finds_the_knob_that_decides() -> None:
+    pytest.importorskip("optuna")
+    records = [
+        trial(i, 1e-3 * (1 + i % 4) + 1e-7 * ((i * 7919) % 97), MR=(16, 2, 4, 8)[i % 4], pack="ab"[i // 4 % 2], one=1)
+        for i in range(200)
+    ]
+    for r in records:
+        assert r.schedule.values["one"] == 1
+    records = [
+        trial(r.number, r.seconds, n=0, **{k: v for k, v in r.schedule.values.items() if k != "n"}) for r in records
+    ]
+    found = importance(records)
+    assert found.shares[0][0] == "MR"
+    assert found.shares[0][1] > 0.8
+    assert sum(v for _, v in found.shares) == pytest.approx(1.0)
+    assert {n for n, _ in found.shares} == {"MR", "pack"}
+    assert importance(records) == found
+    assert importance_bars(found).alt.startswith("Most important knobs: MR")
+    assert importance_table(found).rows == found.shares
+
+
+def test_few_trials_give_a_statement() -> None:
+    pytest.importorskip("optuna")
+    found = importance(RECORDS[:12])
+    assert found.shares == ()
+    assert "too few to tell" in found.remark
+    assert importance_bars(found).alt == found.remark
+    alone = importance([trial(i, 1e-3, n=0, K=1) for i in range(30)])
+    assert "No knob" in alone.remark
+    assert "Fewer than 50" in importance(RECORDS[:30]).remark
+
+
+def test_params_fit_their_distributions() -> None:
+    pytest.importorskip("optuna")
+    values = knob_values(RECORDS, "t")
+    space = distributions(values)
+    for r in RECORDS:
+        for name, value in params(r.schedule, values).items():
+            assert space[name]._contains(space[name].to_internal_repr(value))
+
+
+def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(OptunaMissing) as caught:
+        importance(RECORDS)
+    assert "tilewright[optuna]" in caught.value.mend
