@@ -47,7 +47,12 @@ if TYPE_CHECKING:
     metavar="S",
     help="Stop proposing after S seconds.",
 )
-@click.option("--strategy", default=None, metavar="NAME", help="evolutionary, random or grid. [default: evolutionary]")
+@click.option(
+    "--strategy",
+    default=None,
+    metavar="NAME",
+    help="evolutionary, random, grid, optuna-tpe, -cmaes, -gp, -qmc or -random. [default: evolutionary]",
+)
 @click.option("--cost-model", default=None, metavar="NAME", help="xgboost, roofline, gpu or random. [default: xgboost]")
 @click.option("--seed", type=int, default=None, help="The same seed and results give the same proposals. [default: 0]")
 @own_options

@@ -11,6 +11,13 @@ from tilewright.search_space import Space
 from tilewright.tuner.strategies.base import Strategy
 from tilewright.tuner.strategies.evolutionary import EvolutionaryStrategy
 from tilewright.tuner.strategies.grid import GridStrategy
+from tilewright.tuner.strategies.optuna_samplers import (
+    CMAESStrategy,
+    GPStrategy,
+    QMCStrategy,
+    RandomSamplerStrategy,
+    TPEStrategy,
+)
 from tilewright.tuner.strategies.random import RandomStrategy
 
 
@@ -31,6 +38,11 @@ STRATEGIES: dict[str, StrategyFactory] = {
     "evolutionary": EvolutionaryStrategy,
     "random": RandomStrategy,
     "grid": GridStrategy,
+    "optuna-tpe": TPEStrategy,
+    "optuna-cmaes": CMAESStrategy,
+    "optuna-gp": GPStrategy,
+    "optuna-qmc": QMCStrategy,
+    "optuna-random": RandomSamplerStrategy,
 }
 
 

@@ -1,0 +1,386 @@
+"""Optuna's samplers as search strategies.
+
+A study is rebuilt from the history for every call, so proposals depend on the seed and on what was measured only.
+Each template has a study of its own, in which every trial has the same parameters, as CMA-ES, the Gaussian process
+and quasi-random sequences need it; where there are several templates, a study of one categorical parameter picks.
+The objective is the logarithm of a trial's seconds. A failed trial counts as twice as slow as the slowest that
+succeeded: none of the samplers learns from trials that are marked as failed, and only TPE from pruned ones.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tilewright.core import Proposal, Schedule, TrialRecord, UsageError
+from tilewright.cost_model.base import CostModel
+from tilewright.search_space import Space, UnionSpace
+from tilewright.tuner.strategies.base import derived_rng, tried
+from tilewright.tuner.strategies.optuna_space import KnobSpace, Point
+from tilewright.tuner.strategies.random import fresh
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+
+STEPS = 64
+"""Mutations away from a proposal that is known already, before a random schedule is proposed instead."""
+GP_START = 10
+"""Results of a template before its Gaussian process is asked; random points until then."""
+GP_FASTEST = 64
+GP_LATEST = 64
+"""What the Gaussian process sees of a long run, since its work grows with the cube of that: so many of each."""
+
+Evaluated = tuple[Point, float]
+"""A point and the objective there, less is better."""
+
+
+class OptunaStrategy(ABC):
+    """Proposals of one of Optuna's samplers, moved to legal schedules that are not known yet.
+
+    ``initial`` schedules come first. The cost model is not used.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("optuna",)
+    """Packages, all of the extra ``optuna`` but for torch."""
+    origin: ClassVar[str]
+    learns: ClassVar[bool] = True
+    """Whether proposals depend on measured times."""
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        cost_model: CostModel | None = None,
+        initial: Sequence[Schedule] = (),
+    ) -> None:
+        missing = [name for name in self.needs if find_spec(name) is None]
+        if missing:
+            also = " torch" if "torch" in missing else ""
+            raise UsageError(
+                f"strategy {self.origin!r} needs {' and '.join(missing)}, which is not installed",
+                f"Install it: pip install 'tilewright[optuna]'{also}",
+            )
+        self.space = space
+        self.seed = seed
+        self.initial = tuple(initial)
+        spaces = space.spaces if isinstance(space, UnionSpace) else (space,)
+        self._templates = {s.template: KnobSpace(s) for s in spaces if s.some}
+
+    def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
+        rng = derived_rng(self.seed, history, pending)
+        seen = tried(history, pending)
+        out = [Proposal(s, None, "default") for s in dict.fromkeys(self.initial) if s not in seen][:n]
+        seen.update(p.schedule for p in out)
+        if len(out) < n and self._templates:
+            with _quiet():
+                out += self._propose(rng, n - len(out), history, [*pending, *(p.schedule for p in out)], seen)
+        return out + [Proposal(s, None, "random") for s in fresh(self.space, rng, n - len(out), seen)]
+
+    def _propose(
+        self,
+        rng: random.Random,
+        n: int,
+        history: Sequence[TrialRecord],
+        pending: Sequence[Schedule],
+        seen: set[Schedule],
+    ) -> list[Proposal]:
+        """Up to ``n`` proposals, which are added to ``seen``; it ends early where new ones are hard to come by."""
+        done, waiting = self._sorted(history, pending)
+        picker = _Picker(rng, done, waiting, self.learns) if len(self._templates) > 1 else None
+        askers: dict[str, Asker] = {}
+        out: list[Proposal] = []
+        for _ in range(n):
+            template = picker.pick() if picker else next(iter(self._templates))
+            knobs = self._templates[template]
+            if template not in askers:
+                drawn = len(history) + len(pending)
+                askers[template] = self._asker(knobs, rng.getrandbits(31), done[template], waiting[template], drawn)
+            schedule = self._unseen(rng, knobs, askers[template].ask(), seen)
+            if schedule is None:
+                break
+            seen.add(schedule)
+            point = knobs.point(schedule)
+            assert point is not None
+            askers[template].expect(point)
+            out.append(Proposal(schedule, None, self.origin))
+        return out
+
+    def _sorted(
+        self, history: Sequence[TrialRecord], pending: Sequence[Schedule]
+    ) -> tuple[dict[str, list[Evaluated]], dict[str, list[Point]]]:
+        """What was measured and what is awaited, by template, in order."""
+        failed = 2 * max((r.seconds for r in history if r.seconds is not None), default=1.0)
+        done: dict[str, list[Evaluated]] = {name: [] for name in self._templates}
+        waiting: dict[str, list[Point]] = {name: [] for name in self._templates}
+        for r in history:
+            if (point := self._point(r.schedule)) is not None:
+                done[r.schedule.template].append(
+                    (point, math.log(max(failed if r.seconds is None else r.seconds, 1e-12)))
+                )
+        for s in pending:
+            if (point := self._point(s)) is not None:
+                waiting[s.template].append(point)
+        return done, waiting
+
+    def _point(self, schedule: Schedule) -> Point | None:
+        knobs = self._templates.get(schedule.template)
+        return None if knobs is None else knobs.point(schedule)
+
+    @staticmethod
+    def _unseen(rng: random.Random, knobs: KnobSpace, point: Mapping[str, int], seen: set[Schedule]) -> Schedule | None:
+        """The schedule nearest to ``point``, or one a short walk away from it."""
+        schedule = knobs.nearest(rng, point)
+        for _ in range(STEPS):
+            if schedule not in seen:
+                return schedule
+            schedule = knobs.space.mutate(rng, schedule)
+        return None
+
+    @abstractmethod
+    def _asker(
+        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
+    ) -> Asker:
+        """A study of one template. ``drawn``: how many schedules the run has proposed so far."""
+
+
+class Asker:
+    """A study to ask for points: trials that ended, and those that are awaited as running ones.
+
+    ``lie``: a value with which awaited trials count as done instead.
+    """
+
+    def __init__(
+        self, sampler: BaseSampler, distributions: Mapping[str, BaseDistribution], lie: float | None = None
+    ) -> None:
+        import optuna
+
+        self.lie = lie
+        self.distributions = dict(distributions)
+        self.storage = optuna.storages.InMemoryStorage()
+        self.study: Study = optuna.create_study(storage=self.storage, sampler=sampler)
+
+    def add(self, point: Point, value: float, attributes: Mapping[str, Any] | None = None) -> None:
+        from optuna.trial import create_trial
+
+        self.study.add_trial(
+            create_trial(
+                value=value, params=point, distributions=self.distributions, system_attrs=dict(attributes or {})
+            )
+        )
+
+    def expect(self, point: Point) -> None:
+        """Add a trial that has no result yet."""
+        from optuna.trial import TrialState, create_trial
+
+        if self.lie is not None:
+            self.add(point, self.lie)
+            return
+        self.study.add_trial(create_trial(state=TrialState.RUNNING, params=point, distributions=self.distributions))
+
+    def ask(self) -> Point:
+        """What the sampler proposes. Its trial counts as failed: what becomes of it is told by ``expect``."""
+        from optuna.trial import TrialState
+
+        trial = self.study.ask(self.distributions)
+        self.study.tell(trial, state=TrialState.FAIL)
+        return {name: int(value) for name, value in trial.params.items()}
+
+    def advance(self, names: Sequence[str]) -> Mapping[str, Any]:
+        """Have the sampler take in what it was told, for a proposal of these parameters; returns its notes."""
+        from optuna.trial import TrialState
+
+        trial = self.study.ask({name: self.distributions[name] for name in names})
+        self.study.tell(trial, state=TrialState.FAIL)
+        return self.study.get_trials(deepcopy=False)[-1].system_attrs
+
+
+class _Picker:
+    """Which template to try next: TPE on one categorical parameter, or any where nothing is learned."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        done: Mapping[str, Sequence[Evaluated]],
+        waiting: Mapping[str, Sequence[Point]],
+        learns: bool,
+    ) -> None:
+        from optuna.distributions import CategoricalDistribution
+
+        self.names = list(done)
+        distribution = CategoricalDistribution(tuple(range(len(self.names))))
+        sampler = _tpe(rng.getrandbits(31)) if learns else _uniform(rng.getrandbits(31))
+        self.asker = Asker(sampler, {"template": distribution})
+        for at, name in enumerate(self.names):
+            for _, value in done[name]:
+                self.asker.add({"template": at}, value)
+            for _ in waiting[name]:
+                self.asker.expect({"template": at})
+
+    def pick(self) -> str:
+        point = self.asker.ask()
+        self.asker.expect(point)
+        return self.names[point["template"]]
+
+
+# --------------------------------------------------------------------------- the samplers
+
+
+def _tpe(seed: int) -> BaseSampler:
+    from optuna.samplers import TPESampler
+
+    return TPESampler(seed=seed, multivariate=True, constant_liar=True)
+
+
+def _uniform(seed: int) -> BaseSampler:
+    from optuna.samplers import RandomSampler
+
+    return RandomSampler(seed=seed)
+
+
+class TPEStrategy(OptunaStrategy):
+    """Tree-structured Parzen estimator, multivariate; what is awaited counts as slow."""
+
+    origin = "optuna-tpe"
+
+    def _asker(
+        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
+    ) -> Asker:
+        return _filled(_tpe(seed), knobs, done, waiting)
+
+
+class GPStrategy(OptunaStrategy):
+    """Gaussian process with expected improvement; what is awaited counts as average.
+
+    The sampler's own way with running trials costs twice as much, and its older versions have none. Of a long run it
+    sees the fastest and the latest trials only.
+    """
+
+    origin = "optuna-gp"
+    needs = ("optuna", "scipy", "torch")
+
+    def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
+        import torch
+
+        # Threads make its small steps several times slower, and would run beside the kernels that are being timed.
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return super().suggest(n, history, pending)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _asker(
+        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
+    ) -> Asker:
+        from optuna.samplers import GPSampler
+
+        if len(done) > GP_FASTEST + GP_LATEST:
+            early = sorted(range(len(done) - GP_LATEST), key=lambda i: done[i][1])[:GP_FASTEST]
+            done = [done[i] for i in sorted(early)] + list(done[-GP_LATEST:])
+        lie = sum(value for _, value in done) / len(done) if len(done) >= GP_START else None
+        return _filled(GPSampler(seed=seed, n_startup_trials=GP_START), knobs, done, waiting, lie)
+
+
+class RandomSamplerStrategy(OptunaStrategy):
+    """Uniform over the values of each knob, then moved to what is legal: unlike ``random``, not uniform over that."""
+
+    origin = "optuna-random"
+    learns = False
+
+    def _asker(
+        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
+    ) -> Asker:
+        return Asker(_uniform(seed), knobs.distributions)
+
+
+class QMCStrategy(OptunaStrategy):
+    """A scrambled Sobol sequence, gone on with from call to call."""
+
+    origin = "optuna-qmc"
+    needs = ("optuna", "scipy")
+    learns = False
+
+    def _asker(
+        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
+    ) -> Asker:
+        from optuna.samplers import QMCSampler
+
+        sampler = QMCSampler(seed=self.seed % 2**32, scramble=True, independent_sampler=_uniform(seed))
+        asker = Asker(sampler, knobs.distributions)
+        # The sampler takes its parameters from the first trial, and the place in the sequence from the study.
+        asker.add(dict.fromkeys(knobs.distributions, 0), 0.0)
+        asker.ask()
+        number = asker.storage.get_study_id_from_name(asker.study.study_name)
+        for name in asker.storage.get_study_system_attrs(number):
+            asker.storage.set_study_system_attr(number, name, drawn - 1)
+        return asker
+
+
+class CMAESStrategy(OptunaStrategy):
+    """CMA-ES on the ordered knobs; TPE on the others, which it cannot handle.
+
+    The history is told in generations, whoever proposed it, so the optimiser learns where the fast schedules are
+    from trials that were moved to legal ones, too.
+    """
+
+    origin = "optuna-cmaes"
+    needs = ("optuna", "cmaes")
+
+    def _asker(
+        self, knobs: KnobSpace, seed: int, done: Sequence[Evaluated], waiting: Sequence[Point], drawn: int
+    ) -> Asker:
+        from optuna.distributions import IntDistribution
+        from optuna.samplers import CmaEsSampler
+
+        ordered = [name for name, d in knobs.distributions.items() if isinstance(d, IntDistribution)]
+        size = 4 + int(3 * math.log(max(len(ordered), 1)))
+        sampler = CmaEsSampler(seed=seed, popsize=size, independent_sampler=_tpe(seed), warn_independent_sampling=False)
+        # The sampler begins once there is a trial.
+        asker = _filled(sampler, knobs, done[:1], ())
+        for start in range(1, len(done), size):
+            # A generation's number and the optimiser's state: they make the next trials that generation.
+            attributes = asker.advance(ordered[:1])
+            for point, value in done[start : start + size]:
+                asker.add(point, value, attributes)
+        for point in waiting:
+            asker.expect(point)
+        return asker
+
+
+def _filled(
+    sampler: BaseSampler,
+    knobs: KnobSpace,
+    done: Sequence[Evaluated],
+    waiting: Sequence[Point],
+    lie: float | None = None,
+) -> Asker:
+    asker = Asker(sampler, knobs.distributions, lie)
+    for point, value in done:
+        asker.add(point, value)
+    for point in waiting:
+        asker.expect(point)
+    return asker
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Optuna's line for each study, and its notes that an interface is experimental."""
+    import optuna
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(level)
