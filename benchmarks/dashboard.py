@@ -1,0 +1,228 @@
+"""The dashboard at a million trials: how long each page takes, and what fifty open live pages cost.
+
+    python benchmarks/dashboard.py
+
+Fills a SQLite file of its own (a temporary folder, about 2 GB), serves it with ``tilewright dashboard`` and asks for
+each page, table and chart over one connection: times are from the request to the last byte, so they are above what the
+server takes. Then fifty clients watch a run to which a process adds sixteen trials a second; each fetches what the
+events name, as the page does. Writes ``benchmarks/results/dashboard.{jsonl,md}``; the exit status is 1 if a limit is
+not kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import http.client
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+
+from tilewright.backends.cpu.device import device_model
+from tilewright.database import Database
+from tilewright.database.records import RunFilter
+from tilewright.testing.million import fill
+
+RESULTS = Path(__file__).parent / "results" / "dashboard"
+CLIENTS = 50
+WATCHED = 40.0  # seconds
+
+WRITER = """
+import sys, time
+from tilewright.database import Database
+from tilewright.core import Device
+from dataclasses import replace
+where, source, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+with Database.open(where) as db:
+    old = db.run(source)
+    records = db.trials(source)
+    run = db.add_run(old.task, Device("cpu:0", old.device_model), "evolutionary", 7, 1000, {})
+    print(run, flush=True)
+    began, number = time.monotonic(), 0
+    while time.monotonic() - began < seconds:
+        some = enumerate(records[number : number + 16])
+        batch = [replace(r, number=number + i, created=time.time()) for i, r in some]
+        if batch:
+            db.add_trials(run, batch)
+            number += len(batch)
+        time.sleep(1.0)
+    db.finish_run(run, "done")
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number with the limit that it must keep, both in ``unit``."""
+
+    what: str
+    value: float
+    unit: str
+    limit: float
+    samples: int
+
+    @property
+    def ok(self) -> bool:
+        return self.value <= self.limit
+
+
+@contextmanager
+def serving(db: Path) -> Iterator[tuple[int, int]]:
+    """The command on a free port: its port and process id."""
+    command = [sys.executable, "-m", "tilewright", "dashboard", "--db", str(db), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        yield int(line.strip().rstrip("/").rsplit(":", 1)[1].split("/")[0].split()[0]), process.pid
+    finally:
+        process.terminate()
+        process.wait(20.0)
+
+
+def pages(db: Path) -> list[tuple[str, float]]:
+    """Addresses and the seconds that 95 of 100 requests must keep."""
+    with Database.open(db, create=False, readonly=True) as database:
+        run = database.list_runs(RunFilter(), 1, 2)[0]
+        op = max(database.operators(), key=lambda o: o.trials).op
+        long = max(database.list_runs(RunFilter(), 3), key=lambda r: r.trials)
+    charts = ("best", "time", "failures", "calibration", "knob", "parallel", "importance")
+    found = [("/", 0.5), ("/runs", 1.5), ("/runs?page=50", 1.5), (f"/runs?op={quote(op)}", 1.5), ("/operators", 1.5),
+             (f"/operators/{quote(op)}", 1.5), ("/kernels", 1.5), ("/metrics", 1.5)]  # fmt: skip
+    for r in dict.fromkeys((run.id, long.id)):
+        base = f"/runs/{r}"
+        found += [
+            (base, 1.5),
+            (f"{base}?order=seconds&page=2", 1.5),
+            (f"{base}/trials/3", 1.5),
+            (f"{base}/diff?a=0&b=3", 1.5),
+        ]
+        found += [(f"{base}/charts/{c}.json", 1.5) for c in charts]
+    return [*found, (f"/operators/{quote(op)}/charts/roofline.json", 1.5), ("/charts/speedups.json", 1.5)]
+
+
+def ask(port: int, path: str) -> float:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    start = time.perf_counter()
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    answer.read()
+    took = time.perf_counter() - start
+    connection.close()
+    if answer.status != 200:
+        raise SystemExit(f"{path} gave {answer.status}")
+    return took
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def watch(base: str, run: str, until: float, counts: list[int]) -> None:
+    """A page that is open: its events, and the charts that they name."""
+    limits = httpx.Limits(max_connections=3)
+    async with (
+        httpx.AsyncClient(base_url=base, timeout=60, limits=limits) as client,
+        client.stream("GET", f"/runs/{run}/live") as stream,
+    ):
+        name = ""
+        async for line in stream.aiter_lines():
+            if time.monotonic() > until:
+                return
+            if line.startswith("event: "):
+                name = line[7:]
+                counts[0] += 1
+            elif line.startswith("data: ") and name == "refresh":
+                for chart in json.loads(line[6:])["charts"]:
+                    answer = await client.get(f"/runs/{run}/charts/{chart}.json")
+                    answer.raise_for_status()
+                    counts[1] += 1
+            elif name == "end":
+                return
+
+
+def live(db: Path, port: int, pid: int) -> list[Row]:
+    """The share of a core that the server takes while clients watch, and how many events reached them."""
+    with Database.open(db, create=False, readonly=True) as database:
+        source = database.list_runs(RunFilter(), 1, 5)[0].id
+    command = [sys.executable, "-c", WRITER, str(db), source, str(WATCHED + 5)]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    run = writer.stdout.readline().strip()
+    counts = [0, 0]
+
+    async def everyone() -> tuple[float, float]:
+        until = time.monotonic() + WATCHED
+        watching = [asyncio.create_task(watch(f"http://127.0.0.1:{port}", run, until, counts)) for _ in range(CLIENTS)]
+        await asyncio.sleep(3.0)
+        began, spent = time.monotonic(), cpu_seconds(pid)
+        await asyncio.sleep(WATCHED - 8.0)
+        share = (cpu_seconds(pid) - spent) / (time.monotonic() - began)
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        return share, time.monotonic() - began
+
+    share, took = asyncio.run(everyone())
+    writer.terminate()
+    writer.wait()
+    print(f"{CLIENTS} clients: {counts[0]} events, {counts[1]} charts in {took:.0f} s")
+    if counts[0] < CLIENTS * took / 4:
+        raise SystemExit("the clients saw too few events for this to be a measurement")
+    return [Row(f"{CLIENTS} live pages, share of a core", share, "cores", 0.5, counts[1])]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=4000)
+    parser.add_argument("--long", type=int, default=200_000, help="trials of one long run among them")
+    parser.add_argument("--repeat", type=int, default=40)
+    options = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        db = Path(folder) / "million.db"
+        fill(db, runs=options.runs, trials=200, long_run=options.long)
+        with Database.open(db, create=False, readonly=True) as database:
+            totals = database.totals()
+        print(f"{totals.trials:,} trials, {db.stat().st_size / 1e9:.1f} GB")
+        with serving(db) as (port, pid):
+            for path, limit in pages(db):
+                times = [ask(port, path) for _ in range(options.repeat)]
+                p95 = statistics.quantiles(times, n=20)[-1]
+                rows.append(Row(f"{path}, p95", p95, "s", limit, len(times)))
+                rows.append(replace(rows[-1], what=f"{path}, slowest", value=max(times)))
+                print(f"{rows[-2].value:8.3f} s  {rows[-1].value:8.3f} s slowest  {path}", flush=True)
+            rows += live(db, port, pid)
+    about = {
+        "date": datetime.date.today().isoformat(), "machine": device_model(), "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(), "trials": totals.trials, "runs": sum(totals.runs.values()),
+    }  # fmt: skip
+    with RESULTS.with_suffix(".jsonl").open("w") as out:
+        out.write(json.dumps(about) + "\n")
+        out.writelines(json.dumps({**asdict(r), "ok": r.ok}) + "\n" for r in rows)
+    table = ["| what | value | limit | kept |", "|---|---|---|---|"]
+    table += [f"| `{r.what}` | {r.value:.3f} {r.unit} | {r.limit} {r.unit} | {'yes' if r.ok else 'no'} |" for r in rows]
+    head = f"# The dashboard at {totals.trials:,} trials\n"
+    where = f"{about['date']}, {about['machine']}, {about['cores']} cores, SQLite.\n"
+    text = (
+        "Times of requests on the same machine, to the last byte; the slowest is the first, with nothing in memory.\n"
+    )
+    RESULTS.with_suffix(".md").write_text("\n".join([head, where, text, *table, ""]))
+    return 0 if all(r.ok for r in rows if not r.what.endswith("slowest")) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""What can go wrong in serving, and answers in plain text for what is refused before a page is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.core import TilewrightError
+from tilewright.database.text import visible_text
+
+Header = tuple[bytes, bytes]
+
+
+class DashboardError(TilewrightError):
+    """The dashboard cannot be served as it was asked to be."""
+
+    kind = "dashboard"
+
+
+async def refuse(send: Any, status: int, text: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+    """A whole ASGI answer: one line of text. ``text`` may hold what the client sent."""
+    body = (visible_text(text) + "\n").encode()
+    own: list[Header] = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in headers),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": body})

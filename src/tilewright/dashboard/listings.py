@@ -1,0 +1,55 @@
+"""The tables that several pages show: runs and trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.core import Measurement, TrialRecord
+from tilewright.database import StoredRun
+from tilewright.insight.chart import Column, Table
+from tilewright.insight.links import operator_link, run_link, trial_link
+
+
+def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
+    columns = (
+        Column("run", "Run"), Column("state", "State"), Column("workload", "Workload"), Column("device", "Device"),
+        Column("target", "Target"), Column("strategy", "Strategy"), Column("trials", "Trials", numeric=True),
+        Column("wanted", "Wanted", numeric=True), Column("failed", "Failed", numeric=True),
+        Column("best", "Best", "s", True), Column("rate", "Rate", "flop/s", True), Column("started", "Started", "date"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            r.id, r.state, r.task.workload.label, r.device_model, f"{r.task.target.name} x{r.task.target.threads}",
+            r.strategy, r.trials, r.trials_wanted, sum(r.failed.values()), r.best_seconds,
+            r.task.workload.flops / r.best_seconds if r.best_seconds else None, r.started,
+        )
+        for r in runs
+    )  # fmt: skip
+    links = {
+        "run": [run_link(r.id) for r in runs],
+        "workload": [operator_link(r.task.workload.op) for r in runs],
+    }
+    return Table(name, title, columns, rows, links)
+
+
+def trials_table(name: str, title: str, run_id: str, flops: int, trials: Sequence[TrialRecord]) -> Table:
+    """Trials of one run; what a failure lacks is empty."""
+    columns = (
+        Column("trial", "Trial", numeric=True), Column("status", "Status"), Column("seconds", "Time", "s", True),
+        Column("rate", "Rate", "flop/s", True), Column("spread", "Noise", "share", True),
+        Column("predicted", "Predicted", numeric=True), Column("origin", "Origin"), Column("template", "Template"),
+        Column("schedule", "Schedule"), Column("error", "Error"), Column("created", "Stored", "date"),
+    )  # fmt: skip
+    rows = []
+    for t in trials:
+        timed = t.outcome if isinstance(t.outcome, Measurement) else None
+        failed = None if isinstance(t.outcome, Measurement) else t.outcome
+        rows.append(
+            (
+                t.number, failed.kind.value if failed else "ok", t.seconds, flops / t.seconds if t.seconds else None,
+                timed.spread if timed else None, t.proposal.prediction, t.proposal.origin, t.schedule.template,
+                " ".join(f"{k}={v}" for k, v in t.schedule.values.items()), failed.message if failed else None,
+                t.created,
+            )
+        )  # fmt: skip
+    return Table(name, title, columns, tuple(rows), {"trial": [trial_link(run_id, t.number) for t in trials]})

@@ -1,0 +1,165 @@
+"""Optuna's own dashboard over a database: on this machine only, and for reading only.
+
+It has routes that write, and no login. So nothing but reading passes to it, only requests that name this machine are
+answered (a page elsewhere could else reach it under a name of its own), and the storage beneath it refuses writes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from tilewright.core import UsageError
+from tilewright.dashboard.access import Access
+from tilewright.dashboard.errors import DashboardError
+from tilewright.database import Database
+from tilewright.farm.protocol import is_loopback
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+CONNECTIONS = 32
+"""Answered at a time; others are closed at once."""
+PATIENCE = 30.0
+"""Seconds that a client may take for each part of its request."""
+MOST_BODY = 1 << 16
+"""Bytes of a refused request that are read, so that its sender gets to read the answer."""
+READING = ("GET", "HEAD")
+_HEADERS = [
+    # Beside the policy that Optuna's pages carry: a browser keeps to both.
+    ("Content-Security-Policy", "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    ("X-Frame-Options", "DENY"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+]
+
+
+def serve_optuna(db: str | os.PathLike[str], host: str, port: int, ready: Callable[[str], None] | None = None) -> None:
+    """Serve Optuna's dashboard of a database until Ctrl-C or SIGTERM. ``port``: 0 for a free one.
+
+    ``ready`` gets its address once it listens. Raises ``UsageError`` for a host that other machines can reach and
+    where the extra ``optuna`` is missing, ``DashboardError`` where it cannot listen, and ``DatabaseError``.
+    """
+    try:
+        with optuna_server(db, host, port) as server:
+            if ready is not None:
+                ready(server.url)
+            server.serve_forever()
+    except KeyboardInterrupt:
+        return
+
+
+@contextmanager
+def optuna_server(db: str | os.PathLike[str], host: str = "127.0.0.1", port: int = 0) -> Iterator[OptunaServer]:
+    """A server that listens and has yet to serve (``serve_forever``, which ``shutdown`` ends from another thread)."""
+    if not is_loopback(host):
+        raise UsageError(
+            f"Optuna's dashboard has no login, so it is not served on {host}", "Use 127.0.0.1, ::1 or localhost"
+        )
+    missing = [name for name in ("optuna", "optuna_dashboard") if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"Optuna's dashboard needs {missing[0]}", "Install it: pip install 'tilewright[optuna]'")
+    import optuna_dashboard
+
+    from tilewright.dashboard.optuna_storage import ReadOnlyStorage
+
+    with Database.open(db, create=False, readonly=True) as database, OptunaServer(host, port) as server:
+        server.set_app(guarded(optuna_dashboard.wsgi(ReadOnlyStorage(database)), Access(port=server.server_port)))
+        yield server
+
+
+def guarded(app: WSGIApplication, access: Access) -> WSGIApplication:
+    """``app`` behind what keeps it safe: reading only, under this machine's names only."""
+
+    def guard(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        method, host = environ["REQUEST_METHOD"], environ.get("HTTP_HOST", "")
+        if method not in READING:
+            _read_away(environ)
+            return _refuse(start_response, "405 Method Not Allowed", "This dashboard is for reading only")
+        if not access.knows(host):
+            return _refuse(start_response, "421 Misdirected Request", "That is no name of this dashboard")
+
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Callable[[bytes], object]:
+            return start_response(status, [*headers, *_HEADERS], *rest)
+
+        return app(environ, start)
+
+    return guard
+
+
+def _refuse(start_response: StartResponse, status: str, text: str) -> list[bytes]:
+    allow = [("Allow", ", ".join(READING))] if status.startswith("405") else []
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *allow, *_HEADERS])
+    return [f"{text}\n".encode()]
+
+
+def _read_away(environ: WSGIEnvironment) -> None:
+    length = environ.get("CONTENT_LENGTH") or "0"
+    if length.isdecimal():
+        with suppress(OSError):
+            environ["wsgi.input"].read(min(int(length), MOST_BODY))
+
+
+class OptunaServer(ThreadingMixIn, WSGIServer):
+    """A thread a connection, a limited number at a time, on ``host``."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int) -> None:
+        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._host = host
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as e:
+            why = os.strerror(e.errno) if e.errno else str(e)
+            raise DashboardError(
+                f"cannot listen on {host}, port {port}: {why}", "Give another port, or 0 for a free one"
+            ) from None
+
+    @property
+    def url(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.server_port}/"
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)
+        # Without the question to the name service about this machine's name that comes here otherwise.
+        self.server_name, self.server_port = self._host, self.server_address[1]
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._slots.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):  # clients that hang up or take too long are no news
+            super().handle_error(request, client_address)
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = PATIENCE
+
+    def log_message(self, *_args: Any) -> None:
+        """Nothing: every request of a page that is left open would make a line."""

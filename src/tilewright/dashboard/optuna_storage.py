@@ -1,0 +1,225 @@
+"""A database as Optuna's storage, for reading: every run is a study, every trial a finished trial of it.
+
+A trial's parameters are its schedule's knobs and its value is seconds, less is better; a failure has none. What a
+knob's values could have been is not stored, so a parameter's range is that of the run's trials.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+from collections import OrderedDict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from threading import RLock
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.study._frozen import FrozenStudy
+from optuna.trial import FrozenTrial, TrialState
+
+from tilewright.core import DatabaseError, Failure, TrialRecord, UsageError, Value
+from tilewright.database import Database, StoredRun
+from tilewright.database.text import visible_text
+
+SHOWN = 5000
+"""Trials of a study: of a longer run, the fastest and others evenly over it. A browser takes 5 kB for each."""
+KEPT = 8
+"""Studies whose trials are kept in memory."""
+_TRIAL_BITS = 26
+"""A trial's identifier holds its run's number above these bits; browsers read 53 of an integer's."""
+
+
+class ReadOnlyStorage(BaseStorage):
+    """Studies are numbered from 0 in the order of their runs, and keep their numbers while this object lives.
+
+    Every method that would write raises ``DatabaseError``. Any thread may call any method.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = RLock()
+        self._numbers: dict[str, int] = {}
+        self._studies: dict[int, tuple[str, FrozenStudy]] = {}
+        self._trials: OrderedDict[int, tuple[int, list[FrozenTrial]]] = OrderedDict()
+
+    # ------------------------------------------------------------------ studies
+
+    def get_all_studies(self) -> list[FrozenStudy]:
+        with self._lock:
+            self._refresh()
+            return [study for _, (_, study) in sorted(self._studies.items())]
+
+    def get_study_id_from_name(self, study_name: str) -> int:
+        found = [s._study_id for s in self.get_all_studies() if s.study_name == study_name]
+        if not found:
+            raise KeyError(f"no run is called {study_name!r}")
+        return found[0]
+
+    def get_study_name_from_id(self, study_id: int) -> str:
+        return self._study(study_id)[1].study_name
+
+    def get_study_directions(self, study_id: int) -> list[StudyDirection]:
+        return self._study(study_id)[1].directions
+
+    def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
+        return self._study(study_id)[1].user_attrs
+
+    def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
+        return self._study(study_id)[1].system_attrs
+
+    def _study(self, study_id: int) -> tuple[str, FrozenStudy]:
+        """The run's identifier and the study."""
+        with self._lock:
+            if study_id not in self._studies:
+                self._refresh()
+            if study_id not in self._studies:
+                raise KeyError(f"no run has the number {study_id}")
+            return self._studies[study_id]
+
+    def _refresh(self) -> None:
+        """Take in runs that were added or removed, without reading the others again."""
+        more = self._database.count_runs() - len(self._studies)
+        if more == 0:
+            return
+        found = self._database.list_runs(limit=max(more, 0))
+        if more < 0 or any(run.id in self._numbers for run in found):
+            found = self._database.runs()  # not just new ones at the end
+            self._studies.clear()
+        for run in reversed(found):
+            number = self._numbers.setdefault(run.id, len(self._numbers))
+            self._studies[number] = (run.id, _study_of(run, number))
+
+    # ------------------------------------------------------------------ trials
+
+    def get_all_trials(
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
+    ) -> list[FrozenTrial]:
+        run_id, _ = self._study(study_id)
+        with self._lock:
+            try:
+                count = self._database.progress(run_id).trials
+            except UsageError as e:
+                raise KeyError(e.message) from None
+            known, trials = self._trials.get(study_id, (-1, []))
+            if known != count:
+                records = self._database.sample_trials(run_id, SHOWN)
+                trials = _trials_of(records, study_id << _TRIAL_BITS)
+                self._trials[study_id] = (count, trials)
+            self._trials.move_to_end(study_id)
+            while len(self._trials) > KEPT:
+                self._trials.popitem(last=False)
+        wanted = [t for t in trials if states is None or t.state in states]
+        return copy.deepcopy(wanted) if deepcopy else wanted
+
+    def get_trial(self, trial_id: int) -> FrozenTrial:
+        for trial in self.get_all_trials(trial_id >> _TRIAL_BITS, deepcopy=False):
+            if trial._trial_id == trial_id:
+                return trial
+        raise KeyError(f"no trial has the identifier {trial_id}")
+
+    def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
+        return self.get_trial((study_id << _TRIAL_BITS) + trial_number)._trial_id
+
+    # ------------------------------------------------------------------ writes
+
+    def _refuse(self, *_args: Any, **_given: Any) -> Any:
+        raise DatabaseError(
+            f"{self._database.location} is read by Optuna, never written", "Tune with tilewright tune instead"
+        )
+
+    create_new_study = delete_study = set_study_user_attr = set_study_system_attr = _refuse
+    create_new_trial = set_trial_param = set_trial_state_values = set_trial_intermediate_value = _refuse
+    set_trial_user_attr = set_trial_system_attr = _refuse
+
+
+def _study_of(run: StoredRun, number: int) -> FrozenStudy:
+    """What of a run never changes: its state and counts do, and a study shows its trials."""
+    facts = {
+        "operator": run.task.workload.op,
+        "workload": run.task.workload.label,
+        "target": run.task.target.name,
+        "threads": run.task.target.threads,
+        "device": run.device_model,
+        "strategy": run.strategy,
+        "seed": run.seed,
+        "started": dt.datetime.fromtimestamp(run.started, dt.UTC).isoformat(" ", "seconds"),
+    }
+    return FrozenStudy(
+        study_name=visible_text(f"{run.id} {run.task.workload.label}"),
+        direction=StudyDirection.MINIMIZE,
+        user_attrs={name: _plain(fact) for name, fact in facts.items()},
+        system_attrs={"study:metric_names": ["seconds"]},
+        study_id=number,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Texts without control characters, and none that a spreadsheet takes for a formula: Optuna gives CSV, too."""
+    if not isinstance(value, str):
+        return value
+    shown = visible_text(value)
+    return f"'{shown}" if shown[:1] in tuple("=+-@") else shown
+
+
+def _trials_of(records: Sequence[TrialRecord], first_id: int) -> list[FrozenTrial]:
+    several = len({r.schedule.template for r in records}) > 1
+    params = [_params(r, several) for r in records]
+    distributions = _distributions(params)
+    return [
+        _trial(r, p, {name: distributions[name] for name in p}, first_id + r.number)
+        for r, p in zip(records, params, strict=True)
+    ]
+
+
+def _params(record: TrialRecord, with_template: bool) -> dict[str, Value]:
+    template: dict[str, Value] = {"template": record.schedule.template} if with_template else {}
+    return {_plain(k): _plain(v) for k, v in {**template, **record.schedule.values}.items()}
+
+
+def _distributions(params: Iterable[Mapping[str, Value]]) -> dict[str, BaseDistribution]:
+    """A range for numbers, a list of what occurs for everything else."""
+    values: dict[str, set[Value]] = {}
+    for row in params:
+        for name, value in row.items():
+            values.setdefault(name, set()).add(value)
+    out: dict[str, BaseDistribution] = {}
+    for name, found in values.items():
+        kinds = {type(v) for v in found}
+        if kinds == {int}:
+            out[name] = IntDistribution(min(found), max(found))  # type: ignore[arg-type]
+        elif kinds <= {int, float}:
+            out[name] = FloatDistribution(min(found), max(found))  # type: ignore[arg-type]
+        else:
+            out[name] = CategoricalDistribution(tuple(sorted(found, key=str)))
+    return out
+
+
+def _trial(
+    record: TrialRecord, params: dict[str, Value], distributions: dict[str, BaseDistribution], identifier: int
+) -> FrozenTrial:
+    outcome = record.outcome
+    failed = isinstance(outcome, Failure)
+    attributes: dict[str, Any] = {"origin": record.proposal.origin, "template": record.schedule.template}
+    took = record.build_seconds
+    if isinstance(outcome, Failure):
+        attributes |= {"status": outcome.kind.value, "message": outcome.message}
+    else:
+        attributes |= {"status": "ok", "spread": outcome.spread}
+        took += outcome.verify_seconds + outcome.measure_seconds
+    if record.proposal.prediction is not None:
+        attributes["predicted"] = record.proposal.prediction
+    return FrozenTrial(
+        number=record.number,
+        trial_id=identifier,
+        state=TrialState.FAIL if failed else TrialState.COMPLETE,
+        value=record.seconds,
+        datetime_start=dt.datetime.fromtimestamp(record.created - took),
+        datetime_complete=dt.datetime.fromtimestamp(record.created),
+        params=params,
+        distributions=distributions,
+        user_attrs={name: _plain(value) for name, value in attributes.items()},
+        system_attrs={},
+        intermediate_values={},
+    )

@@ -1,0 +1,28 @@
+"""The pages, one file each. To add one: a file here and a template, and a line in ``PAGES``."""
+
+from __future__ import annotations
+
+from tilewright.dashboard.page import Page
+from tilewright.dashboard.pages import compare, diff, farm, kernels, operator, operators, overview, run, runs, trial
+
+PAGES: tuple[Page, ...] = (
+    overview.PAGE,
+    runs.PAGE,
+    trial.PAGE,
+    compare.PAGE,
+    diff.PAGE,
+    run.PAGE,
+    operators.PAGE,
+    operator.PAGE,
+    kernels.PAGE,
+    farm.PAGE,
+)
+
+NAVIGATION = (
+    ("Overview", "/"),
+    ("Runs", "/runs"),
+    ("Operators", "/operators"),
+    ("Kernels", "/kernels"),
+    ("Farm", "/farm"),
+)
+"""Titles and addresses; the farm's is shown where there is one."""

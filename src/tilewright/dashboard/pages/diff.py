@@ -1,0 +1,46 @@
+"""``/runs/RUN/diff?a=N&b=M``: how two trials' schedules and sources differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from tilewright.core import TrialRecord
+from tilewright.dashboard.page import Page, number
+from tilewright.dashboard.pages.run import base_of, run_of
+from tilewright.dashboard.site import Site
+from tilewright.dashboard.sources import printed
+from tilewright.insight import diff
+from tilewright.insight.chart import Table
+
+
+def _pair(site: Site, request: Request) -> tuple[TrialRecord, TrialRecord]:
+    run = run_of(site, request)
+    a, b = (site.database.trial(run.id, number(request, n)) for n in ("a", "b"))
+    return a, b
+
+
+def _table(site: Site, request: Request) -> Table:
+    return diff.schedule_diff(*_pair(site, request))
+
+
+def _outcomes(site: Site, request: Request) -> Table:
+    return diff.outcome_diff(*_pair(site, request))
+
+
+def _view(site: Site, request: Request) -> Mapping[str, Any]:
+    run = run_of(site, request)
+    a, b = _pair(site, request)
+    texts = [printed(site, run.task, t.schedule) for t in (a, b)]
+    missing = next((s.note for s in texts if not s.text), "")
+    return {
+        "title": f"Trials {a.number} and {b.number} compared", "run": run, "run_base": base_of(run),
+        "base": base_of(run) + "/diff", "a": a, "b": b, "table": diff.schedule_diff(a, b),
+        "outcomes": diff.outcome_diff(a, b),
+        "lines": None if missing else diff.source_diff(texts[0].text, texts[1].text), "source_note": missing,
+    }  # fmt: skip
+
+
+PAGE = Page("/runs/{run}/diff", "diff", "/runs", _view, tables={"schedules": _table, "outcomes": _outcomes})

@@ -1,0 +1,120 @@
+"""``/farm``: runners, queues and what is in quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from tilewright.core import TilewrightError
+from tilewright.dashboard.live import Feed, Look
+from tilewright.dashboard.page import NotThere, Page
+from tilewright.dashboard.site import Site
+from tilewright.dashboard.text import count, share
+from tilewright.insight.chart import Axis, Bars, Column, Table
+
+Status = Mapping[str, Any]
+
+
+def _status(site: Site) -> Status:
+    """Raises ``NotThere`` without a farm, and what the farm's connection says where it has failed."""
+    if site.farm is None:
+        raise NotThere("the dashboard watches no farm", "Start it with --farm tls://HOST:PORT --certs DIR")
+    return site.farm.status()
+
+
+def _workers(status: Status) -> Table:
+    columns = (
+        Column("name", "Name"), Column("role", "Role"), Column("state", "State"), Column("device", "Device"),
+        Column("busy", "Busy", "share", True), Column("running", "Running", numeric=True),
+        Column("queued", "Queued", numeric=True), Column("done", "Done", numeric=True),
+        Column("strikes", "Strikes", numeric=True), Column("connected", "Connected", "s", True),
+        Column("note", "Note"), Column("expires", "Certificate ends", "date"), Column("address", "Address"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            w["name"], w["role"], state_of(w), w["device"].get("device_class") or ", ".join(w["places"]),
+            w["busy"], w["running"], w["queued"],
+            w["done"], w["strikes"], w["connected"], w["quarantine"] or w["note"] or None, w["expires"], w["address"],
+        )
+        for w in status["workers"]
+    )  # fmt: skip
+    return Table("workers", "Runners and builders", columns, rows)
+
+
+def state_of(worker: Status) -> str:
+    if worker["quarantine"]:
+        return "quarantined"
+    if worker["draining"]:
+        return "draining"
+    return "busy" if worker["running"] else "idle"
+
+
+def _places(status: Status) -> Table:
+    columns = (
+        Column("place", "Queue"), Column("workers", "Workers", numeric=True),
+        Column("waiting", "Waiting", numeric=True), Column("in_hand", "In hand", numeric=True),
+    )  # fmt: skip
+    rows = tuple((name, p["workers"], p["waiting"], p["in_hand"]) for name, p in sorted(status["places"].items()))
+    return Table("places", "Queues", columns, rows)
+
+
+def _quarantine(status: Status) -> Table:
+    away = status["quarantined_away"]
+    rows = [(w["name"], w["quarantine"], "yes") for w in status["workers"] if w["quarantine"]]
+    rows += [(name, why, "no") for name, why in sorted(away.items())]
+    columns = (Column("name", "Name"), Column("why", "Why"), Column("connected", "Connected"))
+    return Table("quarantine", "Quarantine", columns, tuple(rows))
+
+
+def _busy(site: Site, _: Request) -> Bars:
+    workers = [w for w in _status(site)["workers"] if w["role"] == "runner"]
+    bars = tuple((w["name"], float(w["busy"])) for w in sorted(workers, key=lambda w: -w["busy"])[:40])
+    mean = sum(v for _, v in bars) / len(bars) if bars else 0.0
+    return Bars("Utilisation", Axis("share of the time since it connected", "share"), bars,
+                f"{len(workers)} runners, busy {share(mean)} of the time.")  # fmt: skip
+
+
+def _texts(status: Status) -> dict[str, str]:
+    workers = status["workers"]
+    places = status["places"].values()
+    return {
+        "runners": count(sum(w["role"] == "runner" for w in workers)),
+        "builders": count(sum(w["role"] == "builder" for w in workers)),
+        "clients": count(sum(c["connected"] for c in status["clients"])),
+        "waiting": count(sum(p["waiting"] for p in places)),
+        "in_hand": count(sum(p["in_hand"] for p in places)),
+        "quarantined": count(len(_quarantine(status).rows)),
+    }
+
+
+def _view(site: Site, _: Request) -> Mapping[str, Any]:
+    try:
+        status = _status(site)
+    except NotThere:
+        raise
+    except TilewrightError as e:
+        return {"title": "Farm", "trouble": e, "tables": [], "texts": {}}
+    tables = [_workers(status), _places(status), _quarantine(status)]
+    return {"title": "Farm", "trouble": None, "tables": tables, "texts": _texts(status)}
+
+
+def _feed(site: Site, _: Request) -> Feed:
+    def look() -> Look:
+        status = _status(site)
+        texts = _texts(status)
+        return Look((texts, _workers(status)), texts)
+
+    return Feed("/farm", look, slow=("busy",))
+
+
+PAGE = Page(
+    "/farm", "farm", "/farm", _view,
+    tables={
+        "workers": lambda site, _: _workers(_status(site)),
+        "places": lambda site, _: _places(_status(site)),
+        "quarantine": lambda site, _: _quarantine(_status(site)),
+    },
+    charts={"busy": _busy}, live=_feed,
+)  # fmt: skip

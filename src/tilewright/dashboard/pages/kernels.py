@@ -1,0 +1,41 @@
+"""``/kernels``: what look-ups are served, with what tuning gained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from tilewright.dashboard.page import Page, text
+from tilewright.dashboard.site import Site
+from tilewright.insight.chart import Column, Table
+from tilewright.insight.speedups import speedup_table
+
+MOST = 500
+
+
+def _kernels(site: Site, request: Request) -> Table:
+    op = text(request, "op")
+    found = site.answers.get(("kernels", op), 2.0, lambda: site.database.best_kernels(MOST, op))
+    return speedup_table(found)
+
+
+def _misses(site: Site, _: Request) -> Table:
+    columns = (
+        Column("op", "Operator"), Column("params", "Parameters"), Column("count", "Look-ups", numeric=True),
+        Column("last", "Last", "date"),
+    )  # fmt: skip
+    found = site.answers.get("misses", 2.0, lambda: site.database.misses(100))
+    rows = tuple((m.op, " ".join(f"{k}={v}" for k, v in m.params), m.count, m.last) for m in found)
+    return Table("misses", "Look-ups that found no kernel", columns, rows)
+
+
+def _view(site: Site, request: Request) -> Mapping[str, Any]:
+    return {
+        "title": "Kernels", "table": _kernels(site, request), "misses": _misses(site, request), "most": MOST,
+        "operators": [o.op for o in site.answers.get("operators", 2.0, site.database.operators)],
+    }  # fmt: skip
+
+
+PAGE = Page("/kernels", "kernels", "/kernels", _view, tables={"speedups": _kernels, "misses": _misses})

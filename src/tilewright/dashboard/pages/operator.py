@@ -1,0 +1,120 @@
+"""``/operators/OP``: an operator's roofline, its best kernels by shape and device, and the best one's source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+
+from tilewright.core import TrialRecord
+from tilewright.dashboard.listings import runs_table
+from tilewright.dashboard.page import NotThere, Page, part, text
+from tilewright.dashboard.site import Site
+from tilewright.dashboard.sources import stored
+from tilewright.database.records import OperatorSummary, RunFilter, TaskSummary
+from tilewright.insight import roofline
+from tilewright.insight.chart import XY, Column, Table
+from tilewright.insight.links import operator_link, run_link, trial_link
+
+RUNS = 20
+SECONDS = 5.0
+
+
+def _summary(site: Site, request: Request) -> OperatorSummary:
+    op = part(request, "op")
+    for found in site.answers.get("operators", 2.0, site.database.operators):
+        if found.op == op:
+            return found
+    raise NotThere(f"nothing is stored of operator {op!r}", "See the operators for what there is")
+
+
+def _tasks(site: Site, op: str) -> Sequence[TaskSummary]:
+    return site.answers.get(("tasks", op), SECONDS, lambda: site.database.operator_workloads(op))
+
+
+def _device(site: Site, request: Request) -> tuple[str, list[str]]:
+    """The device model whose roofline is shown, and all that there are: the one with the most trials first."""
+    op = _summary(site, request).op
+    trials: dict[str, int] = {}
+    for t in _tasks(site, op):
+        trials[t.device_model] = trials.get(t.device_model, 0) + t.trials
+    names = sorted(trials, key=lambda d: -trials[d])
+    wanted = text(request, "device")
+    return wanted if wanted in names else (names[0] if names else ""), names
+
+
+def _roofline(site: Site, request: Request) -> XY:
+    op = _summary(site, request).op
+    device, _ = _device(site, request)
+
+    return site.answers.get(("roofline", op, device), 30.0, lambda: _drawn(site, op, device))
+
+
+def _drawn(site: Site, op: str, device: str) -> XY:
+    tasks = {(t.task.workload.key, t.task.target.key): t for t in _tasks(site, op) if t.device_model == device}
+    groups: dict[tuple[str, str], list[tuple[str, TrialRecord]]] = {}
+    for row in site.database.operator_trials(op, device_model=device):
+        groups.setdefault((row.workload_key, row.target_key), []).append((row.run_id, row.trial))
+    shown = [roofline.TaskTrials(tasks[key].task, trials) for key, trials in groups.items() if key in tasks]
+    return roofline.roofline(shown, _ceilings(site, op, device), f"Roofline of {op} on {device}")
+
+
+def _ceilings(site: Site, op: str, device: str) -> roofline.Ceilings:
+    """What the newest run that has measured it says."""
+    for run in site.database.list_runs(RunFilter(op=op, state="done", device_model=device), RUNS):
+        found = roofline.ceilings_of(run)
+        if found.peak:
+            return found
+    return roofline.Ceilings()
+
+
+def _shapes(site: Site, request: Request) -> Table:
+    tasks = _tasks(site, _summary(site, request).op)
+    columns = (
+        Column("workload", "Shape"), Column("device", "Device"), Column("target", "Target"),
+        Column("seconds", "Best time", "s", True), Column("rate", "Rate", "flop/s", True),
+        Column("peak", "Of peak", "share", True), Column("template", "Template"), Column("state", "State"),
+        Column("trials", "Trials", numeric=True), Column("run", "Run"), Column("trial", "Trial"),
+    )  # fmt: skip
+    rows, runs, trials = [], [], []
+    for t in tasks:
+        w, k = t.task.workload, t.best
+        rows.append(
+            (
+                w.label, t.device_model, f"{t.task.target.name} x{t.task.target.threads}", k.seconds if k else None,
+                w.flops / k.seconds if k else None, k.peak_fraction if k else None, k.schedule.template if k else None,
+                k.state if k else None, t.trials, k.run_id if k else None, k.trial_number if k else None,
+            )
+        )  # fmt: skip
+        runs.append(run_link(k.run_id) if k and k.run_id else None)
+        trials.append(trial_link(k.run_id, k.trial_number) if k and k.run_id and k.trial_number is not None else None)
+    return Table("shapes", "Best kernels by shape and device", columns, tuple(rows), {"run": runs, "trial": trials})
+
+
+def _runs(site: Site, request: Request) -> Table:
+    return runs_table("runs", "Latest runs", site.database.list_runs(RunFilter(op=_summary(site, request).op), RUNS))
+
+
+def _view(site: Site, request: Request) -> Mapping[str, Any]:
+    summary = _summary(site, request)
+    device, devices = _device(site, request)
+    best = [t for t in _tasks(site, summary.op) if t.best and t.device_model == device]
+    source, note = "", ""
+    if best:
+        # Of all shapes the one that works most: its kernel says most about the operator.
+        task = max(best, key=lambda t: t.task.workload.flops)
+        assert task.best is not None
+        found = stored(site, task.best.artifact_sha256)
+        source, note = found.text, f"{task.task.workload.label} on {task.device_model}. {found.note}"
+    return {
+        "title": summary.op, "op": summary.op, "summary": summary, "base": operator_link(summary.op), "device": device,
+        "devices": devices, "shapes": _shapes(site, request), "runs": _runs(site, request), "source": source,
+        "source_note": note,
+    }  # fmt: skip
+
+
+PAGE = Page(
+    "/operators/{op}", "operator", "/operators", _view, tables={"shapes": _shapes, "runs": _runs},
+    charts={"roofline": _roofline},
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""``/runs/RUN/trials/N``: one trial, its schedule, its outcome and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from tilewright.core import Failure, Measurement, TrialRecord
+from tilewright.dashboard.page import Page, number
+from tilewright.dashboard.pages.run import base_of, run_of, sample, winner
+from tilewright.dashboard.site import Site
+from tilewright.dashboard.sources import printed
+from tilewright.dashboard.text import cell
+from tilewright.insight.chart import Column, Table
+from tilewright.insight.failures import ADVICE
+
+
+def trial_of(site: Site, request: Request) -> TrialRecord:
+    return site.database.trial(run_of(site, request).id, number(request, "number"))
+
+
+def _facts(site: Site, request: Request) -> Table:
+    run, trial = run_of(site, request), trial_of(site, request)
+    flops = run.task.workload.flops
+    rows: list[tuple[str, str]] = []
+    if isinstance(trial.outcome, Measurement):
+        o = trial.outcome
+        rows += [
+            ("Time of one call", cell(o.seconds, "s")), ("Rate", cell(flops / o.seconds, "flop/s")),
+            ("Noise (interquartile range)", cell(o.spread, "share")), ("Samples", cell(o.samples, "")),
+            ("Ratio to the batch's reference", cell(o.ratio, "")), ("Caches", o.cache_state),
+            ("Timing stopped early", cell(o.dropped, "")), ("Checking took", cell(o.verify_seconds, "s")),
+            ("Timing took", cell(o.measure_seconds, "s")),
+            *((str(k), cell(v, "")) for k, v in o.environment),
+        ]  # fmt: skip
+    rows += [
+        ("Building took", cell(trial.build_seconds, "s")), ("Proposed by", cell(trial.proposal.origin, "")),
+        ("Predicted score", cell(trial.proposal.prediction, "")), ("Stored", cell(trial.created, "date")),
+    ]  # fmt: skip
+    return Table("facts", "Outcome", (Column("fact", "Fact"), Column("value", "Value")), tuple(rows))
+
+
+def _schedule(site: Site, request: Request) -> Table:
+    s = trial_of(site, request).schedule
+    rows = [(k, str(v), "structure") for k, v in s.structure] + [(k, str(v), "launch") for k, v in s.launch]
+    columns = (Column("knob", "Knob"), Column("value", "Value"), Column("half", "Part"))
+    return Table("schedule", "Schedule", columns, tuple(rows))
+
+
+def _view(site: Site, request: Request) -> Mapping[str, Any]:
+    run, trial = run_of(site, request), trial_of(site, request)
+    source = printed(site, run.task, trial.schedule)
+    fastest = winner(sample(site, run))
+    failed = trial.outcome if isinstance(trial.outcome, Failure) else None
+    return {
+        "title": f"Trial {trial.number} of {run.task.workload.label}", "run": run, "base": base_of(run), "trial": trial,
+        "failed": failed, "advice": ADVICE.get(failed.kind.value, "") if failed else "",
+        "facts": _facts(site, request), "schedule": _schedule(site, request), "source": source.text,
+        "source_note": source.note, "winner": fastest.number if fastest else None,
+        "previous": trial.number - 1 if trial.number > 0 else None,
+        "next": trial.number + 1 if trial.number + 1 < run.next_number else None,
+    }  # fmt: skip
+
+
+PAGE = Page("/runs/{run}/trials/{number}", "trial", "/runs", _view, tables={"facts": _facts, "schedule": _schedule})

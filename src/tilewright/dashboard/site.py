@@ -1,0 +1,55 @@
+"""What every page works with: the database, the farm, and answers that several readers share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tilewright.dashboard.farm_source import FarmSource
+from tilewright.database import Database
+
+T = TypeVar("T")
+KEPT = 256
+"""Answers kept at most."""
+
+
+@dataclass
+class _Answer:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    value: Any = None
+    until: float = 0.0
+
+
+class Answers:
+    """Values for a few seconds, each made once however many ask for it meanwhile."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
+
+    def get(self, key: Hashable, seconds: float, make: Callable[[], T]) -> T:
+        """The value of ``key``, made anew if it is older than ``seconds`` (counted from when it was there)."""
+        with self._lock:
+            answer = self._answers.setdefault(key, _Answer())
+            self._answers.move_to_end(key)
+            while len(self._answers) > KEPT:
+                self._answers.popitem(last=False)
+        with answer.lock:
+            if time.monotonic() >= answer.until:
+                answer.value = make()
+                answer.until = time.monotonic() + seconds
+            value: T = answer.value
+            return value
+
+
+@dataclass(frozen=True)
+class Site:
+    """``farm`` is ``None`` where no farm was named."""
+
+    database: Database
+    farm: FarmSource | None = None
+    answers: Answers = field(default_factory=Answers)

@@ -1,0 +1,48 @@
+"""A trial's source: as it was stored with its kernel, else as its template prints it today."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.core import Candidate, Schedule, Task, TilewrightError
+from tilewright.dashboard.site import Site
+from tilewright.kernels.codegen.prelude import prelude
+
+KEPT_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """``text`` is empty where there is none; ``note`` says where it comes from, or why it is missing."""
+
+    text: str
+    note: str
+
+
+def printed(site: Site, task: Task, schedule: Schedule) -> Source:
+    """What the schedule's template prints for it. Nothing is compiled or run."""
+    key = ("source", task.key, schedule.key)
+    return site.answers.get(key, KEPT_SECONDS, lambda: _printed(Candidate(task, schedule)))
+
+
+def stored(site: Site, artifact: str) -> Source:
+    """The source that a stored kernel was compiled from, by its artifact's hash."""
+    found = site.answers.get(("artifact", artifact), KEPT_SECONDS, lambda: site.database.artifact(artifact))
+    if found is None:
+        return Source("", "Its compiled code is no longer stored.")
+    head = prelude(found.target)
+    text = found.source.removeprefix(head)
+    after = ", after the common prelude" if text != found.source else ""
+    return Source(text, f"As it was compiled{after}, by {found.compiler} {' '.join(found.flags)}.")
+
+
+def _printed(candidate: Candidate) -> Source:
+    from tilewright.kernels.templates import lower
+
+    try:
+        text = lower(candidate).source
+    except TilewrightError as e:
+        return Source("", f"No source: {e.message}.")
+    except Exception as e:  # a schedule from elsewhere may be anything: the page says so and stands
+        return Source("", f"No source: the template cannot print this schedule ({type(e).__name__}: {e}).")
+    return Source(text, "As its template prints it, without the common prelude.")

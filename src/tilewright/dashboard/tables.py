@@ -1,0 +1,47 @@
+"""Tables as CSV and JSON, a part at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tilewright.insight.chart import Table
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def to_csv(parts: Iterable[Table]) -> Iterator[str]:
+    """RFC 4180, with a header. A text that a spreadsheet would take for a formula gets a quote in front."""
+    first = True
+    for table in parts:
+        out = io.StringIO()
+        writer = csv.writer(out)
+        if first:
+            writer.writerow([c.name for c in table.columns])
+            first = False
+        writer.writerows([_cell(v) for v in row] for row in table.rows)
+        yield out.getvalue()
+
+
+def to_json(parts: Iterable[Table]) -> Iterator[str]:
+    """One object: the table's ``name`` and its ``rows``, an object each."""
+    separator = ""
+    for number, table in enumerate(parts):
+        data = table.to_json()
+        if number == 0:
+            yield f'{{"schema": 1, "name": {json.dumps(data["name"])}, "rows": ['
+        for row in data["rows"]:
+            yield separator + json.dumps(row)
+            separator = ", "
+    yield "]}"
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return "'" + value
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value)
+    return "" if value is None else value

@@ -1,0 +1,104 @@
+"""A real browser for tests of pages: headless Chromium, what its console said, what it asked for, and axe-core.
+
+Fixtures (``conftest.py`` of this folder offers them): ``browser``, ``page``, ``record``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@dataclass
+class Record:
+    """What a page said and asked for since it was opened."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    """Errors and warnings of its console (violations of its security policy are among them), and exceptions."""
+    requests: list[str] = field(default_factory=list)
+
+    def outside(self) -> list[str]:
+        """Requests to another place than the page's own."""
+        own = urlsplit(self.page.url).netloc
+        return [r for r in self.requests if urlsplit(r).scheme not in {"data", "blob"} and urlsplit(r).netloc != own]
+
+    def check(self) -> None:
+        """Fails unless the page was quiet and asked only its own server."""
+        assert self.problems == []
+        assert self.outside() == []
+
+
+# A module's, not the session's: while Playwright runs, its event loop is the thread's running one, and a later test of
+# another module that calls asyncio.run would fail.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("needs Chromium: none of chromium, chromium-browser, google-chrome is on the PATH")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def record(browser: Browser) -> Iterator[Record]:
+    """A fresh page (no cookies, nothing stored) of 1280 by 900 pixels, watched from its start."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    record = Record(page)
+    page.on("console", lambda m: record.problems.append(m.text) if m.type in {"error", "warning"} else None)
+    page.on("pageerror", lambda error: record.problems.append(str(error)))
+    page.on("request", lambda request: record.requests.append(request.url))
+    yield record
+    context.close()
+
+
+@pytest.fixture
+def page(record: Record) -> Page:
+    return record.page
+
+
+def until(page: Page, condition: str, argument: Any = None, seconds: float = 20) -> None:
+    """Waits until a JavaScript condition (a function of ``argument``, or an expression) holds.
+
+    Playwright's own ``wait_for_function`` evaluates texts in the page, which the pages' security policy forbids.
+    """
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition, argument):
+        assert time.monotonic() < end, f"not within {seconds} s: {condition}"
+        page.wait_for_timeout(20)
+
+
+def findings(page: Page) -> list[str]:
+    """What axe-core finds serious or critical in the page as it is now; skips where axe-core is not installed."""
+    if not AXE.exists():
+        pytest.skip(f"needs axe-core: npm install axe-core, which makes {AXE.relative_to(AXE.parents[2])}")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{v['id']} ({v['impact']}): {v['help']}: {node['html'][:200]} {node['failureSummary']}"
+        for v in found["violations"]
+        if v["impact"] in {"serious", "critical"}
+        for node in v["nodes"]
+    ]
+
+
+def sideways(page: Page) -> bool:
+    """Whether the page itself scrolls to the side."""
+    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))

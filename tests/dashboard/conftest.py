@@ -1,0 +1,7 @@
+"""Fixtures that tests of pages share."""
+
+from __future__ import annotations
+
+from browser import browser, page, record
+
+__all__ = ["browser", "page", "record"]

@@ -1,0 +1,172 @@
+"""The pages in a real browser: quiet, self-contained, accessible, live, and the same after a reload."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import Record, findings, sideways, until
+from hostile import HOSTILE, make_hostile
+from serving import dashboard
+
+from tilewright.core import Device
+from tilewright.database import Database
+from tilewright.database.records import RunFilter
+from tilewright.insight.links import run_link
+from tilewright.testing.million import fill
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+DRAWN = (
+    "[...document.querySelectorAll('figure.chart')]"
+    ".every(f => f.dataset.kind || f.querySelector('.plot .empty, [role=alert]'))"
+)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("browser") / "filled.db"
+    fill(path, runs=12, trials=60)
+    with Database.open(path) as db:  # two runs of one task, to compare
+        old = next(r for r in db.runs() if r.state == "done" and r.failed)
+        again = db.add_run(old.task, Device("cpu:0", old.device_model), "random", 1, 60, {})
+        db.add_trials(again, db.trials(old.id))
+        db.finish_run(again, "done")
+    return path
+
+
+@pytest.fixture(scope="module")
+def base(filled: Path) -> Iterator[str]:
+    with dashboard(filled) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def addresses(filled: Path) -> list[str]:
+    with Database.open(filled, create=False, readonly=True) as db:
+        again = next(r for r in db.runs() if r.strategy == "random" and r.seed == 1)
+        other = next(r for r in db.runs() if r.task.key == again.task.key and r.id != again.id)
+    run = run_link(again.id)
+    op = again.task.workload.op
+    return [
+        "/", "/runs", run, f"{run}/trials/3", f"{run}/diff?a=0&b=3", f"{run}/compare?with={other.id}", "/operators",
+        f"/operators/{op}", "/kernels", "/runs/none",
+    ]  # fmt: skip
+
+
+def test_every_page_is_quiet_and_accessible(record: Record, base: str, addresses: list[str]) -> None:
+    page = record.page
+    for address in addresses:
+        page.goto(base + address)
+        until(page, DRAWN)
+        page.emulate_media(color_scheme="light")
+        assert findings(page) == [], address
+        page.emulate_media(color_scheme="dark")
+        assert findings(page) == [], address
+        problems = [p for p in record.problems if address != "/runs/none" or "404" not in p]
+        assert problems == [], address
+        record.problems.clear()
+    assert record.outside() == []
+
+
+def test_no_page_is_wider_than_a_phone(page: Page, base: str, addresses: list[str]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    for address in addresses:
+        page.goto(base + address)
+        until(page, DRAWN)
+        assert not sideways(page), address
+
+
+def test_a_deep_link_means_the_same_after_a_reload(record: Record, base: str, addresses: list[str]) -> None:
+    page = record.page
+    page.goto(f"{base}{addresses[2]}?order=seconds&descending=1&status=ok#trials")
+    rows = "[...document.querySelectorAll('#trials tbody tr')].map(r => r.innerText)"
+    before = page.evaluate(rows)
+    assert len(before) > 5
+    page.reload()
+    assert page.evaluate(rows) == before
+    assert page.locator("#trials select[name=order]").input_value() == "seconds"
+    assert page.locator("#trials th[aria-sort=descending]").inner_text().startswith("Time")
+    record.check()
+
+
+def test_an_empty_database(record: Record, tmp_path: Path) -> None:
+    Database.open(tmp_path / "empty.db").close()
+    with dashboard(tmp_path / "empty.db") as base:
+        for address in ("/", "/runs", "/operators", "/kernels"):
+            record.page.goto(base + address)
+            until(record.page, DRAWN)
+            assert findings(record.page) == []
+    record.check()
+
+
+def test_hostile_names_do_nothing(record: Record, tmp_path: Path) -> None:
+    make_hostile(tmp_path / "hostile.db")
+    page = record.page
+    said: list[str] = []
+    page.on("dialog", lambda d: (said.append(d.message), d.dismiss()))
+    with dashboard(tmp_path / "hostile.db") as base:
+        run = run_link(HOSTILE)
+        for address in ("/", "/runs", "/operators", "/kernels", run, f"{run}/trials/0", f"{run}/trials/1"):
+            page.goto(base + address)
+            until(page, DRAWN)
+    assert said == []
+    record.check()
+
+
+def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
+    path = tmp_path / "real.db"
+    Database.open(path).close()
+    page = record.page
+    with dashboard(path) as base:
+        page.goto(base)
+        command = [sys.executable, "-m", "tilewright", "tune", "matmul", "m=48", "n=48", "k=48", "--trials", "64"]
+        tuning = subprocess.Popen([*command, "--db", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            until(page, "document.querySelector('[data-live-text=running]').textContent === '1'", seconds=60)
+            with Database.open(path, create=False, readonly=True) as db:
+                run = db.list_runs(RunFilter(), 1)[0].id
+            page.goto(base + run_link(run))
+            trials = "document.querySelector('[data-live-text=trials]').textContent"
+            first = page.evaluate(trials)
+            page.evaluate("window.kept = true")
+            until(page, f"{trials} !== '{first}'", seconds=60)
+            until(page, "document.querySelector('[data-live-text=state]').textContent === 'done'", seconds=90)
+            assert page.evaluate(trials) == "64 of 64"
+            assert page.evaluate("window.kept")  # it was never loaded again
+        finally:
+            _, said = tuning.communicate(timeout=60)
+        assert tuning.returncode == 0, said.decode()
+        until(page, DRAWN)
+        assert page.locator("#live-status").inner_text() == "ended"
+    record.check()
+
+
+@pytest.fixture(scope="module")
+def million(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("million") / "million.db"
+    fill(path, runs=4500, trials=200, long_run=100_000)
+    return path
+
+
+def test_a_million_trials(record: Record, million: Path) -> None:
+    """Every kind of page opens; how fast is measured by benchmarks/dashboard.py."""
+    page = record.page
+    with Database.open(million, create=False, readonly=True) as db:
+        assert db.totals().trials == 1_000_000
+        long = max(db.list_runs(RunFilter(), 5), key=lambda r: r.trials)
+    assert long.trials == 100_000
+    with dashboard(million) as base:
+        for address in ("/", "/runs", run_link(long.id), "/operators", "/operators/matmul", "/kernels"):
+            began = time.monotonic()
+            page.goto(base + address)
+            until(page, DRAWN, seconds=60)
+            assert time.monotonic() - began < 60
+        assert page.locator("h1").count() == 1
+    record.check()
