@@ -8,11 +8,11 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 2
 
-.PHONY: demo test test-all lint typecheck wheel bench update-golden check-tools clean help
+.PHONY: demo test test-all lint typecheck docs wheel bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: lint wheel test-all update-golden clean"
+	@echo "other targets: lint docs wheel test-all update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -27,8 +27,8 @@ $(VENV)/.tune: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing the development tools: about 180 MB to download, with all that tuning, farms and PostgreSQL need and NVIDIA's run-time compiler."
-	@$(PIP) install -c constraints.txt -e '.[tune,dev]'
+	@echo "Installing the development tools: about 330 MB to download, with all that tuning, farms, PostgreSQL, pages, plots and documentation need and NVIDIA's run-time compiler."
+	@$(PIP) install -c constraints.txt -e '.[tune,dashboard,plot,optuna,dev]'
 	@touch $@ $(VENV)/.tune
 
 demo: check-tools $(VENV)/.tune
@@ -46,6 +46,10 @@ lint: check-tools $(VENV)/.dev
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+docs: check-tools $(VENV)/.dev
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
 wheel: $(VENV)/.dev
 	@rm -rf dist && $(BIN)/python -m build --wheel --no-isolation --outdir dist . > /dev/null && ls dist
 
@@ -53,4 +57,4 @@ update-golden: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q tests/kernels --update-golden -k golden
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache demo.db*
+	rm -rf $(VENV) dist build docs/_build docs/_generated .pytest_cache .mypy_cache .ruff_cache demo.db*

@@ -1,0 +1,50 @@
+"""Signatures and descriptions of what programs import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tilewright
+
+SPECIAL = {
+    "te": "The language of operators: [operators](operators.md#the-language).",
+    "nn": "Functions of tensors, named as PyTorch names them: [operators](operators.md).",
+    "__version__": "The version, as text.",
+}
+"""Modules and values, whose descriptions have pages of their own."""
+
+CLASSES = {"Library": ":members:", "Target": "", "Operator": "", "Explanation": "", "own_kernel": ""}
+CONTRACTS = (
+    ("tilewright.testing.operator", "OperatorContract"),
+    ("tilewright.testing.template", "TemplateContract"),
+    ("tilewright.testing.cuda_template", "CudaTemplateContract"),
+    ("tilewright.testing.strategy", "StrategyContract"),
+    ("tilewright.testing.cost_model", "CostModelContract"),
+    ("tilewright.testing.backend", "BackendContract"),
+    ("tilewright.testing.runner", "RunnerContract"),
+)
+"""Tests that an extension of each kind passes: the how-to pages say how."""
+RESULTS = (("tilewright.tuner", "TuneResult"), ("tilewright.tuner", "BestKernel"), ("tilewright.tuner", "Observer"))
+DATABASE = (("tilewright.database", "Database", ":members: open, runs, run, trials, kernels, close"),)
+
+
+def markdown(_docs: Path) -> str:
+    out = ["## `tilewright`\n"]
+    for name in tilewright.__all__:
+        if name in SPECIAL:
+            out.append(f"**`tilewright.{name}`** {SPECIAL[name]}\n")
+            continue
+        kind = "autoclass" if isinstance(getattr(tilewright, name), type) else "autofunction"
+        out.append(_directive(kind, f"tilewright.{name}", CLASSES.get(name, "")))
+    out.append("## Results of `tune`\n")
+    out += [_directive("autoclass", f"{module}.{name}", ":members:") for module, name in RESULTS]
+    out.append("## Reading a database\n")
+    out += [_directive("autoclass", f"{module}.{name}", options) for module, name, options in DATABASE]
+    out.append("## Contracts for extensions\n")
+    out += [_directive("autoclass", f"{module}.{name}") for module, name in CONTRACTS]
+    return "\n".join(out)
+
+
+def _directive(kind: str, name: str, options: str = "") -> str:
+    inner = f".. {kind}:: {name}\n" + (f"   {options}\n" if options else "")
+    return "```{eval-rst}\n" + inner + "```\n"

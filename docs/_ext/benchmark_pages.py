@@ -1,0 +1,144 @@
+"""The results that the repository holds, with figures drawn from the same data."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import figures
+from figures import Row
+
+SECTIONS = (
+    ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
+                         "gemm_squares_2048")),
+    ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "tvm_suite")),
+    ("Calls and start-up", ("call_overhead", "startup")),
+    ("Tuning", ("throughput",)),
+    ("Farm and database", ("farm_throughput", "farm_faults", "database_scale")),
+    ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_compile_rate")),
+)  # fmt: skip
+
+TITLES = {
+    "gemm_one_thread": "One thread", "gemm_one_thread_again": "The same kernels, compared once more",
+    "gemm_two_threads": "Two threads", "gemm_squares": "Squares, eight kernels in the final",
+    "gemm_squares_2048": "2048^3, eight kernels in the final", "ansor_suite": "Ansor's operators against PyTorch",
+    "ansor_subgraphs": "Ansor's subgraphs against torch.compile",
+    "operator_suite": "Rows, maps, 16-bit and int8, attention",
+    "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
+    "startup": "Start-up", "throughput": "Trials a second, and where the time goes",
+    "farm_throughput": "Throughput of a farm", "farm_faults": "Faults", "database_scale": "A million trials",
+    "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
+    "cuda_compile_rate": "Compiling",
+}  # fmt: skip
+
+
+def markdown(docs: Path) -> str:
+    results = docs.parent / "benchmarks" / "results"
+    unknown = {p.stem for p in results.iterdir()} - {name for _, names in SECTIONS for name in names}
+    if unknown:
+        raise ValueError(f"docs/_ext/benchmark_pages.py has no section for {', '.join(sorted(unknown))}")
+    out: list[str] = []
+    for title, names in SECTIONS:
+        out.append(f"## {title}\n")
+        for name in names:
+            out += _one(docs, results, name)
+    return "\n".join(out)
+
+
+def _one(docs: Path, results: Path, name: str) -> Iterator[str]:
+    yield f"### {TITLES[name]}\n"
+    data = _load(results, name)
+    if name in FIGURES:
+        rows, axis, unit = FIGURES[name](data)
+        caption = f"{TITLES[name]}. {machine(data)}"
+        yield figures.draw(docs / "_generated", name, rows, axis, unit, caption)
+    text = results / f"{name}.md"
+    yield _plain(text.read_text(encoding="utf-8")) if text.exists() else TABLES[name](data)
+    yield ""
+
+
+def _load(results: Path, name: str) -> list[dict[str, Any]]:
+    """The machine's record, then the rows."""
+    path = results / f"{name}.json"
+    if not path.exists():
+        return [json.loads(line) for line in (results / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    data = json.loads(path.read_text(encoding="utf-8"))
+    rows = data.get("rows", [])
+    return [data, *(rows if isinstance(rows, list) else ({"name": k} | v for k, v in rows.items()))]
+
+
+def machine(data: Sequence[Mapping[str, Any]]) -> str:
+    """Where and when, as the data says."""
+    first = data[0]
+    where = first.get("device") or first.get("host") or first.get("machine")
+    return ", ".join(str(v) for v in (where, first.get("date")) if v) + "."
+
+
+def _plain(text: str) -> str:
+    """A result's Markdown under a heading of this page: its own headings become bold lines."""
+    return re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
+
+
+# ------------------------------------------------------------------------------------------------ figures
+
+
+def _by_rival(data: Sequence[Mapping[str, Any]], label: str) -> list[Row]:
+    return [
+        Row(str(r[label]), {k: (v[0], v[1], v[2]) for k, v in r["ratios"].items()}) for r in data[1:] if r.get("ratios")
+    ]
+
+
+def _grouped(data: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Geometric means of each group and batch, from the least to the largest ratio of its cases."""
+    cases: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for r in data[1:]:
+        batch = "batch " + r["name"].rpartition(" b")[2]
+        cases[r["group"]][batch].append(r["ratios"]["torch"][0])
+    return [
+        Row(group, {b: (math.exp(sum(map(math.log, v)) / len(v)), min(v), max(v)) for b, v in batches.items()})
+        for group, batches in sorted(cases.items())
+    ]
+
+
+def _tvm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
+    return [Row(r["name"], {"TVM MetaSchedule": tuple(r["ratio"])}) for r in data[1:]]
+
+
+def _farm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
+    return [
+        Row(r["what"], {"reached / wanted": (r["value"] / w, r["low"] / w, r["high"] / w)})
+        for r in data[1:]
+        for w in [r["wanted"]]
+    ]
+
+
+RATIO = "rival's time / ours (above 1: ours is faster), median and quartiles"
+FIGURES: dict[str, Any] = {
+    "gemm_one_thread": lambda d: (_by_rival(d, "shape"), RATIO, 1.0),
+    "gemm_two_threads": lambda d: (_by_rival(d, "shape"), RATIO, 1.0),
+    "ansor_suite": lambda d: (
+        _grouped(d), "PyTorch's time / ours: geometric mean, least and largest of an operator's cases", 1.0
+    ),
+    "ansor_subgraphs": lambda d: (_by_rival(d, "name"), RATIO, 1.0),
+    "operator_suite": lambda d: (_by_rival(d, "name"), RATIO, 1.0),
+    "tvm_suite": lambda d: (_tvm(d), RATIO, 1.0),
+    "farm_throughput": lambda d: (_farm(d), "reached / wanted (1: as wanted), and range", 1.0),
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+def _call_table(data: Sequence[Mapping[str, Any]]) -> str:
+    lines = [f"{data[0]['device']}, Python {data[0]['python']}, NumPy {data[0]['numpy']}; paired in one process.\n"]
+    lines += ["| call | NumPy's time / ours | low | high |", "|---|---|---|---|"]
+    lines += [f"| `{r['name']}` | {r['ratio']:.1f} | {r['low']:.1f} | {r['high']:.1f} |" for r in data[1:]]
+    return "\n".join(lines)
+
+
+TABLES = {"call_overhead": _call_table}

@@ -1,0 +1,50 @@
+"""Fills in what a page leaves to its build, and takes out what only tests read.
+
+``<!-- generated: NAME -->`` in a page is replaced by the Markdown that ``PARTS[NAME]`` returns, before the page is
+parsed: so headings, links and anchors of generated text are ordinary ones. Comments that say how a test runs a code
+block (tests/docs/blocks.py) do not reach the site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import api_reference
+import benchmark_pages
+import cli_reference
+import contents
+import outside
+import schema_reference
+
+PART = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+FOR_TESTS = re.compile(r"^<!-- (?:run:|not run:|before:|file:).*?-->\n", re.MULTILINE | re.DOTALL)
+
+PARTS: dict[str, Callable[[Path], str]] = {
+    "api": api_reference.markdown,
+    "benchmarks": benchmark_pages.markdown,
+    "changelog": outside.changelog,
+    "cli": cli_reference.markdown,
+    "contents": contents.markdown,
+    "schema": schema_reference.markdown,
+    "security_policy": outside.security,
+}
+"""Each takes the documentation's folder, under whose ``_generated`` it may write figures."""
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("source-read", fill)
+    app.connect("env-get-outdated", depends_on_code)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def fill(app: Any, docname: str, source: list[str]) -> None:
+    text = PART.sub(lambda m: PARTS[m[1]](Path(app.srcdir)), source[0])
+    source[0] = outside.links(FOR_TESTS.sub("", text), docname)
+
+
+def depends_on_code(app: Any, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
+    """Pages with generated parts are read in every build: what they are made from is no file that Sphinx knows."""
+    return [name for name in env.found_docs if PART.search(Path(env.doc2path(name)).read_text(encoding="utf-8"))]

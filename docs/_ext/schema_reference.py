@@ -1,0 +1,99 @@
+"""The database's tables as ``tilewright.database.schema`` defines them: columns, keys, indexes, and how they refer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from sqlalchemy import ForeignKeyConstraint, Table, UniqueConstraint
+
+from tilewright.database import schema
+
+WIDTH, GAP_X, ROW, HEAD = 190, 60, 15, 24
+
+
+def markdown(docs: Path) -> str:
+    picture = docs / "_generated" / "schema.svg"
+    picture.parent.mkdir(exist_ok=True)
+    picture.write_text(diagram(), encoding="utf-8")
+    out = [
+        f"Schema {schema.SCHEMA}; databases from {schema.REVISIONS[0]} on are upgraded, those from "
+        f"{schema.OLDEST_READABLE} on are read as they are.\n",
+        "![Tables, and which refer to which: the lists below say the same](_generated/schema.svg)\n",
+    ]
+    for table in schema.metadata.sorted_tables:
+        out += _table(table)
+    return "\n".join(out)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"## `{table.name}`\n"
+    yield "| column | type | null | key |\n|---|---|---|---|"
+    for column in table.columns:
+        keys = ["primary"] if column.primary_key else []
+        keys += [f"[`{k.target_fullname}`](#{k.column.table.name})" for k in column.foreign_keys]
+        null = "yes" if column.nullable else "no"
+        yield f"| `{column.name}` | {str(column.type).lower()} | {null} | {', '.join(keys)} |"
+    yield ""
+    lines = [
+        f"- unique: {_columns(c.columns.keys())}"
+        for c in sorted(table.constraints, key=lambda c: str(c.name))
+        if isinstance(c, UniqueConstraint)
+    ]
+    lines += [
+        f"- where a row of `{c.referred_table.name}` goes, "
+        + ("rows here go with it" if c.ondelete == "CASCADE" else "its key here becomes null")
+        for c in table.constraints
+        if isinstance(c, ForeignKeyConstraint) and c.ondelete
+    ]
+    lines += [
+        f"- index `{i.name}`: {_columns(i.columns.keys())}" for i in sorted(table.indexes, key=lambda i: str(i.name))
+    ]
+    yield "\n".join(lines) + "\n"
+
+
+def _columns(names: list[str]) -> str:
+    return ", ".join(f"`{n}`" for n in names)
+
+
+def diagram() -> str:
+    """Tables that refer to others in columns by how far they are from those that refer to none; an arrow a key."""
+    depth: dict[str, int] = {}
+    for table in schema.metadata.sorted_tables:
+        above = [depth[k.column.table.name] for k in table.foreign_keys]
+        depth[table.name] = 1 + max(above, default=-1)
+    linked = {k.column.table.name for t in schema.metadata.sorted_tables for k in t.foreign_keys}
+    tables = [t for t in schema.metadata.sorted_tables if t.foreign_keys or t.name in linked]
+    place: dict[str, tuple[int, int]] = {}
+    bottom: dict[int, int] = {}
+    for table in tables:
+        column = depth[table.name]
+        place[table.name] = (10 + column * (WIDTH + GAP_X), bottom.get(column, 10))
+        bottom[column] = place[table.name][1] + HEAD + ROW * len(table.columns) + 26
+    width, height = 10 + (1 + max(bottom)) * (WIDTH + GAP_X), max(bottom.values())
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        ' font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" rx="6" fill="#f8f9fb"/>',
+        '<marker id="to" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0L8 4L0 8z" fill="#5b6b82"/></marker>',
+    ]
+    for table in tables:
+        x, y = place[table.name]
+        h = HEAD + ROW * len(table.columns) + 6
+        out.append(f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{h}" rx="4" fill="#fff" stroke="#9aa7b8"/>')
+        out.append(f'<text x="{x + 8}" y="{y + 16}" font-weight="bold" fill="#1d2733">{escape(table.name)}</text>')
+        for n, column in enumerate(table.columns):
+            at = y + HEAD + ROW * n
+            mark = "● " if column.primary_key else ""
+            out.append(f'<text x="{x + 8}" y="{at + 11}" fill="#334155">{mark}{escape(column.name)}</text>')
+            for key in column.foreign_keys:
+                to_x, to_y = place[key.column.table.name]
+                end = f"{to_x + WIDTH} {to_y + 12}"
+                bend = (to_x + WIDTH + x) / 2
+                out.append(
+                    f'<path d="M{x} {at + 8}C{bend} {at + 8} {bend} {to_y + 12} {end}" fill="none" stroke="#5b6b82"'
+                    ' marker-end="url(#to)"/>'
+                )
+    return "\n".join([*out, "</svg>\n"])

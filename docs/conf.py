@@ -1,0 +1,40 @@
+"""The documentation site: ``make docs``. Everything is built from this repository, without the network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+import tilewright  # noqa: E402
+
+project = "Tilewright"
+author = "the Tilewright authors"
+copyright = author
+version = release = tilewright.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "generated"]
+exclude_patterns = ["_build", "_ext", "_generated"]
+nitpicky = True
+# Types in signatures: shown, and not all of them have a page here.
+nitpick_ignore_regex = [("py:.*", r".*")]
+
+myst_enable_extensions = ["attrs_inline", "colon_fence"]
+myst_heading_anchors = 3
+# Examples are commands: quotes and dashes must stay what they are.
+smartquotes = False
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+
+html_theme = "furo"
+html_title = f"Tilewright {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"navigation_with_keys": True}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"

@@ -1,0 +1,103 @@
+"""The documentation's site builds without a warning, and holds every command, option, table and result."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from blocks import ROOT
+
+from tilewright.cli.app import app
+
+pytest.importorskip("sphinx", reason="the site needs the development tools")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that two test runs do not write the same figures."""
+    folder = tmp_path_factory.mktemp("site")
+    ignored = shutil.ignore_patterns("_build", "_generated", "__pycache__")
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=ignored)
+    for name in ("benchmarks", "CHANGELOG.md", "SECURITY.md"):
+        (folder / name).symlink_to(ROOT / name)
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "html"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    return folder / "html"
+
+
+def text_of(page: Path) -> str:
+    body = page.read_text(encoding="utf-8")
+    article = body[body.index("<article") : body.index("</article>")]
+    return html.unescape(re.sub(r"<[^>]+>", "", article))
+
+
+def test_every_command_and_option_is_there(site: Path) -> None:
+    text = text_of(site / "cli.html")
+    parts = re.split(r"^\s*(tilewright[\w -]*)¶\n", text, flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    commands = _commands("tilewright", app)
+    assert list(sections) == [path for path, _ in commands]
+    missing = [
+        f"{path} {o}"
+        for path, command in commands
+        for p in command.params
+        if isinstance(p, click.Option) and not p.hidden
+        for o in p.opts
+        if o not in sections[path]
+    ]
+    assert not missing
+
+
+def _commands(path: str, command: click.Command) -> list[tuple[str, click.Command]]:
+    out = [(path, command)]
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            child = command.get_command(ctx, name)
+            assert child is not None
+            out += _commands(f"{path} {name}", child)
+    return out
+
+
+def test_the_schema_is_there(site: Path) -> None:
+    from tilewright.database.schema import metadata
+
+    text = text_of(site / "database_schema.html")
+    for table in metadata.sorted_tables:
+        for column in table.columns:
+            assert column.name in text, f"{table.name}.{column.name}"
+        for index in table.indexes:
+            assert str(index.name) in text
+
+
+def test_every_result_has_its_machine_and_date(site: Path) -> None:
+    page = (site / "benchmarks.html").read_text(encoding="utf-8")
+    sections = re.findall(r"<h3>(.*?)<a.*?</h3>(.*?)(?=<section|</article>)", page, re.DOTALL)
+    assert len(sections) == len({p.stem for p in (ROOT / "benchmarks" / "results").iterdir()})
+    undated = [title for title, body in sections if not re.search(r"2\d{3}-\d\d-\d\d|Python 3", body)]
+    assert not undated
+    assert page.count("-dark.svg") == page.count("-light.svg") > 5
+
+
+def test_nothing_is_fetched(site: Path) -> None:
+    """The pages ask no other host for anything, and links lead to pages that exist."""
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(r'<(?:script|img|link|iframe)\b[^>]*?(?:src|href)="([^"]+)"', text)
+        assert not [url for url in loaded if re.match(r"(?:https?:)?//", url)], page
+        for url in re.findall(r'<a\b[^>]*?href="([^"#:]+)(?:#[^"]*)?"', text):
+            assert (page.parent / url).exists(), f"{page.name}: {url}"
+
+
+def test_comments_for_tests_do_not_reach_the_site(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert not re.search(r"<!--\s*(run|not run|before|file|generated):", page.read_text(encoding="utf-8")), page
