@@ -79,8 +79,18 @@ def until(page: Page, condition: str, argument: Any = None, seconds: float = 20)
 
     Playwright's own ``wait_for_function`` evaluates texts in the page, which the pages' security policy forbids.
     """
+    from playwright.sync_api import Error
+
+    def holds() -> bool:
+        try:
+            return bool(page.evaluate(condition, argument))
+        except Error as e:
+            if "context was destroyed" not in str(e):  # the page was just loaded again
+                raise
+            return False
+
     end = time.monotonic() + seconds
-    while not page.evaluate(condition, argument):
+    while not holds():
         assert time.monotonic() < end, f"not within {seconds} s: {condition}"
         page.wait_for_timeout(20)
 

@@ -126,10 +126,12 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
     page = record.page
     with dashboard(path) as base:
         page.goto(base)
-        command = [sys.executable, "-m", "tilewright", "tune", "matmul", "m=48", "n=48", "k=48", "--trials", "64"]
+        command = [sys.executable, "-m", "tilewright", "tune", "matmul", "m=48", "n=48", "k=48", "--trials", "96"]
         tuning = subprocess.Popen([*command, "--db", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             until(page, "document.querySelector('[data-live-text=running]').textContent === '1'", seconds=60)
+            until(page, "document.querySelectorAll('[data-live-part=runs] tbody tr').length > 0", seconds=60)
+            until(page, "document.querySelector('[data-live-text=trials]').textContent !== '0'", seconds=60)
             with Database.open(path, create=False, readonly=True) as db:
                 run = db.list_runs(RunFilter(), 1)[0].id
             page.goto(base + run_link(run))
@@ -138,7 +140,9 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
             page.evaluate("window.kept = true")
             until(page, f"{trials} !== '{first}'", seconds=60)
             until(page, "document.querySelector('[data-live-text=state]').textContent === 'done'", seconds=90)
-            assert page.evaluate(trials) == "64 of 64"
+            assert page.evaluate(trials) == "96 of 96"
+            rows = "document.querySelectorAll('#trials tbody tr').length"
+            until(page, f"{rows} === 25")  # a whole page of them
             assert page.evaluate("window.kept")  # it was never loaded again
         finally:
             _, said = tuning.communicate(timeout=60)

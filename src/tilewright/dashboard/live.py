@@ -1,8 +1,8 @@
 """Server-sent events: what changes while a page is open.
 
 However many browsers watch the same thing, the database is asked once a second for all of them. Events:
-``state`` carries an object of texts for the page, ``refresh`` an object whose ``charts`` names those that have changed,
-and ``end`` says that nothing more will. A comment line every few seconds shows that the connection stands.
+``state`` carries an object of texts for the page, ``refresh`` an object whose ``charts`` names those that have changed
+and whose ``parts`` says whether the page's tables have, and ``end`` says that nothing more will. A comment line every few seconds shows that the connection stands.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.core import TilewrightError
 PERIOD = 1.0
 """Seconds between two looks."""
 SLOW_PERIOD = 10.0
-"""Seconds between two ``refresh`` of the charts that cost more to draw."""
+"""Seconds between two ``refresh`` of tables, and of the charts that cost more to draw."""
 KEEP_ALIVE = 15.0
 WAITING = 16
 """Events that wait for a slow reader, at most; then it is let go, and its browser comes back by itself."""
@@ -92,11 +92,12 @@ class Watch:
                 self._last = look
                 owed |= changed
                 charts = self.feed.charts if changed else ()
-                if owed and (look.ended or loop.time() >= slow_at):
+                everything = owed and (look.ended or loop.time() >= slow_at)
+                if everything:
                     charts += self.feed.slow
                     slow_at, owed = loop.time() + SLOW_PERIOD, False
-                if charts:
-                    self._send(("refresh", {"charts": list(charts)}))
+                if charts or everything:
+                    self._send(("refresh", {"charts": list(charts), "parts": everything}))
                 if look.ended:
                     self._send(("end", {"text": "ended"}))
                     return

@@ -1,8 +1,10 @@
 // What changes while a page is open. One stream of server-sent events an address (data-live), with the events
-//   points, refresh   charts are fetched again: all of that address, or those named in {"charts": [names]}
+//   points, refresh   charts are fetched again: all of that address, or those named in {"charts": [names]}; with
+//                     {"parts": true} so are the page's tables
 //   state             {"KEY": "text"}: what [data-live-text=KEY] says, and the state class of [data-live-class=KEY]
 //   end               nothing more will change
 import { say } from "./dom.js";
+import { refreshParts } from "./parts.js";
 
 const LONGEST = 30_000;
 
@@ -41,12 +43,17 @@ class Stream {
       this.#timer = setTimeout(() => document.hidden || this.#open(), wait * (0.75 + Math.random() / 2));
     };
     source.addEventListener("points", () => this.#refresh(null));
-    source.addEventListener("refresh", (event) => this.#refresh(parsed(event).charts ?? null));
+    source.addEventListener("refresh", (event) => {
+      const { charts, parts } = parsed(event);
+      this.#refresh(charts ?? null);
+      if (parts) refreshParts();
+    });
     source.addEventListener("state", (event) => this.#state(parsed(event)));
     source.addEventListener("end", () => {
       this.#ended = true;
       this.#close();
       this.#refresh(null);
+      refreshParts();
       status("ended", "done");
       say("Nothing more will change: live updates have ended.");
     });
