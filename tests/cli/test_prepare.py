@@ -27,7 +27,7 @@ SIZES = ("m=96", "n=64", "k=80")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("prepared")
-    code = run(["prepare", "matmul", *SIZES, "--dtype", "float16", "--out", str(out), "--keep", "3", "--pool", "24",
+    code = run(["prepare", "matmul", *SIZES, "--dtype", "float16", "--out", str(out), "--keep", "3", "--pool", "12",
                 "--verify", "2", "--target", "cuda:sm_80"])  # fmt: skip
     assert code == 0
     return out
@@ -39,7 +39,7 @@ def test_the_folder_holds_all_that_measuring_needs(folder: Path) -> None:
     assert data["gate"]["before"] == {} or all(data["gate"]["before"].values())
     assert [v["state"] for v in data["verified"]] == ["right", "right"]
     assert data["verified_on"] == "matmul m=96 n=64 k=80 dtype=float16"
-    assert data["pool"] == 24
+    assert data["pool"] == 12
     scores = [k["score"] for k in data["kernels"]]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
@@ -124,7 +124,7 @@ def test_a_wrong_kernel_is_told_and_left_out(monkeypatch: pytest.MonkeyPatch, tm
 
     monkeypatch.setattr(Checker, "check", first_one_broken)
     task = Task(get_operator("matmul").workload(m=33, n=40, k=24), target("sm_80"))
-    result = prepare(task, tmp_path, keep=4, pool=12, verify=2)
+    result = prepare(task, tmp_path, keep=2, pool=6, verify=1)
     assert len(result.bugs) == 1
     assert all(k.candidate.schedule.key != seen[0] for k in result.kernels)
     assert json.loads(write(result, tmp_path).read_text())["verified"][0]["state"] in ("bug", "right")

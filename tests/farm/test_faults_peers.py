@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import pickle
-import time
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,17 +16,19 @@ import msgpack
 import pytest
 
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Outcome, Task
+from tilewright.farm import remote
 from tilewright.farm.client import Farm
 from tilewright.farm.connect import Door
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.protocol import Link, LinkClosed
 from tilewright.farm.queue import Job, Queue
-from tilewright.farm.remote import COUNT_SECONDS, FarmRunner
+from tilewright.farm.remote import FarmRunner
 from tilewright.farm.runner import item_json, task_json
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, simulated_device
+from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, simulated_device, steady
 
 CLASS = "cpu-simulated-1c"
+LIMIT = 60.0  # seconds, for what takes none on a machine that does nothing else
 GOOD = Measurement(1e-3, 0.0, 3, 1.0).to_json()
 Answer = Callable[[Link, dict[str, Any]], None]
 MakeItems = Callable[[int], list[Item]]
@@ -38,13 +40,13 @@ def nothing_to_restore(_sha256: str) -> None:
 
 @pytest.fixture
 def farm(tmp_path: Path) -> Iterator[SimulatedFarm]:
-    with SimulatedFarm(tmp_path, [], heartbeat=0.3, patience=0.5) as f:
+    with SimulatedFarm(tmp_path, []) as f:
         yield f
 
 
 @pytest.fixture
 def runner(farm: SimulatedFarm) -> Iterator[FarmRunner]:
-    with Farm(farm.address, patience=5.0) as client:
+    with Farm(farm.address) as client:
         client.put(CODE)
         with FarmRunner(client, CLASS, nothing_to_restore) as r:
             yield r
@@ -69,7 +71,6 @@ def answering(farm: SimulatedFarm, answer: Answer, name: str = "liar") -> None:
                     message = await link.receive()
                     if message["op"] == "job":
                         answer(link, message)
-                    link.post({"op": "beat"})
             except LinkClosed:
                 pass
             finally:
@@ -111,7 +112,7 @@ def test_a_result_that_is_none_is_an_error_and_no_hang(
 ) -> None:
     answering(farm, saying(result))
     with pytest.raises(FarmError, match=r"sent|keeps losing"):
-        runner.submit(task, make_items(1)).result(20.0)
+        runner.submit(task, make_items(1)).result(LIMIT)
 
 
 @pytest.mark.parametrize("what", ["duel", "verify"])
@@ -146,7 +147,7 @@ def test_who_breaks_the_protocol_is_thrown_out_and_others_do_the_work(
     future = runner.submit(task, make_items(1))
     farm.wait_for(lambda: any("refused" in line for line in farm.said))
     farm.call(_start(farm, "honest"))
-    assert isinstance(future.result(20.0)[0], Measurement)
+    assert isinstance(future.result(LIMIT)[0], Measurement)
 
 
 async def _start(farm: SimulatedFarm, name: str, measurer: SleepingMeasurer | None = None) -> None:
@@ -210,7 +211,7 @@ def test_what_is_no_plain_value_is_refused(
     future = runner.submit(task, make_items(1))
     farm.wait_for(lambda: any("liar left" in line for line in farm.said))
     farm.call(_start(farm, "honest"))
-    assert isinstance(future.result(20.0)[0], Measurement)
+    assert isinstance(future.result(LIMIT)[0], Measurement)
 
 
 def test_a_pickle_in_a_result_stays_bytes(
@@ -219,7 +220,7 @@ def test_a_pickle_in_a_result_stays_bytes(
     trap = tmp_path / "sprung"
     bomb = pickle.dumps(_Trap(trap))
     answering(farm, saying({"outcomes": [{"failure": "crash", "message": bomb}], "data": bomb, "more": [bomb]}))
-    outcome = runner.submit(task, make_items(1)).result(20.0)[0]
+    outcome = runner.submit(task, make_items(1)).result(LIMIT)[0]
     assert isinstance(outcome, Failure)
     assert outcome.kind is FailureKind.CRASH
     assert not trap.exists()
@@ -257,7 +258,7 @@ def test_half_a_greeting_leaves_no_half_member(
     farm.call(enter())
     assert runner.farm.status()["workers"] == []
     farm.call(_start(farm, "honest"))
-    assert isinstance(runner.submit(task, make_items(1)).result(20.0)[0], Measurement)
+    assert isinstance(runner.submit(task, make_items(1)).result(LIMIT)[0], Measurement)
 
 
 @pytest.mark.parametrize(
@@ -293,8 +294,8 @@ def test_a_client_that_sends_nonsense_disturbs_only_itself(
         finally:
             await link.close()
 
-    assert "malformed" in (said := farm.call(asyncio.wait_for(offend(), 10.0))) or "may not ask" in said
-    assert all(isinstance(o, Measurement) for o in future.result(20.0))
+    assert "malformed" in (said := farm.call(asyncio.wait_for(offend(), LIMIT))) or "may not ask" in said
+    assert all(isinstance(o, Measurement) for o in future.result(LIMIT))
     assert runner.farm.cut_offs == 0
 
 
@@ -303,10 +304,10 @@ def test_a_job_that_makes_no_sense_comes_back_as_malformed(
     farm: SimulatedFarm, runner: FarmRunner, task: Task, make_items: MakeItems, payload: dict[str, Any]
 ) -> None:
     farm.call(_start(farm, "honest"))
-    reply = runner.farm.submit(CLASS, {"task": task_json(task), "items": [], **payload}).result(20.0)
+    reply = runner.farm.submit(CLASS, {"task": task_json(task), "items": [], **payload}).result(LIMIT)
     assert reply["error"]["kind"] == "malformed"
     assert runner.farm.status()["workers"][0]["strikes"] == 0
-    assert isinstance(runner.submit(task, make_items(1)).result(20.0)[0], Measurement)
+    assert isinstance(runner.submit(task, make_items(1)).result(LIMIT)[0], Measurement)
 
 
 def test_a_measurer_that_fails_in_a_new_way_still_answers(
@@ -316,42 +317,53 @@ def test_a_measurer_that_fails_in_a_new_way_still_answers(
         raise ZeroDivisionError("a bug")
 
     farm.call(_start(farm, "buggy", SleepingMeasurer(0.0, fail)))
-    outcome = runner.submit(task, make_items(1)).result(20.0)[0]
+    outcome = runner.submit(task, make_items(1)).result(LIMIT)[0]
     assert outcome == Failure(FailureKind.DEVICE_LOST, "buggy: a bug")
 
 
 class Dying(SleepingMeasurer):
     """A device that is lost after its first kernel."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = threading.Event()
+
     def _one(self, candidate: Candidate) -> Outcome:
         if self.measured:
+            self.lost.set()
             return Failure(FailureKind.DEVICE_LOST, "fallen off the bus")
         return super()._one(candidate)
 
 
 def test_what_a_dying_device_leaves_of_a_job_is_measured_elsewhere(
-    farm: SimulatedFarm, runner: FarmRunner, task: Task, make_items: MakeItems
+    farm: SimulatedFarm, runner: FarmRunner, task: Task, make_items: MakeItems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    farm.call(_start(farm, "honest"))
+    monkeypatch.setattr(remote, "COUNT_SECONDS", 0.0)  # runners are counted anew for each batch
+    honest, dying = [SleepingMeasurer(), SleepingMeasurer()], Dying()
+    farm.call(_start(farm, "honest", honest[0]))
     incumbent, *items = make_items(13)
     assert isinstance(runner.run(task, [incumbent])[0], Measurement)
-    farm.call(_start(farm, "dying", Dying()))
-    farm.call(_start(farm, "honest-2"))
-    time.sleep(COUNT_SECONDS)
+    farm.call(_start(farm, "dying", dying))
+    farm.call(_start(farm, "honest-2", honest[1]))
+    for h in honest:  # the others are slow enough for it to get a part
+        h.on_item = lambda _candidate: dying.lost.wait(LIMIT) and None
     assert all(isinstance(o, Measurement) for o in runner.run(task, items, incumbent))
     workers = {w["name"]: w for w in runner.farm.status()["workers"]}
     assert workers["dying"]["strikes"] > 0 or workers["dying"]["quarantine"]
 
 
-def test_a_class_whose_every_runner_is_in_quarantine_is_told(
-    farm: SimulatedFarm, runner: FarmRunner, task: Task, make_items: MakeItems
-) -> None:
-    farm.call(_start(farm, "flaky"))
-    runner.farm.ask("quarantine", name="flaky", why="by hand")
-    with pytest.raises(FarmError, match=f"no {CLASS} was there"):
-        runner.submit(task, make_items(2)).result(20.0)
-    runner.farm.ask("release", name="flaky")
-    assert isinstance(runner.submit(task, make_items(1)).result(20.0)[0], Measurement)
+def test_a_class_whose_every_runner_is_in_quarantine_is_told(tmp_path: Path, task: Task, make_items: MakeItems) -> None:
+    with (
+        SimulatedFarm(tmp_path, [SleepingMeasurer()], heartbeat=0.3, patience=0.3) as farm,
+        Farm(farm.address) as client,
+    ):
+        client.put(CODE)
+        client.ask("quarantine", name="sim-0", why="by hand")
+        with FarmRunner(client, CLASS, nothing_to_restore) as runner:
+            with pytest.raises(FarmError, match=f"no {CLASS} was there"):
+                runner.submit(task, make_items(2)).result(LIMIT)
+            client.ask("release", name="sim-0")
+            assert isinstance(runner.submit(task, make_items(1)).result(LIMIT)[0], Measurement)
 
 
 @pytest.mark.parametrize("clients", [2, 3])
@@ -369,10 +381,18 @@ def test_clients_get_equal_shares(tmp_path: Path, task: Task, make_items: MakeIt
             payload = {"do": "measure", "task": task_json(task), "items": [item_json(items[n])], "pairs": None}
             futures += [farm.submit(CLASS, payload, [SHA256]) for _ in range(each * (2 if n == 0 else 1))]
         f.wait_for(lambda: sum(c["jobs"] for c in farms[0].status()["clients"]) == len(futures))
+        ready = threading.Event()
+
+        def note(candidate: Candidate) -> None:
+            ready.wait(LIMIT)
+            done.append(owner[candidate.key])
+
         for n in range(4):
-            f.call(_start(f, f"sim-{n}", SleepingMeasurer(0.004, lambda c: done.append(owner[c.key]))))
+            f.call(_start(f, f"sim-{n}", SleepingMeasurer(0.001, note)))
+            steady(f.runners[n], 0.004)
+        ready.set()
         for future in futures:
-            future.result(30.0)
+            future.result(LIMIT)
     # Until the first of the others has all of its own, every client waits for the farm.
     last = min(max(i for i, c in enumerate(done) if c == n) for n in range(1, clients))
     shares = [done[: last + 1].count(n) / (last + 1) for n in range(clients)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
@@ -15,11 +14,13 @@ from tilewright.core import Candidate, Failure, FailureKind, Measurement, Schedu
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.remote import FarmRunner
+from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds
+from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds, steady
 from tilewright.testing.runner import RunnerContract
 
 CLASS = "cpu-simulated-1c"
+LIMIT = 60.0  # seconds, for what takes none on a machine that does nothing else
 
 
 def nothing_to_restore(_sha256: str) -> None:
@@ -28,13 +29,13 @@ def nothing_to_restore(_sha256: str) -> None:
 
 @pytest.fixture
 def farm(tmp_path: Path) -> Iterator[SimulatedFarm]:
-    with SimulatedFarm(tmp_path, [SleepingMeasurer() for _ in range(4)], heartbeat=0.5) as f:
+    with SimulatedFarm(tmp_path, [SleepingMeasurer() for _ in range(4)]) as f:
         yield f
 
 
 @pytest.fixture
 def client(farm: SimulatedFarm) -> Iterator[Farm]:
-    with Farm(farm.address, patience=20.0) as c:
+    with Farm(farm.address) as c:
         c.put(CODE)
         yield c
 
@@ -80,8 +81,17 @@ class TestFarmRunner(RunnerContract):
 def test_outcomes_come_in_order_from_every_runner(
     runner: FarmRunner, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
 ) -> None:
-    items = make_items(60)
-    outcomes = runner.run(task, items)
+    first, *rest = items = make_items(60)
+    outcomes = runner.run(task, [first])
+    everyone = threading.Barrier(len(farm.measurers))  # each waits with its first kernel until all have one
+
+    def meet(measurer: SleepingMeasurer) -> None:
+        measurer.on_item = lambda _candidate: None
+        everyone.wait(LIMIT)
+
+    for m in farm.measurers:
+        m.on_item = lambda _candidate, m=m: meet(m)
+    outcomes += runner.run(task, rest, first)
     assert [o.seconds for o in outcomes if isinstance(o, Measurement)] == [pretended_seconds(c) for c, _ in items]
     assert sum(m.measured for m in farm.measurers) == 60
     assert all(m.measured for m in farm.measurers)
@@ -92,7 +102,7 @@ def test_a_duel_and_a_check(runner: FarmRunner, task: Task, make_items: Callable
     d = runner.duel(task, one, two)
     assert d.ratio == pretended_seconds(one[0]) / pretended_seconds(two[0])
     assert runner.verify(task, one) is None
-    assert runner.peak(task) is None
+    assert runner.peaks(task) == Peaks()
 
 
 def test_code_that_the_farm_lost_is_brought_again(
@@ -125,13 +135,12 @@ def test_a_scheduler_that_comes_back_costs_nothing(
     runner: FarmRunner, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
 ) -> None:
     for m in farm.measurers:
-        m.seconds = 0.03
+        m.seconds = 0.02
     items = make_items(60)
     future = runner.submit(task, items)
-    while sum(m.measured for m in farm.measurers) < 15:
-        time.sleep(0.01)
+    farm.wait_for(lambda: sum(m.measured for m in farm.measurers) >= 15)
     farm.call(farm.restart_scheduler())
-    outcomes = future.result(30.0)
+    outcomes = future.result(LIMIT)
     assert [o.seconds for o in outcomes if isinstance(o, Measurement)] == [pretended_seconds(c) for c, _ in items]
     assert runner.farm.cut_offs == 1
 
@@ -148,15 +157,15 @@ def test_a_class_without_runners_is_told(tmp_path: Path, task: Task, make_items:
 
 def test_a_farm_that_is_gone_is_told(tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]) -> None:
     gate = threading.Event()
-    measurer = SleepingMeasurer(on_item=lambda _c: gate.wait(20.0) and None)
-    with SimulatedFarm(tmp_path, [measurer], heartbeat=0.2) as f, Farm(f.address, patience=0.5) as c:
+    measurer = SleepingMeasurer(on_item=lambda _c: gate.wait(LIMIT) and None)
+    with SimulatedFarm(tmp_path, [measurer]) as f, Farm(f.address, patience=0.5) as c:
         c.put(CODE)
         with FarmRunner(c, CLASS, nothing_to_restore) as r:
             future = r.submit(task, make_items(4))
             assert f.scheduler is not None
             f.call(f.scheduler.stop())
             with pytest.raises(FarmError, match="the farm is gone"):
-                future.result(20.0)
+                future.result(LIMIT)
         with pytest.raises(FarmError, match="gone"):
             c.status()
         gate.set()
@@ -169,7 +178,7 @@ def test_closing_takes_back_what_has_not_begun(
 
     def wait(_candidate: Candidate) -> None:
         begun.set()
-        gate.wait(20.0)
+        gate.wait(LIMIT)
 
     measurer = SleepingMeasurer()
     with SimulatedFarm(tmp_path, [measurer]) as f, Farm(f.address) as c:
@@ -179,14 +188,14 @@ def test_closing_takes_back_what_has_not_begun(
             r.run(task, items[:1])
             measurer.on_item = wait
             futures = [r.submit(task, part, items[0]) for part in (items[:15], items[15:])]
-            assert begun.wait(10.0)
+            assert begun.wait(LIMIT)
             f.wait_for(lambda: len(f.runners[0]._held) == 2)
             closing = threading.Thread(target=r.close)
             closing.start()
-            closing.join(20.0)
+            closing.join(LIMIT)
             for future in futures:
                 with pytest.raises((CancelledError, FarmError)):
-                    future.result(20.0)
+                    future.result(LIMIT)
             f.wait_for(lambda: len(f.runners[0]._held) == 1)
             gate.set()
         f.wait_for(lambda: not c.status()["workers"][0]["running"])
@@ -197,20 +206,31 @@ def test_clients_share_a_farm_fairly(tmp_path: Path, task: Task, make_items: Cal
     measured: list[int] = []
     items = make_items(160)
     owner = {c.key: n // 80 for n, (c, _) in enumerate(items)}
-    measurers = [SleepingMeasurer(0.01, lambda c: measured.append(owner[c.key])) for _ in range(2)]
+    together = threading.Event()
+
+    def note(candidate: Candidate) -> None:
+        together.wait(LIMIT)
+        measured.append(owner[candidate.key])
+
+    measurers = [SleepingMeasurer() for _ in range(2)]
     with SimulatedFarm(tmp_path, measurers) as f, Farm(f.address) as one, Farm(f.address) as two:
         one.put(CODE)
+        for service in f.runners:
+            steady(service, 0.1)
         with FarmRunner(one, CLASS, nothing_to_restore) as a, FarmRunner(two, CLASS, nothing_to_restore) as b:
             mine, theirs = items[0], items[80]
             a.run(task, [mine])
             b.run(task, [theirs])
-            measured.clear()
+            for m in measurers:
+                m.on_item = note
             futures: list[Future[object]] = []
             for start in range(0, 80, 20):  # several batches each, as a run has
                 futures.append(a.submit(task, items[start : start + 20], mine))  # type: ignore[arg-type]
                 futures.append(b.submit(task, items[80 + start : 100 + start], theirs))  # type: ignore[arg-type]
+            f.wait_for(lambda: all(c["jobs"] for c in one.status()["clients"]))
+            together.set()
             for x in futures:
-                x.result(60.0)
+                x.result(LIMIT)
     half = measured[: len(measured) // 2]
     assert 0.3 < sum(half) / len(half) < 0.7
 

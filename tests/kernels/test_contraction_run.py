@@ -131,12 +131,12 @@ def verify(task: Task, program: Program, schedules: list[Any], inputs: list[Any]
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_widest_vectors(case: str) -> None:
-    run(CASES[case], TARGETS[VARIANTS[0], 1], 2, 1)
+    run(CASES[case], TARGETS[VARIANTS[0], 1], 1, 1)
 
 
 @pytest.mark.parametrize("case", ["plain", "deep", "transposed b", "batch", "conv padded", "chebyshev"])
 def test_threads(case: str) -> None:
-    run(CASES[case], TARGETS[VARIANTS[0], 3], 2, 2)
+    run(CASES[case], TARGETS[VARIANTS[0], 3], 1, 2)
 
 
 @pytest.mark.parametrize("variant", VARIANTS[1:])

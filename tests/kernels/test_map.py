@@ -27,7 +27,7 @@ MAP = get_template("cpu_map")
 class TestMap(TemplateContract):
     templates = ("cpu_map",)
     programs = PROGRAMS
-    schedules = 2
+    schedules = 1
 
 
 @pytest.mark.nightly

@@ -70,7 +70,7 @@ ROWS: dict[str, Callable[[], Program]] = {
 class TestRows(TemplateContract):
     templates = ("cpu_rows",)
     programs = ROWS
-    schedules = 3
+    schedules = 2
     targets = ("auto",)
 
 

@@ -92,9 +92,13 @@ def test_moments_take_a_pass_less(name: str) -> None:
 @pytest.mark.parametrize("name", PAIRED)
 def test_moments_give_the_reference(name: str, threads: int) -> None:
     program = PAIRED[name]()
-    chosen = {(v["rows"], v["vectors"], v["keep"]): v for v in _schedules(program, threads, moments=True)}
+    chosen = list(
+        {(v["rows"], v["vectors"], v["keep"]): v for v in _schedules(program, threads, moments=True)}.values()
+    )
     assert chosen
-    for seed, values in enumerate(list(chosen.values())[:: max(1, len(chosen) // 3)]):
+    # Alone the first, the last and those between; with threads, which only divide the rows, one of them.
+    few = chosen[:: max(1, len(chosen) // 3)] if threads == 1 else chosen[-1:]
+    for seed, values in enumerate(few):
         inputs = random_arrays(program, seed)
         check(program, inputs, run_rows(program, inputs, threads=threads, **values))
 

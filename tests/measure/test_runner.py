@@ -282,7 +282,7 @@ def test_closing_ends_a_hanging_batch(device: Device, target: Target, task: Task
     pid = runner.child_pid
     time.sleep(0.3)
     runner.close()
-    outcomes = future.result(timeout=10)
+    outcomes = future.result(timeout=60)
     assert all(isinstance(o, Failure) and o.kind is FailureKind.DEVICE_LOST for o in outcomes)
     assert not alive(pid)
 

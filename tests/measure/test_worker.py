@@ -121,7 +121,7 @@ while runner.child_pid is None:
 if {body!r} == "good":
     future.result()
 else:
-    time.sleep(1.0)  # into the kernel
+    time.sleep(0.3)  # into the kernel
 print(runner.child_pid, flush=True)
 time.sleep(1000)
 """

@@ -42,19 +42,19 @@ class Recorder(Observer):
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[TuneResult, Recorder, Path]:
     db = tmp_path_factory.mktemp("tune") / "t.db"
     watcher = Recorder()
-    return tune("matmul", trials=24, seed=3, db=db, observer=watcher, params=SIZES), watcher, db
+    return tune("matmul", trials=16, seed=3, db=db, observer=watcher, params=SIZES), watcher, db
 
 
 def test_every_trial_is_stored_and_the_best_is_served(tuned: tuple[TuneResult, Recorder, Path]) -> None:
     result, watcher, db = tuned
-    assert result.trials == 24 == len(watcher.trials)
+    assert result.trials == 16 == len(watcher.trials)
     with Database.open(db) as database:
         stored = database.run(result.run)
         trials = database.trials(result.run)
         kernels = database.task_kernels(result.task, stored.device_model)
     assert stored.state == "done"
-    assert [t.number for t in trials] == list(range(24))
-    assert len({t.schedule.key for t in trials}) == 24
+    assert [t.number for t in trials] == list(range(16))
+    assert len({t.schedule.key for t in trials}) == 16
     assert [k.rank for k in kernels] == list(range(1, len(kernels) + 1))
     assert result.best is not None
     assert kernels[0].schedule == result.best.schedule
@@ -90,7 +90,7 @@ def test_the_same_seed_starts_with_the_same_proposals(tuned: tuple[TuneResult, R
 def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> None:
     db = tmp_path / "t.db"
     watcher = Recorder(stop_after=5)
-    result = tune("matmul", trials=32, db=db, observer=watcher, params=SIZES)
+    result = tune("matmul", trials=24, db=db, observer=watcher, params=SIZES)
     assert result.interrupted
     assert result.best is not None
     with Database.open(db) as database:
@@ -98,9 +98,9 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
         kept = database.trials(stored.id)
     assert stored.state == "interrupted"
     assert len(kept) >= 5
-    resumed = tune("matmul", trials=16, db=db, resume="last", params=SIZES)
+    resumed = tune("matmul", trials=10, db=db, resume="last", params=SIZES)
     assert resumed.run == result.run
-    assert resumed.trials == 16
+    assert resumed.trials == 10
     with Database.open(db) as database:
         assert [t.key for t in (r.schedule for r in database.trials(stored.id)[: len(kept)])] == [
             r.schedule.key for r in kept
