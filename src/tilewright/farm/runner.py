@@ -52,7 +52,8 @@ class Measurer(Protocol):
 class Bench:
     """A device and how to measure on it: a measurer for each target, and exclusive use of the device.
 
-    ``limits``: what bounds the kernels that it runs (``measure/sandbox.py``).
+    ``limits``: what bounds the kernels that it runs (``measure/sandbox.py``). ``stop``, once set, ends a wait for the
+    device.
     """
 
     device: RunnerDevice
@@ -60,6 +61,7 @@ class Bench:
     exclusive: Callable[[], contextlib.AbstractContextManager[object]]
     peaks: Callable[[Task], Peaks]
     limits: Mapping[str, bool | str] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
 
 
 def local_bench(place: Place, device: RunnerDevice) -> Bench:
@@ -78,9 +80,10 @@ def local_bench(place: Place, device: RunnerDevice) -> Bench:
     _step_aside(place)
     first = LocalRunner(place.device, place.target, driver=place.driver, sandbox=True)
     ready = {place.target.key: first}  # its child has been started, to see which limits hold here
+    stop = threading.Event()
     return Bench(
         device, lambda target: ready.pop(target.key, None) or measurer(target),
-        lambda: place.lock(lambda _holder: None), peaks, first.limits(),
+        lambda: place.lock(lambda _holder: None, stop), peaks, first.limits(), stop,
     )  # fmt: skip
 
 
@@ -164,6 +167,7 @@ class Runner(Service):
         return found
 
     async def close(self) -> None:
+        self.bench.stop.set()
         await super().close()
         for m in self._measurers.values():
             m.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -47,19 +48,20 @@ class Place:
     def emulated(self) -> bool:
         return self.driver == EMULATOR
 
-    def lock(self, on_wait: OnWait) -> AbstractContextManager[object]:
-        """Exclusive use of the device among this user's processes; waits for it. The emulator takes none."""
+    def lock(self, on_wait: OnWait, stop: threading.Event | None = None) -> AbstractContextManager[object]:
+        """Exclusive use of the device among this user's processes; waits for it, until ``stop`` is set. The emulator
+        takes none."""
         if self.emulated:
             return nullcontext()
         if self.driver is not None:
             from tilewright.backends.cuda.device import CudaDevice, CudaLock
 
             assert isinstance(self.device, CudaDevice)
-            return CudaLock(self.device, on_wait=lambda holder: on_wait(str(holder)))
+            return CudaLock(self.device, on_wait=lambda holder: on_wait(str(holder)), stop=stop)
         from tilewright.backends.cpu.device import CpuDevice, DeviceLock
 
         assert isinstance(self.device, CpuDevice)
-        return DeviceLock(self.device, on_wait=lambda holder: on_wait(str(holder)))
+        return DeviceLock(self.device, on_wait=lambda holder: on_wait(str(holder)), stop=stop)
 
     def warnings(self) -> list[str]:
         """Reasons to distrust times taken here."""

@@ -60,8 +60,8 @@ class DeviceLock:
     """Exclusive use of a device's cores among this user's processes; a context manager.
 
     ``acquire`` waits. ``on_wait`` is called with the :class:`Holder` when it has to, and again
-    whenever that changes; ``timeout`` (seconds) bounds the wait. Raises ``TilewrightError`` at the
-    timeout, when this very thread holds the core already, or when the lock folder is not ours.
+    whenever that changes; ``timeout`` (seconds) bounds the wait, and setting ``stop`` ends it. Raises
+    ``TilewrightError`` then, when this very thread holds the core already, or when the lock folder is not ours.
     """
 
     def __init__(
@@ -70,10 +70,12 @@ class DeviceLock:
         on_wait: Callable[[Holder], None] | None = None,
         timeout: float | None = None,
         folder: Path | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         self.device = device
         self.on_wait = on_wait
         self.timeout = timeout
+        self.stop = stop
         self.folder = folder or lock_folder()
         self._held: list[tuple[int, str]] = []
 
@@ -143,6 +145,8 @@ class DeviceLock:
                     told = (holder.pid, holder.since)
                     if self.on_wait:
                         self.on_wait(holder)
+                if self.stop is not None and self.stop.is_set():
+                    raise TilewrightError(f"waiting for {self.device.name} was given up")
                 if end is not None and time.monotonic() >= end:
                     raise TilewrightError(f"{self.device.name} is in use: {holder or 'holder unknown'}", "Wait for it")
                 time.sleep(_POLL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,11 +71,12 @@ class CudaLock(DeviceLock):
         on_wait: Callable[[Holder], None] | None = None,
         timeout: float | None = None,
         folder: Path | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         # A folder of its own: numbers of GPUs and of cores overlap.
         own = lock_folder()
         tell = None if on_wait is None else lambda holder: on_wait(_GpuHolder.of(holder, device.name))
-        super().__init__(device, tell, timeout, folder or own.with_name(f"{own.name}-cuda"))
+        super().__init__(device, tell, timeout, folder or own.with_name(f"{own.name}-cuda"), stop)
 
     def acquire(self) -> None:
         try:
