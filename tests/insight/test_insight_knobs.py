@@ -7,10 +7,9 @@ import sys
 import pytest
 from made_trials import RUN, run_of, trial
 
-from tilewright.core import UsageError
-from tilewright.insight.importance import importance, importance_bars, importance_table
+from tilewright.core import UsageError, Value
+from tilewright.insight.importance import OptunaMissing, importance, importance_bars, importance_table
 from tilewright.insight.knobs import knob_chart, knob_table, knob_values, main_template, parallel_chart
-from tilewright.insight.optuna_params import OptunaMissing, distributions, params
 
 RECORDS = [
     trial(i, None if i % 10 == 9 else 1e-3 * (1 + i % 4) + 1e-6 * i, MR=(16, 2, 4, 8)[i % 4], pack="ab"[i % 2],
@@ -100,13 +99,12 @@ def test_few_trials_give_a_statement() -> None:
     assert "Fewer than 50" in importance(RECORDS[:30]).remark
 
 
-def test_params_fit_their_distributions() -> None:
+def test_values_that_no_space_would_hold_together_have_an_importance() -> None:
     pytest.importorskip("optuna")
-    values = knob_values(RECORDS, "t")
-    space = distributions(values)
-    for r in RECORDS:
-        for name, value in params(r.schedule, values).items():
-            assert space[name]._contains(space[name].to_internal_repr(value))
+    odd: tuple[Value, ...] = (1, 2.5, "q", False)
+    found = importance([trial(i, 1e-3 * (1 + i % 4), n=0, odd=odd[i % 4], flag=bool(i // 4 % 2)) for i in range(80)])
+    assert [n for n, _ in found.shares] == ["odd", "flag"]
+    assert found.shares[0][1] > 0.9
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

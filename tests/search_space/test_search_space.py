@@ -165,6 +165,66 @@ def test_any_space_is_exact_and_closed(space: SearchSpace, seed: int) -> None:
     assert len(rows) == len(legal)
 
 
+def kept_close(space: SearchSpace, legal: list[Schedule], wanted: list[int], found: Schedule) -> bool:
+    """Whether every knob of ``found`` is, given the ones before it, as close to ``wanted`` as a legal one can be."""
+    rows = [space.indices(s) for s in legal]
+    for place, (knob, want, at) in enumerate(zip(space.knobs, wanted, space.indices(found), strict=True)):
+        options = {row[place] for row in rows}
+        if want in options and at != want:
+            return False
+        if knob.ordered and abs(at - want) != min(abs(o - want) for o in options):
+            return False
+        rows = [row for row in rows if row[place] == at]
+    return bool(rows)
+
+
+@given(spaces(), st.integers(0, 2**32), st.lists(st.integers(-1, 4), min_size=5, max_size=5))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_any_indices_have_a_nearest_legal_schedule(space: SearchSpace, seed: int, drawn: list[int]) -> None:
+    legal = list(space)
+    wanted = drawn[: len(space.knobs)]
+    rng = random.Random(seed)
+    if not legal:
+        with pytest.raises(IllegalSchedule, match="in the table"):
+            space.nearest(rng, wanted)
+        return
+    for schedule in legal:
+        indices = space.indices(schedule)
+        assert {k.name: k.values[i] for k, i in zip(space.knobs, indices, strict=True)} == schedule.values
+        assert space.nearest(rng, indices) == schedule
+    assert kept_close(space, legal, wanted, space.nearest(rng, wanted))
+
+
+@pytest.mark.parametrize("make", [blocking, factors])
+@pytest.mark.parametrize("limit", [1, graph.EDGE_LIMIT])
+def test_the_nearest_is_near_however_a_space_is_prepared(
+    make: Callable[[], SearchSpace], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "EDGE_LIMIT", limit)
+    space = make()
+    legal = list(space)
+    rng = random.Random(8)
+    for _ in range(10):
+        wanted = [rng.randrange(len(k.values)) for k in space.knobs]
+        seed = rng.random()
+        found = space.nearest(random.Random(seed), wanted)
+        assert found == space.nearest(random.Random(seed), wanted)
+        assert kept_close(space, legal, wanted, found)
+        space.check(found)
+
+
+def test_indices_of_another_space_are_refused() -> None:
+    space = factors()
+    schedule = space.schedule({"a": 4, "b": 4, "c": 4})
+    assert space.indices(schedule) == [2, 2, 2]
+    with pytest.raises(IllegalSchedule, match="not in the space of 'factors'"):
+        space.indices(Schedule("factors", 2, schedule.structure, schedule.launch))
+    with pytest.raises(IllegalSchedule, match="3 is no value of knob 'a'"):
+        space.indices(Schedule("factors", 1, (), (("a", 3), ("b", 4), ("c", 4))))
+    with pytest.raises(UsageError, match="2 indices are given for the 3 knobs"):
+        space.nearest(random.Random(0), [2, 2])
+
+
 @pytest.mark.parametrize("make", [blocking, factors])
 @pytest.mark.parametrize("limit", [1, graph.EDGE_LIMIT])
 def test_samples_are_uniform(make: Callable[[], SearchSpace], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:

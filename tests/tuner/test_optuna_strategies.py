@@ -149,6 +149,16 @@ def test_proposals_are_moved_to_the_nearest_legal_schedule() -> None:
     assert knobs.point(Schedule("linked", 0, ())) is None
 
 
+def test_knobs_are_positions_and_only_where_there_is_a_choice() -> None:
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    knobs = KnobSpace(
+        SearchSpace("mixed", 1, (Choice("a", (16, 4, 8)), Choice("b", ("x", "y"), ordered=False), Choice("c", (5,))))
+    )
+    assert knobs.distributions == {"a": IntDistribution(0, 2), "b": CategoricalDistribution((0, 1))}
+    assert knobs.point(knobs.space.schedule({"a": 8, "b": "y", "c": 5})) == {"a": 2, "b": 1}
+
+
 def test_optuna_is_silent_and_left_as_it_was(capfd: pytest.CaptureFixture[str]) -> None:
     level = optuna.logging.get_verbosity()
     done = [record(i, s, outcome_of(s)) for i, s in enumerate(list(small_space())[:30])]

@@ -209,7 +209,7 @@ def _target(name: str, output: str | None, as_json: bool) -> Path | None:
 
 def _all(source: Source) -> dict[str, Chart]:
     """Every chart that this run has; what is missing for one of them is said on stderr."""
-    from tilewright.insight.optuna_params import OptunaMissing
+    from tilewright.insight.importance import OptunaMissing
 
     found = {}
     for name, make in CHARTS.items():

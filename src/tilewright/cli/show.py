@@ -135,8 +135,7 @@ def _print_charts(
     from tilewright.insight.best import best_over_time
     from tilewright.insight.calibration import calibration_chart, calibration_over_run
     from tilewright.insight.chart import XY, Bars
-    from tilewright.insight.importance import importance, importance_bars
-    from tilewright.insight.optuna_params import OptunaMissing
+    from tilewright.insight.importance import OptunaMissing, importance, importance_bars
     from tilewright.insight.roofline import TaskTrials, ceilings_of, roofline
 
     trials = [(stored.id, r) for r in records]

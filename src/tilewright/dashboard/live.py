@@ -2,7 +2,8 @@
 
 However many browsers watch the same thing, the database is asked once a second for all of them. Events:
 ``state`` carries an object of texts for the page, ``refresh`` an object whose ``charts`` names those that have changed
-and whose ``parts`` says whether the page's tables have, and ``end`` says that nothing more will. A comment line every few seconds shows that the connection stands.
+and whose ``parts`` says whether the page's tables have, and ``end`` says that nothing more will. A comment line every
+few seconds shows that the connection stands.
 """
 
 from __future__ import annotations

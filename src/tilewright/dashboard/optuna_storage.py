@@ -1,7 +1,8 @@
 """A database as Optuna's storage, for reading: every run is a study, every trial a finished trial of it.
 
 A trial's parameters are its schedule's knobs and its value is seconds, less is better; a failure has none. What a
-knob's values could have been is not stored, so a parameter's range is that of the run's trials.
+knob's values could have been is not stored, so a parameter's range is that of the run's trials. These are the values
+themselves, for people to read: what computes with Optuna has positions (tuner/strategies/optuna_space.py).
 """
 
 from __future__ import annotations

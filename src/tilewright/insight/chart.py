@@ -149,7 +149,8 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         names = [c.name for c in self.columns]
-        return {"name": self.name, "rows": [dict(zip(names, row, strict=True)) for row in self.rows]}
+        rows = [dict(zip(names, map(_value, row), strict=True)) for row in self.rows]
+        return {"name": self.name, "rows": rows}
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,11 @@ class Column:
     title: str
     unit: str = ""
     numeric: bool = False
+
+
+def _value(value: Any) -> Any:
+    """A table's value as JSON has it."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(numbers: Sequence[float]) -> list[float | None]:

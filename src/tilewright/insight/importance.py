@@ -9,11 +9,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tilewright.core import TrialRecord
+from tilewright.core import TilewrightError, TrialRecord, Value
 from tilewright.insight.chart import Axis, Bars, Column, Table
 from tilewright.insight.knobs import knob_values, main_template
-from tilewright.insight.optuna_params import distributions, params, require_optuna
 from tilewright.insight.points import thinned, time_of
 
 FEWEST = 20
@@ -22,6 +22,12 @@ ENOUGH = 50
 """From here on the fastest tenth has five trials, which the method's authors advise."""
 MOST = 2000
 """Trials looked at: an even sample of more."""
+
+
+class OptunaMissing(TilewrightError):
+    """Optuna is not installed."""
+
+    kind = "missing_extra"
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,9 @@ def importance(records: Sequence[TrialRecord], template: str = "") -> Importance
 
     Raises ``OptunaMissing`` without the extra ``optuna``. Few trials give a remark and no shares.
     """
-    optuna = require_optuna()
+    optuna = _optuna()
+    from tilewright.tuner.strategies.optuna_space import positions  # imports most of the tuner
+
     template = template or main_template(records)
     timed = [r for r in records if r.schedule.template == template and time_of(r) is not None]
     timed = [timed[i] for i in thinned(range(len(timed)), MOST)]
@@ -59,7 +67,8 @@ def importance(records: Sequence[TrialRecord], template: str = "") -> Importance
         )  # fmt: skip
     if not values:
         return Importance(template, (), len(timed), f"No knob of {template} varies in this run.")
-    space = distributions(values)
+    # Of the values that occur: the run's space is not stored, and today's may be another.
+    space = {name: positions(len(options), _numeric(options)) for name, options in values.items()}
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -69,7 +78,9 @@ def importance(records: Sequence[TrialRecord], template: str = "") -> Importance
             study.add_trials(
                 [
                     optuna.trial.create_trial(
-                        params=params(r.schedule, values), distributions=space, value=time_of(r) or 0.0
+                        params={name: options.index(r.schedule.values[name]) for name, options in values.items()},
+                        distributions=space,
+                        value=time_of(r) or 0.0,
                     )
                     for r in timed
                 ]
@@ -84,6 +95,20 @@ def importance(records: Sequence[TrialRecord], template: str = "") -> Importance
     if len(timed) < ENOUGH:
         remark += f" Fewer than {ENOUGH}, so another run may well order the knobs otherwise."
     return Importance(template, shares, len(timed), remark)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise OptunaMissing(
+            "knob importance needs Optuna, which is not installed", "Run pip install 'tilewright[optuna]'"
+        ) from None
+    return optuna
+
+
+def _numeric(options: Sequence[Value]) -> bool:
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in options)
 
 
 def importance_bars(found: Importance, limit: int = 20) -> Bars:

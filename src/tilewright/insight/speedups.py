@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Axis, Bars, Column, Table
 from tilewright.insight.links import run_link, trial_link
+from tilewright.insight.units import per_second
 
 if TYPE_CHECKING:
     from tilewright.database.records import KernelView
@@ -40,7 +41,7 @@ def speedup_table(views: Sequence[KernelView]) -> Table:
         k = v.kernel
         rows.append(
             (k.task.workload.label, f"{k.task.target.name} x{k.task.target.threads}", k.device_model, k.seconds,
-             k.task.workload.flops / k.seconds if k.seconds > 0 else None, v.default_seconds, v.speedup,
+             per_second(k.task.workload.flops, k.seconds), v.default_seconds, v.speedup,
              k.peak_fraction, k.state, k.run_id, k.trial_number, k.updated)
         )  # fmt: skip
         runs.append(run_link(k.run_id) if k.run_id else None)

@@ -26,6 +26,11 @@ def with_unit(value: float, unit: str, digits: int = 3) -> str:
     return _plain(value, digits)
 
 
+def per_second(amount: float, seconds: float | None) -> float | None:
+    """A rate; ``None`` where the time is missing or none that a clock shows: zero, negative, infinite or no number."""
+    return amount / seconds if seconds is not None and 0 < seconds < math.inf else None
+
+
 def _scaled(value: float, scales: tuple[tuple[float, str], ...], unit: str, digits: int) -> str:
     size = abs(value)
     # Rounding may reach the next unit: 999.9 us is 1 ms.

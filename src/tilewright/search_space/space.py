@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
 from tilewright.search_space.graph import Component, component, paths
+from tilewright.search_space.graph import nearest as nearest_option
 from tilewright.search_space.knobs import Choice, Constraint
 
 TWICE = 0.3
@@ -73,13 +74,35 @@ class SearchSpace:
 
     def check(self, schedule: Schedule) -> None:
         """Raises ``IllegalSchedule`` unless ``schedule`` is a member of this space."""
-        self._vector(schedule)
+        self.indices(schedule)
         legal = self.schedule(schedule.values)
         if legal != schedule:
             raise IllegalSchedule(
                 f"schedule of {self.template!r} lists its knobs in another order or half than the space",
                 "Make schedules with SearchSpace.schedule",
             )
+
+    def indices(self, schedule: Schedule) -> list[int]:
+        """The index of each knob's value among the knob's values, in knob order.
+
+        Raises ``IllegalSchedule`` for a schedule of another template or version, or with values that the knobs do
+        not have. Constraints are not looked at, nor whether a value is 1 or ``True``: :meth:`check` does that.
+        """
+        if schedule.template != self.template or schedule.version != self.version:
+            raise IllegalSchedule(
+                f"schedule of {schedule.template!r} version {schedule.version} is not in the space of "
+                f"{self.template!r} version {self.version}",
+                "Re-tune, or use the template that made it",
+            )
+        values = dict(schedule.structure + schedule.launch)
+        try:
+            vector = [index[values[k.name]] for k, index in zip(self.knobs, self._index, strict=True)]
+        except KeyError:
+            self.schedule(values)  # raises, naming the knob
+            raise
+        if len(values) != len(vector):
+            self.schedule(values)
+        return vector
 
     @property
     def size(self) -> int:
@@ -107,15 +130,11 @@ class SearchSpace:
 
     def sample(self, rng: random.Random) -> Schedule:
         """A legal schedule, uniformly. Raises ``IllegalSchedule`` if there is none."""
-        vector = [0] * len(self.knobs)
-        for part, members in zip(self._live, self._members, strict=True):
-            for position, choice in zip(members, part.sample(rng), strict=True):
-                vector[position] = choice
-        return self._make(vector)
+        return self._joined(part.sample(rng) for part in self._live)
 
     def mutate(self, rng: random.Random, schedule: Schedule) -> Schedule:
         """A legal schedule close to a legal one, and another one unless it is alone."""
-        start = self._vector(schedule)
+        start = self.indices(schedule)
         vector = self._moved(rng, start)
         if rng.random() < TWICE:
             again = self._moved(rng, vector)
@@ -139,13 +158,32 @@ class SearchSpace:
 
     def crossover(self, rng: random.Random, a: Schedule, b: Schedule) -> Schedule:
         """A legal schedule that takes each value from one of two legal ones wherever it can."""
-        x, y = self._vector(a), self._vector(b)
-        vector = [0] * len(x)
-        for part, members in zip(self._live, self._members, strict=True):
-            mixed = part.mix(rng, [x[m] for m in members], [y[m] for m in members])
-            for m, choice in zip(members, mixed, strict=True):
-                vector[m] = choice
-        return self._make(vector)
+        x, y = self.indices(a), self.indices(b)
+        return self._joined(
+            part.mix(rng, [x[m] for m in members], [y[m] for m in members])
+            for part, members in zip(self._live, self._members, strict=True)
+        )
+
+    def nearest(self, rng: random.Random, indices: Sequence[int]) -> Schedule:
+        """The legal schedule that keeps each knob, in turn, as close to ``indices`` as the earlier ones allow.
+
+        ``indices``: one a knob, in knob order, as :meth:`indices` gives them; those past a knob's values count as
+        far away. Chance decides only where an unordered knob cannot have its value. Raises ``IllegalSchedule`` if
+        nothing is legal, ``UsageError`` for another number of indices.
+        """
+        if len(indices) != len(self.knobs):
+            raise UsageError(
+                f"{len(indices)} indices are given for the {len(self.knobs)} knobs of {self.template!r}",
+                "Give one a knob, in knob order",
+            )
+
+        def near(part: Component, members: Sequence[int]) -> list[int]:
+            prefix: list[int] = []
+            for m in members:
+                prefix.append(nearest_option(rng, part.options(prefix), indices[m], self.knobs[m].ordered))
+            return prefix
+
+        return self._joined(near(part, members) for part, members in zip(self._live, self._members, strict=True))
 
     # ------------------------------------------------------------------ encoding
 
@@ -157,7 +195,7 @@ class SearchSpace:
     def encode(self, schedule: Schedule) -> list[float]:
         """Fixed-length numbers that tell the space's schedules apart."""
         out: list[float] = []
-        for table, choice in zip(self._features, self._vector(schedule), strict=True):
+        for table, choice in zip(self._features, self.indices(schedule), strict=True):
             out += table[choice]
         return out
 
@@ -244,27 +282,17 @@ class SearchSpace:
         holds = rule.holds
         return lambda vector: holds({name: table[vector[p]] for name, p, table in spots})
 
+    def _joined(self, choices: Iterable[Sequence[int]]) -> Schedule:
+        """The schedule of these value indices, component by component."""
+        vector = [0] * len(self.knobs)
+        for members, part in zip(self._members, choices, strict=True):
+            for position, choice in zip(members, part, strict=True):
+                vector[position] = choice
+        return self._make(vector)
+
     def _make(self, vector: Sequence[int]) -> Schedule:
         structure: list[tuple[str, Value]] = []
         launch: list[tuple[str, Value]] = []
         for (is_launch, pairs), choice in zip(self._pairs, vector, strict=True):
             (launch if is_launch else structure).append(pairs[choice])
         return Schedule(self.template, self.version, tuple(structure), tuple(launch))
-
-    def _vector(self, schedule: Schedule) -> list[int]:
-        """Value indices in knob order; constraints are not looked at."""
-        if schedule.template != self.template or schedule.version != self.version:
-            raise IllegalSchedule(
-                f"schedule of {schedule.template!r} version {schedule.version} is not in the space of "
-                f"{self.template!r} version {self.version}",
-                "Re-tune, or use the template that made it",
-            )
-        values = dict(schedule.structure + schedule.launch)
-        try:
-            vector = [index[values[k.name]] for k, index in zip(self.knobs, self._index, strict=True)]
-        except KeyError:
-            self.schedule(values)  # raises, naming the knob
-            raise
-        if len(values) != len(vector):
-            self.schedule(values)
-        return vector

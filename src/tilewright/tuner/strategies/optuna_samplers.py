@@ -22,7 +22,7 @@ from tilewright.core import Proposal, Schedule, TrialRecord, UsageError
 from tilewright.cost_model.base import CostModel
 from tilewright.search_space import Space, UnionSpace
 from tilewright.tuner.strategies.base import derived_rng, tried
-from tilewright.tuner.strategies.optuna_space import KnobSpace, Point
+from tilewright.tuner.strategies.optuna_space import KnobSpace, Point, positions
 from tilewright.tuner.strategies.random import fresh
 
 if TYPE_CHECKING:
@@ -213,12 +213,9 @@ class _Picker:
         waiting: Mapping[str, Sequence[Point]],
         learns: bool,
     ) -> None:
-        from optuna.distributions import CategoricalDistribution
-
         self.names = list(done)
-        distribution = CategoricalDistribution(tuple(range(len(self.names))))
         sampler = _tpe(rng.getrandbits(31)) if learns else _uniform(rng.getrandbits(31))
-        self.asker = Asker(sampler, {"template": distribution})
+        self.asker = Asker(sampler, {"template": positions(len(self.names), ordered=False)})
         for at, name in enumerate(self.names):
             for _, value in done[name]:
                 self.asker.add({"template": at}, value)

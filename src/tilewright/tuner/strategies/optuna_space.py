@@ -1,8 +1,8 @@
 """Knobs as Optuna sees them, and the legal schedule nearest to what it proposes.
 
-Optuna's samplers know independent parameters and no constraints. So they see the position of a knob's value among
-its values, an integer where neighbours are alike and a category where they are not, and a proposal is moved to the
-nearest schedule that is legal, by the graph that also counts and samples the space.
+Optuna knows independent parameters and no constraints. So it sees the position of a knob's value among its values,
+an integer where neighbours are alike and a category where they are not, and a proposal is moved to the nearest
+schedule that is legal.
 """
 
 from __future__ import annotations
@@ -14,13 +14,19 @@ from typing import TYPE_CHECKING
 
 from tilewright.core import IllegalSchedule, Schedule
 from tilewright.search_space import SearchSpace
-from tilewright.search_space.graph import nearest
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 Point = dict[str, int]
-"""A schedule as Optuna has it: the number of each knob's value, for the knobs that have a choice."""
+"""A schedule as Optuna has it: the position of each knob's value, for the knobs that have a choice."""
+
+
+def positions(count: int, ordered: bool) -> BaseDistribution:
+    """The positions of a knob's ``count`` values, as Optuna's distribution. ``ordered``: neighbours are alike."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    return IntDistribution(0, count - 1) if ordered else CategoricalDistribution(tuple(range(count)))
 
 
 class KnobSpace:
@@ -31,15 +37,7 @@ class KnobSpace:
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
-        from optuna.distributions import CategoricalDistribution, IntDistribution
-
-        return {
-            k.name: IntDistribution(0, len(k.values) - 1)
-            if k.ordered
-            else CategoricalDistribution(tuple(range(len(k.values))))
-            for k in self.space.knobs
-            if len(k.values) > 1
-        }
+        return {k.name: positions(len(k.values), k.ordered) for k in self.space.knobs if len(k.values) > 1}
 
     def point(self, schedule: Schedule) -> Point | None:
         """``None`` if the schedule is not of this space as it is today (templates have versions)."""
@@ -47,19 +45,9 @@ class KnobSpace:
             self.space.check(schedule)
         except IllegalSchedule:
             return None
-        at = zip(self.space.knobs, self.space._vector(schedule), strict=True)
+        at = zip(self.space.knobs, self.space.indices(schedule), strict=True)
         return {k.name: choice for k, choice in at if len(k.values) > 1}
 
     def nearest(self, rng: random.Random, point: Mapping[str, int]) -> Schedule:
-        """The legal schedule that keeps each knob, in turn, as close to ``point`` as the earlier ones allow."""
-        space = self.space
-        vector = [0] * len(space.knobs)
-        for part, members in zip(space._live, space._members, strict=True):
-            prefix: list[int] = []
-            for position in members:
-                knob = space.knobs[position]
-                options = part.options(prefix)
-                prefix.append(nearest(rng, options, int(point.get(knob.name, 0)), knob.ordered))
-            for position, choice in zip(members, prefix, strict=True):
-                vector[position] = choice
-        return space._make(vector)
+        """The legal schedule nearest to ``point``."""
+        return self.space.nearest(rng, [point.get(k.name, 0) for k in self.space.knobs])
