@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser import Record, findings, sideways, until
+from filled import make_filled
 from hostile import HOSTILE, make_hostile
 from serving import dashboard
 
-from tilewright.core import Device
 from tilewright.database import Database
 from tilewright.database.records import RunFilter
 from tilewright.insight.links import run_link
@@ -31,14 +31,7 @@ DRAWN = (
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("browser") / "filled.db"
-    fill(path, runs=12, trials=60)
-    with Database.open(path) as db:  # two runs of one task, to compare
-        old = next(r for r in db.runs() if r.state == "done" and r.failed)
-        again = db.add_run(old.task, Device("cpu:0", old.device_model), "random", 1, 60, {})
-        db.add_trials(again, db.trials(old.id))
-        db.finish_run(again, "done")
-    return path
+    return make_filled(tmp_path_factory.mktemp("browser") / "filled.db")
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from urllib.parse import urljoin
 
 import httpx
 import pytest
+from filled import make_filled
 from hostile import make_hostile
 from serving import asking
 
-from tilewright.core import Device
 from tilewright.dashboard.pages import PAGES
 from tilewright.database import Database
 from tilewright.database.records import RunFilter
@@ -25,14 +25,7 @@ from tilewright.testing.million import fill
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("pages") / "filled.db"
-    fill(path, runs=12, trials=40)
-    with Database.open(path) as db:  # two runs of one task, to compare
-        old = next(r for r in db.runs() if r.state == "done" and r.failed)
-        again = db.add_run(old.task, Device("cpu:0", old.device_model), "random", 1, 40, {})
-        db.add_trials(again, db.trials(old.id))
-        db.finish_run(again, "done")
-    return path
+    return make_filled(tmp_path_factory.mktemp("pages") / "filled.db")
 
 
 @pytest.fixture(scope="module")
