@@ -7,11 +7,24 @@ import json
 import re
 
 import pytest
-from deploy_files import DEPLOY, PORT, ROOT, UID, lineage, parse_command, read_dockerfile, refused, targets
+from deploy_files import (
+    DASHBOARD_PORT,
+    DEPLOY,
+    PORT,
+    ROOT,
+    UID,
+    lineage,
+    parse_command,
+    read_dockerfile,
+    refused,
+    targets,
+)
 
 FILE = DEPLOY / "docker" / "Dockerfile"
 IGNORE = DEPLOY / "docker" / "Dockerfile.dockerignore"
 ROLES = {"scheduler": "scheduler", "cpu": "runner", "builder": "builder", "cuda": "runner"}
+"""Targets that run something of ``farm``; ``dashboard`` is the other one."""
+TOKEN_FILE = '"--token-file", "/token/token"'
 SECRET = re.compile(r"(?i)password|passwd|token|secret|api_?key|credential")
 
 
@@ -35,7 +48,7 @@ def problems(text: str) -> list[str]:
         if base not in stages and not re.fullmatch(r"python:\d+\.\d+-slim-[a-z]+", base):
             out.append(f"{stage.name} starts from {base}, which changes by itself")
         for word, rest in stage.steps:
-            if word == "ADD" or SECRET.search(rest):
+            if word == "ADD" or SECRET.search(rest.replace(TOKEN_FILE, "")):
                 out.append(f"{stage.name}: {word} {rest}")
             careful = ("--no-install-recommends", "rm -rf /var/lib/apt/lists/*")
             if word == "RUN" and "apt-get install" in rest and not all(c in rest for c in careful):
@@ -43,7 +56,7 @@ def problems(text: str) -> list[str]:
             pinned = stage.name == "wheel" or "-c /wheel/constraints.txt" in rest
             if word == "RUN" and "pip install" in rest and not (pinned and "--no-cache-dir" in rest):
                 out.append(f"{stage.name} installs versions that nobody tested")
-    if sorted(targets(stages)) != sorted(ROLES):
+    if sorted(targets(stages)) != sorted([*ROLES, "dashboard"]):
         out.append(f"the images are {targets(stages)}")
     for name in targets(stages):
         steps = lineage(stages, name)
@@ -58,7 +71,7 @@ def problems(text: str) -> list[str]:
             out.append(f"{name} writes outside its volumes")
         if f"install -d -m 0700 -o {UID} -g {UID} /cache /state" not in runs_of(steps):
             out.append(f"{name}'s volumes are not its own")
-        out += commands(name, steps, own)
+        out += dashboard(steps, own) if name == "dashboard" else commands(name, steps, own)
     return out
 
 
@@ -77,6 +90,26 @@ def commands(name: str, steps: list[tuple[str, str]], own: dict[str, str]) -> li
             out.append(f"its health is not checked: {asked}")
         if last(steps, "EXPOSE") != str(PORT) or parse_command(words, given)["port"] != PORT:
             out.append("it does not say where it listens")
+    return out
+
+
+def dashboard(steps: list[tuple[str, str]], own: dict[str, str]) -> list[str]:
+    out = []
+    words = json.loads(last(steps, "CMD"))
+    if "[dashboard]" not in runs_of(steps) or "g++" in runs_of(steps):
+        out.append("the dashboard lacks what it needs, or has a compiler")
+    if words[:1] != ["dashboard"] or (why := refused(words, own)):
+        return [*out, f"the dashboard runs {words}: {why if words[:1] == ['dashboard'] else ''}"]
+    values = parse_command(words, own)
+    wanted = {
+        "host": "0.0.0.0", "port": DASHBOARD_PORT, "token_file": "/token/token", "tls_cert": "/tls/tls.crt",
+        "tls_key": "/tls/tls.key", "certs": "/certs", "behind_proxy": False,
+    }  # fmt: skip
+    out += [f"its {k} is {values[k]}, not {v}" for k, v in wanted.items() if str(values[k]) != str(v)]
+    if f"https://127.0.0.1:{DASHBOARD_PORT}/login" not in last(steps, "HEALTHCHECK"):
+        out.append("its health is not checked")
+    if last(steps, "EXPOSE") != str(DASHBOARD_PORT):
+        out.append("it does not say where it listens")
     return out
 
 
@@ -105,6 +138,12 @@ def test_no_line_can_go_unnoticed(number: int) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ('"--token-file", "/token/token", ', ""),
+        ('"--tls-cert", "/tls/tls.crt", "--tls-key", "/tls/tls.key"', '"--behind-proxy"'),
+        ("[dashboard]", "[plot]"),
+        ("FROM base AS dashboard", "FROM cpu AS dashboard"),
+        (":8765/login", ":8765/runs"),
+        ("EXPOSE 8765", "EXPOSE 8766"),
         ("USER 65532:65532\nSTOPSIGNAL", "USER root\nSTOPSIGNAL"),
         ("slim-bookworm AS base", "latest AS base"),
         ("ENV PYTHONUNBUFFERED=1", "ENV DB_PASSWORD=x"),

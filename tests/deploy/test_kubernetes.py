@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 import yaml
-from deploy_files import DEPLOY, PORT, ROOT, UID, at, parse_command, paths, read_dockerfile, refused, remove, targets
+from deploy_files import (
+    DASHBOARD_PORT,
+    DEPLOY,
+    PORT,
+    ROOT,
+    UID,
+    at,
+    parse_command,
+    paths,
+    read_dockerfile,
+    refused,
+    remove,
+    targets,
+)
 
 import tilewright
 
@@ -21,6 +34,7 @@ WORKLOADS = {
     "tilewright-builder": ("Deployment", "builder", "tilewright-builder"),
     "tilewright-runner-cpu": ("Deployment", "runner", "tilewright-cpu"),
     "tilewright-runner-cuda": ("DaemonSet", "runner", "tilewright-cuda"),
+    "tilewright-dashboard": ("Deployment", "dashboard", "tilewright-dashboard"),
 }
 Doc = dict[str, Any]
 
@@ -74,9 +88,21 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
+DATABASE = {
+    name: {"secretKeyRef": {"name": "tilewright-dashboard-db", "key": key}}
+    for name, key in (("TILEWRIGHT_DB", "url"), ("TILEWRIGHT_DB_PASSWORD", "password"))
+}
+
+
 def environment(container: Doc) -> dict[str, str]:
+    """What a container sees. Where a value is a Secret's, a sample; a Secret that is not known raises ``KeyError``."""
     node = {"fieldRef": {"fieldPath": "spec.nodeName"}}
-    return {e["name"]: "node-1" if e.get("valueFrom") == node else e["value"] for e in container.get("env", ())}
+    known = [(node, "node-1"), *((DATABASE[name], f"sample of {name}") for name in DATABASE)]
+    out = {}
+    for e in container.get("env", ()):
+        sample = next((s for source, s in known if e.get("valueFrom") == source), None)
+        out[e["name"]] = e["value"] if sample is None else sample
+    return out
 
 
 def pod_problems(workload: Doc) -> list[str]:
@@ -112,6 +138,10 @@ def volume_problems(role: str, spec: Doc, container: Doc) -> list[str]:
     if role == "scheduler":
         wanted["/probe"] = {"secret": {"secretName": "tilewright-probe-certs", "defaultMode": 0o400}}
         wanted["/state"] = {"persistentVolumeClaim": {"claimName": "tilewright-scheduler-state"}}
+    elif role == "dashboard":
+        for path in ("token", "tls", "db"):
+            wanted[f"/{path}"] = {"secret": {"secretName": f"tilewright-dashboard-{path}", "defaultMode": 0o400}}
+        wanted["/db"]["secret"]["items"] = [{"key": "ca.pem", "path": "ca.pem"}]  # not the password
     else:
         wanted["/cache"] = "emptyDir"
     if set(mounts) != set(wanted) or len(volumes) != len(wanted):
@@ -131,7 +161,8 @@ def volume_problems(role: str, spec: Doc, container: Doc) -> list[str]:
 def command_problems(role: str, spec: Doc, container: Doc) -> list[str]:
     given = environment(container)
     words = [re.sub(r"\$\((\w+)\)", lambda m: given.get(m[1], m[0]), str(w)) for w in container.get("args", ())]
-    if words[:2] != ["farm", role] or any("$" in w for w in words):
+    command = ["dashboard"] if role == "dashboard" else ["farm", role]
+    if words[: len(command)] != command or any("$" in w for w in words):
         return [f"it runs {words}"]
     if why := refused(words, given):
         return [why]
@@ -154,10 +185,35 @@ def command_problems(role: str, spec: Doc, container: Doc) -> list[str]:
                 out.append(f"its {probe} is {asked}")
             if at(container, (probe, "timeoutSeconds"), 1) <= 10:
                 out.append(f"its {probe} ends before the question does")
+    elif role == "dashboard":
+        out += dashboard_problems(container, values)
     elif "ports" in container:
         out.append("it listens")
     elif at(container, ("resources", "requests", "cpu")) != at(container, ("resources", "limits", "cpu")):
         out.append("it has no whole cores")
+    return out
+
+
+NAMES = ("tilewright-dashboard", "tilewright-dashboard.tilewright.svc")
+"""Under which pods ask the dashboard."""
+
+
+def dashboard_problems(container: Doc, values: Mapping[str, Any]) -> list[str]:
+    """What the dashboard lacks of a login, encryption and its database, and whether its probes need none of them."""
+    wanted = {
+        "host": "0.0.0.0", "port": DASHBOARD_PORT, "token_file": "/token/token", "tls_cert": "/tls/tls.crt",
+        "tls_key": "/tls/tls.key", "behind_proxy": False, "allow_host": NAMES, "db": "sample of TILEWRIGHT_DB",
+    }  # fmt: skip
+    out = [f"its {k} is {values[k]}, not {v}" for k, v in wanted.items() if str(values[k]) != str(v)]
+    if environment(container).get("TILEWRIGHT_DB_PASSWORD") != "sample of TILEWRIGHT_DB_PASSWORD":
+        out.append("it does not know the database's password")
+    if container.get("ports") != [{"name": "https", "protocol": "TCP", "containerPort": DASHBOARD_PORT}]:
+        out.append("it does not listen where it says")
+    for probe in ("livenessProbe", "readinessProbe"):
+        if at(container, (probe, "httpGet")) != {"scheme": "HTTPS", "path": "/login", "port": "https"}:
+            out.append(f"its {probe} is {at(container, (probe,))}")
+        if at(container, (probe, "timeoutSeconds"), 1) <= 10:
+            out.append(f"its {probe} ends before a page does")
     return out
 
 
@@ -197,12 +253,19 @@ def lets(docs: list[Doc], kind: str, here: Doc, there: Doc | None, port: int, pr
     )
 
 
-def a_pod(labels: Mapping[str, str], namespace: str = NAMESPACE) -> Doc:
-    return {"namespace": {"kubernetes.io/metadata.name": namespace}, "labels": dict(labels)}
+def a_pod(labels: Mapping[str, str], namespace: str = NAMESPACE, **more: str) -> Doc:
+    return {"namespace": {"kubernetes.io/metadata.name": namespace, **more}, "labels": dict(labels)}
+
+
+PORTS = (
+    (PORT, "TCP"), (PORT, "UDP"), (DASHBOARD_PORT, "TCP"), (DASHBOARD_PORT, "UDP"), (5432, "TCP"), (22, "TCP"),
+    (443, "TCP"), (53, "UDP"), (53, "TCP"),
+)  # fmt: skip
 
 
 def network_problems(docs: list[Doc]) -> list[str]:
-    """Every pair of pods, several ports, and each end by itself: peers reach the scheduler and DNS, nothing else."""
+    """Every pair of pods, several ports, and each end by itself: peers reach the scheduler and DNS, the dashboard
+    PostgreSQL too, and namespaces that are labelled for it the dashboard. Nothing else."""
     ours = {n: a_pod(pod(w)["metadata"]["labels"]) for n, w in named(docs)}
     client = {"app.kubernetes.io/name": "tilewright", COMPONENT: "client"}
     ours |= {
@@ -210,6 +273,7 @@ def network_problems(docs: list[Doc]) -> list[str]:
         "stranger": a_pod({}),
         "another program's runner": a_pod({COMPONENT: "runner"}),
         "another program's scheduler": a_pod({COMPONENT: "scheduler"}),
+        "another program's dashboard": a_pod({COMPONENT: "dashboard"}),
     }
     others = {
         "client elsewhere": a_pod(client, "other"),
@@ -217,16 +281,22 @@ def network_problems(docs: list[Doc]) -> list[str]:
         "dns": a_pod({"k8s-app": "kube-dns"}, "kube-system"),
         "no dns": a_pod({}, "kube-system"),
         "dns elsewhere": a_pod({"k8s-app": "kube-dns"}, "other"),
+        "prometheus": a_pod({}, "monitoring", **{"tilewright/dashboard": "allowed"}),
+        "no prometheus": a_pod({}, "monitoring", **{"tilewright/dashboard": "denied"}),
+        "postgresql": a_pod({"app.kubernetes.io/name": "postgresql"}, "databases"),
         "internet": None,
     }
     peers = [n for n, (_, role, _) in WORKLOADS.items() if role != "scheduler"] + ["client"]
     out = []
     for a, here in ours.items():
         for b, there in {**ours, **others}.items():
-            for port, protocol in ((PORT, "TCP"), (PORT, "UDP"), (22, "TCP"), (443, "TCP"), (53, "UDP"), (53, "TCP")):
+            for port, protocol in PORTS:
                 service = (port, protocol) == (PORT, "TCP")
                 leaves = a in peers and ((b == "tilewright-scheduler" and service) or (b == "dns" and port == 53))
                 enters = a == "tilewright-scheduler" and b in peers and service
+                if a == "tilewright-dashboard":
+                    leaves |= b == "postgresql" and (port, protocol) == (5432, "TCP")
+                    enters |= b == "prometheus" and (port, protocol) == (DASHBOARD_PORT, "TCP")
                 if lets(docs, "Egress", here, there, port, protocol) != leaves:
                     out.append(f"{a} {'cannot' if leaves else 'can'} reach {b}:{port}/{protocol}")
                 if lets(docs, "Ingress", here, there, port, protocol) != enters:
@@ -262,15 +332,7 @@ def naming_problems(docs: list[Doc]) -> list[str]:
             out.append(f"{name} does not select its pods")
         if labels.get(COMPONENT) != WORKLOADS[name][1] or labels.get("app.kubernetes.io/name") != "tilewright":
             out.append(f"{name} is labelled {labels}")
-    for service in of(docs, "Service"):
-        spec = service["spec"]
-        port = {"name": "farm", "protocol": "TCP", "port": PORT, "targetPort": "farm"}
-        if spec["selector"] != labels or spec["ports"] != [port] or spec.get("type") != "ClusterIP":
-            out.append("the service is not the scheduler's port")
-        if spec.get("publishNotReadyAddresses") is not True:
-            out.append("no runner reaches a scheduler that waits for runners")
-    if [s["metadata"]["name"] for s in of(docs, "Service")] != ["tilewright-scheduler"]:
-        out.append("there is no service, or another one")
+    out += service_problems(docs, workloads)
     scheduler = workloads["tilewright-scheduler"]["spec"]
     if scheduler.get("replicas") != 1 or scheduler.get("strategy") != {"type": "Recreate"}:
         out.append("there may be two schedulers at a time")
@@ -280,6 +342,24 @@ def naming_problems(docs: list[Doc]) -> list[str]:
     if list(claims) != ["tilewright-scheduler-state"] or not all(claims.values()):
         out.append("the scheduler's state has no place")
     return out + budget_problems(docs, workloads) + gpu_problems(workloads["tilewright-runner-cuda"])
+
+
+SERVICES = {"tilewright-scheduler": ("farm", PORT), "tilewright-dashboard": ("https", DASHBOARD_PORT)}
+
+
+def service_problems(docs: list[Doc], workloads: Mapping[str, Doc]) -> list[str]:
+    services = {s["metadata"]["name"]: s["spec"] for s in of(docs, "Service")}
+    if sorted(services) != sorted(SERVICES) or len(of(docs, "Service")) != len(SERVICES):
+        return [f"the services are {sorted(services)}"]
+    out = []
+    for name, (port, number) in SERVICES.items():
+        ports = [{"name": port, "protocol": "TCP", "port": number, "targetPort": port}]
+        own = {"selector": pod(workloads[name])["metadata"]["labels"], "ports": ports, "type": "ClusterIP"}
+        if name == "tilewright-scheduler":
+            own["publishNotReadyAddresses"] = True  # or no runner reaches a scheduler that waits for runners
+        if services[name] != own:
+            out.append(f"the service {name} is {services[name]}")
+    return out
 
 
 def budget_problems(docs: list[Doc], workloads: Mapping[str, Doc]) -> list[str]:
@@ -339,7 +419,9 @@ def removable(docs: list[Doc]) -> Iterator[tuple[int, tuple[Any, ...]]]:
 
 def breaks(docs: list[Doc]) -> bool:
     try:
-        return bool(problems(docs))
+        # As ``problems``, which goes on after the first; who reaches whom takes longest.
+        found = naming_problems(docs) or [p for _, w in named(docs) for p in pod_problems(w)] or network_problems(docs)
+        return bool(found)
     except (KeyError, TypeError, IndexError, AttributeError):
         return True  # no longer a manifest at all
 
@@ -394,6 +476,8 @@ def test_no_pod_can_get_more_unnoticed(name: str, path: tuple[Any, ...], value: 
         {"ingress": [{}]},
         {"ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]},
         {"ingress": [{"from": [{"namespaceSelector": {}}], "ports": [{"port": PORT}]}]},
+        {"ingress": [{"from": [{"namespaceSelector": {}}], "ports": [{"port": DASHBOARD_PORT}]}]},
+        {"egress": [{"to": [{"namespaceSelector": {}}], "ports": [{"port": 5432}]}]},
         {"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": 443}]}]},
         {"egress": [{"to": [{"namespaceSelector": {}}]}]},
     ],
@@ -424,4 +508,4 @@ def test_the_documentation_makes_every_secret() -> None:
     used = {
         p["secret"]["secretName"] for _, w in named(manifests()) for p in pod(w)["spec"]["volumes"] if "secret" in p
     }
-    assert set(re.findall(r"create secret generic (tilewright-\S+)", text)) == used
+    assert set(re.findall(r"create secret (?:generic|tls) (tilewright-\S+)", text)) == used

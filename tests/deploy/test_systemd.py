@@ -6,17 +6,20 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from deploy_files import DEPLOY, PORT, Unit, parse_command, read_unit, refused
+from deploy_files import DASHBOARD_PORT, DEPLOY, PORT, Unit, parse_command, read_unit, refused
 
 FOLDER = DEPLOY / "systemd"
 UNITS = {
     "tilewright-scheduler.service": "scheduler",
     "tilewright-builder.service": "builder",
     "tilewright-runner@.service": "runner",
+    "tilewright-dashboard.service": "dashboard",
 }
 FILES = ("ca.pem", "cert.pem", "key.pem", "crl.pem")
+OTHER_SECRETS = {"dashboard": [f"{f}:/etc/tilewright/dashboard/{f}" for f in ("token", "tls.crt", "tls.key")]}
 
 COMMON = {
     "Type": ["exec"],
@@ -75,6 +78,15 @@ OWN = {
         "DeviceAllow": ["char-nvidia* rw"],
         "RestrictNamespaces": ["user net"],
     },
+    # Another user than the farm's units: who breaks into the pages does not get the scheduler's state.
+    "dashboard": {
+        "User": ["tilewright-dashboard"],
+        "EnvironmentFile": ["/etc/tilewright/dashboard.env"],
+        "PrivateDevices": ["yes"],
+        "RestrictNamespaces": ["yes"],
+        "MemoryDenyWriteExecute": ["yes"],
+        "TasksMax": ["256"],
+    },
 }
 CHECKED = ("ExecStart", "TimeoutStopSec", "LoadCredential")
 
@@ -86,9 +98,13 @@ def texts() -> dict[str, str]:
 def command(unit: Unit) -> tuple[list[str], dict[str, str]]:
     """The words after ``tilewright`` as systemd would pass them to a sample instance, and its environment."""
     (line,) = unit.all("ExecStart")
-    for written, meant in (("%d", "/run/credentials/x"), ("%S", "/var/lib"), ("%C", "/var/cache"), ("%I", "cpu:0-1")):
+    for written, meant in (
+        ("%d", "/run/credentials/x"), ("%S", "/var/lib"), ("%C", "/var/cache"), ("%I", "cpu:0-1"),
+        ("${DASHBOARD_NAME}", "gpu1.example.org"),
+    ):  # fmt: skip
         line = line.replace(written, meant)
     assert "%" not in line
+    assert "$" not in line
     program, *words = line.split()
     assert program == "/opt/tilewright/bin/tilewright", "an absolute path, without prefixes that lift restrictions"
     return words, {"TILEWRIGHT_FARM": "tls://farm.example.org:8786"} if unit.all("EnvironmentFile") else {}
@@ -100,7 +116,7 @@ def problems(unit: Unit) -> list[str]:
     expected = {**COMMON, **OWN[role]}
     out = [f"{k} is {unit.all(k)}, not {v}" for k, v in expected.items() if unit.all(k) != v]
     out += [f"{k} is not known" for s, k, _ in unit.settings if s == "Service" and k not in (*expected, *CHECKED)]
-    secrets = [f"{f}:/etc/tilewright/certs/{role}/{f}" for f in FILES]
+    secrets = OTHER_SECRETS.get(role, []) + [f"{f}:/etc/tilewright/certs/{role}/{f}" for f in FILES]
     if unit.all("LoadCredential") != secrets:
         out.append("the certificates are not handed over as credentials")
     if unit.all("StartLimitIntervalSec", "Unit") != ["0"] or unit.all("WantedBy", "Install") != ["multi-user.target"]:
@@ -115,9 +131,21 @@ def problems(unit: Unit) -> list[str]:
     values = parse_command(words, environment)
     if str(values["certs"]) != "/run/credentials/x":
         out.append("it does not use its credentials")
+    if role == "dashboard":
+        out += exposure(values)
     if int("".join(unit.all("TimeoutStopSec")) or 0) <= values.get("drain_seconds", 0):
         out.append("it is killed before it has drained")
     return out
+
+
+def exposure(values: dict[str, Any]) -> list[str]:
+    """What the dashboard's command lacks for others than this machine to reach it."""
+    wanted = {
+        "token_file": "/run/credentials/x/token", "tls_cert": "/run/credentials/x/tls.crt",
+        "tls_key": "/run/credentials/x/tls.key", "host": "0.0.0.0", "port": str(DASHBOARD_PORT),
+        "allow_host": "('gpu1.example.org',)", "behind_proxy": "False", "address": "tls://farm.example.org:8786",
+    }  # fmt: skip
+    return [f"its {k} is {values[k]}, not {v}" for k, v in wanted.items() if str(values[k]) != v]
 
 
 def security_lines() -> list[tuple[str, str]]:
@@ -151,6 +179,17 @@ def test_no_line_can_go_unnoticed(name: str, line: str) -> None:
 @pytest.mark.parametrize("name", UNITS)
 def test_nothing_can_be_added_unnoticed(name: str, line: str) -> None:
     assert problems(read_unit(name, texts()[name].replace("[Service]", f"[Service]\n{line}")))
+
+
+@pytest.mark.parametrize(
+    "gone",
+    ["--token-file %d/token ", "--certs %d ", " --allow-host ${DASHBOARD_NAME}", "--tls-key %d/tls.key ", ":8765"],
+)
+def test_the_dashboard_cannot_be_opened_unnoticed(gone: str) -> None:
+    text = texts()["tilewright-dashboard.service"]
+    changed = text.replace("--port 8765", "--port 80") if gone == ":8765" else text.replace(gone, "")
+    assert changed != text
+    assert problems(read_unit("tilewright-dashboard.service", changed))
 
 
 def test_the_scheduler_listens_where_the_others_look() -> None:

@@ -1,0 +1,97 @@
+"""The dashboard as its image and its manifest start it: HTTPS, a login, and probes that need none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from click.testing import CliRunner
+from deploy_files import DASHBOARD_PORT, DEPLOY, at, lineage, parse_command, read_dockerfile
+
+from tilewright.cli.app import app
+from tilewright.database import Database
+
+pytest.importorskip("starlette", reason="needs pip install 'tilewright[dashboard]'")
+TOKEN = "known-to-few-people"
+
+
+def manifest() -> dict[str, Any]:
+    docs = yaml.safe_load_all((DEPLOY / "kubernetes" / "dashboard.yaml").read_text())
+    container: dict[str, Any] = next(
+        d["spec"]["template"]["spec"]["containers"][0] for d in docs if d["kind"] == "Deployment"
+    )
+    return container
+
+
+def image_steps() -> dict[str, str]:
+    _, stages = read_dockerfile((DEPLOY / "docker" / "Dockerfile").read_text())
+    return dict(lineage(stages, "dashboard"))
+
+
+def arguments() -> dict[str, list[str]]:
+    return {"image": json.loads(image_steps()["CMD"]), "manifest": list(map(str, manifest()["args"]))}
+
+
+@contextmanager
+def started(words: list[str], folder: Path) -> Iterator[int]:
+    """Its port. The files are those that the command names, in a folder instead of their volumes."""
+    from tilewright.dashboard.app import create_app
+    from tilewright.dashboard.serve import make_server, open_place
+
+    values = parse_command(words, {"TILEWRIGHT_DB": str(folder / "some.db")})
+    place = open_place(
+        values["host"], 0, token_file=folder / values["token_file"].name, tls_cert=folder / "scheduler" / "cert.pem",
+        tls_key=folder / "scheduler" / "key.pem", behind_proxy=values["behind_proxy"],
+        allow_hosts=values["allow_host"],
+    )  # fmt: skip
+    ready = threading.Event()
+    server = make_server(create_app(values["db"], place.access), place, ready=lambda _: ready.set())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        assert ready.wait(20.0)
+        yield place.listener.getsockname()[1]
+    finally:
+        server.stop()
+        thread.join(20.0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("service") / "farm"
+    made = CliRunner().invoke(app, ["farm", "init", str(folder), "--host", "localhost"])
+    assert made.exit_code == 0, made.output
+    (folder / "token").write_text(TOKEN)
+    (folder / "token").chmod(0o400)
+    Database.open(folder / "some.db").close()
+    return folder
+
+
+@pytest.mark.parametrize("source", ["image", "manifest"])
+def test_it_serves_those_who_have_the_token_and_its_probes(source: str, folder: Path) -> None:
+    with started(arguments()[source], folder) as port:
+        own = f"https://127.0.0.1:{port}"
+        with httpx.Client(base_url=own, verify=False, timeout=20.0) as client:  # as a kubelet does
+            for name in ("livenessProbe", "readinessProbe"):
+                assert client.get(at(manifest(), (name, "httpGet", "path"))).status_code == 200
+            assert client.get("/metrics").status_code == 401
+            assert client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+            service = client.get("/login", headers={"Host": f"tilewright-dashboard.tilewright.svc:{port}"})
+            assert service.status_code == (200 if source == "manifest" else 421)
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"http://127.0.0.1:{port}/login")
+        if source == "image":
+            program, *words = json.loads(image_steps()["HEALTHCHECK"].partition(" CMD ")[2])
+            assert program == "python"
+            words = [w.replace(str(DASHBOARD_PORT), str(port)) for w in words]
+            done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
+            assert (done.returncode, done.stderr) == (0, "")
