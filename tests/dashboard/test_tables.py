@@ -14,7 +14,8 @@ from tilewright.insight.chart import Column, Table
 
 COLUMNS = (Column("text", "Text"), Column("n", "N", "s", True))
 values = st.tuples(
-    st.text(st.characters(exclude_categories=["Cs"])), st.none() | st.integers() | st.floats(allow_nan=False)
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
 )
 
 

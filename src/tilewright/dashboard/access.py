@@ -41,6 +41,7 @@ _HEADERS: tuple[Header, ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 )
+MOST_ADDRESS = 8000  # bytes of a path and its query, as they were sent
 # A day: browsers apply it to every port of the name, so a long one would lock other services there out for as long.
 _HSTS: Header = (b"strict-transport-security", b"max-age=86400")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?)(?::([0-9]{1,5}))?")
@@ -49,8 +50,8 @@ _FORMS = ("/login", "/logout")
 
 
 def headers_of_safety() -> list[tuple[str, str]]:
-    """What every answer carries, whoever gives it."""
-    return [(k.decode(), v.decode()) for k, v in _HEADERS]
+    """What every answer carries, whoever gives it: those before the application too, which nobody may keep."""
+    return [*((k.decode(), v.decode()) for k, v in _HEADERS), ("cache-control", "no-store")]
 
 
 @dataclass(frozen=True)
@@ -286,6 +287,8 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
+            if self._access.secure:
+                scope["scheme"] = "https"  # what browsers see: a redirect to plain HTTP would leak what they send
             answer = _Answer(scope, send, self._access)
             if not await self._refused(scope, answer.send):
                 await self._pass(scope, receive, answer)
@@ -297,7 +300,8 @@ class Guard:
             await self._app(scope, receive, answer.send)
         except Exception:
             if not answer.started:
-                await refuse(answer.send, 500, "Something went wrong here. What it was is in the dashboard's log.")
+                text = "Something went wrong here. What it was is in the dashboard's log"
+                await refuse(answer.send, 500, text, [("Connection", "close")])
             raise
 
     async def _refused(self, scope: Any, send: Any) -> bool:
@@ -306,6 +310,9 @@ class Guard:
         allowed = ("POST",) if path == "/logout" else ("GET", "HEAD", "POST") if path == "/login" else ("GET", "HEAD")
         if method not in allowed:
             await refuse(send, 405, f"{method[:20]} is not for this address", [("Allow", ", ".join(allowed))])
+            return True
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_ADDRESS:
+            await refuse(send, 414, f"An address has at most {MOST_ADDRESS} bytes")
             return True
         hosts = headers_of(scope, b"host")
         if len(hosts) != 1 or not path.startswith("/"):

@@ -34,7 +34,6 @@ from tilewright.dashboard.pages import NAVIGATION, PAGES
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.tables import to_csv, to_json
 from tilewright.database import Database
-from tilewright.database.text import visible_text
 from tilewright.insight.chart import Table
 from tilewright.insight.links import segment
 
@@ -111,7 +110,7 @@ def _routes(page: Page, site: Site, templates: Environment, hub: Hub) -> Iterato
         if make is None:
             raise NotThere(f"{page.path} has no chart {name}", f"It has {', '.join(page.charts) or 'none'}")
         key = (request.url.path, tuple(sorted(request.query_params.items())))
-        body = site.answers.get(key, CHART_SECONDS, lambda: json.dumps(make(site, request).to_json()))
+        body = site.answers.get(key, CHART_SECONDS, lambda: json.dumps(make(site, request).to_json(), default=str))
         return Response(body, media_type="application/json")
 
     async def live(request: Request) -> Response:
@@ -157,7 +156,7 @@ def _templates(access: Access, site: Site) -> Environment:
     for name in ("duration", "rate", "share", "moment", "count", "cell", "tone"):
         env.filters[name] = getattr(text, name)
     env.filters["segment"] = segment
-    env.filters["visible"] = visible_text
+    env.filters["visible"] = text.shown
     env.filters["highlight"] = highlight
     env.globals |= {
         "version": __version__,

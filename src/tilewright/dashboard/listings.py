@@ -8,6 +8,7 @@ from tilewright.core import Measurement, TrialRecord
 from tilewright.database import StoredRun
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.links import operator_link, run_link, trial_link
+from tilewright.insight.units import per_second
 
 
 def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
@@ -21,7 +22,7 @@ def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
         (
             r.id, r.state, r.task.workload.label, r.device_model, f"{r.task.target.name} x{r.task.target.threads}",
             r.strategy, r.trials, r.trials_wanted, sum(r.failed.values()), r.best_seconds,
-            r.task.workload.flops / r.best_seconds if r.best_seconds else None, r.started,
+            per_second(r.task.workload.flops, r.best_seconds), r.started,
         )
         for r in runs
     )  # fmt: skip
@@ -46,7 +47,7 @@ def trials_table(name: str, title: str, run_id: str, flops: int, trials: Sequenc
         failed = None if isinstance(t.outcome, Measurement) else t.outcome
         rows.append(
             (
-                t.number, failed.kind.value if failed else "ok", t.seconds, flops / t.seconds if t.seconds else None,
+                t.number, failed.kind.value if failed else "ok", t.seconds, per_second(flops, t.seconds),
                 timed.spread if timed else None, t.proposal.prediction, t.proposal.origin, t.schedule.template,
                 " ".join(f"{k}={v}" for k, v in t.schedule.values.items()), failed.message if failed else None,
                 t.created,

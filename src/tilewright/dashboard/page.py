@@ -67,7 +67,7 @@ def number(request: Request, name: str, default: int | None = None, most: int = 
         if default is None:
             raise UsageError(f"the address lacks {name}", f"Add {name}=NUMBER")
         return default
-    if not (text.isascii() and text.isdigit() and int(text[:12]) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) <= most):
         raise UsageError(f"{name} is {text[:40]!r}, which is no number from 0 to {most}", "Mend the address")
     return int(text)
 

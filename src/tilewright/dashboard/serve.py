@@ -307,6 +307,17 @@ class _Connection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, with the headers that every answer has; not in the middle of another answer."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()
+            return
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Connection", "close"), *headers_of_safety()]
+        answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        for event in (answer, h11.Data(data=msg.encode("ascii")), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
     def _late(self) -> None:
         self._deadline = None
         self.transport.abort()

@@ -34,6 +34,8 @@ class Answers:
     def get(self, key: Hashable, seconds: float, make: Callable[[], T]) -> T:
         """The value of ``key``, made anew if it is older than ``seconds`` (counted from when it was there)."""
         with self._lock:
+            if key not in self._answers:
+                self._drop_old()
             answer = self._answers.setdefault(key, _Answer())
             self._answers.move_to_end(key)
             while len(self._answers) > KEPT:
@@ -44,6 +46,12 @@ class Answers:
                 answer.until = time.monotonic() + seconds
             value: T = answer.value
             return value
+
+    def _drop_old(self) -> None:
+        """Let go of what answers no more: a run's trials are many, and a live one's key changes with each of them."""
+        now = time.monotonic()
+        for key in [k for k, a in self._answers.items() if a.until <= now and not a.lock.locked()]:
+            del self._answers[key]
 
 
 @dataclass(frozen=True)

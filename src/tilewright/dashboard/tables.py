@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tilewright.insight.chart import Table
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""The full-width forms too: some programs read them as the plain ones. Others skip blanks before them."""
+_CONTROL = ("\t", "\r", "\n")
 
 
 def to_csv(parts: Iterable[Table]) -> Iterator[str]:
@@ -34,14 +37,14 @@ def to_json(parts: Iterable[Table]) -> Iterator[str]:
         if number == 0:
             yield f'{{"schema": 1, "name": {json.dumps(data["name"])}, "rows": ['
         for row in data["rows"]:
-            yield separator + json.dumps(row)
+            yield separator + json.dumps(row, default=str)
             separator = ", "
     yield "]}"
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value
+    if isinstance(value, str):
+        return "'" + value if value.startswith(_CONTROL) or value.lstrip().startswith(_FORMULA) else value
     if isinstance(value, dict | list | tuple):
         return json.dumps(value)
-    return "" if value is None else value
+    return "" if value is None or (isinstance(value, float) and not math.isfinite(value)) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -9,12 +10,17 @@ from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
 from tilewright.insight.units import with_unit
 
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+LONGEST = 2000
+"""Characters of a table's text that a page shows; its CSV and JSON have all of them."""
+MOST = 20_000
+"""The same for other texts, such as a trial's error."""
+_END = 253402300800.0
+"""The year 10000 in seconds since the epoch: what is later is no date."""
 
 
 def duration(seconds: float | None) -> str:
     """``17.6 us``, ``1.19 ms``, ``2 min 5 s``."""
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return "-"
     if seconds < 120:
         return with_unit(seconds, "s")
@@ -29,12 +35,14 @@ def rate(per_second: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}%"
+    return "-" if value is None or not math.isfinite(value) else f"{100 * value:.1f}%"
 
 
 def moment(seconds: float | None) -> str:
     """Seconds since the epoch as ``2026-11-21 09:30:05``, in UTC."""
-    return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+    if seconds is None or not 0 <= seconds < _END:
+        return "-"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
 def count(value: int | None) -> str:
@@ -68,4 +76,11 @@ def cell(value: Any, unit: str) -> str:
             case "date":
                 return moment(value)
         return count(value) if isinstance(value, int) else f"{value:.4g}"
-    return visible_text(value)
+    return shown(value, LONGEST)
+
+
+def shown(value: Any, most: int = MOST) -> str:
+    """Anything as text that can be seen, cut where it would fill the page."""
+    whole = str(value)
+    cut = visible_text(whole[:most])
+    return cut if len(whole) <= most else f"{cut}... ({count(len(whole))} characters)"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, Executable, Row, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 
 from tilewright.core import DatabaseError
@@ -57,6 +57,26 @@ def check_file(path: Path, *, create: bool, readonly: bool) -> None:
             )
 
 
+def _follow(engine: Engine, path: Path) -> None:
+    """Open the file anew where another one took its place, or none: a connection would read the old one for ever."""
+
+    def identity() -> tuple[int, int] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    @event.listens_for(engine, "connect")
+    def _remember(_connection: sqlite3.Connection, record: Any) -> None:
+        record.info["file"] = identity()
+
+    @event.listens_for(engine, "checkout")
+    def _compare(_connection: sqlite3.Connection, record: Any, _proxy: Any) -> None:
+        if record.info["file"] != identity():
+            raise DisconnectionError(f"{path} is another file now")
+
+
 def sqlite_engine(
     path: Path, timeout: float, *, readonly: bool = False, foreign_keys: bool = True, keep: bool = True
 ) -> Engine:
@@ -85,6 +105,9 @@ def sqlite_engine(
             "trusted_schema=OFF",
         ):
             connection.execute(f"PRAGMA {pragma}")
+
+    if readonly and keep:
+        _follow(engine, path)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

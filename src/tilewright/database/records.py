@@ -274,4 +274,4 @@ class KernelView:
     @property
     def speedup(self) -> float | None:
         """How many times faster than the default."""
-        return None if self.default_seconds is None else self.default_seconds / self.kernel.seconds
+        return self.default_seconds / self.kernel.seconds if self.default_seconds and self.kernel.seconds > 0 else None

@@ -171,7 +171,7 @@ class Views(TrialViews, Kernels):
         names = self._names(op, {task.workload.key: task.workload for task in own.values()})
         found = [
             TaskSummary(
-                Task(next(iter(names[key[0]]), task.workload), task.target),
+                Task(next(iter(names.get(key[0], ())), task.workload), task.target),
                 key[2],
                 runs[key].runs if key in runs else 0,
                 runs[key].trials if key in runs else 0,

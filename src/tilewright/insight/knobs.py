@@ -13,6 +13,8 @@ from tilewright.insight.units import with_unit
 
 FASTEST = 100
 """How many of the lines of parallel coordinates are the fastest trials; the others are a sample."""
+LABEL = 100
+"""Characters of a value beside an axis."""
 
 
 def main_template(records: Iterable[TrialRecord]) -> str:
@@ -50,6 +52,12 @@ def value_text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _label(value: Value) -> str:
+    """The same beside an axis, where a long text has no room."""
+    text = value_text(value)
+    return text if len(text) <= LABEL else f"{text[: LABEL - 3]}..."
+
+
 def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template: str = "") -> XY:
     """Time of every measured trial by its value of one knob, and the fastest of each value.
 
@@ -75,7 +83,7 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
     best = "none was measured"
     if timed:
         order = sorted(fastest)
-        names = [value_text(v) for v in values[knob]]
+        names = [_label(v) for v in values[knob]]
         least = min(order, key=lambda x: fastest[x][0])
         best = f"the fastest has {knob}={names[int(least)]} with {with_unit(fastest[least][0], 's')}"
         series = (
@@ -86,7 +94,7 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
         )  # fmt: skip
     return XY(
         f"Time by knob {knob} of {template}",
-        Axis(knob, categories=tuple(value_text(v) for v in values[knob])),
+        Axis(knob, categories=tuple(map(_label, values[knob]))),
         Axis("Time of a call", "s", "log"),
         series,
         alt=f"{len(timed)} trials by their value of {knob}: {best}.",
@@ -118,7 +126,7 @@ def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = 
     sampled = f": the fastest {len(fast)}, and a sample of the others" if len(shown) < len(timed) else ""
     return Parallel(
         f"Knobs of {template}",
-        tuple(Dimension(name, tuple(value_text(v) for v in vs)) for name, vs in values.items()),
+        tuple(Dimension(name, tuple(map(_label, vs))) for name, vs in values.items()),
         tuple(rows),
         tuple(time_of(timed[i]) or 0.0 for i in shown),
         Axis("Time of a call", "s", "log"),
@@ -129,7 +137,7 @@ def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = 
 
 
 def _knobs_text(chosen: Mapping[str, Value], names: Iterable[str]) -> str:
-    return " ".join(f"{n}={value_text(chosen[n])}" for n in names)
+    return " ".join(f"{n}={_label(chosen[n])}" for n in names)
 
 
 def knob_table(records: Sequence[TrialRecord], template: str = "") -> Table:

@@ -120,11 +120,16 @@ def compulsory_bytes(task: Task) -> int:
 
 def ceilings_of(run: StoredRun) -> Ceilings:
     """Ceilings of the device that a run was on, as its final measured them; a GPU's are the stated ones."""
-    peaks = run.summary.get("peaks") or {}
-    best = run.summary.get("best") or {}
-    share, rate = best.get("peak_fraction"), best.get("gflops")
-    peak = peaks.get("flops") or (rate * 1e9 / share if share and rate else None)
-    return _ceilings(run.task, peak, peaks.get("bandwidth"))
+    share, rate = _number(run, "best", "peak_fraction"), _number(run, "best", "gflops")
+    peak = _number(run, "peaks", "flops") or (rate * 1e9 / share if share and rate else None)
+    return _ceilings(run.task, peak, _number(run, "peaks", "bandwidth"))
+
+
+def _number(run: StoredRun, part: str, name: str) -> float | None:
+    """A positive number of the run's summary, which may be of any version; ``None`` where it has none."""
+    found = run.summary.get(part)
+    value = found.get(name) if isinstance(found, Mapping) else None
+    return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
 
 
 def kernel_ceilings(kernel: StoredKernel) -> Ceilings:

@@ -8,20 +8,27 @@ from typing import Any
 from starlette.requests import Request
 
 from tilewright.core import TilewrightError
+from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.live import Feed, Look
 from tilewright.dashboard.page import NotThere, Page
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.text import count, share
 from tilewright.insight.chart import Axis, Bars, Column, Table
 
+SHOWN = 40
+"""Bars of the chart, at most."""
 Status = Mapping[str, Any]
 
 
 def _status(site: Site) -> Status:
     """Raises ``NotThere`` without a farm, and what the farm's connection says where it has failed."""
+    return _farm(site).status()
+
+
+def _farm(site: Site) -> FarmSource:
     if site.farm is None:
         raise NotThere("the dashboard watches no farm", "Start it with --farm tls://HOST:PORT --certs DIR")
-    return site.farm.status()
+    return site.farm
 
 
 def _workers(status: Status) -> Table:
@@ -69,11 +76,17 @@ def _quarantine(status: Status) -> Table:
 
 
 def _busy(site: Site, _: Request) -> Bars:
-    workers = [w for w in _status(site)["workers"] if w["role"] == "runner"]
-    bars = tuple((w["name"], float(w["busy"])) for w in sorted(workers, key=lambda w: -w["busy"])[:40])
-    mean = sum(v for _, v in bars) / len(bars) if bars else 0.0
-    return Bars("Utilisation", Axis("share of the time since it connected", "share"), bars,
-                f"{len(workers)} runners, busy {share(mean)} of the time.")  # fmt: skip
+    bars = _shares(_status(site))
+    shown = f" Shown: the {SHOWN} busiest." if len(bars) > SHOWN else ""
+    mean = share(sum(v for _, v in bars) / len(bars)) if bars else "-"
+    note = f"Runners: {count(len(bars))}. Busy on average: {mean} of the time.{shown}"
+    return Bars("Utilisation", Axis("share of the time since it connected", "share"), bars[:SHOWN], note=note)
+
+
+def _shares(status: Status) -> tuple[tuple[str, float], ...]:
+    """Each runner's share of busy time, the busiest first."""
+    runners = [(w["name"], float(w["busy"])) for w in status["workers"] if w["role"] == "runner"]
+    return tuple(sorted(runners, key=lambda r: -r[1]))
 
 
 def _texts(status: Status) -> dict[str, str]:
@@ -101,10 +114,12 @@ def _view(site: Site, _: Request) -> Mapping[str, Any]:
 
 
 def _feed(site: Site, _: Request) -> Feed:
+    _farm(site)  # or the stream would begin, only to break off
+
     def look() -> Look:
         status = _status(site)
         texts = _texts(status)
-        return Look((texts, _workers(status)), texts)
+        return Look((texts, _shares(status)), texts)
 
     return Feed("/farm", look, slow=("busy",))
 

@@ -16,6 +16,7 @@ from tilewright.database.records import OperatorSummary, RunFilter, TaskSummary
 from tilewright.insight import roofline
 from tilewright.insight.chart import XY, Column, Table
 from tilewright.insight.links import operator_link, run_link, trial_link
+from tilewright.insight.units import per_second
 
 RUNS = 20
 SECONDS = 5.0
@@ -83,8 +84,9 @@ def _shapes(site: Site, request: Request) -> Table:
         rows.append(
             (
                 w.label, t.device_model, f"{t.task.target.name} x{t.task.target.threads}", k.seconds if k else None,
-                w.flops / k.seconds if k else None, k.peak_fraction if k else None, k.schedule.template if k else None,
-                k.state if k else None, t.trials, k.run_id if k else None, k.trial_number if k else None,
+                per_second(w.flops, k.seconds) if k else None, k.peak_fraction if k else None,
+                k.schedule.template if k else None, k.state if k else None, t.trials,
+                k.run_id if k else None, k.trial_number if k else None,
             )
         )  # fmt: skip
         runs.append(run_link(k.run_id) if k and k.run_id else None)

@@ -15,6 +15,7 @@ from tilewright.dashboard.sources import printed
 from tilewright.dashboard.text import cell
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.failures import ADVICE
+from tilewright.insight.units import per_second
 
 
 def trial_of(site: Site, request: Request) -> TrialRecord:
@@ -28,7 +29,7 @@ def _facts(site: Site, request: Request) -> Table:
     if isinstance(trial.outcome, Measurement):
         o = trial.outcome
         rows += [
-            ("Time of one call", cell(o.seconds, "s")), ("Rate", cell(flops / o.seconds, "flop/s")),
+            ("Time of one call", cell(o.seconds, "s")), ("Rate", cell(per_second(flops, o.seconds), "flop/s")),
             ("Noise (interquartile range)", cell(o.spread, "share")), ("Samples", cell(o.samples, "")),
             ("Ratio to the batch's reference", cell(o.ratio, "")), ("Caches", o.cache_state),
             ("Timing stopped early", cell(o.dropped, "")), ("Checking took", cell(o.verify_seconds, "s")),

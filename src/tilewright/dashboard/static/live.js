@@ -2,6 +2,7 @@
 //   points, refresh   charts are fetched again: all of that address, or those named in {"charts": [names]}; with
 //                     {"parts": true} so are the page's tables
 //   state             {"KEY": "text"}: what [data-live-text=KEY] says, and the state class of [data-live-class=KEY]
+//   trouble           {"text": why} the server cannot look just now; the stream ends and is tried again, ever less often
 //   end               nothing more will change
 import { say } from "./dom.js";
 import { refreshParts } from "./parts.js";
@@ -14,6 +15,7 @@ class Stream {
   #timer = null;
   #opened = false;
   #ended = false;
+  #trouble = "";
 
   constructor(address, figures) {
     this.address = address;
@@ -30,7 +32,6 @@ class Stream {
     clearTimeout(this.#timer);
     const source = (this.#source = new EventSource(this.address));
     source.onopen = () => {
-      this.#failures = 0;
       status("live", "running");
       // What was missed meanwhile.
       if (this.#opened) this.#refresh(null);
@@ -38,7 +39,8 @@ class Stream {
     };
     source.onerror = () => {
       this.#close();
-      status("reconnecting", "warn");
+      status(this.#trouble || "reconnecting", "warn");
+      this.#trouble = "";
       const wait = Math.min(LONGEST, 1000 * 2 ** this.#failures++);
       this.#timer = setTimeout(() => document.hidden || this.#open(), wait * (0.75 + Math.random() / 2));
     };
@@ -48,7 +50,11 @@ class Stream {
       this.#refresh(charts ?? null);
       if (parts) refreshParts();
     });
-    source.addEventListener("state", (event) => this.#state(parsed(event)));
+    source.addEventListener("state", (event) => {
+      this.#failures = 0;
+      this.#state(parsed(event));
+    });
+    source.addEventListener("trouble", (event) => (this.#trouble = parsed(event).text));
     source.addEventListener("end", () => {
       this.#ended = true;
       this.#close();
