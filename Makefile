@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-JOBS   ?= 2
+JOBS   ?= 3
 
 .PHONY: demo test test-all lint typecheck docs wheel bench update-golden check-tools clean help
 

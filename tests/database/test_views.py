@@ -280,9 +280,6 @@ def test_thinning_keeps_what_matters(filled: Database, limit: int) -> None:
         assert filled.fastest(run.id, 1)[0:1] == [r for r in sample if [r] == filled.fastest(run.id, 1)]
         if len(trials) <= limit:
             assert sample == trials
-        after = [points[r.number] for r in trials if r.number > 10]
-        assert filled.points_after(run.id, 10, limit) == after[:limit]
-        assert filled.points_after(run.id, -1, 1000) == list(points.values())
 
 
 @pytest.mark.parametrize("limit", [1, 40, 1000])
@@ -345,7 +342,7 @@ def views(db: Database, run_id: str) -> dict[str, Any]:
         "runs": (db.count_runs(), db.count_runs(RunFilter(state="running")), db.list_runs()),
         "summaries": (db.operators(), db.devices(), db.operator_workloads("matmul"), db.best_kernels()),
         "trials": [db.list_trials(run_id, order=o) for o in ("number", "seconds", "prediction", "created")],
-        "few": (db.points(run_id, 3), db.points_after(run_id, 2), db.fastest(run_id), db.sample_trials(run_id, 3)),
+        "few": (db.points(run_id, 3), db.fastest(run_id), db.sample_trials(run_id, 3)),
         "operator": (db.operator_trials("matmul", 5), db.count_trials(run_id, "ok")),
     }
 

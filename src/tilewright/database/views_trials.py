@@ -118,11 +118,6 @@ class TrialViews(Runs):
 
         return self._read(work)
 
-    def points_after(self, run_id: str, number: int, limit: int = 1000) -> list[TrialPoint]:
-        """The next ``limit`` trials after ``number``, by number."""
-        wanted = select(*_POINT).where(*_these(run_id), _T.number > number).order_by(_T.number).limit(limit)
-        return self._read(lambda c: self._points(c, wanted))
-
     # ----------------------------------------------------------------------- of an operator
 
     def operator_trials(self, op: str, limit: int = 2000, device_model: str | None = None) -> list[TrialRow]:

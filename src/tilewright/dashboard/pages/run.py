@@ -239,8 +239,12 @@ def _feed(site: Site, request: Request) -> Feed:
     run = run_of(site, request)
 
     def look() -> Look:
-        now = _find(site, run.id)
-        return Look((now.trials, now.state), _texts(now), ended=now.state != "running")
+        nonlocal run
+        progress = site.database.progress(run.id)
+        mark = (progress.trials, progress.state)
+        if mark != (run.trials, run.state):
+            run = _find(site, run.id)
+        return Look(mark, _texts(run), ended=progress.state != "running")
 
     return Feed(
         base_of(run), look, charts=("best", "time", "failures"), slow=("calibration", "knob", "parallel", "importance")
