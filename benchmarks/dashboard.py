@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -190,6 +190,26 @@ def live(db: Path, port: int, pid: int) -> list[Row]:
     return [Row(f"{CLIENTS} live pages, share of a core", share, "cores", 0.5, counts[1])]
 
 
+def markdown(about: Mapping[str, object], rows: Sequence[Row]) -> str:
+    lines = [
+        f"# The dashboard at {about['trials']:,} trials\n",
+        f"{about['date']}, {about['machine']}, {about['cores']} cores, SQLite.",
+        f"{about['runs']:,} runs of 200 trials, but for a long one of 200,000.\n",
+        "Seconds of a request on the same machine, to the last byte. 95 of 100 must keep the limit; the slowest is",
+        "mostly the first, with nothing in memory.\n",
+        "| page or chart | 95th percentile | slowest | limit |",
+        "|---|---|---|---|",
+    ]
+    for p95, slowest in zip(rows[:-1:2], rows[1::2], strict=True):
+        kept = "" if p95.ok else " **missed**"
+        lines.append(
+            f"| `{p95.what.removesuffix(', p95')}` | {p95.value:.3f}{kept} | {slowest.value:.3f} | {p95.limit} |"
+        )
+    live = rows[-1]
+    lines += [f"\n{live.what}, while a run stores sixteen trials a second: {live.value:.2f} (limit {live.limit}).", ""]
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=4000)
@@ -222,14 +242,7 @@ def main() -> int:
     with RESULTS.with_suffix(".jsonl").open("w") as out:
         out.write(json.dumps(about) + "\n")
         out.writelines(json.dumps({**asdict(r), "ok": r.ok}) + "\n" for r in rows)
-    table = ["| what | value | limit | kept |", "|---|---|---|---|"]
-    table += [f"| `{r.what}` | {r.value:.3f} {r.unit} | {r.limit} {r.unit} | {'yes' if r.ok else 'no'} |" for r in rows]
-    head = f"# The dashboard at {totals.trials:,} trials\n"
-    where = f"{about['date']}, {about['machine']}, {about['cores']} cores, SQLite.\n"
-    text = (
-        "Times of requests on the same machine, to the last byte; the slowest is the first, with nothing in memory.\n"
-    )
-    RESULTS.with_suffix(".md").write_text("\n".join([head, where, text, *table, ""]))
+    RESULTS.with_suffix(".md").write_text(markdown(about, rows))
     return 0 if all(r.ok for r in rows if not r.what.endswith("slowest")) else 1
 
 

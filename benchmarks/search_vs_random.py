@@ -92,6 +92,19 @@ def measure(task: Task, schedules: Sequence[Schedule], anchor: Schedule) -> Iter
     print()
 
 
+def settled(task: Task, schedules: Sequence[Schedule], anchor: Schedule) -> dict[Schedule, Outcome]:
+    """``measure`` of all, and twice more of the fastest sixth, of which the median counts: the best of many times that
+    were taken once is mostly a lucky one, and no search could find it again."""
+    found = dict(measure(task, schedules, anchor))
+    timed = sorted((s for s in found if seconds(found[s]) is not None), key=lambda s: seconds(found[s]) or 0.0)
+    fastest = timed[: max(16, len(timed) // 6)]
+    passes = [found, *(dict(measure(task, fastest, anchor)) for _ in range(2))]
+    for s in fastest:
+        known = [o for o in (p[s] for p in passes) if isinstance(o, Measurement)]
+        found[s] = sorted(known, key=lambda o: o.seconds)[len(known) // 2]
+    return found
+
+
 def seconds(outcome: Outcome) -> float | None:
     return getattr(outcome, "seconds", None)
 
@@ -224,7 +237,7 @@ def main() -> None:
         task = Task(get_operator(args.operator).workload(**params), parse_target("auto", 1))
         anchor = default_schedule(task)
         space = thinned(templates_for(task)[0].space(task), anchor, args.size)
-        save(recording, task, space, dict(measure(task, list(space), anchor)))
+        save(recording, task, space, settled(task, list(space), anchor))
     task, space, measured = load(recording, lambda t: templates_for(t)[0].space(t))
     default = None if args.no_default else default_schedule(task)
     rows = contest(task, space, measured, args.seeds, args.marks, args.batch, default)

@@ -18,7 +18,8 @@ SECTIONS = (
                          "gemm_squares_2048")),
     ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "tvm_suite")),
     ("Calls and start-up", ("call_overhead", "startup")),
-    ("Tuning", ("throughput",)),
+    ("Tuning", ("throughput", "optuna_samplers")),
+    ("Dashboard", ("dashboard",)),
     ("Farm and database", ("farm_throughput", "farm_faults", "database_scale")),
     ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_compile_rate")),
 )  # fmt: skip
@@ -32,6 +33,7 @@ TITLES = {
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
     "startup": "Start-up", "throughput": "Trials a second, and where the time goes",
     "farm_throughput": "Throughput of a farm", "farm_faults": "Faults", "database_scale": "A million trials",
+    "optuna_samplers": "Search strategies over recorded spaces", "dashboard": "Pages at a million trials",
     "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
     "cuda_compile_rate": "Compiling",
 }  # fmt: skip

@@ -28,6 +28,10 @@ class UsageError(TilewrightError, ValueError):
     exit_code = 2
 
 
+class NotFound(UsageError):
+    """What was asked for is well formed, and there is none of it."""
+
+
 class TargetUnavailable(TilewrightError):
     """A known target that this machine cannot build for or run on."""
 

@@ -29,11 +29,12 @@ from tilewright.dashboard.highlight import highlight
 from tilewright.dashboard.live import Hub
 from tilewright.dashboard.login import login_routes
 from tilewright.dashboard.metrics import CONTENT_TYPE, Metrics
-from tilewright.dashboard.page import Listing, NotThere, Page, link
+from tilewright.dashboard.page import Listing, Page, link
 from tilewright.dashboard.pages import NAVIGATION, PAGES
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.tables import to_csv, to_json
 from tilewright.database import Database
+from tilewright.errors import NotFound
 from tilewright.insight.chart import Table
 from tilewright.insight.links import segment
 
@@ -97,7 +98,7 @@ def _routes(page: Page, site: Site, templates: Environment, hub: Hub) -> Iterato
         name, kind = request.path_params["table"], request.path_params["kind"]
         found = page.tables.get(name)
         if found is None or kind not in ("csv", "json"):
-            raise NotThere(f"{page.path} has no table {name}.{kind}", f"It has {', '.join(page.tables) or 'none'}")
+            raise NotFound(f"{page.path} has no table {name}.{kind}", f"It has {', '.join(page.tables) or 'none'}")
         parts = _parts(found, site, request)
         headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
         if kind == "csv":
@@ -108,7 +109,7 @@ def _routes(page: Page, site: Site, templates: Environment, hub: Hub) -> Iterato
         name = request.path_params["chart"]
         make = page.charts.get(name)
         if make is None:
-            raise NotThere(f"{page.path} has no chart {name}", f"It has {', '.join(page.charts) or 'none'}")
+            raise NotFound(f"{page.path} has no chart {name}", f"It has {', '.join(page.charts) or 'none'}")
         key = (request.url.path, tuple(sorted(request.query_params.items())))
         body = site.answers.get(key, CHART_SECONDS, lambda: json.dumps(make(site, request).to_json(), default=str))
         return Response(body, media_type="application/json")
@@ -176,8 +177,7 @@ def _handlers(templates: Environment) -> dict[Any, Any]:
 
     def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, TilewrightError)
-        missing = isinstance(error, NotThere) or " holds no " in error.message
-        status = 404 if missing else 400 if isinstance(error, UsageError) else 503
+        status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
         return answer(request, status, error.message, error.mend)
 
     def http(request: Request, error: Exception) -> Response:

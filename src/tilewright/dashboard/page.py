@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 Text = TypeVar("Text", bound=str)
 
 
-class NotThere(UsageError):
-    """What was asked for does not exist."""
-
-
 @dataclass(frozen=True)
 class Listing:
     """A table too long to show at once. ``rows(site, request, limit, offset)`` gives a part of it."""

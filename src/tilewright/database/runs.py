@@ -19,6 +19,7 @@ from tilewright.database.location import Location
 from tilewright.database.process import Process
 from tilewright.database.records import RUN_STATES, StoredRun
 from tilewright.database.store import Store
+from tilewright.errors import NotFound
 
 TRIAL = (
     schema.trial.c.run_id,
@@ -134,8 +135,8 @@ class Runs(Store):
 
     def _no_run(self, run_id: str) -> UsageError:
         if run_id == "last":
-            return UsageError(f"{self.location} holds no run yet", "Start one with tilewright tune")
-        return UsageError(f"{self.location} holds no run {run_id!r}", "List the runs with tilewright runs")
+            return NotFound(f"{self.location} holds no run yet", "Start one with tilewright tune")
+        return NotFound(f"{self.location} holds no run {run_id!r}", "List the runs with tilewright runs")
 
     def _runs(self, wanted: Select[Any]) -> list[StoredRun]:
         def work(c: Connection) -> list[StoredRun]:

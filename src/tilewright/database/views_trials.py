@@ -32,6 +32,7 @@ from tilewright.database import rows, schema
 from tilewright.database.records import TrialPoint, TrialRow
 from tilewright.database.runs import TRIAL, Runs
 from tilewright.database.store import keys_named
+from tilewright.errors import NotFound
 
 Order = Literal["number", "seconds", "prediction", "created"]
 ORDERS = ("number", "seconds", "prediction", "created")
@@ -50,7 +51,7 @@ class TrialViews(Runs):
         """One trial. Raises ``UsageError`` if there is none."""
         found = self._trials(select(*TRIAL).where(_T.run_id == run_id, _T.number == number))
         if not found:
-            raise UsageError(f"{self.location} holds no trial {number} of run {run_id!r}", "List the run's trials")
+            raise NotFound(f"{self.location} holds no trial {number} of run {run_id!r}", "List the run's trials")
         return found[0]
 
     def count_trials(self, run_id: str, status: str | None = None, template: str | None = None) -> int:

@@ -10,9 +10,10 @@ from starlette.requests import Request
 from tilewright.core import TilewrightError
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.live import Feed, Look
-from tilewright.dashboard.page import NotThere, Page
+from tilewright.dashboard.page import Page
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.text import count, share
+from tilewright.errors import NotFound
 from tilewright.insight.chart import Axis, Bars, Column, Table
 
 SHOWN = 40
@@ -21,13 +22,13 @@ Status = Mapping[str, Any]
 
 
 def _status(site: Site) -> Status:
-    """Raises ``NotThere`` without a farm, and what the farm's connection says where it has failed."""
+    """Raises ``NotFound`` without a farm, and what the farm's connection says where it has failed."""
     return _farm(site).status()
 
 
 def _farm(site: Site) -> FarmSource:
     if site.farm is None:
-        raise NotThere("the dashboard watches no farm", "Start it with --farm tls://HOST:PORT --certs DIR")
+        raise NotFound("the dashboard watches no farm", "Start it with --farm tls://HOST:PORT --certs DIR")
     return site.farm
 
 
@@ -105,7 +106,7 @@ def _texts(status: Status) -> dict[str, str]:
 def _view(site: Site, _: Request) -> Mapping[str, Any]:
     try:
         status = _status(site)
-    except NotThere:
+    except NotFound:
         raise
     except TilewrightError as e:
         return {"title": "Farm", "trouble": e, "tables": [], "texts": {}}

@@ -9,10 +9,11 @@ from starlette.requests import Request
 
 from tilewright.core import TrialRecord
 from tilewright.dashboard.listings import runs_table
-from tilewright.dashboard.page import NotThere, Page, part, text
+from tilewright.dashboard.page import Page, part, text
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.sources import stored
 from tilewright.database.records import OperatorSummary, RunFilter, TaskSummary
+from tilewright.errors import NotFound
 from tilewright.insight import roofline
 from tilewright.insight.chart import XY, Column, Table
 from tilewright.insight.links import operator_link, run_link, trial_link
@@ -27,7 +28,7 @@ def _summary(site: Site, request: Request) -> OperatorSummary:
     for found in site.answers.get("operators", 2.0, site.database.operators):
         if found.op == op:
             return found
-    raise NotThere(f"nothing is stored of operator {op!r}", "See the operators for what there is")
+    raise NotFound(f"nothing is stored of operator {op!r}", "See the operators for what there is")
 
 
 def _tasks(site: Site, op: str) -> Sequence[TaskSummary]:

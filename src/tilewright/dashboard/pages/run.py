@@ -12,13 +12,14 @@ from starlette.requests import Request
 from tilewright.core import FailureKind, TrialRecord
 from tilewright.dashboard.listings import trials_table
 from tilewright.dashboard.live import Feed, Look
-from tilewright.dashboard.page import Listing, NotThere, Page, choice, link, number, part, text
+from tilewright.dashboard.page import Listing, Page, choice, link, number, part, text
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.text import count, duration, rate
 from tilewright.database import StoredRun
 from tilewright.database.records import RunFilter, TrialPoint
 from tilewright.database.text import visible_text
 from tilewright.database.views_trials import Order
+from tilewright.errors import NotFound
 from tilewright.insight import best, calibration, failures, importance, knobs
 from tilewright.insight.chart import XY, Bars, Parallel, Table
 from tilewright.insight.links import run_link
@@ -33,7 +34,7 @@ LIVE, DONE = 0.5, 10.0
 
 
 def run_of(site: Site, request: Request) -> StoredRun:
-    """The run of the address, at most half a second old. Raises ``NotThere``."""
+    """The run of the address, at most half a second old. Raises ``NotFound``."""
     run_id = part(request, "run")
     return site.answers.get(("run", run_id), LIVE, lambda: _find(site, run_id))
 
@@ -82,7 +83,7 @@ def _template(site: Site, request: Request, run: StoredRun) -> tuple[str, tuple[
     trials = sample(site, run)
     names = tuple(dict.fromkeys(t.schedule.template for t in trials))
     if not names:
-        raise NotThere(f"run {run.id} has no trial yet", "Look again in a moment")
+        raise NotFound(f"run {run.id} has no trial yet", "Look again in a moment")
     return choice(request, "template", ("", *names), "") or knobs.main_template(trials), names
 
 
