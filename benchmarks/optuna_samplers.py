@@ -103,8 +103,8 @@ def table(about: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     from scipy.stats import wilcoxon
 
     lines = [
-        f"{about['date']}, {about['machine']}, one core. Optuna's samplers know the knobs alone; `evolutionary` has its",
-        "cost model. `better than random`: share of the seeds, ties count half.", "",
+        f"{about['date']}, {about['machine']}, one core. Optuna's samplers know the knobs alone; `evolutionary` has",
+        "its cost model. `better than random`: share of the seeds, ties count half.", "",
     ]  # fmt: skip
     by_case: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
