@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, distinct, func, or_, select, union
+from sqlalchemy import BigInteger, Connection, Row, Select, cast, distinct, func, or_, select, union
 
 from tilewright.core import Task
 from tilewright.database import rows, schema
@@ -231,6 +231,6 @@ def _tuned(*columns: Any) -> Select[Any]:
     return select(
         *columns,
         func.count().label("runs"),
-        func.sum(trials).label("trials"),
+        cast(func.sum(trials), BigInteger).label("trials"),
         func.max(r.started).label("last_started"),
     ).group_by(*columns)
