@@ -22,6 +22,9 @@ import tilewright.dashboard
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+expect = pytest.importorskip("playwright.sync_api", reason="needs playwright").expect
+expect.set_options(timeout=20_000)
+
 STATIC = Path(tilewright.dashboard.__file__).parent / "static"
 PAGE = Path(__file__).parent / "front_end" / "page.html"
 POLICY = (
@@ -156,11 +159,11 @@ def test_every_chart_is_drawn_quietly_and_without_requests_elsewhere(page: Page,
     assert page.locator("#best canvas").count() == 1
     label = page.locator("#best [role=img]").get_attribute("aria-label")
     assert label == CHARTS["best"].alt
-    assert page.locator("#best .note").text_content() == CHARTS["best"].note
+    expect(page.locator("#best .note")).to_have_text(CHARTS["best"].note)
     names = ["Random start", "Proposed by the model", "Best so far"]
     assert page.locator("#best .tools button[aria-pressed]").all_text_contents() == names
     assert page.locator("#importance li").all_inner_texts()[0].split("\n") == ["tile_m", "41.2%"]
-    assert page.locator("#none").locator(".empty").inner_text() == "Nothing to draw yet."
+    expect(page.locator("#none").locator(".empty")).to_have_text("Nothing to draw yet.")
     assert page.locator("#knobs [role=slider]").count() == 8
     assert not sideways(page)
 
@@ -173,7 +176,7 @@ def test_keys_move_over_points_say_them_and_open_a_trial(page: Page, record: Rec
     said(page, "Best so far, Time: ")
     first = page.locator("#announcer").inner_text()
     assert re.fullmatch(r"Best so far, Time: [\d.]+ ms, Trial: 0, from [\d.]+ ms to [\d.]+ ms", first)
-    assert page.locator("#best .tip").is_visible()
+    expect(page.locator("#best .tip")).to_be_visible()
     page.keyboard.press("End")
     said(page, "Trial: 399")
     page.keyboard.press("ArrowUp")
@@ -181,7 +184,7 @@ def test_keys_move_over_points_say_them_and_open_a_trial(page: Page, record: Rec
     page.keyboard.press("PageUp")
     said(page, "Trial: 389")
     page.keyboard.press("Escape")
-    assert page.locator("#best .tip").is_hidden()
+    expect(page.locator("#best .tip")).to_be_hidden()
     page.locator("#knob .surface").focus()
     page.keyboard.press("End")
     said(page, "Fastest of each value, Time: 3 ms, pack: a")
@@ -204,7 +207,7 @@ def test_the_mouse_shows_zooms_and_opens(page: Page, record: Record, site: Site)
     assert box
     before = inked(page, "roofline")
     reset = page.locator("#roofline .tools button", has_text="Reset zoom")
-    assert reset.is_hidden()
+    expect(reset).to_be_hidden()
     page.mouse.move(box["x"] + 40, box["y"] + 40)
     page.mouse.down()
     page.mouse.move(box["x"] + 220, box["y"] + 200, steps=3)
@@ -214,7 +217,7 @@ def test_the_mouse_shows_zooms_and_opens(page: Page, record: Record, site: Site)
     reset.click()
     until(page, "b => document.querySelector('#roofline canvas').toDataURL() === b", before)
     page.keyboard.press("+")
-    assert reset.is_visible()
+    expect(reset).to_be_visible()
     page.mouse.dblclick(box["x"] + 3, box["y"] + 3)
     reset.wait_for(state="hidden")
     x, y = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
@@ -231,7 +234,7 @@ def test_the_legend_hides_series(page: Page, record: Record, site: Site) -> None
     button = page.get_by_role("button", name="Random start")
     button.focus()
     page.keyboard.press("Enter")
-    assert button.get_attribute("aria-pressed") == "false"
+    expect(button).to_have_attribute("aria-pressed", "false")
     assert inked(page, "best") != before
     page.keyboard.press("Space")
     assert inked(page, "best") == before
@@ -243,27 +246,27 @@ def test_axes_are_narrowed_by_keys_and_mouse(page: Page, record: Record, site: S
     opened(page, site)
     axis = page.get_by_role("slider", name="tile_m")
     count = page.locator("#knobs .count")
-    assert count.inner_text() == "2000 rows"
+    expect(count).to_have_text("2000 rows")
     rows = [row[1] for row in chart.rows]
     axis.focus()
     page.keyboard.press("ArrowUp")
-    assert axis.get_attribute("aria-valuetext") == "8"
+    expect(axis).to_have_attribute("aria-valuetext", "8")
     said(page, f"{rows.count(0)} of 2000 rows")
     page.keyboard.press("Shift+ArrowUp")
     page.keyboard.press("ArrowUp")
-    assert axis.get_attribute("aria-valuetext") == "16 to 32"
-    assert count.inner_text() == f"{rows.count(1) + rows.count(2)} of 2000 rows"
+    expect(axis).to_have_attribute("aria-valuetext", "16 to 32")
+    expect(count).to_have_text(f"{rows.count(1) + rows.count(2)} of 2000 rows")
     page.keyboard.press("Escape")
-    assert axis.get_attribute("aria-valuetext") == "all values"
+    expect(axis).to_have_attribute("aria-valuetext", "all values")
     box = axis.bounding_box()
     assert box
     page.mouse.move(box["x"] + 12, box["y"] + 60)
     page.mouse.down()
     page.mouse.move(box["x"] + 12, box["y"] + 110, steps=3)
     page.mouse.up()
-    assert axis.get_attribute("aria-valuetext") == "128 to 256"
+    expect(axis).to_have_attribute("aria-valuetext", "128 to 256")
     page.get_by_role("button", name="Clear choices").click()
-    assert count.inner_text() == "2000 rows"
+    expect(count).to_have_text("2000 rows")
     page.keyboard.press("ArrowRight")
     fastest = min(range(2000), key=chart.colour.__getitem__)
     said(page, f"trial {fastest}")
@@ -283,7 +286,7 @@ def test_the_theme_is_kept_and_redraws(page: Page, record: Record, site: Site) -
     until(page, "b => document.querySelector('#best canvas').toDataURL() === b", light)
     page.get_by_role("button", name="Theme: light").click()
     page.reload()
-    assert page.get_by_role("button", name="Theme: dark").is_visible()
+    expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     record.check()
 
@@ -295,7 +298,7 @@ def test_live_events_change_texts_and_charts_and_end(page: Page, record: Record,
     until(page, "document.getElementById('live-status').textContent === 'live'")
     stream.put(event("state", {"best": "<b>1.1 ms</b>", "trials": "1,300"}))
     until(page, "document.querySelector('[data-live-text=trials]').textContent === '1,300'")
-    assert page.locator("[data-live-text=best]").inner_text() == "<b>1.1 ms</b>"
+    expect(page.locator("[data-live-text=best]")).to_have_text("<b>1.1 ms</b>")
     before = inked(page, "best")
     page.locator("#best .surface").focus()
     page.keyboard.press("ArrowRight")
@@ -308,7 +311,7 @@ def test_live_events_change_texts_and_charts_and_end(page: Page, record: Record,
     stream.put(b"".join([*burst, event("state", {"state": "done"}), event("end", {})]))
     until(page, "document.querySelector('h1 .state').className === 'state state-done'")
     said(page, "live updates have ended")
-    assert status.inner_text() == "ended"
+    expect(status).to_have_text("ended")
     assert site.fetched.count("best") <= 4  # a burst is one more fetch, or two
     assert site.fetched.count("roofline") == 1
     record.check()
@@ -334,16 +337,17 @@ def test_a_chart_that_fails_says_so_and_tries_again(page: Page, record: Record, 
     site.broken.clear()
     page.get_by_role("button", name="Try again").click()
     page.locator("#best canvas").wait_for()
-    assert fault.is_hidden()
+    expect(fault).to_be_hidden()
 
 
 def test_keys_lead_to_help_filter_and_pages(page: Page, record: Record, site: Site) -> None:
     opened(page, site)
     page.keyboard.press("?")
     help_dialog = page.get_by_role("dialog", name="Keyboard")
-    assert help_dialog.is_visible()
+    expect(help_dialog).to_be_visible()
     assert findings(page) == []
     page.keyboard.press("Escape")
+    help_dialog.wait_for(state="hidden")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.name") == "status"
     page.keyboard.press("g")
@@ -357,8 +361,9 @@ def test_keys_lead_to_help_filter_and_pages(page: Page, record: Record, site: Si
     page.get_by_role("button", name="Keyboard").click()
     page.get_by_label("Keys of one letter on").uncheck()
     page.get_by_role("button", name="Close").click()
+    help_dialog.wait_for(state="hidden")
     page.keyboard.press("?")
-    assert page.get_by_role("dialog").is_hidden()
+    expect(page.get_by_role("dialog")).to_be_hidden()
     record.check()
 
 
@@ -395,9 +400,9 @@ def test_without_scripts_texts_remain(browser: Any, site: Site) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{site.address}/page")
-    assert page.locator("#theme").is_hidden()
-    assert page.locator("#best .plot").is_hidden()
-    assert page.get_by_role("link", name="CSV").first.is_visible()
+    expect(page.locator("#theme")).to_be_hidden()
+    expect(page.locator("#best .plot")).to_be_hidden()
+    expect(page.get_by_role("link", name="CSV").first).to_be_visible()
     context.close()
 
 
