@@ -137,8 +137,10 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
             tuning.send_signal(signal.SIGINT)
             until(page, "document.querySelector('[data-live-text=state]').textContent === 'interrupted'", seconds=60)
             until(page, "document.querySelector('#live-status').textContent === 'ended'")
+        except BaseException:
+            tuning.kill()
+            raise
         finally:
-            tuning.send_signal(signal.SIGINT)
             _, said = tuning.communicate(timeout=60)
         assert tuning.returncode == 130, said.decode()
         with Database.open(path, create=False, readonly=True) as db:
