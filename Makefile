@@ -7,12 +7,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 3
+RUNS   ?= 5
 
-.PHONY: demo test test-all lint typecheck docs wheel bench update-golden check-tools clean help
+.PHONY: demo test test-all soak lint typecheck docs wheel bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: lint docs wheel test-all update-golden clean"
+	@echo "other targets: lint docs wheel test-all soak update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -39,6 +40,10 @@ test: check-tools $(VENV)/.dev
 
 test-all: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+# The suite again and again in random order on a busy machine: make soak RUNS=5, or scripts/soak_tests.py --help.
+soak: check-tools $(VENV)/.dev
+	@$(BIN)/python scripts/soak_tests.py --jobs $(JOBS) --runs $(RUNS)
 
 lint: check-tools $(VENV)/.dev
 	@$(BIN)/ruff check .

@@ -5,8 +5,9 @@
 
 The first part tunes a matmul with 300 trials on four runners whose times depend on the schedule alone, once undisturbed
 and once with each fault: the database must hold each trial exactly once, and the same schedule must win. The second
-tunes a real matmul on two runners; the winners of the disturbed and the undisturbed run then meet in duels on the farm,
-and the disturbed one must reach 0.97 of the other's speed. Each part writes its rows of
+tunes a real matmul on two runners, several times with each fault and several times without; every winner meets the
+first one in duels on the farm, and the median of the disturbed ones must reach 0.97 of the undisturbed ones' speed.
+Each part writes its rows of
 ``benchmarks/results/farm_faults.{jsonl,md}``; the exit status is 1 if something is missed.
 """
 
@@ -19,13 +20,14 @@ import json
 import os
 import platform
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tilewright.backends.cpu.cache import ArtifactCache
@@ -44,6 +46,7 @@ RESULTS = Path(__file__).parent / "results" / "farm_faults"
 LEAST = 0.97
 PAIRS = 301
 DUELS = 5
+NONE = "none: other runs"
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ class RealFarm:
     def __enter__(self) -> RealFarm:
         with contextlib.ExitStack() as undo:
             undo.enter_context(self.farm)
-            self.farm.scheduler()
+            self.farm.server()
             self.farm.builder()
             for n in range(len(self.cores)):
                 self.runner(n)
@@ -260,22 +263,42 @@ class RealFarm:
         return ratios[DUELS // 2]
 
 
-def real(trials: int, size: int, pick: str) -> Iterator[Row]:
-    """Faults of real processes."""
+def real(trials: int, size: int, pick: str, times: int) -> Iterator[Row]:
+    """Faults of real processes, each ``times`` times, and as many further runs without one.
+
+    Two searches by real times differ without a fault too: so medians are compared, and the first row has the spread.
+    """
     with tempfile.TemporaryDirectory(prefix="tw-faults-") as name:
         os.environ["TILEWRIGHT_CACHE"] = str(Path(name) / "cache")
         ArtifactCache()
         with RealFarm(Path(name), trials, size) as farm:
             farm.tune("undisturbed")
-            yield _real_row(farm, "none: another run", "again", lambda: farm.tune("again"))
-            for fault, begin in _real_faults(farm).items():
-                if pick in fault:
-                    yield _real_row(farm, fault, fault.replace(" ", "-"), begin)
+            rows: dict[str, list[Row]] = {}
+            for n in range(times):
+                for fault, begin in _real_faults(farm).items():
+                    if pick in fault or fault == NONE:
+                        row = _real_row(farm, fault, f"{n}-{fault.replace(' ', '-')}", begin)
+                        rows.setdefault(fault, []).append(row)
+                        print(f"  {fault}: {row.ratio} {'; '.join(row.problems)}", flush=True)
+            usual = statistics.median([1.0, *(r.ratio or 0.0 for r in rows.get(NONE, ()))])
+            for found in rows.values():
+                yield _merged(found, usual)
 
 
-def _real_faults(farm: RealFarm) -> dict[str, Callable[[], Stored]]:
-    def in_run(name: str, action: Callable[[], object]) -> Callable[[], Stored]:
-        return lambda: farm.tune(name.replace(" ", "-"), action)
+def _merged(rows: list[Row], usual: float) -> Row:
+    """Several times the same fault: the median of speeds relative to the usual one, everything that went wrong."""
+    ratios = sorted(round((r.ratio or 0.0) / usual, 4) for r in rows)
+    failed = {kind: sum(r.failed.get(kind, 0) for r in rows) for kind in sorted({k for r in rows for k in r.failed})}
+    return replace(
+        rows[0], once=all(r.once for r in rows), ratio=statistics.median(ratios), failed=failed,
+        seconds=statistics.median(r.seconds for r in rows), problems=[p for r in rows for p in r.problems],
+        seen=f"{len(rows)} runs: {ratios[0]:.3f} to {ratios[-1]:.3f}",
+    )  # fmt: skip
+
+
+def _real_faults(farm: RealFarm) -> dict[str, Callable[[str], Stored]]:
+    def in_run(action: Callable[[], object] | None) -> Callable[[str], Stored]:
+        return lambda name: farm.tune(name, action)
 
     def again(name: str, start: Callable[[], object]) -> Callable[[], None]:
         def replace() -> None:
@@ -296,14 +319,14 @@ def _real_faults(farm: RealFarm) -> dict[str, Callable[[], Stored]]:
         "child stopped": farm.while_running(0, lambda: os.kill(farm.child(0), signal.SIGSTOP)),
         "runner killed, started again": farm.while_running(0, again("core-0", lambda: farm.runner(0))),
         "runner silent for 10 s": farm.while_running(0, pause),
-        "scheduler killed, started again": farm.while_running(
-            0, again("scheduler", lambda: farm.farm.scheduler(farm.farm.port))
+        "server killed, started again": farm.while_running(
+            0, again("server", lambda: farm.farm.server(farm.farm.port))
         ),
         "builder killed, started again": again("builder", farm.farm.builder),
         "runner drained, started again": farm.while_running(0, lambda: _drained(farm)),
     }
-    found = {fault: in_run(fault, action) for fault, action in actions.items()}
-    return found | {"client killed, resumed": lambda: farm.tune_and_kill("client-killed,-resumed")}
+    found = {fault: in_run(action) for fault, action in actions.items()}
+    return {NONE: in_run(None), **found, "client killed, resumed": farm.tune_and_kill}
 
 
 def _drained(farm: RealFarm) -> None:
@@ -312,11 +335,11 @@ def _drained(farm: RealFarm) -> None:
     farm.runner(0)
 
 
-def _real_row(farm: RealFarm, fault: str, name: str, begin: Callable[[], Stored]) -> Row:
+def _real_row(farm: RealFarm, fault: str, name: str, begin: Callable[[str], Stored]) -> Row:
     began = time.monotonic()
     problems = []
     try:
-        found = begin()
+        found = begin(name)
     except Exception as e:
         problems = [f"{type(e).__name__}: {e}"]
         found = Stored.of(farm.folder / f"{name}.db")
@@ -340,7 +363,7 @@ def table(rows: list[dict[str, object]]) -> list[str]:
         ("pretended", "Four runners whose times depend on the schedule alone: the same schedule must win."),
         (
             "real",
-            f"Two runners on a core each, real times: the winner must reach {LEAST} of the undisturbed one's speed.",
+            f"Two runners on a core each, real times: winners must reach {LEAST} of undisturbed ones' speed (medians).",
         ),
     ):
         found = [r for r in rows if r["part"] == part]
@@ -366,6 +389,7 @@ def main() -> None:
     parser.add_argument("--real", action="store_true", help="the part with real kernels")
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--size", type=int, default=256, help="of the real matmul's sides")
+    parser.add_argument("--times", type=int, default=3, help="how often each fault of the part with real kernels")
     parser.add_argument("--only", default="", metavar="TEXT", help="faults whose name has this text")
     parser.add_argument("--out", default=str(RESULTS))
     options = parser.parse_args()
@@ -374,9 +398,10 @@ def main() -> None:
         "date": datetime.date.today().isoformat(), "host": device_model(), "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
     }  # fmt: skip
-    found = (
-        real(options.trials, options.size, options.only) if options.real else pretended(options.trials, options.only)
-    )
+    if options.real:
+        found = real(options.trials, options.size, options.only, options.times)
+    else:
+        found = pretended(options.trials, options.only)
     rows = []
     missed = False
     for row in found:

@@ -1,15 +1,18 @@
 """What a farm costs: throughput of one runner against a local one, how runners add up, and who is busy.
 
     python benchmarks/farm_throughput.py --out benchmarks/results/farm_throughput
+    git worktree add /tmp/before COMMIT && python benchmarks/farm_throughput.py --beside /tmp/before/src
 
+With ``--beside``, every part is run by this version and by another in turns, each in a process of its own.
 Everything talks mutual TLS over loopback. The first part measures real kernels on one core, by a local runner and by
-a farm's, in turns. The others have runners whose devices only wait, all in one process with the scheduler, while the
-client is this process: their figures are of messages and scheduling, which is all that a farm adds.
+a farm's, in turns. The others have runners whose devices only wait, all in one process with the server, while the
+client is another: their figures are of messages and scheduling, which is all that a farm adds.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -20,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,11 @@ from tilewright.kernels.templates import lower, task_space
 from tilewright.measure.builder import Builder
 from tilewright.measure.runner import Item, LocalRunner
 from tilewright.testing.farm import CODE, SHA256, FarmProcesses, SimulatedFarm, SleepingMeasurer
+
+try:
+    from tilewright.farm.jobs import item_json, task_json
+except ImportError:  # the package beside this one is older
+    from tilewright.farm.runner import item_json, task_json  # type: ignore[attr-defined,no-redef]
 
 CLASS = "cpu-simulated-1c"
 BATCH = 16
@@ -71,7 +79,7 @@ def overhead(folder: Path, certs: Path, rounds: int, size: int) -> dict[str, Any
         built = builder.build(candidates := sampled(task, BATCH * rounds))
     items = [(c, b) for c, b in zip(candidates, built, strict=True) if isinstance(b, Artifact)]
     with FarmProcesses(folder, certs) as processes, LocalRunner(device, target) as local:
-        processes.scheduler()
+        start_server(processes)
         processes.runner("one", "cpu:0")
         with Farm(processes.address, certs) as farm:
             processes.wait_for(lambda: bool(farm.devices()))
@@ -93,14 +101,21 @@ def overhead(folder: Path, certs: Path, rounds: int, size: int) -> dict[str, Any
                     rates.append(len(part) / took[id(remote)])
                 keep_to(allowed, [os.getpid()])
     return {
-        "what": f"farm of 1 runner / local runner, matmul {size}x{size}x{size}, batches of {BATCH}", "wanted": 0.9,
+        "what": f"farm of 1 runner / local runner, matmul {size}x{size}x{size}, batches of {BATCH}",
+        "wanted": {256: 0.88, 512: 0.95}[size],
         "value": statistics.median(ratios), "low": min(ratios), "high": max(ratios), "rounds": rounds,
         "detail": f"{statistics.median(rates):.0f} trials/s",
     }  # fmt: skip
 
 
+def start_server(processes: FarmProcesses) -> None:
+    """The middle of a farm, which version 0.1 called its scheduler."""
+    start = getattr(processes, "server", None) or getattr(processes, "scheduler")  # noqa: B009
+    start()
+
+
 def keep_to(cores: set[int], pids: list[int]) -> None:
-    """Keep processes off the measured core: in a farm, client and scheduler are on other machines."""
+    """Keep processes off the measured core: in a farm, client and server are on other machines."""
     for pid in pids if cores else ():
         for thread in os.listdir(f"/proc/{pid}/task"):
             os.sched_setaffinity(int(thread), cores)
@@ -139,6 +154,7 @@ def serve(folder: str, certs: str, runners: str, seconds: str) -> None:
     """The other process."""
     measurers = [SleepingMeasurer(float(seconds)) for _ in range(int(runners))]
     with SimulatedFarm(Path(folder), measurers, device_class=CLASS, certs=Path(certs)) as farm:
+        gc.freeze()  # so many runners' objects are not for every collection of one process to go through
         print(farm.address, flush=True)
         sys.stdin.read()
 
@@ -169,48 +185,127 @@ def throughput(
     return {"wall": wall, "busy": done * seconds / wall / runners, "cpu": cpu / wall, "trials": done}
 
 
+def shares(folder: Path, certs: Path, runners: int, seconds: float, long: int, short: int) -> float:
+    """Device seconds of two clients whose jobs have so many kernels, while both wait: the smaller over the larger."""
+    task, items = pretended(long)
+    with waiting_farm(folder, certs, runners, 0.02) as address:
+        farms = [Farm(address, certs) for _ in range(2)]
+        farms[0].put(CODE)
+        payloads = [
+            {"do": "measure", "task": task_json(task), "items": [item_json(i) for i in items[:n]], "pairs": None}
+            for n in (long, short)
+        ]
+        had = [0.0, 0.0]
+        began = time.perf_counter()
+        pending: dict[Future[dict[str, Any]], int] = {}
+        while time.perf_counter() - began < seconds:
+            for n, farm in enumerate(farms):
+                while sum(m == n for m in pending.values()) < 16 * runners:
+                    pending[farm.submit(CLASS, payloads[n], [SHA256])] = n
+            done, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
+            for job in done:
+                n = pending.pop(job)
+                if time.perf_counter() - began > 2.0:  # after both are there
+                    had[n] += 0.02 * (long, short)[n]
+        for farm in farms:
+            farm.close()
+    return min(had) / max(had)
+
+
+# --------------------------------------------------------------------------- parts
+
+
+def part(name: str, folder: Path, certs: Path, rounds: int) -> list[dict[str, Any]]:
+    """One part's rows."""
+    if name in ("256", "512"):
+        return [overhead(folder, certs, rounds, int(name))]
+    if name == "four":
+        one = throughput(folder / "one", certs, 1, 0.05, 120)
+        four = throughput(folder / "four", certs, 4, 0.05, 480)
+        ratio = (four["trials"] / four["wall"]) / (one["trials"] / one["wall"])
+        detail = f"busy {one['busy']:.1%} and {four['busy']:.1%}, client {four['cpu']:.0%} of a core"
+        return [row("4 runners / 1 runner, kernels of 50 ms", 3.9, ratio, detail)]
+    if name.startswith("many"):
+        clients = int(name[4:])
+        found = throughput(folder, certs, 200, 0.5, 6000, clients)
+        rate = found["trials"] / found["wall"]
+        detail = f"{rate:.0f} trials/s, clients {found['cpu']:.0%} of a core"
+        return [
+            row(f"200 runners, 500 ms a kernel, {clients} client(s): share of time busy", 0.9, found["busy"], detail)
+        ]
+    ratio = shares(folder, certs, 4, 30.0, 10, 1)
+    return [row("device seconds of two clients, jobs of 200 and 20 ms, 4 runners: smaller / larger", 0.9, ratio, "")]
+
+
+PARTS = ("256", "512", "four", "many1", "many4", "shares")
+
+
+def row(what: str, wanted: float, value: float, detail: str) -> dict[str, Any]:
+    return {"what": what, "wanted": wanted, "value": value, "low": value, "high": value, "rounds": 1, "detail": detail}
+
+
+def merged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The same part, several times: the median."""
+    values = [r["value"] for r in rows]
+    return {
+        **rows[-1], "value": statistics.median(values), "low": min(r["low"] for r in rows),
+        "high": max(r["high"] for r in rows), "rounds": sum(r["rounds"] for r in rows),
+    }  # fmt: skip
+
+
+def run_part(name: str, source: str, rounds: int) -> list[dict[str, Any]]:
+    """A part in a process of its own, by the package in ``source``; nothing: this one."""
+    environment = {**os.environ, **({"PYTHONPATH": source} if source else {})}
+    done = subprocess.run(
+        [sys.executable, __file__, "--part", name, "--rounds", str(rounds)], env=environment, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{name} of {source or 'this version'} failed:\n{done.stderr[-3000:]}")
+    rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=12, help="batches of the first part")
+    parser.add_argument("--times", type=int, default=1, help="how often everything is run")
+    parser.add_argument("--part", help="print this part's rows as JSON, and nothing else", choices=PARTS)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--beside", default="", metavar="SRC", help="src of another version, run in turns")
     parser.add_argument("--out", help="write NAME.jsonl and NAME.md")
     args = parser.parse_args()
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        certs = folder / "certs"
-        create_authority(certs, ["localhost"], 30)
-        for size in (256, 512):
-            (folder / str(size)).mkdir()
-            rows.append(overhead(folder / str(size), certs, args.rounds, size))
-            print(rows[-1], flush=True)
-        ratios = []
-        for n in range(3):
-            one = throughput(folder / f"a{n}", certs, 1, 0.05, 120)
-            four = throughput(folder / f"b{n}", certs, 4, 0.05, 480)
-            ratios.append((four["trials"] / four["wall"]) / (one["trials"] / one["wall"]))
-        rows.append({
-            "what": "4 runners / 1 runner, kernels of 50 ms", "wanted": 3.6, "value": statistics.median(ratios),
-            "low": min(ratios), "high": max(ratios), "rounds": 3,
-            "detail": f"busy {one['busy']:.1%} and {four['busy']:.1%}, client {four['cpu']:.0%} of a core",
-        })  # fmt: skip
-        print(rows[-1], flush=True)
-        for seconds, trials, clients in ((0.5, 8000, 1), (0.5, 8000, 4), (0.2, 16000, 4)):
-            many = throughput(folder / f"c{seconds}{clients}", certs, 200, seconds, trials, clients)
-            rows.append({
-                "what": f"200 runners, {seconds * 1e3:.0f} ms a trial, {clients} client(s): share of time busy",
-                "wanted": 0.9, "value": many["busy"], "low": many["busy"], "high": many["busy"], "rounds": 1,
-                "detail": f"{many['trials'] / many['wall']:.0f} trials/s, clients {many['cpu']:.0%} of a core",
-            })  # fmt: skip
-            print(rows[-1], flush=True)
+    if args.part:
+        with tempfile.TemporaryDirectory() as name:
+            certs = Path(name) / "certs"
+            create_authority(certs, ["localhost"], 30)
+            folder = Path(name) / "farm"
+            folder.mkdir()
+            print(json.dumps(part(args.part, folder, certs, args.rounds)))
+        return
+    versions = {"this": "", **({"before": args.beside} if args.beside else {})}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for n in range(args.times):
+        for name in args.only:
+            for version in list(versions) if n % 2 else list(versions)[::-1]:
+                for r in run_part(name, versions[version], args.rounds):
+                    found.setdefault((r["what"], version), []).append(r)
+                    print(version, r, flush=True)
+    rows = [{**merged(r), "version": version} for (_, version), r in found.items()]
     facts = {"date": time.strftime("%Y-%m-%d"), "device": device_model(), "cores": os.cpu_count(),
-             "python": platform.python_version()}  # fmt: skip
-    text = "\n".join([
+             "python": platform.python_version(), "times": args.times}  # fmt: skip
+    lines = [
         f"Farm throughput, {facts['device']}, {facts['cores']} cores for everything, Python {facts['python']}, "
-        f"{facts['date']}. Mutual TLS over loopback.",
-        "", "| what | wanted | median | range | rounds | |", "|---|---|---|---|---|---|",
-        *(f"| {r['what']} | {r['wanted']} | {r['value']:.3f} | {r['low']:.3f} to {r['high']:.3f} | {r['rounds']} | "
-          f"{r['detail']} |" for r in rows),
-    ])  # fmt: skip
+        f"{facts['date']}. Mutual TLS over loopback. Median (range)"
+        + ("; before: the scheduler of version 0.1, in turns with this version." if args.beside else "."),
+        "", "| what | wanted | this version |" + (" before |" if args.beside else "") + " |",
+        "|---|---|---|---|" + ("---|" if args.beside else ""),
+    ]  # fmt: skip
+    for what in dict.fromkeys(r["what"] for r in rows):
+        both = {r["version"]: r for r in rows if r["what"] == what}
+        cells = [f"{r['value']:.3f} ({r['low']:.3f} to {r['high']:.3f})" for r in (both[v] for v in versions)]
+        lines.append(f"| {what} | {both['this']['wanted']} | {' | '.join(cells)} | {both['this']['detail']} |")
+    text = "\n".join(lines)
     print(text)
     if args.out:
         Path(f"{args.out}.md").write_text(text + "\n", encoding="utf-8")

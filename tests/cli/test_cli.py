@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,7 +124,8 @@ def test_best_of_something_untuned_says_how_to_tune_it(cli: Any, db: str) -> Non
     assert "tilewright tune matmul m=7" in reply.json["error"]["mend"]
 
 
-def test_runs_newest_first_and_show(cli: Any, db: str) -> None:
+def test_runs_newest_first_and_show(cli: Any, db: str, tmp_path: Path) -> None:
+    db = str(shutil.copy(db, tmp_path))
     assert cli("tune", "matmul", *SIZES, "--trials", "4", "--seed", "8", "--db", db, "--json").code == 0
     runs = cli("runs", "--db", db, "--json").json["runs"]
     assert [r["seed"] for r in runs] == [8, 1]

@@ -16,6 +16,7 @@ import pytest
 
 from tilewright.cli.app import app, run
 from tilewright.database import Database
+from tilewright.farm.certificates import create_authority
 
 TOKEN = "correct-horse-battery"
 
@@ -45,7 +46,7 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 def get(url: str, **headers: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20) as reply:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as e:
         with e:
@@ -64,7 +65,7 @@ def test_it_says_where_it_is_and_ends_in_good_order(db: str, token: Path, number
         assert get(f"{url}metrics")[0] == 401
         assert get(f"{url}metrics?token={TOKEN}")[0] == 400
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
 
 
@@ -103,6 +104,14 @@ def test_a_token_that_others_can_read(refused: Any, db: str, token: Path) -> Non
 def test_a_farm_needs_certificates(refused: Any, db: str) -> None:
     code, error = refused("--db", db, "--farm", "tls://farm.example.org:8786")
     assert (code, "--certs" in error["mend"]) == (2, True)
+
+
+def test_a_worker_may_not_look_at_a_farm(refused: Any, db: str, tmp_path: Path) -> None:
+    create_authority(tmp_path / "certs", ["localhost"], 30)
+    code, error = refused(
+        "--db", db, "--farm", "tls://farm.example.org:8786", "--certs", str(tmp_path / "certs" / "runner")
+    )
+    assert (code, "reader" in error["message"]) == (1, True)
 
 
 def test_optuna_stays_on_this_machine(refused: Any, db: str) -> None:

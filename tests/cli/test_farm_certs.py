@@ -57,9 +57,11 @@ def test_init_says_which_folder_goes_where_and_what_stays_offline(tmp_path: Path
     lines = result.stdout.splitlines()
     for role in ROLES:
         (line,) = [x for x in lines if x.startswith(f"  {folder / role}: to ")]
-        assert (role == "scheduler") == ("farm.example.org, 192.0.2.7" in line)
+        assert (role == "server") == ("farm.example.org, 192.0.2.7" in line)
     (line,) = [x for x in lines if x.startswith(f"{folder / 'ca'} ")]
     assert "stays offline" in line
+    (line,) = [x for x in lines if "users.json" in x]
+    assert f"copy {folder / 'server' / 'users.json'} to the server's machine" in line
     assert f"--dir {folder}" in lines[-1]
 
 
@@ -68,31 +70,47 @@ def test_init_as_json(tmp_path: Path) -> None:
     assert data["folder"] == str(tmp_path / "farm")
     assert data["authority"]["role"] == "ca"
     assert [c["role"] for c in data["certificates"]] == list(ROLES)
+    assert data["users"] == [str(tmp_path / "farm" / "server" / "users.json")]
     for c in data["certificates"]:
         assert Path(c["folder"], "cert.pem").is_file()
         assert c["days_left"] == 89
 
 
 def test_issue_renew_and_revoke(farm: Path) -> None:
+    users = str(farm / "server" / "users.json")
     result = call(issue, "gpu-7", "--role", "runner", "--days", 20, "--dir", farm)
     assert f"{farm / 'gpu-7'}: the certificate of runner gpu-7" in result.stdout
+    assert f"copy {users} to the server's machine" in result.stdout
     made = call_json(issue, "gpu-7", "--renew", "--dir", farm)
-    assert (made["folder"], made["certificate"]["role"]) == (str(farm / "gpu-7"), "runner")
+    assert (made["folder"], made["certificate"]["role"], made["users"]) == (str(farm / "gpu-7"), "runner", [users])
+    assert made["certificate"]["user"] == f"tilewright:runner:gpu-7:{made['certificate']['serial']}"
     gone = call_json(revoke, made["certificate"]["serial"], "--dir", farm)
     assert [c["serial"] for c in gone["revoked"]] == [made["certificate"]["serial"]]
-    assert gone["crl"] == str(farm / "ca" / "crl.pem")
-    assert str(farm / "scheduler") in gone["folders"]
+    assert gone["users"] == [users]
     text = call(revoke, "gpu-7", "--dir", farm).stdout
     assert text.count("revoked runner gpu-7") == 2
-    assert "to the scheduler" in text
-    assert "to every runner, builder and client" in call(revoke, "scheduler", "--dir", farm).stdout
+    assert f"copy {users} to the server's machine" in text
+    assert "Its peers keep no such list" not in text
+    assert "Its peers keep no such list" in call(revoke, "server", "--dir", farm).stdout
+
+
+def test_without_a_servers_folder_the_authoritys_list_is_named(farm: Path, tmp_path: Path) -> None:
+    (farm / "server").rename(tmp_path / "shipped")
+    assert call_json(issue, "gpu-7", "--role", "runner", "--dir", farm)["users"] == [str(farm / "ca" / "users.json")]
+    assert f"copy {farm / 'ca' / 'users.json'} to" in call(revoke, "gpu-7", "--dir", farm).stdout
+
+
+def test_every_servers_list_is_named(farm: Path) -> None:
+    users = [str(farm / name / "users.json") for name in ("second", "server")]
+    assert call_json(issue, "second", "--role", "server", "--dir", farm)["users"] == users
+    assert f"copy {' and '.join(users)} to" in call(revoke, "runner", "--dir", farm).stdout
 
 
 def test_the_folder_can_be_left_out(farm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TILEWRIGHT_CERTS", raising=False)
     monkeypatch.chdir(farm)
     assert call_json(issue, "gpu-7", "--role", "runner")["folder"] == "gpu-7"
-    assert len(call_json(certs)["certificates"]) == 6
+    assert len(call_json(certs)["certificates"]) == 2 + len(ROLES)
     monkeypatch.setenv("TILEWRIGHT_CERTS", str(farm / "runner"))
     monkeypatch.chdir(tmp_path)
     assert call_json(certs)["folder"] == str(farm / "runner")
@@ -123,8 +141,10 @@ def test_certs_lists_and_warns_thirty_days_ahead(farm: Path) -> None:
     assert data["certificates"][0]["role"] == "ca"
 
 
-def test_an_authority_that_ends_is_warned_of(tmp_path: Path) -> None:
-    create_authority(tmp_path / "farm", now=time.time() - 3640 * DAY)
+def test_an_authority_that_ends_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_authority(tmp_path / "farm")
+    late = time.time() + 3640 * DAY
+    monkeypatch.setattr(time, "time", lambda: late)
     assert "the certificate of ca ca ends in" in call(certs, tmp_path / "farm").stderr
 
 

@@ -42,7 +42,7 @@ class Record:
 
 
 # A module's, not the session's: while Playwright runs, its event loop is the thread's running one, and a later test of
-# another module that calls asyncio.run would fail.
+# another module that calls asyncio.run would fail. A module with such tests has no others, for they run in any order.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -60,7 +60,7 @@ def record(browser: Browser) -> Iterator[Record]:
     """A fresh page (no cookies, nothing stored) of 1280 by 900 pixels, watched from its start."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     record = Record(page)
     page.on("console", lambda m: record.problems.append(m.text) if m.type in {"error", "warning"} else None)
     page.on("pageerror", lambda error: record.problems.append(str(error)))
@@ -74,7 +74,7 @@ def page(record: Record) -> Page:
     return record.page
 
 
-def until(page: Page, condition: str, argument: Any = None, seconds: float = 20) -> None:
+def until(page: Page, condition: str, argument: Any = None, seconds: float = 60) -> None:
     """Waits until a JavaScript condition (a function of ``argument``, or an expression) holds.
 
     Playwright's own ``wait_for_function`` evaluates texts in the page, which the pages' security policy forbids.

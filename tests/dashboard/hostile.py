@@ -1,14 +1,19 @@
-"""A database whose every text tries to be something else."""
+"""A database whose every text tries to be something else, and a farm of the kind."""
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tilewright.core import Device, Failure, FailureKind, Measurement, Proposal, Schedule, TrialRecord
 from tilewright.database import Database
+from tilewright.farm.keeper import Session
 from tilewright.testing.database import example_artifact, example_kernel, example_task
+from tilewright.testing.farm import SimulatedFarm, SleepingMeasurer
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>=cmd|'/c calc'!A0/../\\\x1b[31m\u202e"
 
@@ -40,3 +45,21 @@ def make_hostile(path: Path) -> None:
             "update run set strategy = ?",
         ):
             raw.execute(statement, (HOSTILE,))
+
+
+@contextmanager
+def hostile_farm(folder: Path) -> Iterator[SimulatedFarm]:
+    """Its quarantine names workers that no keeper would let in, and the reasons are as bad; so are a client's name and
+    what the server says of itself."""
+
+    async def facts() -> Mapping[str, Any]:
+        return {"engine": HOSTILE, "server_name": HOSTILE, "cluster": HOSTILE, "peers": 2, "connections": 1}
+
+    with SimulatedFarm(folder, [SleepingMeasurer()]) as farm:
+        assert farm.hub is not None
+        keeper = farm.hub.keeper
+        keeper._facts = facts
+        keeper._quarantined |= {HOSTILE: HOSTILE, "=1+1": "@SUM(1)"}
+        keeper.sessions["s"] = Session(HOSTILE, HOSTILE, math.inf)
+        farm.call(keeper._command("administrator", None, {"what": "quarantine", "name": "sim-0", "why": HOSTILE}))
+        yield farm

@@ -23,11 +23,11 @@ def dashboard(db: str | Path, farm: FarmSource | None = None) -> Iterator[str]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        assert listening.wait(20.0)
+        assert listening.wait(60.0)
         yield place.url.rstrip("/")
     finally:
         server.stop()
-        thread.join(20.0)
+        thread.join(60.0)
         assert not thread.is_alive()
 
 

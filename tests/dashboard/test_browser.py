@@ -124,8 +124,8 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
         page.goto(base)
         tuning = subprocess.Popen([*command, "--db", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            until(page, "document.querySelector('[data-live-text=running]').textContent === '1'", seconds=60)
-            until(page, "document.querySelectorAll('[data-live-part=runs] tbody tr').length > 0", seconds=60)
+            until(page, "document.querySelector('[data-live-text=running]').textContent === '1'")
+            until(page, "document.querySelectorAll('[data-live-part=runs] tbody tr').length > 0")
             with Database.open(path, create=False, readonly=True) as db:
                 run = db.list_runs(RunFilter(), 1)[0].id
                 wait_for(lambda: db.progress(run).trials >= 25)
@@ -133,9 +133,9 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
             page.evaluate("window.kept = true")
             trials = "document.querySelector('[data-live-text=trials]').textContent"
             for _ in range(2):
-                until(page, f"{trials} !== '{page.evaluate(trials)}'", seconds=60)
+                until(page, f"{trials} !== '{page.evaluate(trials)}'")
             tuning.send_signal(signal.SIGINT)
-            until(page, "document.querySelector('[data-live-text=state]').textContent === 'interrupted'", seconds=60)
+            until(page, "document.querySelector('[data-live-text=state]').textContent === 'interrupted'")
             until(page, "document.querySelector('#live-status').textContent === 'ended'")
         except BaseException:
             tuning.kill()
@@ -175,9 +175,7 @@ def test_a_million_trials(record: Record, million: Path) -> None:
     assert long.trials == 100_000
     with dashboard(million) as base:
         for address in ("/", "/runs", run_link(long.id), "/operators", "/operators/matmul", "/kernels"):
-            began = time.monotonic()
             page.goto(base + address)
-            until(page, DRAWN, seconds=60)
-            assert time.monotonic() - began < 60
+            until(page, DRAWN)
         assert page.locator("h1").count() == 1
     record.check()

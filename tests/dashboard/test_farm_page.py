@@ -1,11 +1,11 @@
-"""The page of a farm: a real scheduler, runners that come, go and are put in quarantine, and names that mean harm."""
+"""The page of a farm: a real server, runners that come, go and are put in quarantine, and names that mean harm."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,25 +13,30 @@ from typing import Any
 
 import httpx
 import pytest
-from browser import Record, findings, sideways, until
-from hostile import HOSTILE
-from serving import asking, dashboard
+from farm_status import FACTS, Saying, a_client, a_status, a_worker
+from hostile import HOSTILE, hostile_farm
+from serving import asking
 
 from tilewright.dashboard import app, farm_source, live, metrics
 from tilewright.dashboard.farm_source import FarmSource
+from tilewright.dashboard.text import size
 from tilewright.database import Database
+from tilewright.farm.certificates import create_authority
 from tilewright.farm.client import Farm
+from tilewright.farm.errors import FarmError
+from tilewright.farm.subjects import LOOKERS
 from tilewright.testing.farm import SimulatedFarm, SleepingMeasurer
 
 CLASS = "cpu-simulated-1c"
+PLENTY = 60.0  # seconds, for what takes a moment on a machine that does nothing else
 
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is kept for long, and nobody waits for long."""
+    """Nothing is kept for long, and a farm that is there has all the time it needs."""
     for module, name, seconds in (
-        (farm_source, "FRESH", 0.02), (farm_source, "STALE", 0.2), (farm_source, "ANSWER", 0.3), (live, "PERIOD", 0.05),
-        (live, "SLOW_PERIOD", 0.2), (metrics, "FRESH", 0.0), (app, "CHART_SECONDS", 0.0),
+        (farm_source, "FRESH", 0.02), (farm_source, "WAIT", PLENTY), (farm_source, "ANSWER", PLENTY),
+        (live, "PERIOD", 0.05), (live, "SLOW_PERIOD", 0.2), (metrics, "FRESH", 0.0), (app, "CHART_SECONDS", 0.0),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, seconds)
 
@@ -43,8 +48,8 @@ def db(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def watching(farm: SimulatedFarm, db: Path) -> Iterator[httpx.Client]:
-    source = FarmSource(farm.address)
+def watching(farm: SimulatedFarm, db: Path, certs: Path | None = None) -> Iterator[httpx.Client]:
+    source = FarmSource(farm.address, certs)
     try:
         with asking(db, source) as client:
             yield client
@@ -53,17 +58,20 @@ def watching(farm: SimulatedFarm, db: Path) -> Iterator[httpx.Client]:
 
 
 def rows(client: httpx.Client, table: str) -> list[dict[str, Any]]:
-    """A table as JSON; once its CSV has as many rows."""
-    found: list[dict[str, Any]] = client.get(f"/farm/tables/{table}.json").raise_for_status().json()["rows"]
-    text = client.get(f"/farm/tables/{table}.csv").raise_for_status().text
-    assert len(list(csv.DictReader(io.StringIO(text)))) == len(found)
-    return found
+    """A table as JSON, as soon as its CSV has as many rows: the farm may change between the two."""
+    until = time.monotonic() + PLENTY
+    while True:
+        found: list[dict[str, Any]] = client.get(f"/farm/tables/{table}.json").raise_for_status().json()["rows"]
+        text = client.get(f"/farm/tables/{table}.csv").raise_for_status().text
+        if (csv_rows := len(list(csv.DictReader(io.StringIO(text))))) == len(found):
+            return found
+        assert time.monotonic() < until, f"{table}: {len(found)} rows as JSON, {csv_rows} as CSV"
 
 
 def events(client: httpx.Client, enough: Callable[[str, dict[str, Any]], bool]) -> list[tuple[str, dict[str, Any]]]:
     """What the live stream says, until it has said enough or ends."""
     told: list[tuple[str, dict[str, Any]]] = []
-    with client.stream("GET", "/farm/live", timeout=30.0) as stream:
+    with client.stream("GET", "/farm/live", timeout=PLENTY) as stream:
         assert stream.status_code == 200
         assert stream.headers["content-type"].startswith("text/event-stream")
         name = ""
@@ -100,9 +108,16 @@ def test_runners_builders_and_queues(tmp_path: Path, db: Path) -> None:
             assert sorted(chart["labels"]) == ["sim-0", "sim-1"]
             assert "Runners: 2." in chart["note"]
             (first,) = events(client, lambda *_: True)
-            assert first == ("state", {
-                "runners": "2", "builders": "1", "clients": "1", "waiting": "0", "in_hand": "0", "quarantined": "0",
-            })  # fmt: skip
+            name, texts = first
+            assert name == "state"
+            assert texts.pop("engine").startswith("nats-server ")
+            assert int(texts.pop("connections")) >= 5  # its keeper, three workers and this dashboard
+            assert texts.pop("messages") in ("0", "1")  # the keeper's own, by which it sees that the server stores
+            assert texts.pop("stored").endswith(" B of 256 MiB")
+            assert texts == {
+                "runners": "2", "builders": "1", "clients": "0", "waiting": "0", "in_hand": "0", "quarantined": "0",
+                "cluster": "none",
+            }  # fmt: skip
 
 
 def test_a_quarantine_shows_at_once_and_is_over_at_once(tmp_path: Path, db: Path) -> None:
@@ -130,20 +145,24 @@ def test_a_quarantine_shows_at_once_and_is_over_at_once(tmp_path: Path, db: Path
         assert 'tilewright_farm_workers{role="runner",state="quarantined"} 1.0' in scraped
         assert "tilewright_farm_quarantined 1.0" in scraped
 
-        gone = farm.runners[1]
-        farm.soon(gone.stop)
+        farm.call(farm.runners[1].drain())
         farm.wait_for(lambda: len(rows(client, "workers")) == 1)
         assert rows(client, "quarantine") == [{"name": "sim-1", "why": "it rattles", "connected": "no"}]
+        farm.soon(lambda: farm.start_runner("sim-1", SleepingMeasurer()))
+        farm.wait_for(lambda: rows(client, "quarantine")[0]["connected"] == "yes")
         assert asker.ask("release", name="sim-1")
         farm.wait_for(lambda: rows(client, "quarantine") == [])
 
 
-def test_a_farm_that_goes_away_leaves_the_rest_as_it_is(tmp_path: Path, db: Path) -> None:
+def test_a_farm_that_goes_away_leaves_the_rest_as_it_is(
+    tmp_path: Path, db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with SimulatedFarm(tmp_path, [SleepingMeasurer()]) as farm, watching(farm, db) as client:
-        assert farm.scheduler is not None
-        port = farm.scheduler.port
+        assert farm.hub is not None
+        port = farm.hub.server.port
         assert 'role="alert"' not in client.get("/farm").text
-        farm.call(farm.scheduler.stop())
+        monkeypatch.setattr(farm_source, "ANSWER", 0.3)
+        farm.call(farm.hub.stop())
         farm.wait_for(lambda: 'role="alert"' in client.get("/farm").raise_for_status().text)
         for address in ("/farm/tables/workers.csv", "/farm/charts/busy.json"):
             answer = client.get(address)
@@ -156,8 +175,95 @@ def test_a_farm_that_goes_away_leaves_the_rest_as_it_is(tmp_path: Path, db: Path
         assert 'tilewright_up{source="farm"} 0.0' in scraped
         assert 'tilewright_up{source="database"} 1.0' in scraped
         assert "tilewright_farm_workers" not in scraped
-        farm.call(farm.start_scheduler(port))
+        monkeypatch.setattr(farm_source, "ANSWER", PLENTY)
+        farm.call(farm.start_server(port))
         farm.wait_for(lambda: "sim-0" in client.get("/farm").text)
+
+
+def test_clients_and_the_device_time_they_had(tmp_path: Path, db: Path) -> None:
+    with SimulatedFarm(tmp_path, [SleepingMeasurer()]) as farm, watching(farm, db) as client:
+        with Farm(farm.address) as tuning:
+            tuning.submit("cpu-nowhere-1c", {})  # nobody serves it, so it waits until its client leaves
+            farm.wait_for(lambda: bool(rows(client, "clients")))
+            (row,) = rows(client, "clients")
+            assert (row["certificate"], row["connected"], row["jobs"], row["seconds"]) == ("local", "yes", 1, 0)
+        farm.wait_for(lambda: rows(client, "clients") == [])
+
+
+def test_a_reader_may_look(tmp_path: Path, db: Path) -> None:
+    certs = tmp_path / "certs"
+    create_authority(certs, ["localhost"], 30)
+    with SimulatedFarm(tmp_path / "farm", [SleepingMeasurer()], certs=certs) as farm:
+        assert farm.address.startswith("tls://")
+        for role in LOOKERS:
+            with watching(farm, db, certs / role) as client:
+                page = client.get("/farm").raise_for_status().text
+                assert 'role="alert"' not in page
+                assert "sim-0" in page
+                (worker,) = rows(client, "workers")
+                assert worker["expires"] > time.time()
+                assert events(client, lambda *_: True)[0][1]["runners"] == "1"
+                assert 'tilewright_up{source="farm"} 1.0' in client.get("/metrics").text
+    with pytest.raises(FarmError, match="is for runner"):
+        FarmSource(farm.address, certs / "runner")
+
+
+# --------------------------------------------------------------------------- what the server says
+
+
+@contextmanager
+def said(db: Path, **more: Any) -> Iterator[httpx.Client]:
+    with asking(db, Saying(a_status([a_worker("w")], **more))) as client:  # type: ignore[arg-type]
+        yield client
+
+
+def test_a_server_that_stores_nothing_is_an_alert(db: Path) -> None:
+    with said(db, trouble="no <b>room</b>") as client:
+        page = client.get("/farm").raise_for_status().text
+        assert page.count('role="alert"') == 1
+        assert "stores nothing" in page
+        assert "no &lt;b&gt;room&lt;/b&gt;" in page
+        assert [w["name"] for w in rows(client, "workers")] == ["w"]  # the rest is there all the same
+        assert "tilewright_farm_server_storing 0.0" in client.get("/metrics").text.replace('{server=""}', "")
+
+
+@pytest.mark.parametrize(
+    ("facts", "texts"),
+    [
+        (FACTS, {"engine": "nats-server 2.9.10", "connections": "4", "stored": "5 MiB of 4 GiB", "cluster": "none"}),
+        ({**FACTS, "cluster": "lab", "peers": 3}, {"cluster": "lab, 3 servers", "messages": "12"}),
+        ({}, {"engine": "-", "connections": "-", "stored": "-", "messages": "-", "cluster": "none"}),
+        (dict.fromkeys(FACTS), {"engine": "-", "connections": "-", "stored": "-", "cluster": "none"}),
+    ],
+)
+def test_what_the_server_says(db: Path, facts: dict[str, Any], texts: dict[str, str]) -> None:
+    with said(db, server=facts) as client:
+        page = client.get("/farm").raise_for_status().text
+        ((_, told),) = events(client, lambda *_: True)
+        assert {n: told[n] for n in texts} == texts
+        for name, text in texts.items():
+            assert f'data-live-text="{name}">{text}</dd>' in page
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (0, "0 B"), (999, "999 B"), (1000, "0.977 KiB"), (5 << 20, "5 MiB"), (1 << 60, "1.049e+06 TiB")],
+)
+def test_sizes(value: int | None, text: str) -> None:
+    assert size(value) == text
+
+
+def test_clients_are_sorted_by_what_they_took(db: Path) -> None:
+    clients = [
+        a_client("away", connected=False, seconds=99.0), a_client("little", seconds=1.0),
+        a_client("much", jobs=3, seconds=300.0),
+    ]  # fmt: skip
+    with said(db, clients=clients) as client:
+        assert [c["name"] for c in rows(client, "clients")] == ["much", "little", "away"]
+        assert rows(client, "clients")[0] == {
+            "name": "much", "certificate": "client", "connected": "yes", "jobs": 3, "seconds": 300.0,
+        }  # fmt: skip
+        assert "5 min 0 s" in client.get("/farm").text
 
 
 def test_without_a_farm_there_is_no_page(db: Path) -> None:
@@ -170,17 +276,6 @@ def test_without_a_farm_there_is_no_page(db: Path) -> None:
 # --------------------------------------------------------------------------- texts that mean harm
 
 
-@contextmanager
-def hostile_farm(folder: Path) -> Iterator[SimulatedFarm]:
-    """Its quarantine names workers that no scheduler would let in, and the reasons are as bad."""
-    (folder / "scheduler").mkdir(parents=True)
-    (folder / "scheduler" / "quarantine.json").write_text(
-        json.dumps({HOSTILE: HOSTILE, "=1+1": "@SUM(1)", "sim-0": HOSTILE})
-    )
-    with SimulatedFarm(folder, [SleepingMeasurer()]) as farm:
-        yield farm
-
-
 def test_hostile_texts_are_only_shown(tmp_path: Path, db: Path) -> None:
     with hostile_farm(tmp_path / "farm") as farm, watching(farm, db) as client:
         page = client.get("/farm").raise_for_status().text
@@ -191,25 +286,3 @@ def test_hostile_texts_are_only_shown(tmp_path: Path, db: Path) -> None:
         text = client.get("/farm/tables/quarantine.csv").text
         assert [r["name"] for r in csv.DictReader(io.StringIO(text)) if r["why"] == "'@SUM(1)"] == ["'=1+1"]
         assert 'tilewright_up{source="farm"} 1.0' in client.get("/metrics").text
-
-
-def test_the_page_in_a_browser(record: Record, tmp_path: Path, db: Path) -> None:
-    said: list[str] = []
-    page = record.page
-    page.on("dialog", lambda d: (said.append(d.message), d.dismiss()))
-    with hostile_farm(tmp_path / "farm") as farm:
-        source = FarmSource(farm.address)
-        with contextlib.closing(source), dashboard(db, source) as base:
-            page.goto(f"{base}/farm")
-            until(page, "document.querySelector('figure.chart').dataset.kind")
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-                assert findings(page) == []
-            page.set_viewport_size({"width": 390, "height": 844})
-            assert not sideways(page)
-            farm.soon(lambda: farm.start_runner("late", SleepingMeasurer()))
-            until(page, "document.querySelector('[data-live-text=runners]').textContent === '2'")
-            assert page.locator(".state-bad", has_text="quarantined").count() == 1
-            until(page, "document.querySelector('figure.chart').textContent.includes('late')")
-            record.check()
-    assert said == []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="needs playwright").expect
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 
 STATIC = Path(tilewright.dashboard.__file__).parent / "static"
 PAGE = Path(__file__).parent / "front_end" / "page.html"
@@ -52,7 +52,7 @@ class Site:
 
     def stream(self) -> queue.Queue[bytes]:
         """The next stream that a page opens: what is put into it is sent; nothing ends it."""
-        return self.streams.get(timeout=20)
+        return self.streams.get(timeout=60)
 
 
 def event(name: str, data: Any) -> bytes:

@@ -129,7 +129,7 @@ def test_an_address_that_is_too_long_is_refused(client: httpx.Client) -> None:
     ],
 )
 def test_what_is_no_http_gets_the_headers_of_safety_too(client: httpx.Client, data: bytes) -> None:
-    with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=10) as s:
+    with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=60) as s:
         s.sendall(data)
         got = b"".join(iter(lambda: s.recv(65536), b""))
     head = got.partition(b"\r\n\r\n")[0].lower()

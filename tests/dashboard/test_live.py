@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -38,7 +39,7 @@ def test_a_run_that_goes_on_is_told_as_it_happens(tmp_path: Path) -> None:
     path = tmp_path / "live.db"
     with Database.open(path) as db:
         run = db.add_run(example_task(), DEVICE, "random", 0, 20, {})
-        with dashboard(path) as base, httpx.stream("GET", f"{base}/runs/{run}/live", timeout=30.0) as stream:
+        with dashboard(path) as base, httpx.stream("GET", f"{base}/runs/{run}/live", timeout=60.0) as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
             lines: list[str] = []
             stage = 0
@@ -132,7 +133,12 @@ def test_trouble_is_told_and_the_next_reader_begins_anew() -> None:
     assert b"event: end" in second[-1]
 
 
-def test_nobody_looks_when_nobody_reads() -> None:
+def test_nobody_looks_when_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def here(look: Callable[[], Look]) -> Look:  # in a thread, a look under way outlives who asked for it
+        return look()
+
+    monkeypatch.setattr(live, "run_in_threadpool", here)
+
     async def scenario() -> tuple[int, int]:
         looks = 0
 
@@ -145,9 +151,12 @@ def test_nobody_looks_when_nobody_reads() -> None:
         await anext(stream)
         await anext(stream)
         await stream.aclose()
-        await asyncio.sleep(0.15)
+        lookers = asyncio.all_tasks() - {asyncio.current_task()}
+        if lookers:
+            _, still = await asyncio.wait(lookers, timeout=60.0)
+            assert not still
         before = looks
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(3 * live.PERIOD)
         return before, looks
 
     before, after = asyncio.run(scenario())

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from farm_status import FACTS, Saying, a_status, a_worker
 from hostile import HOSTILE, make_hostile
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -25,6 +26,7 @@ from tilewright.core import (
     TilewrightError,
     TrialRecord,
 )
+from tilewright.dashboard import farm_source
 from tilewright.dashboard import metrics as module
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.metrics import CONTENT_TYPE, LABEL, WORKERS, Metrics, bounded, farm_metrics
@@ -156,20 +158,6 @@ def exposed(status: dict[str, Any]) -> bytes:
     return module.generate_latest(registry)
 
 
-def a_worker(name: str, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name, "role": "runner", "quarantine": "", "strikes": 0, "draining": False, "running": 0, "busy": 0.25,
-        "expires": None, "done": 7, **more,
-    }  # fmt: skip
-
-
-def a_status(workers: list[dict[str, Any]], places: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {
-        "workers": workers, "places": places or {}, "quarantined_away": {"gone": "why"}, "uptime": 12.5, "refused": 3,
-        "stale_results": 1, "clients": [{"connected": True}, {"connected": False}],
-    }  # fmt: skip
-
-
 def test_what_a_farm_says() -> None:
     workers = [
         a_worker("idle"), a_worker("busy", running=1), a_worker("leaving", draining=True, role="builder"),
@@ -192,7 +180,49 @@ def test_what_a_farm_says() -> None:
     assert value(found, "tilewright_farm_utilisation_ratio", worker="idle") == 0.25
     assert value(found, "tilewright_farm_jobs_total", worker="idle") == 7
     assert value(found, "tilewright_farm_clients") == 1
-    assert value(found, "tilewright_farm_refused_total") == 3
+    assert value(found, "tilewright_farm_refused_total", server="") == 3
+
+
+def test_what_a_server_says() -> None:
+    found = read(exposed(a_status([])))
+    server = {n: v for (n, labels), v in found.items() if dict(labels) == {"server": ""}}
+    assert server == {
+        "tilewright_farm_uptime_seconds": 12.5, "tilewright_farm_refused_total": 3,
+        "tilewright_farm_server_storing": 1, "tilewright_farm_server_connections": 4,
+        "tilewright_farm_server_cpu_ratio": 1.5, "tilewright_farm_server_memory_bytes": 30 << 20,
+        "tilewright_farm_server_stored_messages": 12, "tilewright_farm_server_stored_bytes": 5 << 20,
+        "tilewright_farm_server_storage_limit_bytes": 4 << 30, "tilewright_farm_server_peers": 1,
+        "tilewright_farm_server_slow_consumers_total": 2,
+    }  # fmt: skip
+    assert value(found, "tilewright_farm_server_info", server="", engine="nats-server 2.9.10") == 1
+    traffic = {
+        (kind, way): value(found, f"tilewright_farm_server_{kind}_total", server="", direction=way)
+        for kind in ("messages", "bytes")
+        for way in ("in", "out")
+    }
+    assert traffic == {
+        ("messages", "in"): 100, ("messages", "out"): 200, ("bytes", "in"): 1000, ("bytes", "out"): 3000,
+    }  # fmt: skip
+
+
+def test_a_server_that_stores_nothing() -> None:
+    found = read(exposed(a_status([], trouble="no room")))
+    assert value(found, "tilewright_farm_server_storing", server="") == 0
+
+
+def test_servers_of_a_cluster_have_series_of_their_own() -> None:
+    found = read(exposed(a_status([], server={**FACTS, "cluster": "lab", "server_name": "b", "peers": 3})))
+    assert value(found, "tilewright_farm_server_peers", server="b") == 3
+    assert value(found, "tilewright_farm_uptime_seconds", server="b") == 12.5
+
+
+@pytest.mark.parametrize("facts", [{}, {"engine": "nats-server 2.9.10"}, dict.fromkeys(FACTS)])
+def test_what_a_server_does_not_say_is_absent(facts: dict[str, Any]) -> None:
+    found = read(exposed(a_status([a_worker("w")], server=facts)))
+    said = {name for name, _ in found if name.startswith("tilewright_farm_server_")}
+    info = {"tilewright_farm_server_info"} if facts.get("engine") else set()
+    assert said == {"tilewright_farm_server_storing"} | info
+    assert value(found, "tilewright_farm_strikes", worker="w") == 0
 
 
 def test_the_number_of_series_is_bounded() -> None:
@@ -210,21 +240,11 @@ def test_the_number_of_series_is_bounded() -> None:
 # --------------------------------------------------------------------------- sources that fail
 
 
-class Broken:
-    """A farm that is not there, or that says what is no status."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def status(self) -> Any:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-@pytest.mark.parametrize("answer", [TilewrightError("gone"), {}, {"workers": 3}, None, {"workers": [{}]}])
+@pytest.mark.parametrize(
+    "answer", [TilewrightError("gone"), {}, {"workers": 3}, None, {"workers": [{}]}, a_status([], server=3)]
+)
 def test_a_broken_farm_takes_only_its_own_away(stored: Database, answer: Any) -> None:
-    found = read(Metrics(stored, Broken(answer)).text())  # type: ignore[arg-type]
+    found = read(Metrics(stored, Saying(answer)).text())  # type: ignore[arg-type]
     assert value(found, "tilewright_up", source="farm") == 0
     assert value(found, "tilewright_up", source="database") == 1
     assert value(found, "tilewright_kernels") == 1
@@ -239,7 +259,7 @@ def test_a_broken_database_takes_only_its_own_away(tmp_path: Path) -> None:
             raw.execute("DROP TABLE miss")
         with pytest.raises(DatabaseError):
             db.misses()
-        found = read(Metrics(db, Broken(a_status([]))).text())  # type: ignore[arg-type]
+        found = read(Metrics(db, Saying(a_status([]))).text())  # type: ignore[arg-type]
     assert value(found, "tilewright_up", source="database") == 0
     assert value(found, "tilewright_up", source="farm") == 1
     assert value(found, "tilewright_farm_clients") == 1
@@ -252,7 +272,9 @@ def test_the_type_is_the_one_that_prometheus_knows() -> None:
 # --------------------------------------------------------------------------- a real farm
 
 
-def test_a_farm_is_read_and_read_again(tmp_path: Path, stored: Database) -> None:
+def test_a_farm_is_read_and_read_again(tmp_path: Path, stored: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(farm_source, "WAIT", 60.0)
+    monkeypatch.setattr(farm_source, "FRESH", math.inf)
     with SimulatedFarm(tmp_path / "farm", [SleepingMeasurer(), SleepingMeasurer()]) as farm:
         source = FarmSource(farm.address)
         try:
@@ -260,9 +282,13 @@ def test_a_farm_is_read_and_read_again(tmp_path: Path, stored: Database) -> None
             assert value(found, "tilewright_up", source="farm") == 1
             assert value(found, "tilewright_farm_workers", role="runner", state="idle") == 2
             assert value(found, "tilewright_farm_queue_workers", place="cpu-simulated-1c") == 2
-            began = time.monotonic()
-            assert source.status() is source.status()
-            assert time.monotonic() - began < 1.0
+            assert value(found, "tilewright_farm_server_storing", server="") == 1
+            assert value(found, "tilewright_farm_server_connections", server="") >= 4  # its keeper, two runners, this
+            assert value(found, "tilewright_farm_server_bytes_total", server="", direction="in") > 0
+            assert value(found, "tilewright_farm_server_storage_limit_bytes", server="") == 256 << 20
+            ((_, info),) = [key for key in found if key[0] == "tilewright_farm_server_info"]
+            assert dict(info)["engine"].startswith("nats-server ")
+            assert source.status() is source.status()  # the farm is not asked again
         finally:
             source.close()
         source._status_at = float("-inf")
@@ -271,9 +297,8 @@ def test_a_farm_is_read_and_read_again(tmp_path: Path, stored: Database) -> None
 
 
 def test_a_farm_that_is_away_says_so_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.dashboard import farm_source
-
     monkeypatch.setattr(farm_source, "FRESH", 0.05)
+    monkeypatch.setattr(farm_source, "WAIT", 60.0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     source = FarmSource(f"tcp://127.0.0.1:{port}")
@@ -281,8 +306,8 @@ def test_a_farm_that_is_away_says_so_and_comes_back(tmp_path: Path, monkeypatch:
         with pytest.raises(TilewrightError, match="cannot reach"):
             source.status()
         with SimulatedFarm(tmp_path, []) as farm:
-            farm.call(farm.scheduler.stop())  # type: ignore[union-attr]
-            farm.call(farm.start_scheduler(port))
+            farm.call(farm.hub.stop())  # type: ignore[union-attr]
+            farm.call(farm.start_server(port))
 
             def there() -> bool:
                 with contextlib.suppress(TilewrightError):
@@ -295,19 +320,16 @@ def test_a_farm_that_is_away_says_so_and_comes_back(tmp_path: Path, monkeypatch:
 
 
 def test_a_farm_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.dashboard import farm_source
-    from tilewright.farm import connect
-
     monkeypatch.setattr(farm_source, "WAIT", 0.1)
-    monkeypatch.setattr(connect, "HELLO_SECONDS", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        source = FarmSource(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
-        try:
+    silent = socket.create_server(("127.0.0.1", 0))
+    source = FarmSource(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+    try:
+        with silent:
             for _ in range(2):
                 with pytest.raises(TilewrightError, match="has not answered yet"):
                     source.status()
-        finally:
-            source.close()
+    finally:
+        source.close()
 
 
 @pytest.mark.parametrize("address", ["tls://farm.example.org:8786", "tcp://farm.example.org:8786", "nonsense"])

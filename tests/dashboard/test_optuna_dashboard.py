@@ -68,7 +68,7 @@ def fetch(server: OptunaServer) -> Fetch:
     def ask(
         target: str, method: str = "GET", host: str | None = None, body: Any = None
     ) -> tuple[int, dict[str, list[str]], bytes]:
-        client = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+        client = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
         headers = {"Host": f"127.0.0.1:{server.server_port}" if host is None else host}
         client.request(method, target, None if body is None else json.dumps(body), headers)
         answer = client.getresponse()
@@ -327,5 +327,5 @@ def test_a_signal_ends_it_in_good_order(path: Path, number: int) -> None:
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://localhost:\d+/", url)
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "ended\n", "")

@@ -28,6 +28,7 @@ from tilewright.dashboard.serve import Limits, Place, Server, make_server, open_
 
 TOKEN = "correct-horse-battery"
 DEFAULT = Limits()
+PLENTY = 60.0  # seconds, for what takes a moment on a machine that does nothing else
 
 
 class App:
@@ -76,7 +77,11 @@ class Served:
         self.port = place.access.port or 0
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PLENTY)
+
+    @property
+    def connections(self) -> int:
+        return len(self.server.server_state.connections)
 
     def get(self, path: str = "/", **headers: str) -> tuple[int, dict[str, str], bytes]:
         with contextlib.closing(self.connect()) as c:
@@ -93,7 +98,7 @@ class Served:
 
     def stop(self) -> None:
         self.server.stop()
-        self.thread.join(15)
+        self.thread.join(PLENTY)
         assert not self.thread.is_alive()
 
 
@@ -107,15 +112,15 @@ def served(limits: Limits = DEFAULT, **place: Any) -> Iterator[Served]:
     thread.start()
     found = Served(server, opened, app, thread)
     try:
-        assert ready.wait(10)
+        assert ready.wait(PLENTY)
         yield found
     finally:
         found.stop()
 
 
 def closed(raw: socket.socket) -> bool:
-    """Whether the other end closes within ten seconds; what it sends before does not count."""
-    raw.settimeout(10)
+    """Whether the other end closes in the end; what it sends before does not count."""
+    raw.settimeout(PLENTY)
     try:
         while raw.recv(65536):
             pass
@@ -171,7 +176,7 @@ def test_long_headers_are_refused(one: Served) -> None:
 def test_what_is_no_request_of_ours(one: Served, data: bytes) -> None:
     with socket.create_connection(("127.0.0.1", one.port)) as raw:
         raw.sendall(data)
-        raw.settimeout(10)
+        raw.settimeout(PLENTY)
         assert raw.recv(65536).split()[1] in (b"400", b"421")
 
 
@@ -179,13 +184,16 @@ def test_what_is_no_request_of_ours(one: Served, data: bytes) -> None:
 
 
 def test_connections_are_capped_and_the_server_lives_on() -> None:
-    with served(Limits(connections=3, spare=2)) as found:
+    with served(Limits(connections=3, spare=2, request_seconds=600.0)) as found:
         streams = [found.follow() for _ in range(3)]
         for _ in range(3):
             status, headers, _ = found.get()
             assert (status, headers["connection"], headers["x-frame-options"]) == (503, "close", "DENY")
             assert int(headers["retry-after"]) > 0
+        assert eventually(lambda: found.connections == 3)  # those that were refused are gone
         raws = [socket.create_connection(("127.0.0.1", found.port)) for _ in range(6)]
+        assert eventually(lambda: sum(dropped(raw) for raw in raws) >= 4)
+        assert found.connections == 5
         assert sum(dropped(raw) for raw in raws) == 4
         for raw in raws:
             raw.close()
@@ -196,18 +204,18 @@ def test_connections_are_capped_and_the_server_lives_on() -> None:
 
 
 def dropped(raw: socket.socket) -> bool:
-    """Whether it was closed without a word, before anything was asked."""
-    raw.settimeout(0.3)
+    """Whether it has been closed without a word, before anything was asked."""
+    raw.setblocking(False)
     try:
         return raw.recv(1) == b""
-    except TimeoutError:
+    except BlockingIOError:
         return False
     except OSError:
         return True
 
 
 def eventually(condition: Any) -> bool:
-    until = time.monotonic() + 10
+    until = time.monotonic() + PLENTY
     while time.monotonic() < until:
         with contextlib.suppress(OSError):
             if condition():
@@ -236,24 +244,26 @@ def test_idle_connections_make_room() -> None:
 def test_a_request_has_to_arrive_in_time(begin: bytes) -> None:
     """Also from one who sends a little more each time."""
     with served(Limits(request_seconds=0.3)) as found, socket.create_connection(("127.0.0.1", found.port)) as raw:
-        raw.sendall(begin)
-        for _ in range(5):
-            time.sleep(0.1)
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            raw.sendall(begin)
+            for _ in range(5):
+                time.sleep(0.1)
                 raw.sendall(b"X-A: b\r\n" if begin.startswith(b"GET") else b"")
         assert closed(raw)
-        assert found.get()[0] == 200
+        assert eventually(lambda: found.get()[0] == 200)  # one that arrives in time, for it must as well
 
 
 def test_a_stream_may_last_longer_than_a_request() -> None:
     with served(Limits(request_seconds=0.2)) as found:
-        c, reply = found.follow()
+        followed: list[tuple[http.client.HTTPConnection, http.client.HTTPResponse]] = []
+        assert eventually(lambda: followed.append(found.follow()) or True)  # the request itself arrives in time
+        c, reply = followed.pop()
         assert reply.read(len(b"data: first\n\n")) == b"data: first\n\n"
         time.sleep(0.4)
         assert not found.app.ended.is_set()
         c.close()
         reply.close()
-        assert found.app.ended.wait(10)
+        assert found.app.ended.wait(PLENTY)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="no such option here")
@@ -262,17 +272,15 @@ def test_who_does_not_read_is_let_go() -> None:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.connect(("127.0.0.1", found.port))
         raw.sendall(f"GET /flood HTTP/1.1\r\nHost: 127.0.0.1:{found.port}\r\n\r\n".encode())
-        assert found.app.ended.wait(10)
+        assert found.app.ended.wait(PLENTY)
 
 
 def test_stopping_ends_open_streams() -> None:
     with served() as found:
         followed = [found.follow() for _ in range(3)]
         assert eventually(lambda: found.app.streams == 3)
-        began = time.monotonic()
-        found.stop()
+        found.stop()  # long before a stream ends by itself
         assert found.app.streams == 0
-        assert time.monotonic() - began < 10
         for c, reply in followed:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 reply.read()
@@ -322,20 +330,21 @@ def test_https(certificate: tuple[Path, Path], tmp_path: Path) -> None:
     token.touch(0o600)
     token.write_text(TOKEN)
     trusting = ssl.create_default_context(cafile=str(cert))
-    with served(Limits(request_seconds=1.0), tls_cert=cert, tls_key=key, token_file=token) as found:
+    with served(tls_cert=cert, tls_key=key, token_file=token) as found:
         assert found.place.url.startswith("https://")
-        c = http.client.HTTPSConnection("127.0.0.1", found.port, timeout=10, context=trusting)
+        c = http.client.HTTPSConnection("127.0.0.1", found.port, timeout=PLENTY, context=trusting)
         for headers, status in (({}, 401), ({"Authorization": f"Bearer {TOKEN}"}, 200)):
             c.request("GET", "/", headers=headers)
             reply = c.getresponse()
             reply.read()
             assert reply.status == status
         c.close()
-        with socket.create_connection(("127.0.0.1", found.port)) as raw:  # a handshake that does not go on
-            raw.sendall(b"\x16\x03\x01")
-            assert closed(raw)
         assert found.place.tls is not None
         assert found.place.tls.minimum_version >= ssl.TLSVersion.TLSv1_2
+    hasty = served(Limits(request_seconds=0.3), tls_cert=cert, tls_key=key)
+    with hasty as found, socket.create_connection(("127.0.0.1", found.port)) as raw:
+        raw.sendall(b"\x16\x03\x01")  # a handshake that does not go on
+        assert closed(raw)
 
 
 def test_what_is_no_certificate(certificate: tuple[Path, Path], tmp_path: Path) -> None:

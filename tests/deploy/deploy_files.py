@@ -18,6 +18,7 @@ from tilewright.cli.app import app
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PORT = 8786
+ROUTES_PORT = 8787
 DASHBOARD_PORT = 8765
 UID = 65532
 ONLINE = ("runner", "builder", "ping", "ready", "status")

@@ -49,8 +49,8 @@ def started(words: list[str], folder: Path) -> Iterator[int]:
 
     values = parse_command(words, {"TILEWRIGHT_DB": str(folder / "some.db")})
     place = open_place(
-        values["host"], 0, token_file=folder / values["token_file"].name, tls_cert=folder / "scheduler" / "cert.pem",
-        tls_key=folder / "scheduler" / "key.pem", behind_proxy=values["behind_proxy"],
+        values["host"], 0, token_file=folder / values["token_file"].name, tls_cert=folder / "server" / "cert.pem",
+        tls_key=folder / "server" / "key.pem", behind_proxy=values["behind_proxy"],
         allow_hosts=values["allow_host"],
     )  # fmt: skip
     ready = threading.Event()
@@ -58,11 +58,11 @@ def started(words: list[str], folder: Path) -> Iterator[int]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        assert ready.wait(20.0)
+        assert ready.wait(60.0)
         yield place.listener.getsockname()[1]
     finally:
         server.stop()
-        thread.join(20.0)
+        thread.join(60.0)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_serves_those_who_have_the_token_and_its_probes(source: str, folder: Path) -> None:
     with started(arguments()[source], folder) as port:
         own = f"https://127.0.0.1:{port}"
-        with httpx.Client(base_url=own, verify=False, timeout=20.0) as client:  # as a kubelet does
+        with httpx.Client(base_url=own, verify=False, timeout=60.0) as client:  # as a kubelet does
             for name in ("livenessProbe", "readinessProbe"):
                 assert client.get(at(manifest(), (name, "httpGet", "path"))).status_code == 200
             assert client.get("/metrics").status_code == 401

@@ -12,6 +12,7 @@ from deploy_files import (
     DEPLOY,
     PORT,
     ROOT,
+    ROUTES_PORT,
     UID,
     lineage,
     parse_command,
@@ -22,7 +23,7 @@ from deploy_files import (
 
 FILE = DEPLOY / "docker" / "Dockerfile"
 IGNORE = DEPLOY / "docker" / "Dockerfile.dockerignore"
-ROLES = {"scheduler": "scheduler", "cpu": "runner", "builder": "builder", "cuda": "runner"}
+ROLES = {"server": "server", "cpu": "runner", "builder": "builder", "cuda": "runner"}
 """Targets that run something of ``farm``; ``dashboard`` is the other one."""
 TOKEN_FILE = '"--token-file", "/token/token"'
 SECRET = re.compile(r"(?i)password|passwd|token|secret|api_?key|credential")
@@ -58,11 +59,13 @@ def problems(text: str) -> list[str]:
                 out.append(f"{stage.name} installs versions that nobody tested")
     if sorted(targets(stages)) != sorted([*ROLES, "dashboard"]):
         out.append(f"the images are {targets(stages)}")
+    for name in stages:
+        user = last(lineage(stages, name), "USER")
+        if name != "wheel" and user != f"{UID}:{UID}":
+            out.append(f"{name} runs as {user or 'root'}")
     for name in targets(stages):
         steps = lineage(stages, name)
         own = environment(steps)
-        if last(steps, "USER") != f"{UID}:{UID}":
-            out.append(f"{name} runs as {last(steps, 'USER') or 'root'}")
         if last(steps, "ENTRYPOINT") != '["tini", "--", "tilewright"]' or "tini" not in runs_of(steps):
             out.append(f"{name} does not start as the program, with an init process")
         if last(steps, "STOPSIGNAL") != "SIGTERM":
@@ -78,17 +81,19 @@ def problems(text: str) -> list[str]:
 def commands(name: str, steps: list[tuple[str, str]], own: dict[str, str]) -> list[str]:
     out = []
     words = json.loads(last(steps, "CMD"))
-    given = {**own, **({} if name == "scheduler" else {"TILEWRIGHT_FARM": "tls://farm.example.org:8786"})}
+    given = {**own, **({} if name == "server" else {"TILEWRIGHT_FARM": "tls://farm.example.org:8786"})}
     if words[:2] != ["farm", ROLES[name]]:
         out.append(f"{name} runs {words}")
     if why := refused(words, given):
         return [*out, why]
-    if name == "scheduler":
+    if name == "server":
+        if "--no-install-recommends nats-server" not in runs_of(steps):
+            out.append("it has no nats-server")
         check = last(steps, "HEALTHCHECK").partition(" CMD ")[2]
         asked = json.loads(check) if check.startswith("[") else []
         if asked[:3] != ["tilewright", "farm", "ping"] or refused(asked[1:], given):
             out.append(f"its health is not checked: {asked}")
-        if last(steps, "EXPOSE") != str(PORT) or parse_command(words, given)["port"] != PORT:
+        if last(steps, "EXPOSE") != f"{PORT} {ROUTES_PORT}" or parse_command(words, given)["port"] != PORT:
             out.append("it does not say where it listens")
     return out
 
@@ -144,6 +149,8 @@ def test_no_line_can_go_unnoticed(number: int) -> None:
         ("FROM base AS dashboard", "FROM cpu AS dashboard"),
         (":8765/login", ":8765/runs"),
         ("EXPOSE 8765", "EXPOSE 8766"),
+        ("EXPOSE 8786 8787", "EXPOSE 8786"),
+        ("recommends nats-server", "recommends nginx"),
         ("USER 65532:65532\nSTOPSIGNAL", "USER root\nSTOPSIGNAL"),
         ("slim-bookworm AS base", "latest AS base"),
         ("ENV PYTHONUNBUFFERED=1", "ENV DB_PASSWORD=x"),

@@ -28,7 +28,12 @@ WORKER = {
 }  # fmt: skip
 STATUS = {
     "workers": [WORKER], "places": {"p": {"workers": 1, "waiting": 0, "in_hand": 0}}, "quarantined_away": {},
-    "uptime": 1.0, "refused": 0, "stale_results": 0, "clients": [],
+    "uptime": 1.0, "refused": 0, "clients": [], "trouble": "",
+    "server": {
+        "engine": "nats-server 2.9.10", "server_name": "s", "cpu": 1, "mem": 1, "connections": 1, "slow_consumers": 0,
+        "in_msgs": 1, "out_msgs": 1, "in_bytes": 1, "out_bytes": 1, "messages": 1, "storage": 1, "limit": 2,
+        "cluster": "c", "peers": 3,
+    },
 }  # fmt: skip
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from deploy_files import (
@@ -14,6 +18,7 @@ from deploy_files import (
     DEPLOY,
     PORT,
     ROOT,
+    ROUTES_PORT,
     UID,
     at,
     parse_command,
@@ -28,9 +33,10 @@ import tilewright
 
 FOLDER = DEPLOY / "kubernetes"
 NAMESPACE = "tilewright"
+VERSION = "1.37"
 COMPONENT = "app.kubernetes.io/component"
 WORKLOADS = {
-    "tilewright-scheduler": ("Deployment", "scheduler", "tilewright-scheduler"),
+    "tilewright-server": ("StatefulSet", "server", "tilewright-server"),
     "tilewright-builder": ("Deployment", "builder", "tilewright-builder"),
     "tilewright-runner-cpu": ("Deployment", "runner", "tilewright-cpu"),
     "tilewright-runner-cuda": ("DaemonSet", "runner", "tilewright-cuda"),
@@ -40,7 +46,12 @@ Doc = dict[str, Any]
 
 
 def manifests() -> list[Doc]:
-    """Every object of every file but the kustomization."""
+    """Every object of every file but the kustomization, to change at will."""
+    return copy.deepcopy(_read())
+
+
+@functools.cache
+def _read() -> list[Doc]:
     return [
         doc
         for path in sorted(FOLDER.glob("*.yaml"))
@@ -96,8 +107,12 @@ DATABASE = {
 
 def environment(container: Doc) -> dict[str, str]:
     """What a container sees. Where a value is a Secret's, a sample; a Secret that is not known raises ``KeyError``."""
-    node = {"fieldRef": {"fieldPath": "spec.nodeName"}}
-    known = [(node, "node-1"), *((DATABASE[name], f"sample of {name}") for name in DATABASE)]
+    node, name = ({"fieldRef": {"fieldPath": path}} for path in ("spec.nodeName", "metadata.name"))
+    known = [
+        (node, "node-1"),
+        (name, "tilewright-server-1"),
+        *((DATABASE[name], f"sample of {name}") for name in DATABASE),
+    ]
     out = {}
     for e in container.get("env", ()):
         sample = next((s for source, s in known if e.get("valueFrom") == source), None)
@@ -117,6 +132,11 @@ def pod_problems(workload: Doc) -> list[str]:
         out.append(f"its container is named {container.get('name')}")
     out += [f"{'.'.join(p)} is {at(container, p)}" for p, v in CONTAINER.items() if at(container, p) != v]
     probes = {("livenessProbe", "exec", "command"), ("readinessProbe", "exec", "command")}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": workload["spec"]["selector"]}
+    ]}}  # fmt: skip
+    if spec.get("affinity") != (apart if role == "server" else None):
+        out.append("two servers may be lost at once")
     found = [p for p in paths(spec) if p[-1] in FORBIDDEN and p[2:] not in probes]
     out += [f"{'.'.join(map(str, p))} is not for it" for p in found]
     if container.get("image") != image:
@@ -135,9 +155,10 @@ def volume_problems(role: str, spec: Doc, container: Doc) -> list[str]:
     mounts = {m["mountPath"]: m for m in container.get("volumeMounts", ())}
     secret = {"secret": {"secretName": f"tilewright-{role}-certs", "defaultMode": 0o400}}
     wanted: dict[str, Any] = {"/certs": secret, "/tmp": "emptyDir"}
-    if role == "scheduler":
+    if role == "server":
         wanted["/probe"] = {"secret": {"secretName": "tilewright-probe-certs", "defaultMode": 0o400}}
-        wanted["/state"] = {"persistentVolumeClaim": {"claimName": "tilewright-scheduler-state"}}
+        volumes["state"] = {"claim": "state"}  # a server's own, which the StatefulSet makes
+        wanted["/state"] = {"claim": "state"}
     elif role == "dashboard":
         for path in ("token", "tls", "db"):
             wanted[f"/{path}"] = {"secret": {"secretName": f"tilewright-dashboard-{path}", "defaultMode": 0o400}}
@@ -168,29 +189,48 @@ def command_problems(role: str, spec: Doc, container: Doc) -> list[str]:
         return [why]
     values = parse_command(words, given)
     out = [] if str(values["certs"]) == "/certs" else ["it does not use its certificates"]
-    address = f"tls://{'localhost' if role == 'scheduler' else 'tilewright-scheduler'}:{PORT}"
+    address = f"tls://{'localhost' if role == 'server' else 'tilewright-server'}:{PORT}"
     if given.get("TILEWRIGHT_FARM") != address:
-        out.append(f"it looks for the scheduler at {given.get('TILEWRIGHT_FARM')}")
+        out.append(f"it looks for the server at {given.get('TILEWRIGHT_FARM')}")
     if spec.get("terminationGracePeriodSeconds", 30) <= values.get("drain_seconds", 60):
         out.append("it is killed before it has drained")
-    if role == "scheduler":
-        listening = {"name": "farm", "protocol": "TCP", "containerPort": PORT}
-        if values["port"] != PORT or values["host"] != "0.0.0.0" or container.get("ports") != [listening]:
-            out.append("it does not listen where it says")
-        if str(values["state"]) != "/state":
-            out.append("its state is not kept")
-        for probe, question in (("livenessProbe", "ping"), ("readinessProbe", "ready")):
-            asked = at(container, (probe, "exec", "command"), [])
-            if asked[:3] != ["tilewright", "farm", question] or refused(asked[1:], given) or "/probe" not in asked:
-                out.append(f"its {probe} is {asked}")
-            if at(container, (probe, "timeoutSeconds"), 1) <= 10:
-                out.append(f"its {probe} ends before the question does")
+    if role == "server":
+        out += server_problems(container, values, given)
     elif role == "dashboard":
         out += dashboard_problems(container, values)
     elif "ports" in container:
         out.append("it listens")
     elif at(container, ("resources", "requests", "cpu")) != at(container, ("resources", "limits", "cpu")):
         out.append("it has no whole cores")
+    return out
+
+
+SERVERS = tuple(f"tilewright-server-{n}.tilewright-servers:{ROUTES_PORT}" for n in range(3))
+
+
+def server_problems(container: Doc, values: Mapping[str, Any], given: Mapping[str, str]) -> list[str]:
+    """What a server lacks of where it listens, of the others, and of probes."""
+    wanted = {
+        "host": "0.0.0.0", "port": PORT, "state": "/state", "cluster": "tilewright", "listen": SERVERS[1],
+        "routes": SERVERS, "let_in": None, "replicas": None,
+    }  # fmt: skip
+    out = [f"its {k} is {values[k]}, not {v}" for k, v in wanted.items() if str(values[k]) != str(v)]
+    ports = {"farm": PORT, "routes": ROUTES_PORT}
+    if container.get("ports") != [{"name": n, "protocol": "TCP", "containerPort": p} for n, p in ports.items()]:
+        out.append("it does not listen where it says")
+    if not 4 < values["storage"] < 8:
+        out.append("its disk is not its own to fill")
+    for probe in ("livenessProbe", "readinessProbe"):
+        asked = at(container, (probe, "exec", "command"), [])
+        if asked[:3] != ["tilewright", "farm", "ping"] or refused(asked[1:], given) or "/probe" not in asked:
+            out.append(f"its {probe} is {asked}")
+        if at(container, (probe, "timeoutSeconds"), 1) <= 10:
+            out.append(f"its {probe} ends before the question does")
+    if (
+        at(container, ("livenessProbe", "periodSeconds"), 1) * at(container, ("livenessProbe", "failureThreshold"), 1)
+        < 600
+    ):
+        out.append("it is restarted while it waits for the others")
     return out
 
 
@@ -258,26 +298,26 @@ def a_pod(labels: Mapping[str, str], namespace: str = NAMESPACE, **more: str) ->
 
 
 PORTS = (
-    (PORT, "TCP"), (PORT, "UDP"), (DASHBOARD_PORT, "TCP"), (DASHBOARD_PORT, "UDP"), (5432, "TCP"), (22, "TCP"),
+    (PORT, "TCP"), (PORT, "UDP"), (ROUTES_PORT, "TCP"), (ROUTES_PORT, "UDP"), (DASHBOARD_PORT, "TCP"), (DASHBOARD_PORT, "UDP"), (5432, "TCP"), (22, "TCP"),
     (443, "TCP"), (53, "UDP"), (53, "TCP"),
 )  # fmt: skip
 
 
 def network_problems(docs: list[Doc]) -> list[str]:
-    """Every pair of pods, several ports, and each end by itself: peers reach the scheduler and DNS, the dashboard
-    PostgreSQL too, and namespaces that are labelled for it the dashboard. Nothing else."""
+    """Every pair of pods, several ports, and each end by itself: peers reach the servers and DNS, servers each
+    other, the dashboard PostgreSQL too, and namespaces that are labelled for it the dashboard. Nothing else."""
     ours = {n: a_pod(pod(w)["metadata"]["labels"]) for n, w in named(docs)}
     client = {"app.kubernetes.io/name": "tilewright", COMPONENT: "client"}
     ours |= {
         "client": a_pod(client),
         "stranger": a_pod({}),
         "another program's runner": a_pod({COMPONENT: "runner"}),
-        "another program's scheduler": a_pod({COMPONENT: "scheduler"}),
+        "another program's server": a_pod({COMPONENT: "server"}),
         "another program's dashboard": a_pod({COMPONENT: "dashboard"}),
     }
     others = {
         "client elsewhere": a_pod(client, "other"),
-        "scheduler elsewhere": a_pod({**client, COMPONENT: "scheduler"}, "other"),
+        "server elsewhere": a_pod({**client, COMPONENT: "server"}, "other"),
         "dns": a_pod({"k8s-app": "kube-dns"}, "kube-system"),
         "no dns": a_pod({}, "kube-system"),
         "dns elsewhere": a_pod({"k8s-app": "kube-dns"}, "other"),
@@ -286,14 +326,17 @@ def network_problems(docs: list[Doc]) -> list[str]:
         "postgresql": a_pod({"app.kubernetes.io/name": "postgresql"}, "databases"),
         "internet": None,
     }
-    peers = [n for n, (_, role, _) in WORKLOADS.items() if role != "scheduler"] + ["client"]
+    peers = [n for n, (_, role, _) in WORKLOADS.items() if role != "server"] + ["client"]
     out = []
     for a, here in ours.items():
         for b, there in {**ours, **others}.items():
             for port, protocol in PORTS:
                 service = (port, protocol) == (PORT, "TCP")
-                leaves = a in peers and ((b == "tilewright-scheduler" and service) or (b == "dns" and port == 53))
-                enters = a == "tilewright-scheduler" and b in peers and service
+                leaves = a in peers and b == "tilewright-server" and service
+                leaves |= (a in peers or a == "tilewright-server") and b == "dns" and port == 53
+                enters = a == "tilewright-server" and b in peers and service
+                if a == b == "tilewright-server" and (port, protocol) == (ROUTES_PORT, "TCP"):
+                    leaves = enters = True
                 if a == "tilewright-dashboard":
                     leaves |= b == "postgresql" and (port, protocol) == (5432, "TCP")
                     enters |= b == "prometheus" and (port, protocol) == (DASHBOARD_PORT, "TCP")
@@ -305,7 +348,7 @@ def network_problems(docs: list[Doc]) -> list[str]:
 
 
 def named(docs: list[Doc]) -> list[tuple[str, Doc]]:
-    return [(d["metadata"]["name"], d) for d in of(docs, "Deployment", "DaemonSet")]
+    return [(d["metadata"]["name"], d) for d in of(docs, "Deployment", "DaemonSet", "StatefulSet")]
 
 
 # --------------------------------------------------------------------------- whether names agree
@@ -333,18 +376,20 @@ def naming_problems(docs: list[Doc]) -> list[str]:
         if labels.get(COMPONENT) != WORKLOADS[name][1] or labels.get("app.kubernetes.io/name") != "tilewright":
             out.append(f"{name} is labelled {labels}")
     out += service_problems(docs, workloads)
-    scheduler = workloads["tilewright-scheduler"]["spec"]
-    if scheduler.get("replicas") != 1 or scheduler.get("strategy") != {"type": "Recreate"}:
-        out.append("there may be two schedulers at a time")
-    claims = {
-        c["metadata"]["name"]: at(c, ("spec", "resources", "requests")) for c in of(docs, "PersistentVolumeClaim")
-    }
-    if list(claims) != ["tilewright-scheduler-state"] or not all(claims.values()):
-        out.append("the scheduler's state has no place")
+    servers = workloads["tilewright-server"]["spec"]
+    if (servers.get("replicas"), servers.get("podManagementPolicy")) != (len(SERVERS), "Parallel"):
+        out.append("the servers wait for each other, or are not three")
+    claims = {c["metadata"]["name"]: at(c, ("spec", "resources", "requests")) for c in servers["volumeClaimTemplates"]}
+    if claims != {"state": {"storage": "8Gi"}} or of(docs, "PersistentVolumeClaim"):
+        out.append("a server's state has no place")
     return out + budget_problems(docs, workloads) + gpu_problems(workloads["tilewright-runner-cuda"])
 
 
-SERVICES = {"tilewright-scheduler": ("farm", PORT), "tilewright-dashboard": ("https", DASHBOARD_PORT)}
+SERVICES = {
+    "tilewright-server": ("farm", PORT, "tilewright-server"),
+    "tilewright-servers": ("routes", ROUTES_PORT, "tilewright-server"),
+    "tilewright-dashboard": ("https", DASHBOARD_PORT, "tilewright-dashboard"),
+}
 
 
 def service_problems(docs: list[Doc], workloads: Mapping[str, Doc]) -> list[str]:
@@ -352,11 +397,12 @@ def service_problems(docs: list[Doc], workloads: Mapping[str, Doc]) -> list[str]
     if sorted(services) != sorted(SERVICES) or len(of(docs, "Service")) != len(SERVICES):
         return [f"the services are {sorted(services)}"]
     out = []
-    for name, (port, number) in SERVICES.items():
+    for name, (port, number, workload) in SERVICES.items():
         ports = [{"name": port, "protocol": "TCP", "port": number, "targetPort": port}]
-        own = {"selector": pod(workloads[name])["metadata"]["labels"], "ports": ports, "type": "ClusterIP"}
-        if name == "tilewright-scheduler":
-            own["publishNotReadyAddresses"] = True  # or no runner reaches a scheduler that waits for runners
+        own = {"selector": pod(workloads[workload])["metadata"]["labels"], "ports": ports, "type": "ClusterIP"}
+        if name == workloads[workload]["spec"].get("serviceName"):  # servers find each other before they are ready
+            del own["type"]
+            own |= {"publishNotReadyAddresses": True, "clusterIP": "None"}
         if services[name] != own:
             out.append(f"the service {name} is {services[name]}")
     return out
@@ -364,8 +410,7 @@ def service_problems(docs: list[Doc], workloads: Mapping[str, Doc]) -> list[str]
 
 def budget_problems(docs: list[Doc], workloads: Mapping[str, Doc]) -> list[str]:
     budgets = {b["metadata"]["name"]: b["spec"] for b in of(docs, "PodDisruptionBudget")}
-    # A budget for a scheduler of one would block every drain of its node; a DaemonSet's pods are not evicted.
-    bounded = ("tilewright-builder", "tilewright-runner-cpu")
+    bounded = ("tilewright-server", "tilewright-builder", "tilewright-runner-cpu")  # a DaemonSet's pods are not evicted
     wanted = {n: {"maxUnavailable": 1, "selector": workloads[n]["spec"]["selector"]} for n in bounded}
     return [] if budgets == wanted else [f"disruptions are bounded as {budgets}"]
 
@@ -386,6 +431,17 @@ def problems(docs: list[Doc]) -> list[str]:
 
 
 # --------------------------------------------------------------------------- tests
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda p: p.name)
+def test_kubernetes_takes_the_manifests(path: Path) -> None:
+    """By the API's own schema, where nothing unknown may be."""
+    for doc in yaml.safe_load_all(path.read_text()):
+        if path.name != "kustomization.yaml":
+            kubernetes_validate.validate(doc, VERSION, strict=True)
+    doc = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": {"port": []}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(doc, VERSION, strict=True)
 
 
 def test_manifests_are_as_promised() -> None:
@@ -411,7 +467,7 @@ def removable(docs: list[Doc]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         for path in paths(doc):
             dotted = ".".join(map(str, path))
             kind = path[0] in ("apiVersion", "kind") or path in (("metadata",), ("metadata", "name"), ("spec",))
-            number_of = path[-1] == "replicas" and doc["metadata"]["name"] != "tilewright-scheduler"
+            number_of = path[-1] == "replicas" and doc["metadata"]["name"] != "tilewright-server"
             default = path[-1] == "protocol" and at(doc, path) == "TCP"
             if not (kind or number_of or default or any(h in dotted for h in HARMLESS)):
                 yield number, path
@@ -495,7 +551,7 @@ def test_the_kustomization_takes_every_file_and_image() -> None:
     assert sorted(found["resources"]) == sorted(files)
     images = {i["name"]: i["newTag"] for i in found["images"]}
     assert set(images) == {image for _, _, image in WORKLOADS.values()}
-    assert set(images.values()) == {tilewright.__version__}, "the handshake refuses other versions"
+    assert set(images.values()) == {tilewright.__version__}, "what was released together"
 
 
 def test_images_are_those_that_the_dockerfile_builds() -> None:
@@ -509,3 +565,58 @@ def test_the_documentation_makes_every_secret() -> None:
         p["secret"]["secretName"] for _, w in named(manifests()) for p in pod(w)["spec"]["volumes"] if "secret" in p
     }
     assert set(re.findall(r"create secret (?:generic|tls) (tilewright-\S+)", text)) == used
+
+
+# --------------------------------------------------------------------------- the official chart instead
+
+
+def chart() -> Doc:
+    found: Doc = yaml.safe_load((FOLDER / "chart" / "values.yaml").read_text())
+    return found
+
+
+def test_the_chart_has_the_names_of_our_own_servers() -> None:
+    """So that the same Secrets, certificates and addresses fit."""
+    values = chart()
+    servers = next(w for n, w in named(manifests()) if n == "tilewright-server")
+    assert (values["fullnameOverride"], values["headlessService"]["name"]) == (
+        servers["metadata"]["name"], servers["spec"]["serviceName"],
+    )  # fmt: skip
+    config = values["config"]
+    assert (config["nats"]["port"], config["cluster"]["port"]) == (PORT, ROUTES_PORT)
+    assert config["cluster"]["replicas"] == servers["spec"]["replicas"]
+    assert config["nats"]["tls"]["merge"]["verify_and_map"] is True
+    assert config["cluster"]["tls"]["merge"]["verify_cert_and_check_known_urls"] is True
+    secrets = {
+        config["nats"]["tls"]["secretName"],
+        config["cluster"]["tls"]["secretName"],
+        values["tlsCA"]["secretName"],
+    }
+    assert secrets == {"tilewright-server-certs"}
+
+
+def test_the_charts_additions_fit_a_pod() -> None:
+    """What is patched in, as the chart's template would have it: a pod that Kubernetes takes, with our commands."""
+    values = chart()
+    spec: Doc = {"containers": [], "volumes": [], **values["podTemplate"]["merge"]["spec"]}
+    for patch in values["podTemplate"]["patch"]:
+        assert patch["op"] == "add"
+        *_, where, last = patch["path"].split("/")
+        if last == "-":
+            spec[where].append(patch["value"])
+        else:
+            spec[last] = patch["value"]
+    doc = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
+    kubernetes_validate.validate(doc, VERSION, strict=True)
+    mount = values["container"]["patch"][0]["value"]
+    file = values["config"]["merge"]["zz$include"]
+    assert mount["name"] in {v["name"] for v in spec["volumes"]}
+    assert posixpath.normpath(f"/etc/nats-config/{file}") == f"{mount['mountPath']}/accounts.conf"
+    for container in (*spec["initContainers"], *spec["containers"]):
+        assert container["image"] == f"tilewright-server:{tilewright.__version__}"
+        assert not refused(list(map(str, container["args"])), {})
+        found = parse_command(list(map(str, container["args"])), {})
+        folder = next(m["mountPath"] for m in container["volumeMounts"] if m["name"] == mount["name"])
+        assert str(found.get("out") or found.get("users")) == f"{folder}/accounts.conf"
+    for doc in values["extraResources"]:
+        kubernetes_validate.validate(doc, VERSION, strict=True)

@@ -13,12 +13,12 @@ from deploy_files import DASHBOARD_PORT, DEPLOY, PORT, Unit, parse_command, read
 
 FOLDER = DEPLOY / "systemd"
 UNITS = {
-    "tilewright-scheduler.service": "scheduler",
+    "tilewright-server.service": "server",
     "tilewright-builder.service": "builder",
     "tilewright-runner@.service": "runner",
     "tilewright-dashboard.service": "dashboard",
 }
-FILES = ("ca.pem", "cert.pem", "key.pem", "crl.pem")
+FILES = ("ca.pem", "cert.pem", "key.pem")
 OTHER_SECRETS = {"dashboard": [f"{f}:/etc/tilewright/dashboard/{f}" for f in ("token", "tls.crt", "tls.key")]}
 
 COMMON = {
@@ -62,7 +62,9 @@ CACHE = {
     "TasksMax": ["1024"],
 }
 OWN = {
-    "scheduler": {
+    "server": {
+        "EnvironmentFile": ["-/etc/tilewright/server.env"],
+        "RestrictAddressFamilies": ["AF_INET AF_INET6 AF_UNIX AF_NETLINK"],
         "StateDirectory": ["tilewright"],
         "StateDirectoryMode": ["0700"],
         "PrivateDevices": ["yes"],
@@ -78,7 +80,7 @@ OWN = {
         "DeviceAllow": ["char-nvidia* rw"],
         "RestrictNamespaces": ["user net"],
     },
-    # Another user than the farm's units: who breaks into the pages does not get the scheduler's state.
+    # Another user than the farm's units: who breaks into the pages does not get the server's state.
     "dashboard": {
         "User": ["tilewright-dashboard"],
         "EnvironmentFile": ["/etc/tilewright/dashboard.env"],
@@ -133,6 +135,8 @@ def problems(unit: Unit) -> list[str]:
         out.append("it does not use its credentials")
     if role == "dashboard":
         out += exposure(values)
+    elif role == "server" and str(values["let_in"]) != "/etc/tilewright/users.json":
+        out.append("a revocation would count at its next start")
     if int("".join(unit.all("TimeoutStopSec")) or 0) <= values.get("drain_seconds", 0):
         out.append("it is killed before it has drained")
     return out
@@ -192,12 +196,26 @@ def test_the_dashboard_cannot_be_opened_unnoticed(gone: str) -> None:
     assert problems(read_unit("tilewright-dashboard.service", changed))
 
 
-def test_the_scheduler_listens_where_the_others_look() -> None:
-    name = "tilewright-scheduler.service"
-    values = parse_command(*command(read_unit(name, texts()[name])))
+def test_the_server_listens_where_the_others_look() -> None:
+    name = "tilewright-server.service"
+    words, environment = command(read_unit(name, texts()[name]))
+    values = parse_command(words, environment)
     assert (values["port"], values["host"], str(values["state"])) == (PORT, "0.0.0.0", "/var/lib/tilewright")
+    assert str(values["let_in"]) == "/etc/tilewright/users.json", "a credential would be a copy of the unit's start"
     name = "tilewright-runner@.service"
     assert parse_command(*command(read_unit(name, texts()[name])))["device"] == "cpu:0-1"
+
+
+def test_a_cluster_is_told_by_the_environment() -> None:
+    """As the unit's comment and docs/deploy.md write it."""
+    name = "tilewright-server.service"
+    text = (DEPLOY.parent / "docs" / "deploy.md").read_text()
+    found = dict(re.findall(r'^(TILEWRIGHT_(?:CLUSTER|LISTEN|ROUTES))="?([^"\n]*)"?$', text, re.MULTILINE))
+    values = parse_command(command(read_unit(name, texts()[name]))[0], found)
+    assert set(found) == set(re.findall(r"TILEWRIGHT_\w+", texts()[name]))
+    assert values["cluster"]
+    assert values["listen"] in values["routes"]
+    assert len(values["routes"]) == 3
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
@@ -206,6 +224,6 @@ def test_systemd_understands_the_units(name: str, tmp_path: Path) -> None:
     """Without the program, which is not installed here, and the file of its environment."""
     path = tmp_path / name
     text = texts()[name].replace("/opt/tilewright/bin/tilewright", "/bin/true")
-    path.write_text(text.replace("EnvironmentFile=", "EnvironmentFile=-"))
+    path.write_text(re.sub("EnvironmentFile=-?", "EnvironmentFile=-", text))
     done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

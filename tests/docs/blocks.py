@@ -3,7 +3,8 @@
 A comment before a block says what its language does not:
 
 ``<!-- run: 4096 -> 64; --live -> --json -->``
-    Texts replaced before the block runs: smaller sizes, addresses of this machine. ``{port}`` is a free port.
+    Texts replaced before the block runs: smaller sizes, addresses of this machine. ``{port}`` and ``{port2}`` are free
+    ports.
 ``<!-- not run: needs a GPU -->``
     Only checked: Python compiles, and commands exist with these options. ``not run: line 3 needs a GPU`` (``lines
     2-3``, ``lines 1 and 3``) leaves the other lines to run.

@@ -27,7 +27,7 @@ TRIALS = 1
 """Of every tuning run: the first trial is the default schedule, which is then played in a final and stored."""
 
 SHELL = re.compile(r"[|<>&;$`*~]|^\w+=|^cd ")
-SERVICES = (("farm", "scheduler"), ("farm", "runner"), ("farm", "builder"), ("dashboard",))
+SERVICES = (("farm", "up"), ("farm", "server"), ("farm", "runner"), ("farm", "builder"), ("dashboard",))
 """Commands that go on until they are stopped: they run beside the rest of their page."""
 
 
@@ -40,7 +40,7 @@ class Page:
         self.capture = capture
         self.names: dict[str, Any] = {"__name__": "documented"}
         self.services: list[tuple[str, subprocess.Popen[str], Path]] = []
-        self.port = free_port()
+        self.port, self.port2 = free_port(), free_port()
         patch.chdir(folder)
         patch.setenv("TILEWRIGHT_DB", str(folder / "default.db"))
         patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -71,7 +71,7 @@ class Page:
             assert code in (0, 143), f"{name} ended with {code}:\n{log.read_text()}"
 
     def run(self, block: Block) -> None:
-        text = block.replaced(block.text).replace("{port}", str(self.port))
+        text = block.replaced(block.text).replace("{port}", str(self.port)).replace("{port2}", str(self.port2))
         if before := block.mark("before"):
             self._python(before, block)
         if name := block.mark("file") or _named(block):
@@ -123,11 +123,11 @@ class Page:
                 text=True,
             )  # fmt: skip
         self.services.append((name, process, log))
-        if words[0] == "dashboard" or words[1] == "scheduler":
+        if words[0] == "dashboard" or words[1] in ("up", "server"):
             assert process.stdout is not None
             assert process.stdout.readline(), f"{name} did not start:\n{log.read_text()}"
             return
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while "connected to" not in log.read_text():
             if process.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"{name} did not start:\n{log.read_text()}")

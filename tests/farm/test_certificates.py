@@ -18,15 +18,17 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.errors import TilewrightError, UsageError
+from tilewright.errors import UsageError
 from tilewright.farm import certificates
-from tilewright.farm.certificates import create_authority, expiring, issue, listing, read, revoke, revoked
+from tilewright.farm.certificates import create_authority, expiring, issue, listing, read, revoke
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.identity import ROLES, check_name, parse_identity, scheduler_hosts
-from tilewright.farm.private_files import require_private
+from tilewright.farm.identity import ROLES, Peer, check_name, identity, parse_identity, read_users
+from tilewright.farm.private_files import replace_files, require_private
+from tilewright.farm.x509 import server_hosts
 
 DAY = 86400
-FILES = {"ca.pem", "cert.pem", "key.pem", "crl.pem"}
+FILES = {"ca.pem", "cert.pem", "key.pem"}
+AUTHORITY_FILES = {"ca.pem", "ca.key", "issued.json", "users.json"}
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,37 @@ def names(folder: Path) -> set[str]:
     return {p.name for p in folder.iterdir()}
 
 
+def files_of(role: str) -> set[str]:
+    return FILES | {"users.json"} if role == "server" else FILES
+
+
+def user(home: Path) -> Peer:
+    """What a server has to know of the certificate in a folder."""
+    own = read(home / "cert.pem")
+    return Peer(own.user, own.role, own.name, own.serial, own.not_after)
+
+
+@contextmanager
+def clock_at(now: float) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: now)
+        yield
+
+
+def rewrite_as_0_1(farm: Path) -> None:
+    """Make the record one of 0.1: with a scheduler, and without users, whose certificates had no serial number."""
+    path = farm / "ca" / "issued.json"
+    issued = json.loads(path.read_text())["issued"]
+    for entry in issued:
+        del entry["user"]
+        if entry["role"] == "server":
+            entry["role"] = entry["name"] = "scheduler"
+    path.write_text(json.dumps({"version": 1, "issued": issued}))
+    (farm / "server").rename(farm / "scheduler")
+    (farm / "scheduler" / "users.json").unlink()
+    (farm / "ca" / "users.json").unlink()
+
+
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
     """Writes beyond ``size`` bytes of a file fail, as on a full disk."""
@@ -62,13 +95,23 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def test_init_makes_the_authority_and_a_folder_a_role(farm: Path) -> None:
     assert names(farm) == {"ca", *ROLES}
-    assert names(farm / "ca") == {"ca.pem", "ca.key", "crl.pem", "issued.json"}
+    assert names(farm / "ca") == AUTHORITY_FILES
     for role in ROLES:
-        assert names(farm / role) == FILES
+        assert names(farm / role) == files_of(role)
         own = read(farm / role / "cert.pem")
         assert (own.role, own.name) == (role, role)
         assert (farm / role / "ca.pem").read_bytes() == (farm / "ca" / "ca.pem").read_bytes()
+        assert own.user == f"tilewright:{role}:{role}:{own.serial:x}"
     assert read(farm / "runner" / "cert.pem").hosts == ()
+
+
+def test_init_tells_the_server_of_every_certificate(farm: Path) -> None:
+    for home in ("ca", "server"):
+        assert read_users(farm / home / "users.json") == [user(farm / role) for role in ROLES]
+    data = json.loads((farm / "server" / "users.json").read_text())
+    assert data["version"] == 1
+    assert set(data["users"][0]) == {"user", "role", "name", "serial", "not_after"}
+    assert data["users"][0]["serial"] == f"{read(farm / 'server' / 'cert.pem').serial:x}"
 
 
 def test_only_the_owner_can_read_anything(tmp_path: Path) -> None:
@@ -77,6 +120,7 @@ def test_only_the_owner_can_read_anything(tmp_path: Path) -> None:
         create_authority(tmp_path / "farm")
         issue(tmp_path / "farm", "gpu-7", "runner")
         issue(tmp_path / "farm", "gpu-7", renew=True)
+        issue(tmp_path / "farm", "second", "server")
         revoke(tmp_path / "farm", "gpu-7")
     finally:
         os.umask(old)
@@ -85,10 +129,10 @@ def test_only_the_owner_can_read_anything(tmp_path: Path) -> None:
         assert mode == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_the_scheduler_answers_at_its_hosts_and_on_loopback(farm: Path, tmp_path: Path) -> None:
-    assert set(read(farm / "scheduler" / "cert.pem").hosts) == {"localhost", "127.0.0.1", "::1", "farm.example.org"}
-    assert set(scheduler_hosts(["192.0.2.7", "2001:db8::7", "node_1.example"])) >= {"192.0.2.7", "2001:db8::7"}
-    assert {"localhost", "127.0.0.1", "::1"} <= set(scheduler_hosts([]))
+def test_the_server_answers_at_its_hosts_and_on_loopback(farm: Path, tmp_path: Path) -> None:
+    assert set(read(farm / "server" / "cert.pem").hosts) == {"localhost", "127.0.0.1", "::1", "farm.example.org"}
+    assert set(server_hosts(["192.0.2.7", "2001:db8::7", "node_1.example"])) >= {"192.0.2.7", "2001:db8::7"}
+    assert {"localhost", "127.0.0.1", "::1"} <= set(server_hosts([]))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +159,7 @@ def test_what_is_no_host_is_refused_before_anything_is_made(host: str, tmp_path:
 
 def test_init_refuses_a_folder_in_use(farm: Path, tmp_path: Path) -> None:
     before = {p: p.read_bytes() for p in farm.rglob("*.pem")}
-    with pytest.raises(UsageError, match="already has an authority"):
+    with pytest.raises(UsageError, match=r"is not empty. .*`tilewright farm issue`"):
         create_authority(farm)
     assert {p: p.read_bytes() for p in farm.rglob("*.pem")} == before
     (tmp_path / "other").mkdir()
@@ -123,7 +167,7 @@ def test_init_refuses_a_folder_in_use(farm: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not empty"):
         create_authority(tmp_path / "other")
     assert names(tmp_path / "other") == {"notes.txt"}
-    with pytest.raises(FarmError, match="Not a directory"):
+    with pytest.raises(FarmError, match="File exists"):
         create_authority(tmp_path / "other" / "notes.txt")
 
 
@@ -133,7 +177,7 @@ def test_init_takes_an_empty_folder(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "farm").stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("size", [100, 650, 850])  # the authority, a certificate, the list of all four
+@pytest.mark.parametrize("size", [100, 700, 1500])  # the authority, a certificate, the list of all
 def test_a_full_disk_leaves_nothing_of_an_init(size: int, tmp_path: Path) -> None:
     with files_of_at_most(size), pytest.raises(FarmError, match="File too large"):
         create_authority(tmp_path / "farm", ["farm.example.org"])
@@ -165,6 +209,7 @@ def test_issue_makes_a_folder_under_its_name(farm: Path) -> None:
     home = issue(farm, "gpu-7", "runner", days=20)
     assert home == farm / "gpu-7"
     assert names(home) == FILES
+    assert user(home) in read_users(farm / "server" / "users.json")
     own = read(home / "cert.pem")
     assert (own.role, own.name, own.days_left()) == ("runner", "gpu-7", 19)
     assert own.not_before < time.time() - DAY / 2  # a clock that is behind
@@ -187,17 +232,35 @@ def test_a_name_is_issued_once_unless_renewed(farm: Path) -> None:
 
 
 def test_renewing_replaces_key_and_certificate_and_keeps_role_hosts_and_other_files(farm: Path) -> None:
-    old, key = read(farm / "scheduler" / "cert.pem"), (farm / "scheduler" / "key.pem").read_bytes()
-    (farm / "scheduler" / "notes.txt").write_text("mine")
-    issue(farm, "scheduler", renew=True)
-    new = read(farm / "scheduler" / "cert.pem")
+    old, key = read(farm / "server" / "cert.pem"), (farm / "server" / "key.pem").read_bytes()
+    (farm / "server" / "notes.txt").write_text("mine")
+    issue(farm, "server", renew=True)
+    new = read(farm / "server" / "cert.pem")
     assert (new.role, new.hosts) == (old.role, old.hosts)
     assert new.serial != old.serial
-    assert (farm / "scheduler" / "key.pem").read_bytes() != key
-    assert names(farm / "scheduler") == {*FILES, "notes.txt"}
-    assert [c.revoked for c in listing(farm) if c.name == "scheduler"] == [None, None]
-    issue(farm, "scheduler", hosts=["other.example.org"], renew=True)
-    assert "other.example.org" in read(farm / "scheduler" / "cert.pem").hosts
+    assert (farm / "server" / "key.pem").read_bytes() != key
+    assert names(farm / "server") == {*files_of("server"), "notes.txt"}
+    assert [c.revoked for c in listing(farm) if c.name == "server"] == [None, None]
+    assert {old.user, new.user} <= {u.user for u in read_users(farm / "server" / "users.json")}
+    issue(farm, "server", hosts=["other.example.org"], renew=True)
+    assert "other.example.org" in read(farm / "server" / "cert.pem").hosts
+
+
+def test_every_server_of_the_authority_is_told_and_nobody_else(farm: Path, tmp_path: Path) -> None:
+    second = issue(farm, "second", "server")
+    assert names(second) == files_of("server")
+    (farm / "server").rename(tmp_path / "shipped")
+    create_authority(tmp_path / "other")
+    shutil.copytree(tmp_path / "other" / "server", farm / "foreign")
+    shutil.copytree(second, farm / "damaged")
+    (farm / "damaged" / "cert.pem").write_text("no certificate")
+    before = {h: (h / "users.json").read_bytes() for h in (tmp_path / "shipped", farm / "foreign", farm / "damaged")}
+    home = issue(farm, "gpu-7", "runner")
+    assert certificates.server_folders(farm) == [second]
+    for path in (second / "users.json", farm / "ca" / "users.json"):
+        assert read_users(path)[-1] == user(home)
+    assert {h: (h / "users.json").read_bytes() for h in before} == before
+    assert [p for p in farm.rglob("users.json") if p.parent.name in ROLES or p.parent == home] == []
 
 
 def test_renewing_works_after_the_folder_was_moved_away(farm: Path, tmp_path: Path) -> None:
@@ -217,7 +280,7 @@ def test_names_that_are_refused(name: str, farm: Path) -> None:
 
 def test_names_that_are_taken(farm: Path) -> None:
     for name in ("x" * 64, "GPU_7.example.org", "0"):
-        assert check_name(name) == name
+        check_name(name)
         assert read(issue(farm, name, "runner") / "cert.pem").name == name
 
 
@@ -229,40 +292,71 @@ def test_names_that_are_taken(farm: Path) -> None:
         ("runner", 0, (), "0 days"),
         ("runner", -1, (), "-1 days"),
         ("runner", 4000, (), "4000 days"),
-        ("runner", 10, ("a.example",), "names no hosts"),
-        ("scheduler", 10, ("a b",), "neither a host's name"),
+        ("runner", 10, ("a.example",), "only a server's certificate names hosts"),
+        ("server", 10, ("a b",), "neither a host's name"),
+        ("scheduler", 10, (), "'scheduler' is no role. Use one of server, "),
     ],
 )
 def test_what_cannot_be_issued(role: str | None, days: int, hosts: tuple[str, ...], message: str, farm: Path) -> None:
     with pytest.raises(UsageError, match=message):
         issue(farm, "new", role, days, hosts)
     assert not (farm / "new").exists()
-    assert len(listing(farm)) == 5
+    assert len(listing(farm)) == 1 + len(ROLES)
 
 
 def test_no_certificate_outlasts_the_authority(tmp_path: Path) -> None:
-    create_authority(tmp_path, now=time.time() - 3600 * DAY)
-    with pytest.raises(UsageError, match=r"authority itself ends in (49|50) days. Use at most"):
+    with clock_at(time.time() - 3600 * DAY):
+        create_authority(tmp_path)
+    with pytest.raises(UsageError, match=r"60 days .*authority itself ends in (49|50) days. Use 1 to (49|50) days"):
         issue(tmp_path, "gpu-7", "runner", days=60)
     issue(tmp_path, "gpu-7", "runner", days=49)
+    with (
+        clock_at(time.time() + 51 * DAY),
+        pytest.raises(UsageError, match=r"Make a new one with `tilewright farm init`"),
+    ):
+        issue(tmp_path, "gpu-8", "runner", days=1)
 
 
 def test_an_issue_that_fails_leaves_no_trace(farm: Path) -> None:
-    before = (farm / "ca" / "issued.json").read_bytes()
-    with files_of_at_most(len(before) + 10), pytest.raises(FarmError, match="File too large"):
+    def lists() -> list[bytes]:
+        return [(farm / p).read_bytes() for p in ("ca/issued.json", "ca/users.json", "server/users.json")]
+
+    before = lists()
+    with files_of_at_most(len(before[0]) + 10), pytest.raises(FarmError, match="File too large"):
         issue(farm, "gpu-7", "runner")
     assert names(farm) == {"ca", *ROLES}
+    assert lists() == before
     # One that has been listed, and whose folder then cannot be written.
     issue(farm, "gpu-7", "runner")
-    before = (farm / "ca" / "issued.json").read_bytes()
+    before = lists()
     for file in FILES:
         (farm / "gpu-7" / file).unlink()
     (farm / "gpu-7").rmdir()
     (farm / "gpu-7").write_text("in the way")
-    with pytest.raises(FarmError, match="Not a directory"):
+    with pytest.raises(FarmError, match="File exists"):
         issue(farm, "gpu-7", renew=True)
-    assert (farm / "ca" / "issued.json").read_bytes() == before
-    assert names(farm / "ca") == {"ca.pem", "ca.key", "crl.pem", "issued.json"}
+    assert lists() == before
+    assert names(farm / "ca") == AUTHORITY_FILES
+
+
+def test_a_certificate_is_listed_before_it_exists(farm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def look(folder: Path, files: dict[str, bytes]) -> None:
+        if folder.name != "gpu-7":
+            replace_files(folder, files)
+            return
+        listed = "gpu-7" in {c.name for c in listing(farm)}
+        seen.append((listed, "gpu-7" in {u.name for u in read_users(farm / "server" / "users.json")}))
+        raise OSError(28, "No space left on device", str(folder))
+
+    monkeypatch.setattr(certificates, "replace_files", look)
+    with pytest.raises(FarmError, match="No space left"):
+        issue(farm, "gpu-7", "runner")
+    assert seen == [(True, True)]
+    assert not (farm / "gpu-7").exists()
+    assert "gpu-7" not in {c.name for c in listing(farm)}
+    assert "gpu-7" not in {u.name for u in read_users(farm / "server" / "users.json")}
 
 
 def test_issuing_at_once_loses_nothing(farm: Path) -> None:
@@ -277,7 +371,7 @@ def test_issuing_at_once_loses_nothing(farm: Path) -> None:
         made = list(pool.map(make, range(16)))
     assert sum(made[1::2]) == 1
     assert all(made[0::2])
-    listed = [c.name for c in listing(farm)[5:]]
+    listed = [c.name for c in listing(farm)[1 + len(ROLES) :]]
     assert sorted(listed) == sorted(["same", *(f"gpu-{i}" for i in range(0, 16, 2))])
     for name in listed:
         assert read(farm / name / "cert.pem") in listing(farm)
@@ -291,26 +385,26 @@ def test_processes_wait_for_each_other(farm: Path) -> None:
         for group in "ab"
     ]
     assert [c.wait(60) for c in children] == [0, 0]
-    assert {c.name for c in listing(farm)[5:]} == {f"{group}{i}" for group in "ab" for i in range(4)}
+    assert {c.name for c in listing(farm)[1 + len(ROLES) :]} == {f"{group}{i}" for group in "ab" for i in range(4)}
 
 
 # --------------------------------------------------------------------------- revoke
 
 
-def test_revoking_by_name_takes_every_certificate_of_it_and_reaches_the_folders(farm: Path, tmp_path: Path) -> None:
+def test_revoking_by_name_takes_every_certificate_of_it_and_reaches_the_servers(farm: Path) -> None:
+    before = read_users(farm / "server" / "users.json")
     issue(farm, "gpu-7", "runner")
     issue(farm, "gpu-7", renew=True)
-    (farm / "client").rename(tmp_path / "shipped")
+    issue(farm, "second", "server")
     (farm / "notes").mkdir()
     done = revoke(farm, "gpu-7")
-    assert len(done.certificates) == 2
-    assert {f.name for f in done.folders} == {"scheduler", "runner", "builder", "gpu-7"}
-    serials = {c.serial for c in done.certificates}
+    assert [c.name for c in done.certificates] == ["gpu-7", "gpu-7"]
+    assert done.folders == [farm / "second", farm / "server"]
     for home in (farm / "ca", *done.folders):
-        assert set(revoked(home / "crl.pem", home / "ca.pem")) == serials
+        assert read_users(home / "users.json") == [*before, user(farm / "second")]
     assert names(farm / "notes") == set()
-    assert revoked(tmp_path / "shipped" / "crl.pem", farm / "ca" / "ca.pem") == {}
-    assert set(revoked(issue(farm, "gpu-8", "runner") / "crl.pem", farm / "ca" / "ca.pem")) == serials
+    issue(farm, "gpu-8", "runner")
+    assert "gpu-7" not in {u.name for u in read_users(farm / "server" / "users.json")}
 
 
 def test_revoking_by_serial_takes_one(farm: Path) -> None:
@@ -320,14 +414,34 @@ def test_revoking_by_serial_takes_one(farm: Path) -> None:
     done = revoke(farm, ":".join(text[i : i + 2] for i in range(0, 40, 2)))
     assert [c.serial for c in done.certificates] == [first.serial]
     assert [c.revoked is None for c in listing(farm) if c.name == "gpu-7"] == [False, True]
+    assert [u for u in read_users(farm / "server" / "users.json") if u.name == "gpu-7"] == [user(farm / "gpu-7")]
 
 
 def test_revoking_again_keeps_the_time_and_mends_the_list(farm: Path) -> None:
     then = int(time.time()) - 1000
-    revoke(farm, "runner", now=then)
-    (farm / "scheduler" / "crl.pem").unlink()
+    with clock_at(then):
+        revoke(farm, "runner")
+    (farm / "server" / "users.json").unlink()
     assert [c.revoked for c in revoke(farm, "runner").certificates] == [then]
-    assert list(revoked(farm / "scheduler" / "crl.pem", farm / "ca" / "ca.pem").values()) == [then]
+    assert "runner" not in {u.name for u in read_users(farm / "server" / "users.json")}
+
+
+def test_a_revocation_that_reaches_no_server_holds_all_the_same(farm: Path) -> None:
+    users = farm / "server" / "users.json"
+    users.unlink()
+    users.mkdir()
+    with pytest.raises(FarmError, match=r"users.json: Is a directory"):
+        revoke(farm, "runner")
+    assert "runner" not in {u.name for u in read_users(farm / "ca" / "users.json")}
+    users.rmdir()
+    assert revoke(farm, "runner").folders == [farm / "server"]
+    assert "runner" not in {u.name for u in read_users(users)}
+
+
+def test_a_revoked_servers_folder_is_told_too(farm: Path) -> None:
+    done = revoke(farm, "server")
+    assert done.folders == [farm / "server"]
+    assert "server" not in {u.name for u in read_users(farm / "server" / "users.json")}
 
 
 @pytest.mark.parametrize("what", ["gpu-9", "", "ca", "00", "ff"])
@@ -336,16 +450,48 @@ def test_nothing_to_revoke(what: str, farm: Path) -> None:
         revoke(farm, what)
 
 
-def test_a_list_that_the_authority_did_not_sign_is_refused(farm: Path, tmp_path: Path) -> None:
-    create_authority(tmp_path / "other")
-    revoke(tmp_path / "other", "runner")
-    with pytest.raises(FarmError, match="the authority did not sign it"):
-        revoked(tmp_path / "other" / "ca" / "crl.pem", farm / "ca" / "ca.pem")
-    crl = bytearray((farm / "ca" / "crl.pem").read_bytes())
-    for data in (b"", b"no list", bytes(crl[: len(crl) // 2])):
-        (tmp_path / "bad.pem").write_bytes(data)
-        with pytest.raises(FarmError, match="can't be trusted"):
-            revoked(tmp_path / "bad.pem", farm / "ca" / "ca.pem")
+# --------------------------------------------------------------------------- what 0.1 has issued
+
+
+def test_a_farm_of_0_1_is_listed_and_goes_on_with_a_server(farm: Path) -> None:
+    rewrite_as_0_1(farm)
+    assert [(c.name, c.user) for c in listing(farm)[1:3]] == [
+        ("scheduler", "tilewright:scheduler:scheduler"),
+        ("administrator", "tilewright:administrator:administrator"),
+    ]
+    with pytest.raises(UsageError, match=r"'scheduler' is no role. Use one of server"):
+        issue(farm, "scheduler", renew=True)
+    home = issue(farm, "server", "server")
+    users = read_users(home / "users.json")
+    assert [u.user for u in users[:-1]] == [f"tilewright:{role}:{role}" for role in ROLES[1:]]
+    assert users[-1] == user(home)
+    assert [c.name for c in revoke(farm, "scheduler").certificates] == ["scheduler"]
+    late = time.time() + 400 * DAY
+    assert expiring(listing(farm), now=late) != []
+    assert "scheduler" not in {c.name for c in expiring(listing(farm), now=late)}
+
+
+def test_what_0_1_issued_to_one_name_is_revoked_together(farm: Path) -> None:
+    issue(farm, "gpu-7", "runner")
+    issue(farm, "gpu-7", renew=True)
+    rewrite_as_0_1(farm)
+    first, second = (c for c in listing(farm) if c.name == "gpu-7")
+    assert first.user == second.user == "tilewright:runner:gpu-7"
+    home = issue(farm, "server", "server")
+    assert [u.name for u in read_users(home / "users.json")].count("gpu-7") == 2
+    issue(farm, "gpu-7", renew=True)
+    assert len(revoke(farm, f"{first.serial:x}").certificates) == 2
+    # The one that says its serial number stays.
+    assert [u for u in read_users(home / "users.json") if u.name == "gpu-7"] == [user(farm / "gpu-7")]
+
+
+def test_one_that_0_1_revoked_keeps_its_user_out(farm: Path) -> None:
+    issue(farm, "gpu-7", "runner")
+    revoke(farm, "gpu-7")
+    issue(farm, "gpu-7", renew=True)
+    rewrite_as_0_1(farm)
+    home = issue(farm, "server", "server")
+    assert "gpu-7" not in {u.name for u in read_users(home / "users.json")}
 
 
 # --------------------------------------------------------------------------- listing
@@ -359,11 +505,9 @@ def test_listing_has_the_authority_first_and_states_what_the_files_say(farm: Pat
 
 
 def test_a_machines_own_folder_can_be_listed(farm: Path) -> None:
-    revoke(farm, "runner")
     authority, own = listing(farm / "runner")
-    assert (authority.role, own.name, own.revoked is not None) == ("ca", "runner", True)
-    (farm / "client" / "crl.pem").unlink()
-    assert listing(farm / "client")[1].revoked is None
+    assert authority == listing(farm)[0]
+    assert own == read(farm / "runner" / "cert.pem")
 
 
 def test_warnings_are_for_what_still_counts(farm: Path) -> None:
@@ -398,6 +542,48 @@ def test_a_record_of_a_newer_version_is_refused(farm: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
     with pytest.raises(FarmError, match="newer Tilewright"):
         listing(farm)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"user": "tilewright:runner:other:5"},
+        {"user": 'tilewright:runner:x"}'},
+        {"user": "tilewright:scheduler:x", "role": "scheduler"},
+        {"user": 7},
+        {"role": "client"},
+        {"serial": "xyz"},
+        {"serial": 5},
+        {"not_after": "soon"},
+        {"not_after": None},
+    ],
+)
+def test_damaged_users_are_refused(change: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    good = {"user": "tilewright:runner:x:5", "role": "runner", "name": "x", "serial": "5", "not_after": 9.0}
+    path.write_text(json.dumps({"version": 1, "users": [good]}))
+    assert read_users(path) == [Peer("tilewright:runner:x:5", "runner", "x", 5, 9.0)]
+    path.write_text(json.dumps({"version": 1, "users": [good, {**good, **change}]}))
+    with pytest.raises(FarmError, match=r"users.json is damaged. Copy DIR/ca/users.json"):
+        read_users(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"version": 1}', b'{"version": 1, "users": [7]}'])
+def test_a_damaged_list_of_users_is_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    path.write_bytes(data)
+    with pytest.raises(FarmError, match="is damaged"):
+        read_users(path)
+    path.unlink()
+    with pytest.raises(FarmError, match="No such file"):
+        read_users(path)
+
+
+def test_users_of_a_newer_version_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    path.write_text('{"version": 2, "users": {}}')
+    with pytest.raises(FarmError, match=r"newer Tilewright. Use that version"):
+        read_users(path)
 
 
 def test_an_authority_whose_key_is_open_damaged_or_missing_issues_nothing(farm: Path) -> None:
@@ -440,6 +626,11 @@ def test_an_authoritys_own_certificate_has_no_role(farm: Path) -> None:
         ["tilewright:runner:"],
         ["tilewright:root:x"],
         ["tilewright:runner:x:y"],
+        ["tilewright:runner:x:"],
+        ["tilewright:runner:x:FF"],
+        ["tilewright:runner:x:ff:ff"],
+        [f"tilewright:runner:x:{'f' * 41}"],
+        ["tilewright:runner:x:ff\n"],
         ["tilewright:runner:x/y"],
         ["tilewright:runner:x", "tilewright:client:x"],
         ["tilewright:runner:x", "tilewright:runner:x"],
@@ -452,7 +643,20 @@ def test_identities_that_are_none(uris: list[str]) -> None:
 
 
 def test_an_identity_among_other_uris() -> None:
-    assert parse_identity(["https://example.org", "tilewright:client:a.b"]) == ("client", "a.b")
+    assert parse_identity(["https://example.org", "tilewright:client:a.b"])[1:] == ("client", "a.b")
+
+
+@pytest.mark.parametrize("serial", [None, 1, 2**159 - 1])
+@pytest.mark.parametrize("role", ROLES)
+def test_an_identity_is_read_with_and_without_a_serial_number(role: str, serial: int | None) -> None:
+    user = identity(role, "gpu-7", serial)
+    assert parse_identity([user]) == (user, role, "gpu-7")
+
+
+@pytest.mark.parametrize("serial", [None, 5])
+def test_a_scheduler_of_0_1_is_told_to_become_a_server(serial: int | None) -> None:
+    with pytest.raises(Refused, match=r"scheduler's, of Tilewright 0.1. .*farm issue server --role server --host"):
+        parse_identity([identity("scheduler", "scheduler", serial)])
 
 
 def test_keys_must_be_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,15 +683,21 @@ def test_keys_must_be_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             require_private(key)
 
 
-def test_without_cryptography_the_mend_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    for call in (lambda: create_authority(tmp_path / "farm"), lambda: listing(tmp_path), lambda: read(tmp_path)):
-        with pytest.raises(TilewrightError, match=r"pip install 'tilewright\[farm\]'"):
-            call()
-    assert not (tmp_path / "farm").exists()
+def run_python(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
 
 
-def test_importing_the_module_costs_no_cryptography() -> None:
-    program = "import sys, tilewright.farm.certificates, tilewright.farm.tls; assert 'cryptography' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-    assert certificates.LEAF_DAYS == 365
+def test_without_cryptography_the_mend_is_named(farm: Path, tmp_path: Path) -> None:
+    program = "import sys; sys.modules['cryptography'] = None; from tilewright.cli import main; sys.exit(main())"
+    for words in (("init", tmp_path / "new"), ("certs", farm), ("certs", farm / "runner"), ("users", "--certs", farm)):
+        said = run_python(program, "farm", *words)
+        assert said.returncode == 1, said
+        assert "pip install 'tilewright[farm]'" in said.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_others_import_costs_no_cryptography() -> None:
+    # The dashboard asks the farm's modules for a word or two, and may be installed without the farm.
+    program = "import sys, tilewright.farm.server, tilewright.farm.link; assert 'cryptography' not in sys.modules"
+    assert run_python(program).returncode == 0

@@ -16,9 +16,9 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import Candidate, Task, TilewrightError
 from tilewright.farm.builder import Builder, known_target, offers
 from tilewright.farm.client import Farm
-from tilewright.farm.connect import Door
+from tilewright.farm.jobs import plain
+from tilewright.farm.link import Door
 from tilewright.farm.remote import FarmToolchain
-from tilewright.farm.runner import plain
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.operator import get_operator
 from tilewright.kernels.templates import default_schedule, lower
@@ -117,7 +117,6 @@ def test_code_is_fetched_once_and_restored_from_here(farm: SimulatedFarm, tmp_pa
         name = client.put(b"some code")
         toolchain.fetch(name)
         assert toolchain.cache.path(name).read_bytes() == b"some code"
-        assert farm.scheduler is not None
-        Path(str(farm.scheduler._store.get(name))).unlink()
+        farm.call(farm.lose_artifacts())
         toolchain.restore(name)
         assert client.get(name) == b"some code"

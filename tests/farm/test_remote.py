@@ -15,7 +15,8 @@ from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.remote import FarmRunner
 from tilewright.measure.measuring import Peaks
-from tilewright.measure.runner import Item
+from tilewright.measure.runner import DeviceLost, Item
+from tilewright.measure.timing import Duel
 from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds, steady
 from tilewright.testing.runner import RunnerContract
 
@@ -97,6 +98,34 @@ def test_outcomes_come_in_order_from_every_runner(
     assert all(m.measured for m in farm.measurers)
 
 
+class LosesDuels(SleepingMeasurer):
+    """A device that goes away in the first duels of all."""
+
+    left = 2
+
+    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel:
+        if LosesDuels.left:
+            LosesDuels.left -= 1
+            raise DeviceLost("no result within 10 s")
+        return super().duel(task, challenger, champion, pairs)
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+def test_a_duel_on_a_device_that_goes_away_is_held_again(
+    devices: int, tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LosesDuels, "left", 2)
+    one, two = make_items(2)
+    with SimulatedFarm(tmp_path, [LosesDuels() for _ in range(devices)]) as f, Farm(f.address) as c:
+        c.put(CODE)
+        with FarmRunner(c, CLASS, nothing_to_restore) as r:
+            assert r.duel(task, one, two).pairs == 31
+            monkeypatch.setattr(LosesDuels, "left", 1000)
+            with pytest.raises(DeviceLost, match="no result within 10 s"):
+                r.duel(task, one, two)
+    assert LosesDuels.left >= 997  # no more than three devices for one duel
+
+
 def test_a_duel_and_a_check(runner: FarmRunner, task: Task, make_items: Callable[[int], list[Item]]) -> None:
     one, two = make_items(2)
     d = runner.duel(task, one, two)
@@ -108,8 +137,7 @@ def test_a_duel_and_a_check(runner: FarmRunner, task: Task, make_items: Callable
 def test_code_that_the_farm_lost_is_brought_again(
     client: Farm, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
 ) -> None:
-    assert farm.scheduler is not None
-    Path(str(farm.scheduler._store.get(SHA256))).unlink()
+    farm.call(farm.lose_artifacts())
     brought: list[str] = []
 
     def restore(sha256: str) -> None:
@@ -131,7 +159,7 @@ def test_code_that_nobody_has_is_an_error(tmp_path: Path, task: Task, make_items
         r.run(task, make_items(1))
 
 
-def test_a_scheduler_that_comes_back_costs_nothing(
+def test_a_server_that_comes_back_costs_nothing(
     runner: FarmRunner, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
 ) -> None:
     for m in farm.measurers:
@@ -139,7 +167,7 @@ def test_a_scheduler_that_comes_back_costs_nothing(
     items = make_items(60)
     future = runner.submit(task, items)
     farm.wait_for(lambda: sum(m.measured for m in farm.measurers) >= 15)
-    farm.call(farm.restart_scheduler())
+    farm.call(farm.restart_server())
     outcomes = future.result(LIMIT)
     assert [o.seconds for o in outcomes if isinstance(o, Measurement)] == [pretended_seconds(c) for c, _ in items]
     assert runner.farm.cut_offs == 1
@@ -162,8 +190,8 @@ def test_a_farm_that_is_gone_is_told(tmp_path: Path, task: Task, make_items: Cal
         c.put(CODE)
         with FarmRunner(c, CLASS, nothing_to_restore) as r:
             future = r.submit(task, make_items(4))
-            assert f.scheduler is not None
-            f.call(f.scheduler.stop())
+            assert f.hub is not None
+            f.call(f.hub.stop())
             with pytest.raises(FarmError, match="the farm is gone"):
                 future.result(LIMIT)
         with pytest.raises(FarmError, match="gone"):
@@ -236,15 +264,15 @@ def test_clients_share_a_farm_fairly(tmp_path: Path, task: Task, make_items: Cal
 
 
 def test_a_candidate_travels_unchanged(task: Task, make_items: Callable[[int], list[Item]]) -> None:
-    from tilewright.farm.protocol import pack, unpack
-    from tilewright.farm.runner import item_json, item_of, task_json, task_of
+    from tilewright.farm.jobs import item_json, item_of, task_json
+    from tilewright.farm.messages import pack, unpack
 
     rng = random.Random(3)
     items = make_items(20)
     rng.shuffle(items)
     for candidate, artifact in items:
-        message = unpack(pack({"op": "x", "task": task_json(task), "item": item_json((candidate, artifact))})[4:])
-        again = task_of(message["task"])
+        message = unpack(pack({"task": task_json(task), "item": item_json((candidate, artifact))}))
+        again = Task.from_json(message["task"])
         assert again.key == task.key
         assert again.workload.program == task.workload.program
         c, a = item_of(again, message["item"], {SHA256: "/there"})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tilewright.backends.cuda.driver import OutOfMemory
+from tilewright.backends.emulator import driver
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
 from tilewright.measure import gpu_buffers
 from tilewright.measure.gpu_buffers import ALIGN, GUARD, CheckArena, TimingArena
@@ -112,8 +114,11 @@ def test_more_launches_than_a_queue_holds(context: EmulatorContext) -> None:
     assert set(calls) == set(range(3000))
 
 
-def test_a_sample_is_the_time_of_one_launch(context: EmulatorContext) -> None:
-    import time
+def test_a_sample_is_the_time_of_one_launch(context: EmulatorContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]  # the device's clock: launch number n takes n + 1 milliseconds
+    monkeypatch.setattr(driver, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
-    (one,) = Stopwatch(context).samples(lambda n: time.sleep(2e-3), Plan(1, 5))
-    assert 2e-3 <= one < 8e-3
+    def launch(n: int) -> None:
+        now[0] += 1e-3 * (n + 1)
+
+    assert Stopwatch(context).samples(launch, Plan(2, 5)) == pytest.approx([3e-3, 8e-3])

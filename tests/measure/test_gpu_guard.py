@@ -73,7 +73,7 @@ def smi(tmp_path_factory: pytest.TempPathFactory) -> ScriptedSmi:
 @pytest.fixture(scope="module")
 def shared(task: Task, smi: ScriptedSmi) -> Iterator[LocalRunner]:
     command = [sys.executable, "-c", _WORKER, str(smi.program)]
-    with LocalRunner(DEVICE, task.target, deadline=20.0, references="", command=command) as r:
+    with LocalRunner(DEVICE, task.target, deadline=60.0, references="", command=command) as r:
         yield r
 
 

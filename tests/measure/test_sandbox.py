@@ -133,7 +133,7 @@ def test_the_child_says_what_holds(runners: Callable[[bool], LocalRunner]) -> No
 IN_A_PROCESS = """
 import ctypes, json, os, resource, sys, threading
 from tilewright.measure import sandbox
-from tilewright.measure.worker import die_with_parent
+from tilewright.measure.lifetime import die_with_parent
 if "nobody" in sys.argv:
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)

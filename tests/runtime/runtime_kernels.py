@@ -113,10 +113,10 @@ KERNEL tw_t_scale(ARGUMENTS)  // args: n. Goes through the workspace, slowly, so
     return 0;
 }
 
-KERNEL tw_t_wait(ARGUMENTS)  // until another thread writes to the input, for ten seconds at most
+KERNEL tw_t_wait(ARGUMENTS)  // until another thread writes to the input, for a minute at most
 {
     const volatile float *x = (const float *)t[0];
-    for (int i = 0; i < 10000 && x[0] == 0; i++)
+    for (int i = 0; i < 60000 && x[0] == 0; i++)
         usleep(1000);
     *(float *)t[1] = x[0];
     return x[0] == 0;

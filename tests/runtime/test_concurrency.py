@@ -138,7 +138,7 @@ def test_pool_kernels_from_many_threads(pooled: Library) -> None:
     together(work)
 
 
-def run_child(work: Callable[[], None], seconds: float = 30) -> int:
+def run_child(work: Callable[[], None], seconds: float = 120) -> int:
     """Exit code of ``work`` in a forked child, which is killed after ``seconds``."""
     pid = os.fork()
     if pid == 0:

@@ -35,8 +35,7 @@ def no_compiler(*_: object, **__: object) -> Any:
     raise TilewrightError("no C++ compiler was found", "Install g++")
 
 
-def test_compiles_once_and_is_found_again(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(shared_cache))
+def test_compiles_once_and_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = tmp_path / "none.db"
     asked = Library(nothing, missing_ok=True, compile=True)
     assert Library(nothing, missing_ok=True).explain("matmul", **SIZES).tier == "fallback"

@@ -37,7 +37,7 @@ def forget() -> None:
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tilewright.tuner.TuneResult]:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tilewright.tuner.TuneResult]:
     folder = tmp_path_factory.mktemp("own")
     shutil.copy(EXAMPLES / "dense.cpp", folder)
     db = folder / "t.db"
@@ -45,6 +45,12 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tilewright.tu
     (folder / "dense.cpp").unlink()
     forget()
     return db, result
+
+
+@pytest.fixture
+def tuned(stored: tuple[Path, tilewright.tuner.TuneResult], tmp_path: Path) -> tuple[Path, tilewright.tuner.TuneResult]:
+    """Its database is the test's own: some add to it."""
+    return Path(shutil.copy(stored[0], tmp_path / "tuned.db")), stored[1]
 
 
 def test_every_combination_is_checked_and_the_best_is_kept(tuned: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -113,8 +114,11 @@ def test_resume_refuses_another_workload(tuned: tuple[TuneResult, Recorder, Path
         tune("matmul", resume=result.run, db=db, params={"m": 8, "n": 8, "k": 8})
 
 
-def test_a_second_run_keeps_or_beats_the_stored_kernel(tuned: tuple[TuneResult, Recorder, Path]) -> None:
-    result, _, db = tuned
+def test_a_second_run_keeps_or_beats_the_stored_kernel(
+    tuned: tuple[TuneResult, Recorder, Path], tmp_path: Path
+) -> None:
+    result, _, first = tuned
+    db = Path(shutil.copy(first, tmp_path))
     again = tune("matmul", trials=8, seed=9, db=db, strategy="random", cost_model="random", params=SIZES)
     assert result.best is not None
     assert again.best is not None

@@ -11,27 +11,33 @@ COMMANDS = {
     "issue": ("farm_certs", "Make another certificate, or renew one."),
     "revoke": ("farm_certs", "Turn a certificate down from now on."),
     "certs": ("farm_certs", "List the certificates and when they end."),
-    "scheduler": ("farm_serve", "Run the scheduler, to which everyone else connects."),
+    "up": ("farm_up", "Run a whole farm on this machine: server, runners, builder."),
+    "server": ("farm_serve", "Run the server, to which everyone else connects."),
+    "scheduler": ("farm_serve", "The server's earlier name."),
+    "keeper": ("farm_serve", "Keep a farm whose nats-servers somebody else runs."),
+    "users": ("farm_serve", "Print the accounts for a nats-server that somebody else runs."),
     "runner": ("farm_serve", "Offer a device of this machine to a farm."),
     "builder": ("farm_serve", "Offer this machine's compilers to a farm."),
     "status": ("farm_ask", "Show runners, device classes, queue, utilisation and quarantine."),
     "drain": ("farm_ask", "Let a runner or builder finish what it does, and leave."),
     "quarantine": ("farm_ask", "Give a runner nothing more."),
     "release": ("farm_ask", "End a quarantine."),
-    "ping": ("farm_ask", "Whether the scheduler answers (liveness)."),
+    "ping": ("farm_ask", "Whether the server answers (liveness)."),
     "ready": ("farm_ask", "Whether enough runners are there (readiness)."),
+    "doctor": ("farm_doctor", "What this machine and a farm's server have, and what is missing."),
 }
 """Every command of the group: the module of ``tilewright.cli`` that defines a command of that name, and its help."""
 
 
 @click.group("farm", cls=LazyGroup, lazy={name: (module, name, text) for name, (module, text) in COMMANDS.items()})
 def command() -> None:
-    """Tune on a farm of devices: one scheduler, runners, builders, and any number of tuning clients.
+    """Tune on a farm of devices: one server, runners, builders, and any number of tuning clients.
 
     \b
     Examples:
+      tilewright farm up
       tilewright farm init certs --host farm.example.org
-      tilewright farm scheduler --certs certs --host 0.0.0.0
+      tilewright farm server --certs certs --host 0.0.0.0
       tilewright farm runner --certs certs --device cuda:0 tls://farm.example.org:8786
       tilewright farm builder --certs certs tls://farm.example.org:8786
       tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs

@@ -1,9 +1,9 @@
-"""``tilewright farm status|drain|quarantine|release|ping|ready``: questions to a farm's scheduler."""
+"""``tilewright farm status|drain|quarantine|release|ping|ready``: questions to a farm."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from tilewright.cli.output import console, emit_json
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
 from tilewright.farm.client import Farm
+from tilewright.farm.subjects import LOOKERS
 
-SHORT = 10.0  # seconds for which a question waits for a scheduler that is away
+SHORT = 10.0  # seconds for which a question waits for a server that is away
 SOON = 30 * 86400.0  # seconds before a certificate's end from which it is shown in red
 
 _FARM = click.option(
@@ -24,9 +25,9 @@ _FARM = click.option(
 )
 
 
-def _farm(address: str | None, certs: Path | None) -> Farm:
+def _farm(address: str | None, certs: Path | None, roles: Sequence[str] = LOOKERS) -> Farm:
     where = address_of(address)
-    return Farm(where, certs_for(where, certs), patience=SHORT)
+    return Farm(where, certs_for(where, certs), patience=SHORT, roles=roles)
 
 
 @click.command("status")
@@ -83,7 +84,7 @@ def release(certs: Path | None, address: str | None, as_json: bool, runner: str)
 
 
 def _tell(what: str, name: str, done: str, address: str | None, certs: Path | None, as_json: bool, **more: str) -> int:
-    with _farm(address, certs) as farm:
+    with _farm(address, certs, ("administrator",)) as farm:
         farm.ask(what, timeout=SHORT, name=name, **more)
     if as_json:
         emit_json({"name": name, "done": what})
@@ -97,13 +98,13 @@ def _tell(what: str, name: str, done: str, address: str | None, certs: Path | No
 @json_option
 @address_argument
 def ping(certs: Path | None, as_json: bool, address: str | None) -> int:
-    """Exit with 0 if the farm's scheduler answers, with 1 if not: a liveness check."""
+    """Exit with 0 if the farm's server and keeper answer, with 1 if not: a liveness check."""
     began = time.perf_counter()
     with _farm(address, certs) as farm:
-        answer = farm.ask("has", timeout=SHORT, sha256s=[])
+        answers = farm.ask("status", timeout=SHORT) is not None
     took = time.perf_counter() - began
     if as_json:
-        emit_json({"answers": answer == [], "seconds": round(took, 4)})
+        emit_json({"answers": answers, "seconds": round(took, 4)})
     else:
         console().print(f"{safe_text(address)} answers")
     return 0
@@ -158,8 +159,25 @@ def _table(found: Mapping[str, Any]) -> Any:
         queue.add_row(safe_text(name), str(place["workers"]), str(place["waiting"]), str(place["in_hand"]))
     clients = sum(c["connected"] for c in found["clients"])
     away = len(found["clients"]) - clients
-    last = f"{clients} client(s) connected, {away} away; {found['stale_results']} stale result(s); "
-    return Group(workers, queue, Text(last + f"{found['refused']} connection(s) refused"))
+    last = f"{clients} client(s) connected, {away} away; "
+    return Group(
+        workers,
+        queue,
+        Text(last + f"{found['refused']} refused"),
+        Text(_engine(found), style="red" if found["trouble"] else ""),
+    )
+
+
+def _engine(found: Mapping[str, Any]) -> str:
+    """The server in a line: its version, connections, what it stores, and what is wrong."""
+    server = found["server"]
+    parts = [str(server.get("engine", "a server that this keeper does not run"))]
+    if server.get("peers", 1) > 1:
+        parts.append(f"{server['peers']} servers in {safe_text(server['cluster'])}")
+    if "connections" in server:
+        parts.append(f"{server['connections']} connection(s)")
+        parts.append(f"{(server['storage'] or 0) / (1 << 20):.0f} of {server['limit'] / (1 << 20):.0f} MiB stored")
+    return ", ".join(parts) + (f"; {safe_text(found['trouble'])}" if found["trouble"] else "")
 
 
 def _state(w: Mapping[str, Any]) -> str:

@@ -10,16 +10,18 @@ import click
 
 from tilewright.cli.options import json_option
 from tilewright.cli.output import console, emit_json
-from tilewright.farm.identity import ROLES
+from tilewright.farm.identity import AUTHORITY, ROLES
 
 if TYPE_CHECKING:
-    from tilewright.farm.certificates import Issued
+    from tilewright.farm.identity import Peer
 
 _USE = {
-    "scheduler": "the machine that runs `tilewright farm scheduler`",
+    "server": "the machine that runs `tilewright farm server`",
+    "administrator": "whoever drains, quarantines and releases runners",
+    "client": "whoever runs `tilewright tune --farm`",
     "runner": "every machine that runs `tilewright farm runner`",
     "builder": "every machine that runs `tilewright farm builder`",
-    "client": "whoever runs `tilewright tune --farm`",
+    "reader": "whatever only watches: a dashboard, `tilewright farm status`",
 }
 
 _days_option = click.option(
@@ -30,7 +32,7 @@ _hosts_option = click.option(
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Where the scheduler is reached: a host's name or address; repeatable. [default: this machine's name] "
+    help="Where the server is reached: a host's name or address; repeatable. [default: this machine's name] "
     "localhost, 127.0.0.1 and ::1 are always in.",
 )
 _dir_option = click.option(
@@ -66,12 +68,20 @@ def init(folder: Path, hosts: tuple[str, ...], days: int, as_json: bool) -> None
     authority, *issued = listing(folder)
     if as_json:
         certificates = [{**_row(c), "folder": str(folder / c.name)} for c in issued]
-        emit_json({"folder": str(folder), "authority": _row(authority), "certificates": certificates})
+        emit_json(
+            {
+                "folder": str(folder),
+                "authority": _row(authority),
+                "certificates": certificates,
+                "users": _texts(_users(folder)),
+            }
+        )
         return
     _say("Copy each folder to its machine and name it there with --certs:")
     for c in issued:
         _say(f"  {_shown(folder / c.name)}: to {_USE[c.role]}{_answers(c)}")
     _say(f"{_shown(folder / 'ca')} stays offline: whoever has ca.key can make certificates of every role.")
+    _say_users("After every later issue and revoke,", _users(folder))
     _say(f"They end on {_day(issued[0].not_after)}. Renew: tilewright farm issue NAME --renew --dir {_shown(folder)}")
 
 
@@ -89,13 +99,13 @@ def issue(
     """Make another certificate, in the folder DIR/NAME.
 
     One for each machine and person lets you revoke them one by one. After --renew the earlier certificate stays
-    valid until it ends or is revoked.
+    valid until it ends or is revoked. The server lets the new one in when it has the new users.json.
 
     \b
     Examples:
       tilewright farm issue gpu-7 --role runner --dir farm
       tilewright farm issue alice --role client --days 30 --dir farm
-      tilewright farm issue scheduler --renew --dir farm
+      tilewright farm issue server --renew --dir farm
     """
     from tilewright.core import UsageError
     from tilewright.farm.certificates import issue as issue_certificate
@@ -106,11 +116,12 @@ def issue(
     home = issue_certificate(folder, name, role, days, hosts, renew=renew)
     made = next(c for c in reversed(listing(folder)) if c.name == name)
     if as_json:
-        emit_json({"folder": str(home), "certificate": _row(made)})
+        emit_json({"folder": str(home), "certificate": _row(made), "users": _texts(_users(folder))})
         return
     whose = f"{made.role} {_shown(made.name)}"
     _say(f"{_shown(home)}: the certificate of {whose}, until {_day(made.not_after)}{_answers(made)}")
     _say("Copy the folder to its machine and name it there with --certs.")
+    _say_users("To have it let in,", _users(folder))
 
 
 @click.command("revoke")
@@ -120,8 +131,8 @@ def issue(
 def revoke(name: str, folder: Path, as_json: bool) -> None:
     """Revoke every certificate of a name, or the one with a serial number.
 
-    The new crl.pem has to reach the scheduler, which reads it again while it runs. A scheduler's certificate is
-    refused by its peers, so then it has to reach them.
+    It holds once the new users.json is on the server's machine; a running server takes it up by itself. To its peers
+    a server's certificate stays good until it ends: if its key was stolen, make a new authority.
 
     \b
     Examples:
@@ -131,23 +142,14 @@ def revoke(name: str, folder: Path, as_json: bool) -> None:
     from tilewright.farm.certificates import revoke as revoke_certificates
 
     done = revoke_certificates(folder, name)
-    crl = folder / "ca" / "crl.pem"
     if as_json:
-        emit_json(
-            {
-                "revoked": [_row(c) for c in done.certificates],
-                "crl": str(crl),
-                "folders": [str(f) for f in done.folders],
-            }
-        )
+        emit_json({"revoked": [_row(c) for c in done.certificates], "users": _texts(_users(folder))})
         return
     for c in done.certificates:
         _say(f"revoked {c.role} {_shown(c.name)}, serial {c.serial:x}")
-    everyone = any(c.role == "scheduler" for c in done.certificates)
-    whom = "every runner, builder and client" if everyone else "the scheduler"
-    _say(f"Copy {_shown(crl)} to {whom}, over the crl.pem beside its cert.pem. Until then nothing changes there.")
-    if done.folders:
-        _say(f"Updated here: {', '.join(_shown(f / 'crl.pem') for f in done.folders)}")
+    _say_users("Until then it is let in:", _users(folder))
+    if any(c.role == "server" for c in done.certificates):
+        _say("Its peers keep no such list: if its key was stolen, make a new authority with `tilewright farm init`.")
 
 
 @click.command("certs")
@@ -199,11 +201,28 @@ def certs(folder: Path, as_json: bool) -> None:
     console().print(table)
 
 
-def _row(certificate: Issued, now: float | None = None) -> dict[str, Any]:
+def _row(certificate: Peer, now: float | None = None) -> dict[str, Any]:
     return {**certificate.to_json(), "days_left": certificate.days_left(now)}
 
 
-def _answers(certificate: Issued) -> str:
+def _users(folder: Path) -> list[Path]:
+    """What to copy to the servers' machines: the list in every server's folder, or else the authority's."""
+    from tilewright.farm.certificates import server_folders
+    from tilewright.farm.identity import USERS
+
+    return [home / USERS for home in server_folders(folder) or [folder / AUTHORITY]]
+
+
+def _say_users(when: str, paths: list[Path]) -> None:
+    files = " and ".join(_shown(p) for p in paths)
+    _say(f"{when} copy {files} to the server's machine, beside its cert.pem. A running server takes it up by itself.")
+
+
+def _texts(paths: list[Path]) -> list[str]:
+    return [str(p) for p in paths]
+
+
+def _answers(certificate: Peer) -> str:
     return f"; it answers at {', '.join(_shown(h) for h in certificate.hosts)}" if certificate.hosts else ""
 
 

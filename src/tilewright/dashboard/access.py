@@ -23,8 +23,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tilewright.core import UsageError
 from tilewright.dashboard.errors import Header, refuse
+from tilewright.farm.link import is_loopback
 from tilewright.farm.private_files import explained, require_private
-from tilewright.farm.protocol import is_loopback
 
 SESSION_SECONDS = 12 * 3600
 LEAST_TOKEN, MOST_TOKEN = 16, 1024  # characters

@@ -9,24 +9,25 @@ from typing import Any
 
 from tilewright.core import TilewrightError
 from tilewright.farm.client import Farm
-from tilewright.farm.connect import Door
 from tilewright.farm.errors import FarmError
+from tilewright.farm.link import Door
+from tilewright.farm.subjects import LOOKERS
 
 FRESH = 2.0  # seconds for which a status answers for all who ask
 WAIT = 1.0  # seconds that one who asks waits, at most
 STALE = 10.0  # seconds for which a status stands in for one that is late
-ANSWER = 5.0  # seconds that a connected scheduler has to answer
+ANSWER = 5.0  # seconds that a farm has to answer once there is a connection
 
 
 class FarmSource:
     """A farm's status. Any thread may ask; a thread of its own connects when somebody first does.
 
-    ``address``, ``certs``: as for ``Farm``. Raises ``UsageError`` or ``FarmError`` for an address or certificates that
-    cannot be right; whether the farm is there shows when it is asked.
+    ``address``, ``certs``: as for ``Farm``; a reader's certificate is used where there is one. Raises ``UsageError`` or
+    ``FarmError`` for an address or certificates that cannot be right; whether the farm is there shows when it is asked.
     """
 
     def __init__(self, address: str, certs: Path | None = None) -> None:
-        self.address = Door(address, certs, "client").address
+        self.address = Door(address, certs, *LOOKERS).address
         self._certs = certs
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -38,7 +39,7 @@ class FarmSource:
         self._at = self._status_at = float("-inf")
 
     def status(self) -> dict[str, Any]:
-        """Everything that the scheduler knows (docs/farm.md). Raises ``FarmError``, which says why there is none."""
+        """What the farm says of itself (docs/farm.md). Raises ``FarmError``, which says why there is none."""
         with self._changed:
             now = time.monotonic()
             if not self._closed and now - self._at >= FRESH:
@@ -68,7 +69,7 @@ class FarmSource:
                         return
                 status, error = None, None
                 try:
-                    farm = farm or Farm(self.address, self._certs, patience=ANSWER)
+                    farm = farm or Farm(self.address, self._certs, patience=ANSWER, roles=LOOKERS)
                     status = farm.ask("status", timeout=ANSWER)
                 except TilewrightError as e:
                     error = e

@@ -126,7 +126,7 @@ class Metrics:
         status = self._farm.status()
         try:
             return list(farm_metrics(status))
-        except (LookupError, TypeError, ValueError):
+        except (AttributeError, LookupError, TypeError, ValueError):
             raise FarmError("the farm's status is none") from None
 
 
@@ -160,12 +160,49 @@ def farm_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     quarantined = sum(1 for w in workers if w["quarantine"]) + len(status["quarantined_away"])
     yield _single("tilewright_farm_quarantined", "Workers in quarantine, those that are away included.", quarantined)
     clients = sum(1 for c in status["clients"] if c["connected"])
-    yield _single("tilewright_farm_clients", "Connected clients.", clients)
-    yield _single("tilewright_farm_uptime_seconds", "How long the scheduler has been running.", status["uptime"])
-    yield CounterMetricFamily("tilewright_farm_refused", "Peers that the scheduler turned down.", status["refused"])
-    yield CounterMetricFamily(
-        "tilewright_farm_stale_results", "Results that came when nobody wanted them.", status["stale_results"]
-    )
+    yield _single("tilewright_farm_clients", "Tuning clients that were heard of lately.", clients)
+    yield from _server(status)
+
+
+def _server(status: Mapping[str, Any]) -> Iterator[Metric]:
+    """What the server that answered says of itself: in a cluster another one may answer the next time."""
+    facts = status["server"]
+    server = str(facts.get("server_name") or "") if facts.get("cluster") else ""
+    if facts.get("engine"):
+        info = GaugeMetricFamily(
+            "tilewright_farm_server_info", "The server's program and version; always 1.", labels=["server", "engine"]
+        )
+        _add(info, [((server, str(facts["engine"])), "", 1)])
+        yield info
+    cpu = facts.get("cpu")
+    for kind, name, text, value in (
+        (GaugeMetricFamily, "uptime_seconds", "How long the farm has been running.", status["uptime"]),
+        (CounterMetricFamily, "refused", "Peers that the farm turned down.", status["refused"]),
+        (GaugeMetricFamily, "server_storing", "Whether jobs and results are stored (1) or not (0).",
+            0 if status["trouble"] else 1),
+        (GaugeMetricFamily, "server_connections", "Connections of peers.", facts.get("connections")),
+        (GaugeMetricFamily, "server_cpu_ratio", "Processor time that the server takes, 1 for a whole core.",
+            None if cpu is None else cpu / 100),
+        (GaugeMetricFamily, "server_memory_bytes", "Memory that the server takes.", facts.get("mem")),
+        (GaugeMetricFamily, "server_stored_messages", "Messages stored.", facts.get("messages")),
+        (GaugeMetricFamily, "server_stored_bytes", "Their size.", facts.get("storage")),
+        (GaugeMetricFamily, "server_storage_limit_bytes", "What may be stored.", facts.get("limit")),
+        (GaugeMetricFamily, "server_peers", "Servers of the cluster, itself included.", facts.get("peers")),
+        (CounterMetricFamily, "server_slow_consumers", "Connections that were cut because their peer read too slowly.",
+            facts.get("slow_consumers")),
+    ):  # fmt: skip
+        if value is not None:
+            metric = kind(f"tilewright_farm_{name}", text, labels=["server"])
+            _add(metric, [((server,), "", float(value))])
+            yield metric
+    for name, text, key in (
+        ("messages", "Messages that peers sent (in) and got (out).", "msgs"),
+        ("bytes", "The size of these messages.", "bytes"),
+    ):
+        directions = [(d, facts.get(f"{d}_{key}")) for d in ("in", "out")]
+        metric = CounterMetricFamily(f"tilewright_farm_server_{name}", text, labels=["server", "direction"])
+        _add(metric, [((server, d), "", float(n)) for d, n in directions if n is not None])
+        yield metric
 
 
 def _queues(places: Mapping[str, Mapping[str, int]]) -> Iterator[Metric]:

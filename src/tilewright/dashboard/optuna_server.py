@@ -21,7 +21,7 @@ from tilewright.core import UsageError
 from tilewright.dashboard.access import Access
 from tilewright.dashboard.errors import DashboardError
 from tilewright.database import Database
-from tilewright.farm.protocol import is_loopback
+from tilewright.farm.link import is_loopback
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

@@ -59,6 +59,17 @@ def tone(state: str) -> str:
     return "warn" if state in ("stale", "draining") else "bad"
 
 
+def size(value: float | None) -> str:
+    """Bytes: ``512 B``, ``12.3 MiB``."""
+    if value is None:
+        return "-"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TiB"
+
+
 def cell(value: Any, unit: str) -> str:
     """A table's value; ``unit`` is its column's (``insight.chart.UNITS``)."""
     if value is None or value == "":

@@ -1,1 +1,1 @@
-"""The device farm: one scheduler, and the runners, builders and tuning clients that connect to it."""
+"""The device farm: a server, its keeper, and the runners, builders and tuning clients that connect to it."""

@@ -6,60 +6,44 @@ from the target, and sources that would read files or steer the compiler are ref
 
 from __future__ import annotations
 
-import os
+import functools
+import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewright.backends import parse_target
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import DEADLINE, CompileError, find_compiler
+from tilewright.backends.cpu.cores import affinity
+from tilewright.backends.cuda.nvrtc import find_nvrtc
 from tilewright.core import Target, TilewrightError, UsageError, digest
-from tilewright.farm.connect import Door
-from tilewright.farm.protocol import LIMIT
-from tilewright.farm.service import Reply, Say, Service, error_of
-from tilewright.farm.sources import check_source
+from tilewright.farm.link import Door, Say
+from tilewright.farm.messages import LIMIT, error_of
+from tilewright.farm.service import Service
+from tilewright.farm.work import Reply
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.codegen.sources import check_source
 from tilewright.measure.toolchain import Toolchain, toolchain_for
 
 ARCHS = ("x86_64", "aarch64")
-NVRTC = "nvrtc"
-LARGEST = LIMIT - (1 << 20)  # bytes of compiled code: it travels in one message
-
-
-def place_name(kind: str, arch: str, compiler: str, emulated: bool = False) -> str:
-    """The queue of builders that give the same code: ``build:cpu:x86_64:1a2b3c4d``, by their compiler's version."""
-    what = "emulator" if emulated else kind
-    return f"build:{what}:{arch}:{digest([compiler])[:8]}"
 
 
 def offers() -> dict[str, str]:
-    """What this machine compiles: the compiler's version by queue."""
-    found = {}
-    for arch in ARCHS:
-        try:
-            version = find_compiler(arch).version
-        except TilewrightError:
-            continue
-        found[place_name("cpu", arch, version)] = version
-        if arch == _host():
-            found[place_name("cuda", "cuda", version, emulated=True)] = version
-    cuda = _nvrtc_version()
-    if cuda:
-        found[place_name("cuda", "cuda", cuda)] = cuda
-    return found
+    """What this machine compiles: the compiler's version by queue.
+
+    A queue is of builders that give the same code: ``build:cpu:x86_64:1a2b3c4d``, by their compiler's version.
+    """
+    versions = {f"cpu:{arch}": _version(arch) for arch in ARCHS}
+    versions["emulator:cuda"] = versions.get(f"cpu:{platform.machine()}", "")
+    versions["cuda:cuda"] = _version("cuda")
+    return {f"build:{what}:{digest([v])[:8]}": v for what, v in versions.items() if v}
 
 
-def _host() -> str:
-    import platform
-
-    return platform.machine()
-
-
-def _nvrtc_version() -> str:
-    from tilewright.backends.cuda.nvrtc import find_nvrtc
-
+def _version(arch: str) -> str:
+    """Of the compiler for an architecture; empty where there is none."""
     try:
-        return find_nvrtc().name
+        return find_nvrtc().name if arch == "cuda" else find_compiler(arch).version
     except (TilewrightError, OSError):
         return ""
 
@@ -80,8 +64,7 @@ class Builder(Service):
             raise UsageError(
                 "this machine has no compiler to build with", "Install g++, or a package that brings NVRTC"
             )
-        self._toolchain = toolchain
-        self._toolchains: dict[str, Toolchain] = {}
+        self._toolchain = functools.cache(lambda target, emulated: toolchain(target, cache, emulated))
 
     def greeting(self) -> dict[str, Any]:
         return {"places": sorted(self._offers), "offers": self._offers}
@@ -92,31 +75,21 @@ class Builder(Service):
         source, symbols = str(payload["source"]), [str(s) for s in payload["symbols"]]
         try:
             check_source(source, symbols, "cuda" if target.kind == "cuda" else "cpu")
-            toolchain = self._for(target, emulated)
-            front = prelude(target, emulated=True) if emulated else prelude(target)
+            toolchain = self._toolchain(target, emulated)
             deadline = min(DEADLINE, float(payload["deadline"]))
-            done = toolchain.compile(f"{front}\n{source}", symbols, deadline)
+            done = toolchain.compile(f"{prelude(target, emulated)}\n{source}", symbols, deadline)
+            data = Path(done.path).read_bytes()
+            if len(data) > LIMIT:  # it travels in one message
+                raise CompileError(f"the compiled code has {len(data)} bytes, over the limit of {LIMIT}")
         except TilewrightError as e:
-            reason = getattr(e, "reason", None)
-            kind = "compile" if isinstance(e, CompileError) or e.kind == "compile" else e.kind
-            said = {"error": {**error_of(e), "kind": kind, "reason": None if reason is None else str(reason)}}
+            said = {"error": {**error_of(e), "reason": str(getattr(e, "reason", ""))}}
             host = type(e) is TilewrightError  # no disk space, a compiler that does not start: not the source's fault
             return Reply(said, strike=e.message if host else "", again=host)
-        data = Path(done.path).read_bytes()
-        if len(data) > LARGEST:
-            message = f"the compiled code has {len(data)} bytes, over the limit of {LARGEST}"
-            return Reply({"error": {"kind": "compile", "message": message, "mend": "", "reason": None}})
         result = {
             "sha256": done.sha256, "cached": done.cached, "compiler": toolchain.version,
             "flags": list(toolchain.flags), "resources": {s: dict(pairs) for s, pairs in done.resources.items()},
         }  # fmt: skip
         return Reply(result, (data,))
-
-    def _for(self, target: Target, emulated: bool) -> Toolchain:
-        key = digest([target.key, emulated])
-        if key not in self._toolchains:
-            self._toolchains[key] = self._toolchain(target, self.cache, emulated)
-        return self._toolchains[key]
 
 
 def known_target(asked: Target) -> Target:
@@ -124,8 +97,6 @@ def known_target(asked: Target) -> Target:
 
     Raises ``UsageError`` for a target that is not known here.
     """
-    from tilewright.backends import parse_target
-
     own = parse_target(asked.name, asked.threads, allow_foreign=True)
     if own.key != asked.key:
         raise UsageError(f"{asked.name[:80]} means something else here", "Install the same Tilewright on both")
@@ -134,4 +105,4 @@ def known_target(asked: Target) -> Target:
 
 def default_lanes() -> int:
     """One compiler a core that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(affinity())

@@ -1,41 +1,81 @@
 """A tuning client's end of a farm: jobs in, futures out, from any thread.
 
-A connection that breaks is made anew, and what was under way is asked for again under the same names, so that
-every job has one result whatever happened in between.
+The server may lose everything at any time: a client keeps each job until it has its result, and after every break asks
+for the result, looks whether the job still waits, and sends it again if neither is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import platform
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tilewright.farm.connect import Door, beating, refusal, waits
+from tilewright.core import UsageError
+from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.protocol import SILENT, Link, LinkClosed
+from tilewright.farm.link import SILENT, Door, Link, LinkClosed, NotStored, end, waits
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
 ASK_SECONDS = 60.0
+LOOK_SECONDS = 30.0  # after which a job without a result is looked after
+COUNT_SECONDS = 1.0  # for which the number of workers is taken to stay
+SHARE_SECONDS = 0.5  # between a client's signs of life while it waits for jobs
+PRIORITIES: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
+"""Parts of a queue's seconds that clients get, relative to each other."""
+
+RESUME = "What was measured is stored; go on with tilewright tune --resume last"
+_FIRST_WINDOW = 2  # jobs sent before a keeper has said how many there may be
+
+
+@dataclass
+class Job:
+    """A job whose result is not here. ``sent``: when it was, last; ``times``: how often the server lost it."""
+
+    id: str
+    place: str
+    payload: Mapping[str, Any]
+    needs: tuple[str, ...]
+    future: Future[dict[str, Any]]
+    since: float = field(default_factory=time.monotonic)
+    sent: float | None = None
+    times: int = 0
+
+
+@dataclass
+class Queue:
+    """What this client has in one of the farm's queues."""
+
+    held: OrderedDict[str, Job] = field(default_factory=OrderedDict)  # not sent yet
+    sent: dict[str, Job] = field(default_factory=dict)
+    window: int = _FIRST_WINDOW
+    used: float = 0.0
+    done: int = 0
+    workers: int = 0
+    told: float = float("-inf")  # when window and workers were
 
 
 class Farm:
     """A connection to a farm. Use it as a context manager.
 
-    ``address``: ``tls://HOST:PORT``. ``certs``: the folder that ``tilewright farm init`` wrote, or its client's.
-    ``patience``: seconds for which a farm that went away is waited for before futures fail. ``say`` is told, from
-    another thread, when it is away and when it is back. Raises ``FarmError`` when it can't be reached at first,
-    ``Refused`` when it turns this client down.
+    ``address``: ``tls://HOST:PORT``, servers of a cluster with commas between. ``certs``: the folder that
+    ``tilewright farm init`` wrote, or one role's. ``patience``: seconds for which a farm that went away is waited for
+    before futures fail. ``say`` is told, from another thread, when it is away and when it is back. ``priority``: of
+    this client's jobs, ``low``, ``normal`` or ``high``. ``roles``: whose certificate to use, the first that is there.
+    Raises ``FarmError`` when it can't be reached at first, ``Refused`` when it turns this client down.
     """
 
     def __init__(
@@ -44,28 +84,36 @@ class Farm:
         certs: str | os.PathLike[str] | None = None,
         patience: float = PATIENCE,
         say: Callable[[str], None] = lambda _line: None,
+        *,
+        priority: str = "normal",
+        roles: Sequence[str] = ("client",),
     ) -> None:
-        self._door = Door(address, None if certs is None else Path(certs).expanduser(), "client")
+        if priority not in PRIORITIES:
+            raise UsageError(f"{priority!r} is no priority", f"Use {', '.join(PRIORITIES)}")
+        self._door = Door(address, None if certs is None else Path(certs).expanduser(), *roles)
         self.patience = patience
         self.cut_offs = 0
+        self.refused = 0  # messages that were no result of a worker of this farm
+        self._weight = PRIORITIES[priority]
         self._say = say
         self._session = secrets.token_hex(16)
-        self._jobs: dict[str, tuple[dict[str, Any], Future[dict[str, Any]]]] = {}
-        self._answers: dict[int, Future[Any]] = {}
-        self._questions = 0
+        self._jobs: dict[str, Job] = {}
+        self._queues: dict[str, Queue] = {}
         self._lock = threading.Lock()
         self._link: Link | None = None
+        self._online, self._hurry = asyncio.Event(), asyncio.Event()
         self._gone: FarmError | None = None
         self._closed = False
+        self._full = False
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="farm", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="farm", daemon=True)
         self._thread.start()
         try:
-            link, welcome = asyncio.run_coroutine_threadsafe(self._enter(), self._loop).result()
+            link = self._call(self._enter()).result()
         except BaseException:
             self._end_loop()
             raise
-        self._life = asyncio.run_coroutine_threadsafe(self._live(link, welcome), self._loop)
+        self._life = self._call(self._live(link))
         self._life.add_done_callback(self._ended)
 
     @property
@@ -80,49 +128,54 @@ class Farm:
         ``needs``: hashes of artifacts that the farm must have (:meth:`put`). The future raises ``FarmError`` when
         the farm is gone for good. Cancelling it takes the job back if it has not begun.
         """
-        job_id = secrets.token_hex(16)
-        message = {"op": "submit", "id": job_id, "place": place, "payload": payload, "needs": list(needs)}
-        future: Future[dict[str, Any]] = Future()
+        job = Job(secrets.token_hex(16), place, payload, tuple(needs), Future())
         with self._lock:
             if self._gone is not None or self._closed:
-                future.set_exception(self._gone or FarmError("the connection to the farm is closed"))
-                return future
-            self._jobs[job_id] = (message, future)
-        future.add_done_callback(lambda f: self._cancelled(job_id) if f.cancelled() else None)
-        self._loop.call_soon_threadsafe(self._post, message)
-        return future
+                job.future.set_exception(self._gone or FarmError("the connection to the farm is closed"))
+                return job.future
+            self._jobs[job.id] = job
+        job.future.add_done_callback(lambda f: self._cancelled(job) if f.cancelled() else None)
+        self._loop.call_soon_threadsafe(self._queue_up, job)
+        return job.future
 
-    def _cancelled(self, job_id: str) -> None:
+    def _cancelled(self, job: Job) -> None:
+        if self._forget(job) and not self._closed:
+            self._call(self._take_back([job]))
+
+    def _forget(self, job: Job) -> bool:
         with self._lock:
-            known = self._jobs.pop(job_id, None)
-        if known is not None and not self._closed:
-            self._loop.call_soon_threadsafe(self._post, {"op": "cancel", "ids": [job_id]})
+            return self._jobs.pop(job.id, None) is not None
 
     # ------------------------------------------------------------------ questions
 
     def ask(self, what: str, timeout: float = ASK_SECONDS, **more: Any) -> Any:
-        """Ask the scheduler something. Asked again if the connection breaks. Raises ``FarmError``."""
+        """Ask the farm's keeper something. Asked again if the connection breaks. Raises ``FarmError``."""
+        command = what in ("drain", "quarantine", "release")
+        return self._patiently(lambda link: link.ask({"what": what, **more}, tell=command), timeout)
+
+    def _patiently(self, work: Callable[[Link], Coroutine[Any, Any, Any]], timeout: float) -> Any:
+        """Do something on the connection, on the next one if it breaks."""
         deadline = time.monotonic() + max(timeout, self.patience if self._jobs else timeout)
         while True:
-            future: Future[Any] = Future()
-            with self._lock:
-                if self._gone is not None or self._closed:
-                    raise self._gone or FarmError("the connection to the farm is closed")
-                self._questions += 1
-                n = self._questions
-                self._answers[n] = future
-            self._loop.call_soon_threadsafe(self._post, {"op": "ask", "n": n, "what": what, **more})
+            if self._gone is not None or self._closed:
+                raise self._gone or FarmError("the connection to the farm is closed")
             try:
-                return future.result(max(0.1, deadline - time.monotonic()))
-            except LinkClosed:
+                return self._call(self._on_line(work)).result(max(0.1, deadline - time.monotonic()))
+            except (LinkClosed, NotStored):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
             except TimeoutError:
-                raise FarmError(f"{self.address} does not answer", "See whether its scheduler still runs") from None
+                raise FarmError(f"{self.address} does not answer", "See whether its server still runs") from None
+
+    async def _on_line(self, work: Callable[[Link], Coroutine[Any, Any, Any]]) -> Any:
+        await self._online.wait()
+        if self._link is None:
+            raise LinkClosed("the connection to the farm broke")
+        return await work(self._link)
 
     def status(self) -> dict[str, Any]:
-        """Everything that the scheduler knows, as plain values (docs/farm.md)."""
+        """Everything that the farm's keeper knows, as plain values (docs/farm.md)."""
         found: dict[str, Any] = self.ask("status")
         return found
 
@@ -135,32 +188,43 @@ class Farm:
                 found.setdefault(device.device_class, []).append(device)
         return found
 
+    def workers(self, place: str) -> int:
+        """How many workers of a place take jobs, as of a second ago at most."""
+        queue = self._queues.setdefault(place, Queue())
+        if time.monotonic() - queue.told > COUNT_SECONDS:
+            queue.workers = len(self.devices().get(place, ()))
+            queue.told = time.monotonic()
+        return queue.workers
+
     def put(self, data: bytes) -> str:
-        """Bring an artifact, unless the farm has it; returns its hash."""
+        """Bring an artifact to the farm; returns its hash."""
         name = sha256(data).hexdigest()
-        if not self.ask("has", sha256s=[name]):
-            self.ask("put", sha256=name, data=data)
+        self._patiently(lambda link: link.store(f"art.{name}", data), ASK_SECONDS)
         return name
 
     def get(self, name: str) -> bytes:
         """An artifact by its hash, checked against it. Raises ``FarmError`` when the farm no longer has it."""
-        data = self.ask("get", sha256=name)
-        if not isinstance(data, bytes) or sha256(data).hexdigest() != name:
+        data = self._patiently(lambda link: link.stored(subjects.ARTIFACTS, f"art.{name}"), ASK_SECONDS)
+        if data is None:
+            raise FarmError(f"the farm does not have the artifact {name[:64]}")
+        if sha256(data).hexdigest() != name:
             raise FarmError(f"the farm sent something else for the artifact {name}")
-        return data
+        return bytes(data)
+
+    # ------------------------------------------------------------------ life
 
     def close(self) -> None:
-        """Leave. Jobs that have not begun are taken back; open futures are cancelled."""
+        """Leave the farm. Jobs that are not done are taken back, their futures cancelled."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            left = list(self._jobs.items())
+            left = list(self._jobs.values())
             self._jobs.clear()
-        for _, (_, future) in left:
-            future.cancel()
+        for job in left:
+            job.future.cancel()
         with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._leave([n for n, _ in left]), self._loop).result(3.0)
+            self._call(self._leave()).result(3.0)
         self._life.cancel()
         self._end_loop()
 
@@ -172,29 +236,36 @@ class Farm:
     ) -> None:
         self.close()
 
+    def _call(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     # ------------------------------------------------------------------ in the loop's thread
 
-    async def _enter(self) -> tuple[Link, dict[str, Any]]:
-        return await self._door.enter({"session": self._session, "name": f"{platform.node()}:{os.getpid()}"})
+    async def _enter(self) -> Link:
+        link = await self._door.enter()
+        try:
+            if self._door.role == "client":
+                await link.subscribe(f"result.{subjects.token(self._door.name)}.{self._session}.*", self._heard)
+        except BaseException:
+            await link.close()
+            raise
+        return link
 
-    async def _live(self, link: Link, welcome: dict[str, Any]) -> None:
+    async def _live(self, link: Link) -> None:
         while True:
-            error = await self._serve(link, float(welcome.get("heartbeat", 5.0)))
+            await self._serve(link)
             if self._closed:
-                return
-            if error is not None:
-                self._give_up(error)
                 return
             self.cut_offs += 1
             self._say(f"cut off from {self.address}; trying again for {self.patience:.0f} s")
             until = time.monotonic() + self.patience
             for pause in waits():
                 try:
-                    link, welcome = await self._enter()
+                    link = await self._enter()
                     self._say(f"connected to {self.address} again; nothing is lost")
                     break
                 except Refused as e:
-                    self._give_up(e)
+                    self._give_up(Refused(e.message, e.mend or RESUME))
                     return
                 except FarmError as e:
                     if time.monotonic() > until:
@@ -202,35 +273,165 @@ class Farm:
                         return
                 await asyncio.sleep(pause)
 
-    async def _serve(self, link: Link, heartbeat: float) -> FarmError | None:
-        """Follow one connection to its end; an error when there should be no other."""
-        with self._lock:
-            self._link = link
-            again = [message for message, _ in self._jobs.values()]
-        for message in again:
-            link.post(message)
-        beat = asyncio.create_task(beating(link, heartbeat, SILENT * heartbeat))
+    async def _serve(self, link: Link) -> None:
+        """Follow one connection to its end."""
+        self._link = link
+        self._online.set()
+        ended = asyncio.create_task(link.closed.wait())
+        sharing = asyncio.create_task(self._sharing(link))
+        again = asyncio.create_task(self._look_after(link, every=True))
         try:
-            while True:
-                message = await link.receive()
-                op = message["op"]
-                if op == "result":
-                    self._result(link, str(message["id"]), message["result"])
-                elif op == "answer":
-                    self._answer(message)
-                elif op == "bye":
-                    said = refusal(message)
-                    return Refused(said.message, said.mend or RESUME)
-        except (LinkClosed, KeyError, TypeError, ValueError):
-            return None
+            await ended
         finally:
-            beat.cancel()
-            with self._lock:
-                self._link = None
-                lost, self._answers = list(self._answers.values()), {}
-            for future in lost:
-                future.set_exception(LinkClosed("the connection to the farm broke"))
+            await end(ended, sharing, again)
+            self._link = None
+            self._online.clear()
             await link.close()
+
+    async def _sharing(self, link: Link) -> None:
+        """Say what is waited for, learn how much of it may be queued; look after jobs that take long."""
+        missed, said = 0, False
+        while not link.closed.is_set():
+            if self._jobs or said:
+                said = bool(self._jobs)  # once more when there are none
+                try:
+                    await self._share(link)
+                    await self._look_after(link)
+                    missed = 0
+                except LinkClosed:
+                    missed += 1
+                    if missed >= SILENT - 1:
+                        link.closed.set()  # a connection that carries nothing
+                except FarmError as e:  # the keeper is away, or refuses: what was said last holds
+                    self._tell_trouble(e)
+            self._hurry.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), SHARE_SECONDS)
+
+    async def _share(self, link: Link) -> None:
+        places = {p: [len(q.held) + len(q.sent), len(q.held), q.done, q.used] for p, q in self._queues.items()}
+        who = f"{platform.node()}:{os.getpid()}"
+        answer = await link.ask(
+            {"what": "shares", "session": self._session, "name": who, "weight": self._weight, "places": places}
+        )
+        now, patience = time.monotonic(), float(answer["patience"])
+        for place, said in answer["places"].items():
+            queue = self._queues[place]
+            queue.window, queue.workers, queue.told = int(said["window"]), int(said["workers"]), now
+            if not said["workers"] and said["empty"] > patience:
+                for job in [*queue.held.values(), *queue.sent.values()]:
+                    if now - job.since > patience:
+                        await self._take_back([job])
+                        message = f"no {place} was there for {patience:.0f} s"
+                        self._finish(job, {"error": {"kind": "no_worker", "message": message}})
+            self._send_more(queue)
+
+    async def _look_after(self, link: Link, every: bool = False) -> None:
+        """Of jobs that were sent long ago, or before the connection broke: take the result, or send it again."""
+        now = time.monotonic()
+        late = now if every else now - LOOK_SECONDS
+        jobs = [j for q in self._queues.values() for j in q.sent.values() if (j.sent or 0.0) < late]
+        for job in jobs:
+            job.sent = now
+            with contextlib.suppress(LinkClosed, NotStored):
+                subject = subjects.result(self._door.name, self._session, job.id)
+                found = await link.stored(subjects.RESULTS, subject)
+                if found is not None:
+                    self._result(link, subject, found)
+            if job.id in self._jobs:
+                with contextlib.suppress(LinkClosed, NotStored):
+                    if await link.stored(subjects.queue_of(job.place)[0], self._subject(job)) is not None:
+                        continue  # it waits, or somebody is at it
+                job.times += 1  # the server may remember the name, without the job
+                await self._send(job)
+
+    def _queue_up(self, job: Job) -> None:
+        queue = self._queues.setdefault(job.place, Queue())
+        if not queue.held and not queue.sent:
+            self._hurry.set()
+        queue.held[job.id] = job
+        self._send_more(queue)
+
+    def _send_more(self, queue: Queue) -> None:
+        while queue.held and len(queue.sent) < queue.window and self._link is not None:
+            job_id, job = queue.held.popitem(last=False)
+            if job_id in self._jobs:
+                queue.sent[job_id] = job
+                job.sent = time.monotonic()
+                self._loop.create_task(self._send(job))
+
+    async def _send(self, job: Job) -> None:
+        """Have the server queue a job; where it cannot, the job is looked after soon."""
+        link = self._link
+        if link is None:
+            return
+        try:
+            message = link.seal.seal(self._subject(job), {"payload": job.payload, "needs": list(job.needs)})
+            await link.store(self._subject(job), message, f"{job.id}-{job.times}")
+            self._full = False
+        except (LinkClosed, NotStored) as e:
+            job.sent = time.monotonic() - LOOK_SECONDS + 2 * SHARE_SECONDS
+            self._tell_trouble(e)
+        except FarmError as e:
+            if self._forget(job):
+                self._over(job)
+                job.future.set_exception(e)
+
+    def _tell_trouble(self, error: FarmError) -> None:
+        if not self._full and isinstance(error, NotStored) and error.mend:
+            self._full = True
+            self._say(f"{error.message}; waiting")
+
+    def _subject(self, job: Job) -> str:
+        return subjects.job(job.place, self._door.name, self._session, job.id)
+
+    async def _heard(self, message: Any) -> None:
+        if self._link is not None:
+            self._result(self._link, message.subject, message.data)
+
+    def _result(self, link: Link, subject: str, data: bytes) -> None:
+        with self._lock:
+            job = self._jobs.get(subject.rpartition(".")[2])
+        if job is None:
+            return  # a second one, or of a job that was cancelled
+        try:
+            said, _ = link.seal.open(subject, data, (subjects.role_for(job.place),))
+            seconds = float(said["seconds"])
+            if not 0.0 <= seconds < math.inf:
+                raise ValueError("seconds")
+        except (FarmError, KeyError, TypeError, ValueError) as e:
+            self.refused += 1
+            self._say(f"a result was refused: {e}")
+            return
+        queue = self._queues[job.place]
+        queue.used, queue.done = queue.used + seconds, queue.done + 1
+        self._finish(job, said.get("result"))
+
+    def _finish(self, job: Job, result: Any) -> None:
+        if self._forget(job):
+            self._over(job)
+            with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
+                if isinstance(result, dict):
+                    job.future.set_result(result)
+                else:
+                    job.future.set_exception(FarmError("a worker sent a result that is no map"))
+
+    def _over(self, job: Job) -> None:
+        queue = self._queues[job.place]
+        queue.held.pop(job.id, None)
+        queue.sent.pop(job.id, None)
+        self._send_more(queue)
+
+    async def _take_back(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            sent = job.id in self._queues[job.place].sent
+            self._over(job)
+            if sent and self._link is not None:
+                await self._cancel(self._link, {"ids": [job.id], "place": job.place})
+
+    async def _cancel(self, link: Link, what: Mapping[str, Any]) -> None:
+        subject = subjects.cancel(self._door.name, self._session)
+        await link.publish(subject, link.seal.seal(subject, what))
 
     def _ended(self, life: Future[None]) -> None:
         """Whatever ends the connection's task, nobody may wait for it any more."""
@@ -238,65 +439,27 @@ class Farm:
         if error is not None:
             self._give_up(FarmError(f"the connection to the farm failed ({type(error).__name__}: {error})", RESUME))
 
-    def _result(self, link: Link, job_id: str, result: Any) -> None:
-        with self._lock:
-            known = self._jobs.pop(job_id, None)
-        link.post({"op": "ack", "id": job_id})
-        if known is not None:
-            with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
-                if isinstance(result, dict):
-                    known[1].set_result(result)
-                else:
-                    known[1].set_exception(FarmError("the farm sent a result that is no map"))
-
-    def _answer(self, message: dict[str, Any]) -> None:
-        with self._lock:
-            future = self._answers.pop(int(message["n"]), None)
-        if future is None:
-            return
-        if "error" in message:
-            future.set_exception(FarmError(str(message["error"]["message"]), str(message["error"].get("mend", ""))))
-        else:
-            future.set_result(message["value"])
-
-    def _post(self, message: Mapping[str, Any]) -> None:
-        if self._link is not None:
-            self._link.post(message)
-        elif message["op"] == "ask":  # a job is sent when there is a connection again
-            with self._lock:
-                future = self._answers.pop(message["n"], None)
-            if future is not None:
-                future.set_exception(LinkClosed("the connection to the farm broke"))
-
     def _give_up(self, error: FarmError) -> None:
         with self._lock:
             self._gone = error
-            futures: list[Future[Any]] = [f for _, f in self._jobs.values()]
-            futures += self._answers.values()
-            self._jobs, self._answers = {}, {}
-        for f in futures:
+            jobs, self._jobs = list(self._jobs.values()), {}
+        self._online.set()  # whoever asks is told
+        for job in jobs:
             with contextlib.suppress(InvalidStateError):
-                f.set_exception(error)
+                job.future.set_exception(error)
 
-    async def _leave(self, jobs: list[str]) -> None:
+    async def _leave(self) -> None:
         if self._link is not None:
-            if jobs:
-                await self._link.send({"op": "cancel", "ids": jobs})
+            if self._door.role == "client":
+                await self._cancel(self._link, {"ids": None})
             await self._link.close()
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)
-        if not self._loop.is_running():
-            self._loop.run_until_complete(_wind_up(self._loop))
-            self._loop.close()
 
-
-RESUME = "What was measured is stored; go on with tilewright tune --resume last"
-
-
-async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = [t for t in asyncio.all_tasks(loop) if t is not asyncio.current_task()]
-    for t in tasks:
-        t.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    def _work(self) -> None:
+        """The thread: the loop until it is stopped, then the end of what is left."""
+        self._loop.run_forever()
+        self._loop.run_until_complete(end(*asyncio.all_tasks(self._loop)))
+        self._loop.close()

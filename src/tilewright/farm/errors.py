@@ -15,3 +15,9 @@ class Refused(FarmError):
     """A peer was turned down: who it is, or what it asked for, is not allowed."""
 
     kind = "refused"
+
+
+class Taken(Refused):
+    """Another process has the name. It may be dead, which shows after a few heartbeats."""
+
+    kind = "taken"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,12 +19,10 @@ def require_private(path: Path) -> None:
     """
     with explained(path):
         status = path.stat()
-    if status.st_uid not in (0, os.geteuid()):
+    mine = status.st_uid == os.geteuid()
+    if not mine and status.st_uid != 0:
         raise FarmError(f"the key {path} belongs to another user", f"Run `chown {os.geteuid()} {path}`")
-    others = stat.S_IRWXG | stat.S_IRWXO
-    if status.st_uid != os.geteuid():
-        others &= ~stat.S_IRGRP
-    if status.st_mode & others:
+    if status.st_mode & (0o077 if mine else 0o037):
         raise FarmError(f"the key {path} is open to other users", f"Run `chmod 600 {path}`")
 
 
@@ -41,35 +37,18 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """A new folder with all files, or none."""
-    draft = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))  # of mode 0700
-    try:
-        replace_files(draft, files)
-        os.rename(draft, folder)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-
-
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files of mode 0600. All are on disk before the first takes its place: a full disk spoils none."""
-    drafts: list[tuple[str, str]] = []
-    try:
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder, ignore_cleanup_errors=True) as drafts:  # of mode 0700
         for name, data in files.items():
-            descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=folder)  # of mode 0600
-            drafts.append((draft, name))
-            with os.fdopen(descriptor, "wb") as file:
+            draft = Path(drafts, name)
+            draft.touch(mode=0o600)
+            with draft.open("wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(descriptor)
-        for draft, name in drafts:
-            os.replace(draft, folder / name)
-    except BaseException:
-        for draft, _ in drafts:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-        raise
+                os.fsync(file.fileno())
+        for name in files:
+            os.replace(Path(drafts, name), folder / name)
 
 
 @contextlib.contextmanager

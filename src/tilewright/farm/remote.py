@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import CompileError
-from tilewright.core import (
-    Failure,
-    FailureKind,
-    Measurement,
-    Outcome,
-    Target,
-    Task,
-    TilewrightError,
-    digest,
-    outcome_from_json,
-)
+from tilewright.backends.cuda.gate import Rejected
+from tilewright.caching import cached_property
+from tilewright.core import Failure, FailureKind, Measurement, Outcome, Target, Task, digest
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
-from tilewright.farm.runner import item_json, plain, task_json
+from tilewright.farm.jobs import duel_of, item_json, outcome_of, plain, task_json, understood
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import Duel
 from tilewright.measure.toolchain import CPU_BATCH, Compiled, CompiledLibrary, Toolchain, toolchain_for
 
+Job = Future[dict[str, Any]]
 HERE = ("source", "no_worker", "lost")
 """Why a build was not done by a builder, where this machine's own compiler is tried."""
 SMALLEST = 2  # items a job at least, where there are as many
-COUNT_SECONDS = 1.0  # for which the number of runners is taken to stay
 JOBS_EACH = 2  # jobs a runner in one batch: the second starts where the first ends, and a slow runner takes fewer
-
-
-class RefusedByGate(TilewrightError):
-    """A kernel that asks for more than its device has; ``reason`` as the static gate gives it."""
-
-    kind = "resources"
-
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+TRIES = 3  # of a job whose artifacts the farm loses
+NONSENSE = "See with tilewright farm status who measures; what was measured is stored, go on with --resume last"
 
 
 class FarmToolchain:
@@ -63,16 +47,17 @@ class FarmToolchain:
         self.target = target
         self.emulated = emulated
         self.cache = cache
-        self._place, self.version, self.lanes = _builders(farm, target, emulated)
         self.flags: tuple[str, ...] = ()
-        self._prelude = prelude(target, emulated=True) if emulated else prelude(target)
-        self._own: Toolchain | None = None
+        self.batch = CPU_BATCH if target.kind == "cpu" else 1
+        self._prelude = prelude(target, emulated)
+        self._place, self.version, self.lanes = _builders(farm, target, emulated)
         self._units: dict[str, tuple[str, tuple[str, ...], float]] = {}
-        self._lock = threading.Lock()
         if not self._place:
-            self.version = self._here().version
-            self.flags = tuple(self._here().flags)
-        self.batch = self._here().batch if not self._place else (CPU_BATCH if target.kind == "cpu" else 1)
+            self.version, self.flags, self.batch = self._here.version, self._here.flags, self._here.batch
+
+    @cached_property
+    def _here(self) -> Toolchain:
+        return toolchain_for(self.target, self.cache, self.emulated)
 
     def key(self, unit: str) -> str:
         """What a unit's code depends on: its text, the target and the builders' compiler."""
@@ -80,39 +65,37 @@ class FarmToolchain:
 
     def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
         """Compile on a builder; the code stays in the farm until :meth:`fetch`."""
-        if not self._place:
-            return self._compile_here(unit, symbols, deadline)
-        reply = self._send(unit, tuple(symbols), deadline)
-        error = _error(reply)
-        if error is not None:
-            kind, said = error["kind"], error["message"]
-            if kind in HERE:
-                return self._compile_here(unit, symbols, deadline)
+        if self._place:
+            reply = self._build(unit, tuple(symbols), deadline)
+            error = _error(reply)
+            if error is None:
+                with _sensible():
+                    name = str(reply["sha256"])
+                    self.flags = tuple(str(f) for f in reply["flags"])
+                    resources = {str(s): tuple(dict(pairs).items()) for s, pairs in reply["resources"].items()}
+                self._units[name] = (unit, tuple(symbols), deadline)
+                return CompiledLibrary(str(self.cache.path(name)), name, bool(reply["cached"]), resources)
             if error["reason"]:
-                raise RefusedByGate(said, error["reason"])
-            if kind == "compile":
-                raise CompileError(said)
-            raise FarmError(f"a builder failed: {said}", error["mend"] or "See tilewright farm status")
-        with _understood():
-            name = str(reply["sha256"])
-            self.flags = tuple(str(f) for f in reply["flags"])
-            resources = {str(s): tuple(dict(pairs).items()) for s, pairs in reply["resources"].items()}
-        with self._lock:
-            self._units[name] = (unit, tuple(symbols), deadline)
-        return CompiledLibrary(str(self._path(name)), name, bool(reply["cached"]), resources)
+                raise Rejected(error["message"], error["reason"])
+            if error["kind"] == "compile":
+                raise CompileError(error["message"])
+            if error["kind"] not in HERE:
+                raise FarmError(f"a builder failed: {error['message']}", error["mend"] or "See tilewright farm status")
+        done = self._here.compile(unit, symbols, deadline)
+        self.farm.put(Path(done.path).read_bytes())
+        return done
 
-    def _send(self, unit: str, symbols: tuple[str, ...], deadline: float) -> dict[str, Any]:
+    def _build(self, unit: str, symbols: tuple[str, ...], deadline: float) -> dict[str, Any]:
         source = unit.removeprefix(self._prelude + "\n")
         payload = {
-            "target": plain(self.target.to_json()), "emulated": self.emulated, "source": source,
-            "symbols": list(symbols), "deadline": deadline,
+            "target": self.target.to_json(), "emulated": self.emulated, "source": source, "symbols": symbols,
+            "deadline": deadline,
         }  # fmt: skip
-        return self.farm.submit(self._place, payload).result()
+        return self.farm.submit(self._place, plain(payload)).result()
 
     def fetch(self, sha256: str) -> None:
         """Bring an artifact's code to its path on this machine."""
-        path = self._path(sha256)
-        if not path.exists():
+        if not self.cache.path(sha256).exists():
             try:
                 data = self.farm.get(sha256)
             except FarmError:
@@ -122,48 +105,27 @@ class FarmToolchain:
 
     def restore(self, sha256: str) -> None:
         """Have the farm hold an artifact again that it has dropped."""
-        with self._lock:
-            unit = self._units.get(sha256)
-        path = self._path(sha256)
+        path = self.cache.path(sha256)
         if path.exists():
             self.farm.put(path.read_bytes())
-        elif unit is not None:
-            reply = self._send(*unit)
-            if reply.get("sha256") != sha256:
-                raise FarmError("the builder no longer makes the same code", "Start the run again")
-        else:
+        elif sha256 not in self._units:
             raise FarmError(f"the farm has lost the artifact {sha256}", "Start the run again")
-
-    def _path(self, sha256: str) -> Path:
-        return self.cache.path(sha256)
-
-    def _here(self) -> Toolchain:
-        if self._own is None:
-            self._own = toolchain_for(self.target, self.cache, self.emulated)
-        return self._own
-
-    def _compile_here(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
-        done = self._here().compile(unit, symbols, deadline)
-        self.farm.put(Path(done.path).read_bytes())
-        return CompiledLibrary(done.path, done.sha256, done.cached, done.resources)
+        elif self._build(*self._units[sha256]).get("sha256") != sha256:
+            raise FarmError("the builder no longer makes the same code", "Start the run again")
 
 
 def _builders(farm: Farm, target: Target, emulated: bool) -> tuple[str, str, int]:
     """The queue of builders for a target, their compiler's version, and how many they build at once."""
-    kind = "emulator" if emulated else target.kind
-    start = f"build:{kind}:{target.arch}:"
-    found: dict[str, tuple[str, int]] = {}
+    start = f"build:{'emulator' if emulated else target.kind}:{target.arch}:"
+    lanes: Counter[str] = Counter()
+    versions: dict[str, str] = {}
     for w in farm.status()["workers"]:
-        if w["role"] != "builder" or w["draining"] or w["quarantine"]:
-            continue
-        for place in w["places"]:
-            if place.startswith(start):
-                version, lanes = found.get(place, (str(w["offers"].get(place, "")), 0))
-                found[place] = (version, lanes + int(w["lanes"]))
-    if not found:
-        return "", "", 1
-    place = max(sorted(found), key=lambda p: found[p][1])
-    return place, *found[place]
+        if w["role"] == "builder" and not w["draining"] and not w["quarantine"]:
+            for place in filter(lambda p: p.startswith(start), w["places"]):
+                lanes[place] += w["lanes"]
+                versions[place] = str(w["offers"].get(place, ""))
+    most = max(sorted(lanes), key=lanes.__getitem__, default="")
+    return most, versions.get(most, ""), lanes[most] or 1
 
 
 class FarmRunner:
@@ -180,9 +142,7 @@ class FarmRunner:
         self._executor = ThreadPoolExecutor(2, "farm-batch")
         self._anchors: dict[str, float] = {}
         self._closed = threading.Event()
-        self._open: set[Future[dict[str, Any]]] = set()
-        self._lock = threading.Lock()
-        self._counted = (0.0, 1)
+        self._open: set[Job] = set()
 
     # ------------------------------------------------------------------ the interface
 
@@ -200,41 +160,34 @@ class FarmRunner:
 
     def verify(self, task: Task, item: Item) -> Failure | None:
         """Check one kernel on every input set; ``None`` when it is right."""
-        reply = self._ask(task, {"do": "verify", "items": [item_json(item)]}, [item])
+        reply = self._reply(_payload("verify", task, [item]))
         error = _error(reply)
         if error is not None:
             return Failure(FailureKind.DEVICE_LOST, error["message"])
-        with _understood():
-            found = _outcome(reply["failure"]) if reply["failure"] else None
+        with _sensible():
+            found = outcome_of(reply["failure"]) if reply["failure"] else None
         return found if isinstance(found, Failure) else None
 
     def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel:
         """Time two kernels against each other on one device. Raises ``DeviceLost``."""
-        both = [challenger, champion]
-        reply = self._ask(task, {"do": "duel", "items": [item_json(i) for i in both], "pairs": pairs}, both)
+        reply = self._reply(_payload("duel", task, [challenger, champion], pairs=pairs))
         error = _error(reply)
         if error is not None:
             raise DeviceLost(error["message"])
-        with _understood():
-            d = reply["duel"]
-            return Duel(
-                float(d["ratio"]), float(d["low"]), float(d["high"]), int(d["wins"]), int(d["pairs"]),
-                seconds=(float(d["seconds"][0]), float(d["seconds"][1])),
-            )  # fmt: skip
+        with _sensible():
+            return duel_of(reply["duel"])
 
     def peaks(self, task: Task) -> Peaks:
         """What a device of the class reaches at most, if it can tell."""
-        reply = self._ask(task, {"do": "peak", "items": []}, [])
+        reply = self._reply(_payload("peak", task, []))
         found = [reply.get(name) for name in ("peak", "bandwidth")]
         return Peaks(*(float(v) if isinstance(v, int | float) else None for v in found))
 
     def close(self) -> None:
         """Take back what has not begun."""
         self._closed.set()
-        with self._lock:
-            left = list(self._open)
-        for f in left:
-            f.cancel()
+        for job in list(self._open):
+            job.cancel()
         self._executor.shutdown(cancel_futures=True)
 
     def __enter__(self) -> FarmRunner:
@@ -248,129 +201,88 @@ class FarmRunner:
     # ------------------------------------------------------------------ one batch
 
     def _batch(self, task: Task, items: list[Item], incumbent: Item | None, pairs: int | None) -> list[Outcome]:
-        outcomes: list[Outcome | None] = [None] * len(items)
-        first = 0
-        while incumbent is None and first < len(items):
+        outcomes: list[Outcome] = []
+        while incumbent is None and len(outcomes) < len(items):
             # Until a kernel is right there is nothing to pair with, and times of two devices do not compare.
-            outcomes[first] = self._measured(task, [items[first]], None, pairs)[0]
-            if isinstance(outcomes[first], Measurement):
-                incumbent = items[first]
-            first += 1
-        rest = list(range(first, len(items)))
-        runners = self._runners()
-        jobs_wanted = 1 if runners == 1 else JOBS_EACH * runners  # alone, nobody takes what a slow one leaves
-        size = max(SMALLEST, math.ceil(len(rest) / jobs_wanted))
+            item = items[len(outcomes)]
+            outcomes += self._measured(task, [item], None, pairs)
+            if isinstance(outcomes[-1], Measurement):
+                incumbent = item
+        rest = items[len(outcomes) :]
+        runners = max(1, self.farm.workers(self.device_class))
+        parts = 1 if runners == 1 else JOBS_EACH * runners  # alone, nobody takes what a slow one leaves
+        size = max(SMALLEST, math.ceil(len(rest) / parts))
         groups = [rest[n : n + size] for n in range(0, len(rest), size)]
-        jobs = [
-            (
-                g,
-                self._start(
-                    task,
-                    self._payload([items[n] for n in g], incumbent, pairs),
-                    self._codes([items[n] for n in g], incumbent),
-                ),
-            )
-            for g in groups
-        ]
-        for group, job in jobs:
-            part = [items[n] for n in group]
-            found = self._taken(task, part, incumbent, pairs, job)
-            for n, outcome in zip(group, found, strict=True):
-                outcomes[n] = outcome
-        return [o for o in outcomes if o is not None]
+        jobs = [self._start(self._measure(task, group, incumbent, pairs)) for group in groups]
+        for group, job in zip(groups, jobs, strict=True):
+            outcomes += self._measured(task, group, incumbent, pairs, job)
+        return outcomes
 
-    def _measured(self, task: Task, items: list[Item], incumbent: Item | None, pairs: int | None) -> list[Outcome]:
-        job = self._start(task, self._payload(items, incumbent, pairs), self._codes(items, incumbent))
-        return self._taken(task, items, incumbent, pairs, job)
-
-    def _payload(self, items: Sequence[Item], incumbent: Item | None, pairs: int | None) -> dict[str, Any]:
-        payload: dict[str, Any] = {"do": "measure", "items": [item_json(i) for i in items], "pairs": pairs}
+    def _measure(self, task: Task, items: Sequence[Item], incumbent: Item | None, pairs: int | None) -> dict[str, Any]:
+        payload = _payload("measure", task, items, pairs=pairs)
         if incumbent is not None and incumbent[0].key in self._anchors:
             payload |= {"incumbent": item_json(incumbent), "anchor": self._anchors[incumbent[0].key]}
         return payload
 
-    def _codes(self, items: Sequence[Item], incumbent: Item | None) -> list[str]:
-        return [a.sha256 for _, a in (*items, *([incumbent] if incumbent else []))]
-
-    def _taken(
-        self, task: Task, items: list[Item], incumbent: Item | None, pairs: int | None, job: Future[dict[str, Any]]
+    def _measured(
+        self, task: Task, items: Sequence[Item], incumbent: Item | None, pairs: int | None, job: Job | None = None
     ) -> list[Outcome]:
-        """A job's outcomes. One that cost several runners is done again item by item, to find the guilty one."""
-        reply = self._reply(task, self._payload(items, incumbent, pairs), self._codes(items, incumbent), job)
+        """Outcomes of one job, ``job`` if it was sent before. What several runners were lost with is done again item by
+        item, to find the guilty one; so is what a device that failed in the middle left."""
+        reply = self._reply(self._measure(task, items, incumbent, pairs), job)
         error = _error(reply)
-        if error is not None:
-            if error["kind"] == "no_worker":
-                raise FarmError(error["message"], "Start a runner of that class, then go on with --resume last")
-            if len(items) > 1 and error["kind"] == "lost":
-                return [self._measured(task, [i], incumbent, pairs)[0] for i in items]
-            return [Failure(FailureKind.DEVICE_LOST, error["message"])] * len(items)
-        with _understood():
-            outcomes = [_outcome(o) for o in reply["outcomes"]]
-        if len(outcomes) != len(items):
-            raise FarmError(f"a runner sent {len(outcomes)} outcomes for {len(items)} kernels", NONSENSE)
-        if len(items) > 1:  # a device that fails in the middle says nothing about the kernels that were left
-            for n, outcome in enumerate(outcomes):
-                if isinstance(outcome, Failure) and outcome.kind is FailureKind.DEVICE_LOST:
-                    outcomes[n] = self._measured(task, [items[n]], incumbent, pairs)[0]
-        for (candidate, _), outcome in zip(items, outcomes, strict=True):
+        if error is None:
+            with _sensible():
+                outcomes = [outcome_of(o) for o in reply["outcomes"]]
+            if len(outcomes) != len(items):
+                raise FarmError(f"a runner sent {len(outcomes)} outcomes for {len(items)} kernels", NONSENSE)
+        elif error["kind"] == "no_worker":
+            raise FarmError(error["message"], "Start a runner of that class, then go on with --resume last")
+        else:
+            outcomes = [Failure(FailureKind.DEVICE_LOST, error["message"])] * len(items)
+        again = len(items) > 1 and (error is None or error["kind"] == "lost")
+        for n, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
             if isinstance(outcome, Measurement):
-                self._anchors[candidate.key] = outcome.seconds
+                self._anchors[item[0].key] = outcome.seconds
+            elif again and outcome.kind is FailureKind.DEVICE_LOST:
+                outcomes[n] = self._measured(task, [item], incumbent, pairs)[0]
         return outcomes
 
-    def _ask(self, task: Task, payload: dict[str, Any], items: Sequence[Item]) -> dict[str, Any]:
-        codes = [a.sha256 for _, a in items]
-        return self._reply(task, payload, codes, self._start(task, payload, codes))
+    # ------------------------------------------------------------------ one job
 
-    def _start(self, task: Task, payload: dict[str, Any], codes: Sequence[str]) -> Future[dict[str, Any]]:
-        job = self.farm.submit(self.device_class, {**payload, "task": task_json(task)}, sorted(set(codes)))
-        with self._lock:
-            self._open.add(job)
-        job.add_done_callback(self._over)
+    def _start(self, payload: Mapping[str, Any]) -> Job:
+        job = self.farm.submit(self.device_class, payload, _needs(payload))
+        self._open.add(job)
+        job.add_done_callback(self._open.discard)
         if self._closed.is_set():
             job.cancel()
         return job
 
-    def _over(self, job: Future[dict[str, Any]]) -> None:
-        with self._lock:
-            self._open.discard(job)
-
-    def _reply(
-        self, task: Task, payload: dict[str, Any], codes: Sequence[str], job: Future[dict[str, Any]]
-    ) -> dict[str, Any]:
-        """A job's result; artifacts that the farm has lost are brought again."""
-        for _ in range(3):
-            reply = job.result()
+    def _reply(self, payload: Mapping[str, Any], job: Job | None = None) -> dict[str, Any]:
+        """What came of a job, ``job`` if it was sent before; artifacts that the farm has lost are brought again."""
+        for _ in range(TRIES):
+            reply = (job or self._start(payload)).result()
             if "missing" not in reply:
                 return reply
-            with _understood():
-                missing = [str(n) for n in reply["missing"]]
-            for name in missing:
-                if name in codes:
-                    self._restore(name)
-            job = self._start(task, payload, codes)
-        raise FarmError("the farm keeps losing artifacts", "Give its scheduler more room (--state)")
-
-    def _runners(self) -> int:
-        """How many runners there are now; asked for now and then."""
-        then, count = self._counted
-        if time.monotonic() - then > COUNT_SECONDS:
-            count = max(1, len(self.farm.devices().get(self.device_class, ())))
-            self._counted = (time.monotonic(), count)
-        return count
+            with _sensible():
+                missing = {str(n) for n in reply["missing"]}
+            for name in missing.intersection(_needs(payload)):
+                self._restore(name)
+            job = None
+        raise FarmError("the farm keeps losing artifacts", "Give its server more room (--storage)")
 
 
-NONSENSE = "See with tilewright farm status who measures; what was measured is stored, go on with --resume last"
+def _payload(what: str, task: Task, items: Sequence[Item], **more: Any) -> dict[str, Any]:
+    return {"do": what, "task": task_json(task), "items": [item_json(i) for i in items], **more}
 
 
-@contextlib.contextmanager
-def _understood() -> Iterator[None]:
-    """Around reading what a runner sent, which may be anything. Raises ``FarmError``."""
-    try:
-        yield
-    except TilewrightError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
-        raise FarmError(f"a worker sent a result that is none ({type(e).__name__}: {e})"[:300], NONSENSE) from None
+def _needs(payload: Mapping[str, Any]) -> list[str]:
+    """The artifacts that a job needs."""
+    return sorted({i["sha256"] for i in (*payload["items"], payload.get("incumbent")) if i})
+
+
+def _sensible() -> AbstractContextManager[None]:
+    return understood("a worker sent a result that is none", NONSENSE)
 
 
 def _error(reply: Mapping[str, Any]) -> dict[str, str] | None:
@@ -378,21 +290,5 @@ def _error(reply: Mapping[str, Any]) -> dict[str, str] | None:
     error = reply.get("error")
     if error is None:
         return None
-    with _understood():
+    with _sensible():
         return {n: str(error.get(n) or "")[:4000] for n in ("kind", "message", "mend", "reason")}
-
-
-def _outcome(data: Any) -> Outcome:
-    """What a runner says of a kernel. Raises what :func:`_understood` takes for nonsense."""
-    found = outcome_from_json(data)
-    if isinstance(found, Failure):
-        return Failure(found.kind, str(found.message)[:2000])
-    for value, least in ((found.seconds, 1e-12), (found.spread, 0.0), (found.samples, 0), (found.verify_seconds, 0.0),
-                         (found.measure_seconds, 0.0)):  # fmt: skip
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
-            raise ValueError("a measurement with impossible numbers")
-    if found.ratio is not None and not 0.0 <= float(found.ratio) < math.inf:
-        raise ValueError("an impossible ratio")
-    if not isinstance(found.cache_state, str) or not isinstance(found.dropped, bool):
-        raise TypeError("a measurement with fields of other types")
-    return found

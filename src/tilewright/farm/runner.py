@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.core import (
-    Artifact,
-    Candidate,
-    Failure,
-    FailureKind,
-    LaunchProgram,
-    Outcome,
-    Schedule,
-    Target,
-    Task,
-    UsageError,
-    Workload,
-)
-from tilewright.farm.connect import Door
-from tilewright.farm.device import RunnerDevice
-from tilewright.farm.service import Reply, Say, Service
+from tilewright.core import Candidate, Failure, FailureKind, Outcome, Target, Task, UsageError
+from tilewright.farm.jobs import item_of, plain
+from tilewright.farm.link import Door, Say
+from tilewright.farm.service import Service
+from tilewright.farm.work import Reply
+from tilewright.measure.devices import DeviceDescription
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.places import Place
-from tilewright.measure.runner import DeviceLost, Item, LocalRunner, device_cores
+from tilewright.measure.runner import Item, LocalRunner, device_cores
 from tilewright.measure.timing import Duel
 
 KEPT = 4  # targets whose child is kept ready
@@ -56,15 +45,15 @@ class Bench:
     device.
     """
 
-    device: RunnerDevice
+    device: DeviceDescription
     measurer: Callable[[Target], Measurer]
-    exclusive: Callable[[], contextlib.AbstractContextManager[object]]
+    exclusive: Callable[[], AbstractContextManager[object]]
     peaks: Callable[[Task], Peaks]
     limits: Mapping[str, bool | str] = field(default_factory=dict)
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-def local_bench(place: Place, device: RunnerDevice) -> Bench:
+def local_bench(place: Place, device: DeviceDescription) -> Bench:
     """A device of this machine."""
 
     def peaks(task: Task) -> Peaks:
@@ -105,7 +94,6 @@ class Runner(Service):
         super().__init__(door, name, cache, say)
         self.bench = bench
         self._measurers: OrderedDict[str, Measurer] = OrderedDict()
-        self._lock = threading.Lock()
         self._at = ""
 
     def greeting(self) -> dict[str, Any]:
@@ -118,46 +106,32 @@ class Runner(Service):
         return self._at
 
     def execute(self, payload: Mapping[str, Any], paths: Mapping[str, str]) -> Reply:
-        task = task_of(payload["task"])
+        task = Task.from_json(payload["task"])
         measurer = self._measurer(task.target)
-        what = payload["do"]
         items = [item_of(task, d, paths) for d in payload["items"]]
+        incumbent = item_of(task, payload["incumbent"], paths) if payload.get("incumbent") else None
         self._at = f"waiting for {self.bench.device.device}"
         try:
             with self.bench.exclusive():
-                self._at = f"{what} of {task.workload.label}"[:160]
-                return self._do(str(what), measurer, task, items, payload, paths)
+                self._at = f"{payload['do']} of {task.workload.label}"[:160]
+                match payload["do"]:
+                    case "measure":
+                        if incumbent is not None:
+                            measurer.anchor(incumbent[0], float(payload["anchor"]))
+                        outcomes = measurer.run(task, items, incumbent, payload.get("pairs"))
+                        return _reply({"outcomes": [o.to_json() for o in outcomes]}, outcomes)
+                    case "verify":
+                        failure = measurer.verify(task, items[0])
+                        return _reply({"failure": failure and failure.to_json()}, [failure])
+                    case "duel":
+                        return _reply({"duel": vars(measurer.duel(task, items[0], items[1], int(payload["pairs"])))})
+                    case "peak":
+                        peaks = self.bench.peaks(task)
+                        return _reply({"peak": peaks.flops, "bandwidth": peaks.bandwidth})
+                    case other:
+                        raise ValueError(f"unknown work {str(other)[:40]!r}")
         finally:
             self._at = ""
-
-    def _do(
-        self, what: str, measurer: Measurer, task: Task, items: list[Item], payload: Mapping[str, Any],
-        paths: Mapping[str, str],
-    ) -> Reply:  # fmt: skip
-        if what == "measure":
-            incumbent = None
-            if payload.get("incumbent"):
-                incumbent = item_of(task, payload["incumbent"], paths)
-                measurer.anchor(incumbent[0], float(payload["anchor"]))
-            outcomes = measurer.run(task, items, incumbent, payload.get("pairs"))
-            lost = [o for o in outcomes if isinstance(o, Failure) and o.kind is FailureKind.DEVICE_LOST]
-            result = {"outcomes": [plain(o.to_json()) for o in outcomes]}
-            return Reply(result, strike=lost[0].message if lost else "", again=len(lost) == len(outcomes))
-        if what == "verify":
-            failure = measurer.verify(task, items[0])
-            lost_one = failure is not None and failure.kind is FailureKind.DEVICE_LOST
-            found = None if failure is None else plain(failure.to_json())
-            return Reply({"failure": found}, strike=failure.message if failure and lost_one else "", again=lost_one)
-        if what == "peak":
-            peaks = self.bench.peaks(task)
-            return Reply({"peak": peaks.flops, "bandwidth": peaks.bandwidth})
-        if what == "duel":
-            try:
-                duel = measurer.duel(task, items[0], items[1], int(payload["pairs"]))
-            except DeviceLost as e:
-                return Reply({"error": {"kind": "device_lost", "message": e.message, "mend": ""}}, strike=e.message)
-            return Reply({"duel": plain(vars(duel))})
-        raise ValueError(f"unknown work {what!r}")
 
     def _measurer(self, target: Target) -> Measurer:
         found = self._measurers.pop(target.key, None) or self.bench.measurer(target)
@@ -174,39 +148,7 @@ class Runner(Service):
         self._measurers.clear()
 
 
-# --------------------------------------------------------------------------- what travels
-
-
-def plain(value: Any) -> Any:
-    """A JSON value as messages carry it: numbers that are no Python numbers converted, tuples made lists."""
-    return json.loads(json.dumps(value, default=float))
-
-
-def task_json(task: Task) -> dict[str, Any]:
-    """A task as it travels: what measuring needs of the workload, and the target."""
-    result: dict[str, Any] = plain(task.to_json())
-    return result
-
-
-def task_of(data: Mapping[str, Any]) -> Task:
-    """The task in a message. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for nonsense."""
-    return Task(Workload.from_json(data["workload"]), Target.from_json(data["target"]))
-
-
-def item_json(item: Item) -> dict[str, Any]:
-    """A candidate and its artifact, without the code."""
-    candidate, artifact = item
-    result: dict[str, Any] = plain({
-        "schedule": candidate.schedule.to_json(), "sha256": artifact.sha256, "program": artifact.program.to_json(),
-        "compiler": artifact.compiler,
-    })  # fmt: skip
-    return result
-
-
-def item_of(task: Task, data: Mapping[str, Any], paths: Mapping[str, str]) -> Item:
-    """The candidate and artifact in a message, the code among ``paths``."""
-    sha256 = str(data["sha256"])
-    artifact = Artifact(
-        paths[sha256], sha256, LaunchProgram.from_json(data["program"]), task.target, str(data["compiler"]), (), ""
-    )
-    return Candidate(task, Schedule.from_json(data["schedule"])), artifact
+def _reply(result: Mapping[str, Any], outcomes: Sequence[Outcome | None] = ()) -> Reply:
+    """A result. A device that is lost is to blame itself; another one tries when nothing else came of the job."""
+    lost = [o.message for o in outcomes if isinstance(o, Failure) and o.kind is FailureKind.DEVICE_LOST]
+    return Reply(plain(result), strike=lost[0] if lost else "", again=bool(lost) and len(lost) == len(outcomes))

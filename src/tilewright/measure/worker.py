@@ -9,32 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-import time
 from typing import Any
 
 from tilewright.measure import sandbox
+from tilewright.measure.lifetime import die_with_parent
 from tilewright.measure.sandbox import Limits
-
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent: int) -> None:
-    """Make sure that this process ends when ``parent`` does, even inside a kernel that never returns."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    else:  # no such signal elsewhere: look from time to time (kernels run without the GIL)
-
-        def watch() -> None:
-            while os.getppid() == parent:
-                time.sleep(0.5)
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True).start()
-    if os.getppid() != parent:  # it died before the line above
-        os._exit(1)
 
 
 def limit_resources(memory: int) -> Limits:

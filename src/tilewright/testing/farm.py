@@ -1,4 +1,4 @@
-"""Farms for tests and benchmarks: a real scheduler and real services over loopback, with devices that only wait.
+"""Farms for tests and benchmarks: a real server and real services over loopback, with devices that only wait.
 
 :class:`SimulatedFarm` runs them in a thread of this process; :class:`FarmProcesses` runs the command line's processes,
 which can be killed, stopped and started again.
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,12 +25,13 @@ from tilewright.backends import parse_target
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import Candidate, Failure, Measurement, Outcome, Target, Task
 from tilewright.farm.builder import Builder
-from tilewright.farm.connect import Door
 from tilewright.farm.device import RunnerDevice
+from tilewright.farm.hub import Hub
+from tilewright.farm.link import Door, end
 from tilewright.farm.runner import Bench, Runner
-from tilewright.farm.scheduler import Scheduler
 from tilewright.farm.service import Service
-from tilewright.farm.tls import find_credentials
+from tilewright.farm.subjects import ARTIFACTS
+from tilewright.farm.work import Held, Reply
 from tilewright.measure.measuring import NO_PEAKS
 from tilewright.measure.runner import Item
 from tilewright.measure.timing import Duel
@@ -81,12 +83,12 @@ class SleepingMeasurer:
 
 def steady(service: Service, seconds: float) -> None:
     """Have a service say of every job that it took so long, whatever else this machine does meanwhile."""
-    send = service._send
+    report = service._report
 
-    def say(message: Mapping[str, Any]) -> None:
-        send({**message, "seconds": seconds} if message["op"] == "result" else message)
+    async def say(job: Held, reply: Reply, _seconds: float) -> None:
+        await report(job, reply, seconds)
 
-    service._send = say  # type: ignore[method-assign]
+    service._report = say  # type: ignore[method-assign, assignment]
 
 
 def pretended_seconds(candidate: Candidate) -> float:
@@ -124,8 +126,27 @@ class PretendedToolchain:
         return CompiledLibrary(self.cache.put(named, data), named, False)
 
 
+class Puppet(Service):
+    """A runner or builder that answers every job as it is told, whatever is asked."""
+
+    def __init__(
+        self, door: Door, name: str, cache: ArtifactCache, answer: Callable[[Mapping[str, Any]], Reply],
+        greeting: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.role = door.role
+        self._greeting = dict(greeting)
+        self._answer = answer
+        super().__init__(door, name, cache)
+
+    def greeting(self) -> dict[str, Any]:
+        return self._greeting
+
+    def execute(self, payload: Mapping[str, Any], paths: Mapping[str, str]) -> Reply:
+        return self._answer(payload)
+
+
 class SimulatedFarm:
-    """A scheduler and runners with simulated devices in one thread of this process. Use it as a context manager.
+    """A server and runners with simulated devices in one thread of this process. Use it as a context manager.
 
     ``measurers``: one for each runner. ``lanes`` beyond the two cores of a small machine cost nothing, since the
     devices only wait.
@@ -153,7 +174,7 @@ class SimulatedFarm:
         self._timing = (heartbeat, patience, grace)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="simulated farm", daemon=True)
-        self.scheduler: Scheduler | None = None
+        self.hub: Hub | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._others: list[asyncio.Task[None]] = []
 
@@ -191,26 +212,34 @@ class SimulatedFarm:
             time.sleep(0.01)
 
     async def _start(self) -> None:
-        await self.start_scheduler()
+        await self.start_server()
         for n, m in enumerate(self.measurers):
             self.start_runner(f"sim-{n}", m)
         await asyncio.wait_for(asyncio.gather(*(s.connected.wait() for s in self.services)), START_SECONDS)
 
-    async def start_scheduler(self, port: int = 0) -> None:
+    async def start_server(self, port: int = 0) -> None:
         heartbeat, patience, grace = self._timing
-        credentials = None if self.certs is None else find_credentials(self.certs, "scheduler")
-        self.scheduler = Scheduler(
-            credentials, "127.0.0.1", port, self.folder / "scheduler", heartbeat=heartbeat, patience=patience,
-            grace=grace, say=self.said.append,
+        self.hub = Hub(
+            self.certs, "127.0.0.1", port, self.folder / "server", storage=256 << 20, heartbeat=heartbeat,
+            patience=patience, grace=grace, say=self.said.append,
         )  # fmt: skip
-        self.address = await self.scheduler.start()
+        self.address = await self.hub.start()
 
-    async def restart_scheduler(self) -> None:
-        """Stop it, losing all that it had in memory, and start another at the same address."""
-        assert self.scheduler is not None
-        port = self.scheduler.port
-        await self.scheduler.stop()
-        await self.start_scheduler(port)
+    async def restart_server(self, wipe: bool = False) -> None:
+        """Kill it and start another at the same address. ``wipe``: its disk is lost meanwhile."""
+        assert self.hub is not None
+        port, process = self.hub.server.port, self.hub.server.process
+        assert process is not None
+        process.kill()
+        await self.hub.stop()
+        if wipe:
+            shutil.rmtree(self.folder / "server")
+        await self.start_server(port)
+
+    async def lose_artifacts(self) -> None:
+        """As if the server had needed the room."""
+        assert self.hub is not None
+        await self.hub.keeper._link.manage("purge_stream", ARTIFACTS)
 
     def start_runner(
         self, name: str, measurer: Any, device_class: str | None = None, *, address: str = "", certs: Path | None = None
@@ -225,6 +254,16 @@ class SimulatedFarm:
         self.runners.append(runner)
         self._run(runner)
         return runner
+
+    def start_puppet(self, name: str, answer: Callable[[Mapping[str, Any]], Reply]) -> Puppet:
+        """A runner that only answers; call it in the farm's thread."""
+        device = simulated_device(name, self.device_class)
+        puppet = Puppet(
+            Door(self.address, self.certs, "runner"), name, ArtifactCache(self.folder / name), answer,
+            {"places": [device.device_class], "device": device.to_json()},
+        )  # fmt: skip
+        self._run(puppet)
+        return puppet
 
     def start_builder(self, name: str = "builder", lanes: int = 2) -> Builder:
         """A builder whose compiler only pretends; call it in the farm's thread."""
@@ -245,8 +284,9 @@ class SimulatedFarm:
         await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
         for s in self.services:
             await s.close()
-        if self.scheduler is not None:
-            await self.scheduler.stop()
+        if self.hub is not None:
+            await self.hub.stop()
+        await end(*(asyncio.all_tasks() - {asyncio.current_task()}))  # what connections of a test's own have left
 
 
 class FarmProcesses:
@@ -271,16 +311,16 @@ class FarmProcesses:
         for name in self.processes:
             self.end(name)
 
-    def scheduler(self, port: int = 0, **environment: str) -> str:
-        """Start the scheduler; returns its address."""
+    def server(self, port: int = 0, **environment: str) -> str:
+        """Start the server; returns its address."""
         p = self._start(
-            "scheduler", ["scheduler", "--port", str(port), "--heartbeat", str(self.heartbeat), "--state",
+            "server", ["server", "--port", str(port), "--heartbeat", str(self.heartbeat), "--state",
             str(self.folder / "state")], environment,
         )  # fmt: skip
         assert p.stdout is not None
         self.address = p.stdout.readline().strip()
         if not self.address:
-            raise RuntimeError(f"the scheduler did not start:\n{self.said('scheduler')}")
+            raise RuntimeError(f"the server did not start:\n{self.said('server')}")
         return self.address
 
     @property

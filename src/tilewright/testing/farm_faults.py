@@ -22,6 +22,8 @@ from typing import Any
 from tilewright.core import Candidate, Failure, FailureKind, Outcome
 from tilewright.database import Database
 from tilewright.farm.client import Farm
+from tilewright.farm.errors import Refused
+from tilewright.farm.link import Door
 from tilewright.measure.measuring import NO_PEAKS
 from tilewright.testing.farm import SimulatedFarm, SleepingMeasurer
 from tilewright.tuner import Observer, TuneResult, tune
@@ -152,18 +154,20 @@ class Relay:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        ends = {writer}
         self._writers.add(writer)
         try:
             await self._open.wait()
             onward, back = await asyncio.open_connection("127.0.0.1", self._port)
+            ends.add(back)
             self._writers.add(back)
             await asyncio.gather(self._pump(reader, back), self._pump(onward, writer))
-            self._writers.discard(back)
         except (OSError, asyncio.CancelledError):
             pass
         finally:
-            self._writers.discard(writer)
-            writer.close()
+            self._writers -= ends
+            for end in ends:
+                end.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -292,6 +296,18 @@ class Scene:
         device = self.devices[name] = Device(name, self)
         return self.farm.start_runner(name, device, **more)
 
+    def let_in(self, certs: Path, role: str) -> None:
+        """Wait until the server lets in a certificate that has just been issued."""
+
+        async def enters() -> bool:
+            try:
+                await (await Door(self.farm.address, certs, role).enter()).close()
+            except Refused:
+                return False
+            return True
+
+        self.wait_for(lambda: bool(self.farm.call(enters())))
+
     def drain(self, name: str) -> None:
         """Have a runner leave, by command."""
         with Farm(self.farm.address, self.farm.certs) as farm:
@@ -319,9 +335,9 @@ class Scene:
         return p
 
     def relay(self) -> tuple[Relay, str]:
-        """A relay to the scheduler, and its address."""
-        assert self.farm.scheduler is not None
-        relay = Relay(self.farm.scheduler.port)
+        """A relay to the server, and its address."""
+        assert self.farm.hub is not None
+        relay = Relay(self.farm.hub.server.port)
         self._relays.append(relay)
         scheme = self.farm.address.partition("://")[0]
         return relay, f"{scheme}://127.0.0.1:{self.farm.call(relay.start())}"
@@ -337,8 +353,8 @@ class Scene:
         return next((w for w in self.status()["workers"] if w["name"] == name), {})
 
     def members(self) -> Collection[str]:
-        scheduler = self.farm.scheduler
-        return () if scheduler is None else tuple(scheduler.members)
+        hub = self.farm.hub
+        return () if hub is None else tuple(hub.keeper.members)
 
     def said(self, text: str) -> str:
         """The line in which a process of the farm said this. Raises ``AssertionError`` if none did."""
@@ -357,7 +373,6 @@ def serve(address: str, name: str, folder: str, seconds: float, skew: float = 0.
     ``skew``: seconds by which this process' clock is ahead. ``file_bytes``: no file may be longer, as on a full disk.
     """
     from tilewright.backends.cpu.cache import ArtifactCache
-    from tilewright.farm.connect import Door
     from tilewright.farm.runner import Bench, Runner
     from tilewright.testing.farm import simulated_device
 

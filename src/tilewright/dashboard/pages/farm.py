@@ -1,4 +1,4 @@
-"""``/farm``: runners, queues and what is in quarantine."""
+"""``/farm``: runners, queues, clients, what is in quarantine, and the server in the middle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.live import Feed, Look
 from tilewright.dashboard.page import Page
 from tilewright.dashboard.site import Site
-from tilewright.dashboard.text import count, share
+from tilewright.dashboard.text import count, share, shown, size
 from tilewright.errors import NotFound
 from tilewright.insight.chart import Axis, Bars, Column, Table
 
@@ -38,13 +38,13 @@ def _workers(status: Status) -> Table:
         Column("busy", "Busy", "share", True), Column("running", "Running", numeric=True),
         Column("queued", "Queued", numeric=True), Column("done", "Done", numeric=True),
         Column("strikes", "Strikes", numeric=True), Column("connected", "Connected", "s", True),
-        Column("note", "Note"), Column("expires", "Certificate ends", "date"), Column("address", "Address"),
+        Column("note", "Note"), Column("expires", "Certificate ends", "date"),
     )  # fmt: skip
     rows = tuple(
         (
             w["name"], w["role"], state_of(w), w["device"].get("device_class") or ", ".join(w["places"]),
             w["busy"], w["running"], w["queued"],
-            w["done"], w["strikes"], w["connected"], w["quarantine"] or w["note"] or None, w["expires"], w["address"],
+            w["done"], w["strikes"], w["connected"], w["note"] or None, w["expires"],
         )
         for w in status["workers"]
     )  # fmt: skip
@@ -66,6 +66,18 @@ def _places(status: Status) -> Table:
     )  # fmt: skip
     rows = tuple((name, p["workers"], p["waiting"], p["in_hand"]) for name, p in sorted(status["places"].items()))
     return Table("places", "Queues", columns, rows)
+
+
+def _clients(status: Status) -> Table:
+    columns = (
+        Column("name", "Name"), Column("certificate", "Certificate"), Column("connected", "Connected"),
+        Column("jobs", "Jobs", numeric=True), Column("seconds", "Device time", "s", True),
+    )  # fmt: skip
+    clients = sorted(status["clients"], key=lambda c: (not c["connected"], -c["seconds"], c["name"]))
+    rows = tuple(
+        (c["name"], c["certificate"], "yes" if c["connected"] else "no", c["jobs"], c["seconds"]) for c in clients
+    )
+    return Table("clients", "Clients", columns, rows)
 
 
 def _quarantine(status: Status) -> Table:
@@ -100,6 +112,19 @@ def _texts(status: Status) -> dict[str, str]:
         "waiting": count(sum(p["waiting"] for p in places)),
         "in_hand": count(sum(p["in_hand"] for p in places)),
         "quarantined": count(len(_quarantine(status).rows)),
+        **_server(status["server"]),
+    }
+
+
+def _server(facts: Status) -> dict[str, str]:
+    """What the server says of itself. It may say nothing for a moment, and only one of a cluster has peers."""
+    stored, limit, peers = facts.get("storage"), facts.get("limit"), facts.get("peers")
+    return {
+        "engine": shown(facts.get("engine") or "-", 80),
+        "connections": count(facts.get("connections")),
+        "stored": "-" if stored is None else f"{size(stored)} of {size(limit)}",
+        "messages": count(facts.get("messages")),
+        "cluster": f"{shown(facts['cluster'], 80)}, {count(peers)} servers" if facts.get("cluster") else "none",
     }
 
 
@@ -109,9 +134,10 @@ def _view(site: Site, _: Request) -> Mapping[str, Any]:
     except NotFound:
         raise
     except TilewrightError as e:
-        return {"title": "Farm", "trouble": e, "tables": [], "texts": {}}
-    tables = [_workers(status), _places(status), _quarantine(status)]
-    return {"title": "Farm", "trouble": None, "tables": tables, "texts": _texts(status)}
+        return {"title": "Farm", "away": e, "trouble": "", "tables": [], "texts": {}}
+    tables = [_workers(status), _places(status), _clients(status), _quarantine(status)]
+    texts = _texts(status)
+    return {"title": "Farm", "away": None, "trouble": status["trouble"], "tables": tables, "texts": texts}
 
 
 def _feed(site: Site, _: Request) -> Feed:
@@ -120,7 +146,7 @@ def _feed(site: Site, _: Request) -> Feed:
     def look() -> Look:
         status = _status(site)
         texts = _texts(status)
-        return Look((texts, _shares(status)), texts)
+        return Look((texts, _shares(status), status["trouble"]), texts)
 
     return Feed("/farm", look, slow=("busy",))
 
@@ -130,6 +156,7 @@ PAGE = Page(
     tables={
         "workers": lambda site, _: _workers(_status(site)),
         "places": lambda site, _: _places(_status(site)),
+        "clients": lambda site, _: _clients(_status(site)),
         "quarantine": lambda site, _: _quarantine(_status(site)),
     },
     charts={"busy": _busy}, live=_feed,

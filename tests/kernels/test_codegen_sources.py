@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, Target, Task, UsageError
-from tilewright.farm.sources import LONGEST, Kind, SourceRefused, check_source
 from tilewright.kernels import te
+from tilewright.kernels.codegen.sources import LONGEST, Kind, SourceRefused, check_source
 from tilewright.kernels.operator import get_operator
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates import TEMPLATES, lower
@@ -194,7 +194,8 @@ def test_errors_name_the_line_the_rule_and_the_mend() -> None:
     assert "on the client" in error.mend
     assert refused("int y;\nint x __attribute__((used));").rule == "attribute"
     assert (refused("{\n(\n}").line, refused("{\n(\n}").rule) == (3, "brackets")
-    assert refused("#if defined(__clang__)\nint x;\n").rule == "directive"
+    assert refused("#if defined(__clang__)\nint x;\n").rule == "brackets"
+    assert refused("#if defined(__clang__)\n{\n#else\nint x;\n#endif\n}").line == 3  # each branch closes its own
     assert len(refused("#" + "x" * 5000).message) < 200
 
 

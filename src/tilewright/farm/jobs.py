@@ -1,0 +1,85 @@
+"""What clients and runners send each other: tasks, kernels, and what came of them, as plain values."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Failure,
+    FailureKind,
+    LaunchProgram,
+    Measurement,
+    Outcome,
+    Schedule,
+    Task,
+    TilewrightError,
+)
+from tilewright.decoding import decode
+from tilewright.farm.errors import FarmError
+from tilewright.measure.runner import Item
+from tilewright.measure.timing import Duel
+
+LONGEST = 2000  # characters of a failure's message
+
+
+@contextlib.contextmanager
+def understood(what: str, mend: str) -> Iterator[None]:
+    """Around reading what a peer sent. Raises ``FarmError``, with ``what`` and why, where that makes no sense."""
+    try:
+        yield
+    except TilewrightError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+        raise FarmError(f"{what} ({type(e).__name__}: {e})"[:300], mend) from None
+
+
+def plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values as messages carry them: numbers that are no Python numbers converted, tuples made lists."""
+    result: dict[str, Any] = json.loads(json.dumps(value, default=float))
+    return result
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """A task; ``Task.from_json`` reads it."""
+    return plain(task.to_json())
+
+
+def item_json(item: Item) -> dict[str, Any]:
+    """A candidate and its artifact, without the code."""
+    candidate, artifact = item
+    return plain({
+        "schedule": candidate.schedule.to_json(), "sha256": artifact.sha256, "program": artifact.program.to_json(),
+        "compiler": artifact.compiler,
+    })  # fmt: skip
+
+
+def item_of(task: Task, data: Mapping[str, Any], paths: Mapping[str, str]) -> Item:
+    """The candidate and artifact in a message, the code among ``paths``. Raises ``KeyError``, ``TypeError`` or
+    ``ValueError`` for nonsense, as do the others that read."""
+    sha256 = str(data["sha256"])
+    artifact = Artifact(
+        paths[sha256], sha256, LaunchProgram.from_json(data["program"]), task.target, str(data["compiler"]), (), ""
+    )
+    return Candidate(task, Schedule.from_json(data["schedule"])), artifact
+
+
+def outcome_of(data: Mapping[str, Any]) -> Outcome:
+    """What a runner says of a kernel."""
+    if "failure" in data:
+        return Failure(FailureKind(data["failure"]), str(data["message"])[:LONGEST])
+    found = decode(Measurement, data)
+    if not found.seconds:
+        raise ValueError("a kernel that takes no time")
+    return found
+
+
+def duel_of(data: Mapping[str, Any]) -> Duel:
+    """What a runner says of two kernels. Few pairs give intervals without an end."""
+    first, second = data["seconds"]
+    ratio, low, high = (float(data[name]) for name in ("ratio", "low", "high"))
+    return Duel(ratio, low, high, int(data["wins"]), int(data["pairs"]), (float(first), float(second)))

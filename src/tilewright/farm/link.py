@@ -1,0 +1,365 @@
+"""One connection to a farm's server: TLS, requests, storing and fetching, and refusals in words.
+
+A connection that breaks is not mended here: whoever holds it makes another (:func:`waits`) and says again what the
+server may have forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import logging
+import random
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tilewright.core import UsageError
+from tilewright.farm import subjects
+from tilewright.farm.errors import FarmError, Refused, Taken
+from tilewright.farm.messages import PROTOCOL, NoMessage, Seal, require_msgpack
+from tilewright.farm.tls import Credentials, client_context, find_credentials
+
+PORT = 8786
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 5.0  # in which a server or keeper that is there has answered
+FIRST_WAIT, LONGEST_WAIT = 0.2, 15.0  # seconds between attempts, doubling
+SILENT = 4  # heartbeats without a sign after which a peer counts as gone
+
+Say = Callable[[str], None]
+Handler = Callable[[Any], Awaitable[None]]
+
+
+class LinkClosed(FarmError):
+    """The connection is gone, or nobody answered on it."""
+
+    kind = "link_closed"
+
+
+class Unreachable(FarmError):
+    """Nobody answers at the farm's address. It may be there later."""
+
+    kind = "unreachable"
+
+
+class NotStored(FarmError):
+    """The server is there, but keeps nothing: no such queue yet, or no room."""
+
+    kind = "not_stored"
+
+
+def parse_address(address: str) -> tuple[str, list[tuple[str, int]]]:
+    """Scheme (``tls`` or ``tcp``), and host and port of every server in ``tls://HOST:PORT,HOST:PORT``.
+
+    Raises ``FarmError``.
+    """
+    scheme, sep, rest = address.partition("://")
+    if not sep:
+        scheme, rest = "tls", address
+    servers = []
+    for part in rest.split(","):
+        try:
+            parts = urlsplit(f"//{part}")
+            host, port = parts.hostname, parts.port or PORT
+        except ValueError:
+            host, port = None, 0
+        if scheme not in ("tls", "tcp") or not host or part.endswith(":") or "@" in part or "/" in part:
+            raise FarmError(f"{address!r} is no farm address", "Write tls://HOST:PORT")
+        servers.append((host, port))
+    return scheme, servers
+
+
+def joined(host: str, port: int | str) -> str:
+    """Host and port as addresses have them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address given by name or number is this machine's own."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def waits() -> Iterator[float]:
+    """Seconds to wait before each further attempt, spread so that a farm does not come back all at once."""
+    wait = FIRST_WAIT
+    while True:
+        yield wait * random.uniform(0.5, 1.0)
+        wait = min(LONGEST_WAIT, 2 * wait)
+
+
+class Door:
+    """The way to one farm for one role.
+
+    ``certs``: a folder of certificates; ``None`` on a loopback address only. ``roles``: the certificate is of the first
+    that ``certs`` has. Raises ``UsageError`` and ``FarmError`` for what cannot work.
+    """
+
+    def __init__(self, address: str, certs: Path | None, *roles: str) -> None:
+        require_nats()
+        require_msgpack()
+        self.scheme, self.servers = parse_address(address)
+        self.credentials: Credentials | None = None
+        if certs is not None and self.scheme == "tls":
+            self.credentials = find_credentials(certs, *roles)
+        elif self.scheme == "tls":
+            raise UsageError(
+                "a farm is reached with certificates", "Pass --certs DIR, the folder that tilewright farm init wrote"
+            )
+        elif not all(is_loopback(host) for host, _ in self.servers):
+            raise UsageError(
+                f"{address} is in the clear, which is for this machine only",
+                "Write tls://HOST:PORT and pass --certs DIR",
+            )
+        self.role = self.credentials.owner.role if self.credentials else roles[0]
+        self.name = self.credentials.owner.name if self.credentials else "local"
+        self.seal = Seal(self.credentials)
+        self.orders = "$JS.API"  # under which the server takes orders on its streams, where this door may give any
+
+    @property
+    def address(self) -> str:
+        return f"{self.scheme}://" + ",".join(joined(host, port) for host, port in self.servers)
+
+    async def enter(self) -> Link:
+        """Connect to one of the servers. Raises ``Unreachable``, ``Refused``."""
+        servers = random.sample(self.servers, len(self.servers))
+        for n, (host, port) in enumerate(servers):
+            try:
+                return await self._connect(host, port)
+            except Unreachable:
+                if n == len(servers) - 1:
+                    raise
+        raise AssertionError
+
+    async def _connect(self, host: str, port: int) -> Link:
+        from nats.aio.client import Client
+        from nats.errors import Error
+
+        where = joined(host, port)
+        link = Link(self)
+        link.nats = Client()
+        tls: dict[str, Any] = {}
+        if self.credentials is not None:
+            tls = {"tls": client_context(self.credentials), "tls_hostname": host}
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await link.nats.connect(
+                    f"{'tls' if tls else 'nats'}://{where}", **tls, allow_reconnect=False, max_reconnect_attempts=1,
+                    reconnect_time_wait=0.01, inbox_prefix=subjects.inbox(self.role, self.name).encode(),
+                    error_cb=link.failed, closed_cb=link.ended, connect_timeout=CONNECT_SECONDS,
+                    flush_timeout=ANSWER_SECONDS, ping_interval=15, pending_size=64 << 20,
+                    name=f"{self.role} {self.name}",
+                )  # fmt: skip
+        except BaseException as e:
+            _hang_up(link.nats)
+            if isinstance(e, TimeoutError):
+                raise Unreachable(f"{self.scheme}://{where} does not answer", IS_IT_THERE) from None
+            if isinstance(e, Error | OSError):
+                raise self._explained(where, link.error or e) from None
+            raise
+        if tls and link.nats._transport._io_writer.get_extra_info("ssl_object") is None:  # nats-py goes on in the clear
+            await link.close()
+            raise Refused(
+                f"{self.scheme}://{where} does not speak TLS: it is no farm's server, or one in the clear",
+                "Write tcp://HOST:PORT for a farm of this machine alone",
+            )
+        link.nats._reading_task.add_done_callback(link.cut)
+        return link
+
+    def _explained(self, where: str, error: Exception) -> FarmError:
+        farm = f"{self.scheme}://{where}"
+        who = self.credentials.owner if self.credentials else "whoever has no certificate"
+        if self.credentials is not None and self.credentials.owner.not_after < time.time():
+            return Refused(f"{farm} does not let in {who}: its certificate has expired", _renew(self.credentials))
+        if "secure connection" in str(error).lower() or (isinstance(error, ssl.SSLError) and not self.credentials):
+            return Refused(f"{farm} takes TLS connections only", "Write tls://HOST:PORT and pass --certs DIR")
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return Refused(f"the certificate of {farm} is not to be trusted: {error.verify_message}", CERTIFICATE_MEND)
+        if isinstance(error, ssl.SSLError) and "alert" in str(error).lower():
+            return Refused(f"{farm} does not let in {who}: its certificate is not of that farm's", CERTIFICATE_MEND)
+        if isinstance(error, ssl.SSLError):
+            return Unreachable(f"no TLS connection with {farm}: {error.reason or error}", CERTIFICATE_MEND)
+        if "authorization violation" in str(error).lower():
+            return Refused(
+                f"{farm} does not let in {who}: revoked, expired, or issued since its users.json was copied there",
+                _renew(self.credentials),
+            )
+        if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+            return Unreachable(f"cannot reach {farm}: nobody listens there", IS_IT_THERE)
+        if isinstance(error, OSError) and error.strerror:
+            return Unreachable(f"cannot reach {farm}: {error.strerror}", IS_IT_THERE)
+        return Unreachable(f"no farm's server answers at {farm}: {error}", IS_IT_THERE)
+
+
+def _renew(credentials: Credentials | None) -> str:
+    name = credentials.owner.name if credentials else "NAME"
+    return f"Copy DIR/server/users.json to the server's machine, or issue another: tilewright farm issue {name} --renew"
+
+
+IS_IT_THERE = "Is the farm's server running there?"
+STORAGE_MEND = "See the room on the server's disk, and tilewright farm doctor"
+CERTIFICATE_MEND = "Use certificates of this farm's own authority, and an address that its server's certificate names"
+
+
+class Link:
+    """A connection while it lasts. :attr:`closed` is set when it ends, whatever the reason."""
+
+    def __init__(self, door: Door) -> None:
+        self.nats: Any = None
+        self.door = door
+        self.seal = door.seal
+        self.closed = asyncio.Event()
+        self.error: Exception | None = None
+        self.denied: list[str] = []  # what the server did not permit, in its words
+
+    async def failed(self, error: Exception) -> None:
+        """Called with every error of the connection."""
+        if "permissions violation" in str(error).lower():
+            self.denied.append(str(error))
+        elif not isinstance(self.error, ssl.SSLError):  # the cause comes first, what follows from it after
+            self.error = error
+
+    async def ended(self) -> None:
+        """Called when the connection is over."""
+        self.closed.set()
+
+    def cut(self, reading: asyncio.Task[None]) -> None:
+        """Called when nobody reads any more. nats-py, reset in the middle of its last words, ends and tells nothing."""
+        if not reading.cancelled():
+            reading.exception()
+        for subscription in self.nats._subs.values():
+            if subscription._wait_for_msgs_task is not None:
+                subscription._wait_for_msgs_task.cancel()
+        self.closed.set()
+
+    async def subscribe(self, subject: str, handler: Handler, queue: str = "") -> None:
+        """Have ``handler`` called with every message of a subject, one after the other."""
+        await self.nats.subscribe(subject, queue, cb=handler, pending_msgs_limit=-1, pending_bytes_limit=-1)
+
+    async def publish(self, subject: str, data: bytes = b"", reply: str = "") -> None:
+        """Send without an answer. What is lost with the connection is lost."""
+        from nats.errors import Error
+
+        with contextlib.suppress(Error):
+            await self.nats.publish(subject, data, reply)
+
+    async def raw(
+        self, subject: str, data: bytes, timeout: float = ANSWER_SECONDS, headers: dict[str, str] | None = None
+    ) -> Any:
+        """Send, and wait for the answer. Raises ``LinkClosed``, ``NotStored`` where nobody serves the subject."""
+        return await self._answered(self.nats.request(subject, data, timeout=timeout, headers=headers), subject)
+
+    async def manage(self, what: str, *arguments: Any, **more: Any) -> Any:
+        """One call of JetStream's administration. Raises ``LinkClosed``, ``NotStored`` with the server's words."""
+        stream = self.nats.jetstream(prefix=self.door.orders, timeout=ANSWER_SECONDS)
+        return await self._answered(getattr(stream, what)(*arguments, **more), what.replace("_", " "))
+
+    async def _answered(self, work: Awaitable[Any], what: str) -> Any:
+        from nats.errors import Error, NoRespondersError
+
+        try:
+            return await work
+        except NoRespondersError:
+            raise NotStored(f"nobody serves {what.partition('.')[0]} at {self.door.address}") from None
+        except (Error, TimeoutError, asyncio.CancelledError) as e:
+            task = asyncio.current_task()
+            if isinstance(e, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # this task itself is told to end; else its question ended with the connection
+            if getattr(e, "description", None):
+                raise NotStored(f"the farm's server refuses {what}: {e.description}", STORAGE_MEND) from None  # type: ignore[union-attr]
+            if any(f'"{what}"'.lower() in line.lower() for line in self.denied):
+                raise Refused(f"a {self.door.role} may not do this: the server denies {what}") from None
+            raise LinkClosed(f"{self.door.address} does not answer") from None
+
+    async def ask(self, body: Mapping[str, Any], timeout: float = ANSWER_SECONDS, tell: bool = False) -> Any:
+        """A keeper's answer. Raises ``FarmError`` with its words where it refuses."""
+        subject = (subjects.tell if tell else subjects.ask)(self.door.role, self.door.name)
+        message = {"protocol": PROTOCOL, **body}
+        try:
+            reply = await self.raw(subject, self.seal.seal(subject, message), timeout)
+        except NotStored:
+            raise Unreachable(
+                f"{self.door.address} has a server but no keeper", "Start it with tilewright farm server"
+            ) from None
+        answer, _ = self.seal.open(subject, reply.data, ("server",))
+        if "error" in answer:
+            kind = {k.kind: k for k in (Refused, Taken)}.get(answer["error"].get("kind"), FarmError)
+            raise kind(str(answer["error"]["message"]), str(answer["error"].get("mend", "")))
+        return answer.get("value")
+
+    async def store(self, subject: str, data: bytes, message_id: str = "") -> None:
+        """Have the server keep a message, once for its id if it has one. Raises ``LinkClosed``, ``NotStored``."""
+        reply = await self.raw(subject, data, headers={"Nats-Msg-Id": message_id} if message_id else None)
+        error = json.loads(reply.data).get("error")
+        if error:
+            said = str(error.get("description", error))
+            raise NotStored(f"the farm's server keeps nothing: {said}", STORAGE_MEND)
+
+    async def stored(self, stream: str, subject: str) -> bytes | None:
+        """What a stream holds under a subject, ``None`` for nothing. Raises ``LinkClosed``, ``NotStored``."""
+        reply = await self.raw(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"")
+        return None if (reply.headers or {}).get("Status") else bytes(reply.data)
+
+    def open(self, message: Any, roles: Collection[str]) -> tuple[dict[str, Any], Any] | None:
+        """A message that came, ``None`` for one that is none, or of another sender."""
+        try:
+            return self.seal.open(message.subject, message.data, roles)
+        except (Refused, NoMessage) as e:
+            self.denied.append(e.message)
+            return None
+
+    async def close(self) -> None:
+        """Send what waits, and leave."""
+        closing = asyncio.create_task(self.nats.close())
+        try:
+            await asyncio.wait({closing}, timeout=2.0)  # a peer that reads nothing holds it up
+        finally:
+            if not closing.cancel():
+                closing.exception()
+            _hang_up(self.nats)
+            self.closed.set()
+
+
+def require_nats() -> None:
+    """Raises ``FarmError`` where the client of the farm's server is not installed."""
+    try:
+        import nats  # noqa: F401
+    except ImportError:
+        raise FarmError("the farm needs nats-py", "pip install 'tilewright[farm]'") from None
+
+
+def _hang_up(client: Any) -> None:
+    """Close the socket itself: nats-py leaves it open when cut off, and TLS waits for the other end's last word."""
+    writer = getattr(client._transport, "_bare_io_writer", None)
+    if writer is not None:
+        writer.transport.abort()
+
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until they have ended: nats-py swallows a cancellation that finds it sending."""
+    while pending := {t for t in tasks if not t.done()}:
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending, timeout=0.1)
+
+
+class _NoEof(logging.Filter):
+    """asyncio's remark on a connection that was upgraded to TLS and then closed by the other end."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "eof_received() has no effect" not in record.getMessage()
+
+
+logging.getLogger("asyncio").addFilter(_NoEof())
+
+
+def names(values: Sequence[str]) -> str:
+    """Names in a sentence."""
+    return ", ".join(sorted(values)) or "none"

@@ -1,0 +1,405 @@
+"""Runs the farm's server: nats-server as a child, with users and permissions made from the farm's certificates.
+
+nats-server lets in whoever is in its list of users and has the certificate to prove it, but knows neither revocations
+nor ends of certificates. So the list follows ``users.json`` and the clock, and who leaves it is cut off at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import ipaddress
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.core import UsageError
+from tilewright.farm import subjects
+from tilewright.farm.errors import FarmError
+from tilewright.farm.identity import USERS, Peer, read_users
+from tilewright.farm.keeper import STORAGE
+from tilewright.farm.link import Say, is_loopback, joined, waits
+from tilewright.farm.messages import LIMIT
+from tilewright.farm.private_files import explained, replace_files
+from tilewright.farm.tls import Credentials
+from tilewright.measure.lifetime import tied_to
+
+OLDEST = (2, 9)  # direct reads of a subject came with 2.9
+START_SECONDS = 20.0
+WATCH_SECONDS = 0.2  # how soon a revoked or expired certificate is cut off
+BINARY = "TILEWRIGHT_NATS_SERVER"
+_PLACES = ("/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/opt/homebrew/bin/nats-server")
+_INSTALL = "Install it (apt install nats-server, brew install nats-server), or set TILEWRIGHT_NATS_SERVER to its path"
+_TROUBLE = re.compile(r"\[(?:ERR|FTL|WRN)\] (.*)")
+_QUIET = re.compile(r"found in connect proto|[Pp]laintext passwords|Healthcheck failed|insecure|certificate expir")
+_ATTEMPT = re.compile(r" \(attempt \d+\)")
+_REFUSED = re.compile(r"authentication error|TLS handshake error|[Aa]uthorization [Vv]iolation")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Several servers that hold the same messages. ``listen``: where this one is reached by the others (HOST:PORT);
+    ``routes``: all of them. They prove themselves by their certificates."""
+
+    name: str
+    listen: str
+    routes: tuple[str, ...]
+
+
+def find_server() -> tuple[str, tuple[int, int, int]]:
+    """Path and version of nats-server. Raises ``FarmError`` where there is none, or one that is too old."""
+    asked = os.environ.get(BINARY)
+    path = asked or shutil.which("nats-server") or next((p for p in _PLACES if os.access(p, os.X_OK)), None)
+    if path is None:
+        raise FarmError("the farm's server needs nats-server, which is not on this machine", _INSTALL)
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=10.0, check=False)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise FarmError(f"{path} does not start: {getattr(e, 'strerror', None) or e}", _INSTALL) from None
+    said = done.stdout.decode(errors="replace")
+    found = re.search(r"v?(\d+)\.(\d+)\.(\d+)", said)
+    if found is None:
+        raise FarmError(f"{path} is no nats-server: it says {said.strip()[:80]!r}", _INSTALL)
+    version = (int(found[1]), int(found[2]), int(found[3]))
+    if version[:2] < OLDEST:
+        raise FarmError(f"{path} is version {found[0]}, and 2.9 or later is needed", _INSTALL)
+    return path, version
+
+
+def users_text(users: Sequence[Peer], now: float) -> str:
+    """nats-server's list of users: whoever's certificate is neither revoked nor at its end."""
+    entries = {u.user: subjects.permissions(u.role, u.name) for u in users if u.not_after > now}
+    lines = [f"  {{ user: {json.dumps(n)}, permissions: {json.dumps(p)} }}" for n, p in sorted(entries.items())]
+    return "[\n" + "\n".join(lines) + "\n]"
+
+
+def accounts_text(users: str, orders: str) -> str:
+    """nats-server's accounts: the farm's with its users, and where its orders to the server end.
+
+    A peer can have the server publish anything anywhere, since the subject of an answer is the peer's to choose. So
+    orders on streams lead nowhere from where they are usually given, and count under ``orders``, which only the keeper
+    knows.
+    """
+    begun = json.dumps(f"$JS.API.STREAM.INFO.{subjects.BEGUN}")
+    return f"""system_account: SYS
+accounts {{
+  SYS {{ exports: [ {{ service: "$JS.API.>" }}, {{ service: "nowhere.>" }} ] }}
+  FARM {{
+    jetstream: enabled
+    users: {users}
+    imports: [
+      {{ service: {{ account: SYS, subject: "nowhere.>" }}, to: "$JS.API.>" }}
+      {{ service: {{ account: SYS, subject: "$JS.API.>" }}, to: "{orders}.>", share: true }}
+      {{ service: {{ account: SYS, subject: {begun} }}, to: "{subjects.COUNT}", share: true }}
+    ]
+  }}
+}}
+"""
+
+
+def orders_of(credentials: Credentials | None) -> str:
+    """Under what a server takes orders on its streams: the same for all that have its key, and known to nobody else."""
+    secret = secrets.token_bytes(32) if credentials is None else credentials.key.read_bytes()
+    return f"orders-{hashlib.sha256(b'orders' + secret).hexdigest()[:32]}"
+
+
+async def follow_users(credentials: Credentials, file: Path, say: Say) -> None:
+    """Write the accounts for a nats-server that somebody else runs, whenever they change, until cancelled."""
+    written = ""
+    while True:
+        try:
+            text = accounts_of(credentials)
+            if text != written:
+                with explained(file):
+                    replace_files(file.parent, {file.name: text.encode()})
+                written = text
+        except FarmError as e:
+            say(e.message)
+        await asyncio.sleep(1.0)
+
+
+def accounts_of(credentials: Credentials) -> str:
+    """:func:`accounts_text` of the ``users.json`` beside a server's certificate, as of now."""
+    users = read_users(credentials.cert.with_name(USERS))
+    return accounts_text(users_text(users, time.time()), orders_of(credentials))
+
+
+class NatsServer:
+    """nats-server for one farm, started again when it dies, until :meth:`stop`.
+
+    ``credentials``: of the role server; without them it listens on a loopback address only, in the clear. ``state``:
+    a folder for its messages and its configuration. ``let_in``: a ``users.json`` that lies elsewhere than beside the
+    certificate. ``storage``: bytes that messages and artifacts may take there.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials | None,
+        host: str,
+        port: int,
+        state: Path,
+        *,
+        cluster: Cluster | None = None,
+        let_in: Path | None = None,
+        storage: int = STORAGE,
+        say: Say = lambda _line: None,
+    ) -> None:
+        if credentials is None and not is_loopback(host):
+            raise UsageError(
+                f"without certificates a server listens on this machine only, not on {host}",
+                "Make certificates with tilewright farm init DIR and pass --certs DIR, or leave --host out",
+            )
+        if credentials is not None and cluster is not None and any(map(_is_address, cluster.routes)):
+            raise UsageError(
+                "a route is told by a name that the servers' certificates have, not by an address",
+                "Write --route NAME:PORT, and issue certificates with --host NAME",
+            )
+        self.binary, self.version = find_server()
+        self.credentials, self.host, self.port = credentials, host, port
+        self.state, self.cluster, self.storage = state, cluster, storage
+        self.refused = 0  # connections that were turned down
+        self.orders = orders_of(credentials)
+        self.let_in = let_in or (credentials.cert.with_name(USERS) if credentials else None)
+        self.process: subprocess.Popen[str] | None = None
+        self._say = say
+        self._monitor = 0
+        self.users: tuple[Peer, ...] = ()  # who may come in, so long as their certificates last
+        self._users_seen: tuple[int, int] | None = None
+        self._written = ""
+        self._stopping = False
+        self._complaint = ""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def address(self) -> str:
+        return f"{'tls' if self.credentials else 'tcp'}://{joined(self.host, self.port)}"
+
+    @property
+    def monitor(self) -> str:
+        """Where nats-server answers questions on itself, on this machine alone."""
+        return f"http://127.0.0.1:{self._monitor}"
+
+    async def start(self) -> str:
+        """Start it and wait until it takes connections; returns the address. Raises ``FarmError``."""
+        with explained(self.state):
+            self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Before nats-server looks: it opens its store first, which may be the one of the server that has the port.
+        self.port = free_port(self.host, self.port)
+        self._monitor = free_port("127.0.0.1")
+        self._read_users()
+        await self._launch()
+        self._tasks = [asyncio.create_task(self._watch())]
+        return self.address
+
+    async def stop(self) -> None:
+        """End it; what it holds stays in ``state``."""
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end()
+
+    async def facts(self) -> dict[str, Any]:
+        """What nats-server says of itself: version, connections, processor and memory, storage, cluster."""
+        facts: dict[str, Any] = {"engine": f"nats-server {'.'.join(map(str, self.version))}", "refused": self.refused}
+        with contextlib.suppress(OSError, ValueError):
+            general, stream, routes = await asyncio.gather(
+                *(asyncio.to_thread(_read, self.monitor + p) for p in _PAGES)
+            )
+            facts |= {n: general.get(n) for n in ("server_name", "cpu", "mem", "connections", "slow_consumers")}
+            facts |= {n: general.get(n) for n in ("in_msgs", "out_msgs", "in_bytes", "out_bytes")}
+            facts |= {"messages": stream.get("messages"), "storage": stream.get("storage"), "limit": self.storage}
+            facts["cluster"] = general.get("cluster", {}).get("name", "")
+            facts["peers"] = 1 + len({r["remote_id"] for r in routes.get("routes") or ()})
+        return facts
+
+    # ------------------------------------------------------------------ configuration
+
+    def _read_users(self) -> bool:
+        """Take up ``users.json`` if it is there anew."""
+        path = self.let_in
+        if path is None:
+            return False
+        with explained(path):
+            status = path.stat()
+        seen = (status.st_mtime_ns, status.st_ino)
+        if seen == self._users_seen:
+            return False
+        self.users, self._users_seen = tuple(read_users(path)), seen
+        return True
+
+    def _configure(self) -> bool:
+        """Write the configuration; whether it is another one than before."""
+        text = self._text()
+        if text == self._written:
+            return False
+        path = self.state / "nats.conf"
+        with explained(path):
+            draft = path.with_suffix(".new")
+            draft.touch(mode=0o600)
+            draft.write_text(text, encoding="utf-8")
+            os.replace(draft, path)
+        self._written = text
+        return True
+
+    def _text(self) -> str:
+        quoted = {n: json.dumps(str(v)) for n, v in {"host": self.host, "store": self.state / "messages"}.items()}
+        lines = [
+            f"host: {quoted['host']}", f"port: {self.port}", f'http: "127.0.0.1:{self._monitor}"',
+            f"max_payload: {LIMIT + (64 << 10)}", "max_pending: 256MB", "max_connections: 65536", "write_deadline: 10s",
+            'ping_interval: "15s"', "ping_max: 2",
+            f"jetstream {{ store_dir: {quoted['store']}, max_mem: 256MB, max_file: {self.storage} }}",
+        ]  # fmt: skip
+        tls = ""
+        if self.credentials is not None:
+            c = self.credentials
+            files = {"cert_file": c.cert, "key_file": c.key, "ca_file": c.ca}
+            tls = ", ".join(f"{n}: {json.dumps(str(p.absolute()))}" for n, p in files.items())
+            lines.append(f"tls {{ {tls}, verify_and_map: true, timeout: 10 }}")
+            lines.append(accounts_text(users_text(self.users, time.time()), self.orders))
+        else:
+            lines += ["no_auth_user: local", accounts_text("[ { user: local } ]", self.orders)]
+        if self.cluster is not None:
+            routes = ", ".join(json.dumps(f"nats://{r}") for r in self.cluster.routes)
+            own = json.dumps(joined(self.host, self.cluster.listen.rpartition(":")[2]))
+            # A route may do everything: only a certificate that names a host of the routes, a server's, makes one.
+            secure = f", tls {{ {tls}, verify_cert_and_check_known_urls: true, timeout: 10 }}" if tls else ""
+            lines.append(f"server_name: {json.dumps(self.cluster.listen)}")
+            lines.append(
+                f"cluster {{ name: {json.dumps(self.cluster.name)}, listen: {own}, "
+                f"advertise: {json.dumps(self.cluster.listen)}, routes: [{routes}]{secure} }}"
+            )
+        return "\n".join(lines) + "\n"
+
+    # ------------------------------------------------------------------ the process
+
+    async def _launch(self) -> None:
+        self._configure()
+        self._complaint = ""
+        with explained(Path(self.binary)):
+            self.process = subprocess.Popen(
+                [self.binary, "-c", str(self.state / "nats.conf")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                # A supervisor that is killed takes its server with it, rather than leave one that heeds no revocation.
+                preexec_fn=tied_to(os.getpid()),  # noqa: PLW1509 - one system call
+            )  # fmt: skip
+        reading = asyncio.get_running_loop().run_in_executor(None, self._read_log, self.process)
+        until = time.monotonic() + START_SECONDS
+        while self.process.poll() is None and time.monotonic() < until:
+            with contextlib.suppress(OSError, ValueError):
+                healthy = await asyncio.to_thread(_read, f"{self.monitor}/healthz?js-enabled-only=true")
+                if healthy.get("status") == "ok":
+                    return
+            await asyncio.sleep(0.02)
+        await self._end()
+        await asyncio.wait({reading}, timeout=1.0)  # its last words
+        raise FarmError(f"nats-server did not start: {self._complaint or 'it says nothing'}", self._cure())
+
+    def _cure(self) -> str:
+        if "address already in use" in self._complaint:
+            return f"Another process has port {self.port}: choose another --port, or end it"
+        if re.search(r"no space|insufficient|storage|store", self._complaint):
+            return f"Make room in {self.state}, or choose another --state"
+        return f"Run it by hand to see more: {self.binary} -c {self.state / 'nats.conf'}"
+
+    def _read_log(self, process: subprocess.Popen[str]) -> None:
+        """Follow what it says: errors are told on, refused connections counted."""
+        assert process.stderr is not None
+        for line in process.stderr:
+            found = _TROUBLE.search(line)
+            if _REFUSED.search(line):
+                self.refused += 1
+            elif found and not _QUIET.search(line):
+                said = _ATTEMPT.sub("", found[1].strip())
+                if said != self._complaint:
+                    self._say(f"nats-server: {said}")
+                self._complaint = said
+        process.stderr.close()
+
+    async def _end(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self.process.wait, 10.0)
+        if self.process.poll() is None:
+            self.process.kill()
+            await asyncio.to_thread(self.process.wait)
+
+    async def _watch(self) -> None:
+        """Keep it running, and its users those of now."""
+        pause, wrong = waits(), ""
+        while not self._stopping:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                self._read_users()
+                wrong = ""
+            except FarmError as e:
+                if e.message != wrong:
+                    self._say(f"{e.message}; whoever was let in before still is. {e.mend}")
+                wrong = e.message
+            try:
+                assert self.process is not None
+                if self.process.poll() is not None or await self._out_of_store():
+                    self._say(f"nats-server ended ({self._complaint or 'killed'}); starting it again")
+                    await self._end()
+                    await asyncio.sleep(next(pause))
+                    await self._launch()
+                    pause = waits()
+                if self._configure():
+                    self.process.send_signal(signal.SIGHUP)
+            except FarmError as e:
+                self._say(e.message)
+                await asyncio.sleep(next(pause))
+
+    async def _out_of_store(self) -> bool:
+        """Whether it has given up storing, as it does on a full disk, and there is room again."""
+        if "DISABLED" not in self._complaint.upper():
+            return False
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(self.state).free > 64 << 20
+        return False
+
+
+_PAGES = ("/varz", "/jsz", "/routez")
+
+
+def _is_address(route: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(route.rpartition(":")[0].strip("[]")))
+    except ValueError:
+        return False
+
+
+def _read(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=2.0) as reply:
+        return json.loads(reply.read())
+
+
+def free_port(host: str, port: int = 0) -> int:
+    """A TCP port that nobody listens on at the moment: ``port``, or any. Raises ``FarmError`` where that is taken, or
+    ``host`` is not this machine's."""
+    try:
+        family = socket.getaddrinfo(host, None)[0][0]
+        with socket.socket(family) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind((host, port))
+            return int(s.getsockname()[1])
+    except OSError as e:
+        if e.errno == errno.EADDRINUSE:
+            mend = "Choose another --port, or end what has it"
+            raise FarmError(f"another process has port {port} of {host}", mend) from None
+        raise FarmError(f"cannot listen on {host}: {e.strerror or e}", "Choose another --host") from None

@@ -1,0 +1,49 @@
+"""A farm inside a Slurm allocation: what the allocation is, and how runners get onto its nodes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilewright.core import UsageError
+from tilewright.farm.errors import FarmError
+
+
+def nodes(environment: Mapping[str, str] = os.environ) -> int:
+    """Nodes of the allocation that this process is in. Raises ``UsageError`` where there is none."""
+    if not environment.get("SLURM_JOB_ID"):
+        raise UsageError(
+            "--slurm is for the inside of a Slurm allocation, and this is none",
+            "Submit deploy/slurm/tilewright-farm.sbatch with sbatch, or start it under salloc",
+        )
+    said = environment.get("SLURM_JOB_NUM_NODES") or environment.get("SLURM_NNODES") or "1"
+    return int(said) if said.isdecimal() else 1
+
+
+def on_each_node(count: int, command: Sequence[str]) -> list[str]:
+    """The command that runs ``command`` once on each node of the allocation. Raises ``FarmError`` without srun."""
+    srun = shutil.which("srun")
+    if srun is None:
+        raise FarmError("srun is not on the path", "Load Slurm's commands, or start the runners without --slurm")
+    # A task may use all that the job has of its node, beside other steps, and outlives those of nodes that fail.
+    return [
+        srun, "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpu-bind=none",
+        "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", *command,
+    ]  # fmt: skip
+
+
+def visible_gpus(environment: Mapping[str, str] = os.environ) -> str:
+    """``CUDA_VISIBLE_DEVICES`` of a task: the node's GPUs that are the job's, none where the job has none."""
+    given = (environment.get(name) for name in ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"))
+    return next((g for g in given if g is not None), "")
+
+
+def check_certificates(certs: Path | None, count: int) -> None:
+    """Raises ``UsageError`` where the farm would speak in the clear between nodes."""
+    if certs is None and count > 1:
+        raise UsageError(
+            f"a farm on {count} nodes needs certificates",
+            "Make them with tilewright farm init DIR in a folder that all nodes see, and pass --certs DIR",
+        )

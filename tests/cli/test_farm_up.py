@@ -1,0 +1,304 @@
+"""A whole farm by one command: what it says, that it tunes, and that nothing of it is left whatever ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tilewright.backends.cpu.device import affinity, available_cores, format_cores
+from tilewright.farm.certificates import create_authority
+from tilewright.farm.slurm import visible_gpus
+from tilewright.measure.devices import find_all
+
+LIMIT = 60.0  # seconds, for what takes one or two on a machine that does nothing else
+TUNE = ("tune", "matmul", "m=64", "n=64", "k=64", "--cost-model", "random", "--trials", "4", "--json")
+CORES = available_cores()
+NODE = platform.node()
+DEVICE = f"cpu:{format_cores(affinity()[:CORES])}"
+
+
+class Up:
+    """One ``farm up``. ``folder``: its cache and state, by whose name its processes are known."""
+
+    def __init__(self, folder: Path, *words: str, **environment: str) -> None:
+        self.folder = folder
+        (folder / "tmp").mkdir()
+        own = {"TILEWRIGHT_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), "CUDA_VISIBLE_DEVICES": ""}
+        self.environment = {**os.environ, **own, **environment}
+        port = () if "--port" in words else ("--port", "0")
+        with open(folder / "log", "w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tilewright", "farm", "up", *port, *words], env=self.environment, text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def first_line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line, self.said()
+        return line
+
+    def said(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def left(self) -> dict[int, str]:
+        """Processes with our cache in their environment, or our folder in their arguments."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    words, around = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+                except OSError:
+                    continue
+                if str(self.folder).encode() in words + around and words:
+                    found[int(entry.name)] = words.replace(b"\0", b" ").decode(errors="replace")
+        return found
+
+    def pid_of(self, *words: str) -> int:
+        return next(pid for pid, line in self.left().items() if all(w in line for w in words))
+
+    def tune(self, *words: str) -> dict[str, object]:
+        done = subprocess.run(
+            [sys.executable, "-m", "tilewright", *TUNE, "--db", str(self.folder / "t.db"), *words],
+            capture_output=True, text=True, timeout=300, check=False,
+            env={**self.environment, "TILEWRIGHT_CACHE": str(self.folder / "client")},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    def close(self) -> None:
+        for pid in self.left():
+            with contextlib.suppress(ProcessLookupError):  # it ended with the one before
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait(LIMIT)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+Start = Callable[..., Up]
+
+
+def nothing_left(farm: Up) -> None:
+    """No process; compilers end by themselves, soon. No folder either, unless it was killed."""
+    wait_for(lambda: not farm.left(), farm)
+    if farm.process.returncode != -signal.SIGKILL:
+        assert not list((farm.folder / "tmp").iterdir())
+
+
+def wait_for(condition: Callable[[], bool], farm: Up) -> None:
+    until = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < until, f"{farm.left()}\n{farm.said()}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    farms: list[Up] = []
+
+    def started(*words: str, **environment: str) -> Up:
+        folder = tmp_path / f"farm-{len(farms)}"
+        folder.mkdir()
+        farms.append(Up(folder, *words, **environment))
+        return farms[-1]
+
+    yield started
+    for farm in farms:
+        farm.close()
+
+
+def test_it_says_its_address_tunes_and_drains(start: Start) -> None:
+    farm = start()
+    address = farm.first_line()
+    assert address.startswith("tcp://127.0.0.1:")
+    assert farm.tune("--farm", address)["trials"] == 4
+    wait_for(lambda: "next: " in farm.said(), farm)
+    assert f"tune matmul m=512 n=512 k=512 --farm {address}\n" in farm.said()
+    assert f"{NODE}-builder: " in farm.said()
+    assert "1 runner(s) take work" in farm.said()
+    farm.process.send_signal(signal.SIGINT)
+    assert farm.process.wait(LIMIT) == 0, farm.said()
+    nothing_left(farm)
+    assert farm.said().count("draining, at most") == 3  # farm up, the runner, the builder
+
+
+def test_with_certificates_and_json(start: Start, tmp_path: Path) -> None:
+    certs = tmp_path / "certs"
+    create_authority(certs, ["localhost"], 30)
+    farm = start("--json", "--certs", str(certs))
+    found = json.loads(farm.first_line())
+    assert set(found) == {"schema", "address"}
+    assert found["address"].startswith("tls://localhost:")
+    assert farm.tune("--farm", found["address"], "--certs", str(certs))["trials"] == 4
+    assert f"--certs {certs}\n" in farm.said()
+    farm.process.send_signal(signal.SIGTERM)
+    assert farm.process.wait(LIMIT) == 0, farm.said()
+    nothing_left(farm)
+
+
+def test_a_farm_that_is_killed_leaves_nothing(start: Start) -> None:
+    farm = start()
+    farm.first_line()
+    assert len(farm.left()) >= 5  # itself, nats-server, a runner and its child, a builder
+    farm.process.kill()
+    farm.process.wait(LIMIT)
+    nothing_left(farm)
+
+
+def test_a_second_ctrl_c_ends_at_once(start: Start) -> None:
+    farm = start()
+    farm.first_line()
+    os.kill(farm.pid_of("farm runner"), signal.SIGSTOP)  # it will not drain
+    farm.process.send_signal(signal.SIGINT)
+    wait_for(lambda: "draining" in farm.said(), farm)
+    time.sleep(1.0)
+    assert farm.process.poll() is None
+    farm.process.send_signal(signal.SIGINT)
+    assert farm.process.wait(LIMIT) == 143
+    nothing_left(farm)
+
+
+def test_a_runner_that_dies_is_started_again(start: Start) -> None:
+    farm = start()
+    address = farm.first_line()
+    first = farm.pid_of("farm runner")
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: "was killed by signal 9; starting it again in 10 s" in farm.said(), farm)
+    wait_for(lambda: farm.said().count(f"connected to {address} as {NODE}-cpu") == 2, farm)
+    assert farm.pid_of("farm runner") != first
+    assert "connected already" not in farm.said()
+
+
+def test_it_ends_with_its_last_runner(start: Start) -> None:
+    farm = start()
+    words = ("farm", "drain", "--farm", farm.first_line(), f"{NODE}-{DEVICE}")
+    subprocess.run([sys.executable, "-m", "tilewright", *words], check=True, timeout=LIMIT, stdout=subprocess.DEVNULL)
+    assert farm.process.wait(LIMIT) == 0
+    assert "no runner is left" in farm.said()
+    nothing_left(farm)
+
+
+def test_a_crew_that_joins_a_farm_leaves_with_its_holder(start: Start, tmp_path: Path) -> None:
+    """As on a node of a Slurm job: told by its input, with runners of its own alone."""
+    if CORES < 2:
+        pytest.skip("needs two cores")
+    farm = start("--runners", "1")
+    address = farm.first_line()
+    environment = {**farm.environment, "TILEWRIGHT_CACHE": str(tmp_path / "elsewhere")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tilewright", "farm", "up", "--join", address, "--leash", "--runners", "2"],
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True,
+    ) as crew:  # fmt: skip
+        assert crew.stdin is not None
+        assert crew.stderr is not None
+        assert any("2 runner(s) take work" in line for line in crew.stderr)
+        crew.stdin.close()
+        assert "draining" in crew.stderr.read()
+        assert crew.wait(LIMIT) == 0
+    assert farm.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "code", "said"),
+    [
+        (("--runners", str(CORES + 1)), {}, 2, f"and there are {CORES} core(s)"),
+        (("--runners", "0"), {}, 2, "--runners"),
+        (("--host", "0.0.0.0"), {}, 2, "without certificates"),
+        (("--certs", "/nonexistent"), {}, 1, "/nonexistent"),
+        (("--state", "/proc/nowhere"), {}, 1, "/proc/nowhere"),
+        ((), {"TILEWRIGHT_NATS_SERVER": "/nonexistent"}, 1, "/nonexistent does not start"),
+        ((), {"TILEWRIGHT_TARGET": "cpu:sve"}, 1, "no runner is left"),
+        (("--join", "tcp://127.0.0.1:1", "--port", "2"), {}, 2, "--join starts no server"),
+        (("--slurm",), {}, 2, "inside of a Slurm allocation"),
+        (("--slurm",), {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}, 2, "a farm on 2 nodes needs certificates"),
+        (("--slurm",), {"SLURM_JOB_ID": "7", "PATH": "/nonexistent"}, 1, "srun is not on the path"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work(
+    words: tuple[str, ...], environment: Mapping[str, str], code: int, said: str, start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for name in [n for n in os.environ if n.startswith("SLURM_")]:
+        monkeypatch.delenv(name)
+    farm = start(*words, **environment) if "--join" in words else start("--port", "0", *words, **environment)
+    assert farm.process.wait(LIMIT) == code, farm.said()
+    assert said in farm.said()
+    assert "Traceback" not in farm.said()
+    nothing_left(farm)
+
+
+def test_a_port_that_is_taken(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        farm = start("--port", str(port))
+        assert farm.process.wait(LIMIT) == 1
+    assert f"another process has port {port}" in farm.said()
+    nothing_left(farm)
+
+
+def test_cores_are_shared_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.measure.devices.affinity", lambda: (0, 1, 2, 5))
+    monkeypatch.setattr("tilewright.measure.devices.available_cores", lambda: 3)
+    monkeypatch.setattr("tilewright.measure.devices._gpus", list)
+    assert find_all() == ["cpu:0-2"]
+    assert find_all(2) == ["cpu:0", "cpu:1-2"]
+    assert find_all(3) == ["cpu:0", "cpu:1", "cpu:2"]
+    monkeypatch.setattr("tilewright.measure.devices._gpus", lambda: ["cuda:0", "cuda:1"])
+    assert find_all() == ["cuda:0", "cuda:1"]
+    assert find_all(1) == ["cuda:0"]
+
+
+SRUN = """#!/bin/sh
+# Stands in for srun: the options up to the command are written down, which runs once on "each node".
+printf '%s\\n' "$@" > "$FOLDER/srun"
+while [ "${1#--}" != "$1" ]; do shift; done
+SLURM_NODEID=0 exec "$@"
+"""
+
+
+def test_in_a_slurm_allocation(start: Start, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "srun").write_text(SRUN)
+    (tools / "srun").chmod((tools / "srun").stat().st_mode | stat.S_IXUSR)
+    farm = start(
+        "--slurm", "--runners", "1", SLURM_JOB_ID="7", SLURM_JOB_NUM_NODES="1", FOLDER=str(tmp_path),
+        PATH=f"{tools}{os.pathsep}{os.environ['PATH']}",
+    )  # fmt: skip
+    address = farm.first_line()
+    options = (tmp_path / "srun").read_text().split("\n")
+    assert {"--overlap", "--nodes=1", "--ntasks-per-node=1"} <= set(options)
+    assert f"srun: {NODE}-{DEVICE}: " in farm.said()
+    assert "1 node(s) take work" in farm.said()
+    assert farm.tune("--farm", address)["trials"] == 4
+    farm.process.send_signal(signal.SIGTERM)
+    assert farm.process.wait(LIMIT) == 0, farm.said()
+    nothing_left(farm)
+
+
+@pytest.mark.parametrize(
+    ("environment", "gpus"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_STEP_GPUS": "4,5", "SLURM_JOB_GPUS": "6"}, "0,1"),
+        ({"SLURM_STEP_GPUS": "4,5", "SLURM_JOB_GPUS": "6"}, "4,5"),
+        ({"SLURM_JOB_GPUS": "6"}, "6"),
+        ({}, ""),
+    ],
+)
+def test_gpus_of_the_job_alone(environment: Mapping[str, str], gpus: str) -> None:
+    assert visible_gpus(environment) == gpus
