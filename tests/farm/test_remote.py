@@ -6,6 +6,8 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -140,13 +142,35 @@ def test_code_that_the_farm_lost_is_brought_again(
     farm.call(farm.lose_artifacts())
     brought: list[str] = []
 
-    def restore(sha256: str) -> None:
-        brought.append(sha256)
+    def restore(name: str) -> None:
+        brought.append(name)
         client.put(CODE)
 
     with FarmRunner(client, CLASS, restore) as r:
         assert all(isinstance(o, Measurement) for o in r.run(task, make_items(5)))
     assert brought == [SHA256]
+
+
+def test_what_lacked_its_code_does_not_wait_for_other_jobs(
+    client: Farm, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
+) -> None:
+    lost = b"code that the farm does not have"
+    incumbent, *items = make_items(9)
+    candidate, artifact = items[-1]
+    items[-1] = candidate, replace(artifact, sha256=sha256(lost).hexdigest())
+    measured, in_time = threading.Event(), []
+
+    def first_waits_for_last(c: Candidate) -> None:
+        if c.key == candidate.key:
+            measured.set()
+        elif c.key == items[0][0].key:
+            in_time.append(measured.wait(LIMIT))
+
+    for m in farm.measurers:
+        m.on_item = first_waits_for_last
+    with FarmRunner(client, CLASS, lambda _s: client.put(lost) and None) as r:
+        assert all(isinstance(o, Measurement) for o in r.run(task, items, incumbent))
+    assert in_time == [True]
 
 
 def test_code_that_nobody_has_is_an_error(tmp_path: Path, task: Task, make_items: Callable[[int], list[Item]]) -> None:

@@ -139,6 +139,7 @@ class Farm:
         return job.future
 
     def _cancelled(self, job: Job) -> None:
+        job.future.set_running_or_notify_cancel()  # who waits for several futures hears of it by this alone
         if self._forget(job) and not self._closed:
             self._call(self._take_back([job]))
 

@@ -6,7 +6,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -205,7 +205,7 @@ class FarmRunner:
         while incumbent is None and len(outcomes) < len(items):
             # Until a kernel is right there is nothing to pair with, and times of two devices do not compare.
             item = items[len(outcomes)]
-            outcomes += self._measured(task, [item], None, pairs)
+            outcomes += self._measured(task, [[item]], None, pairs)
             if isinstance(outcomes[-1], Measurement):
                 incumbent = item
         rest = items[len(outcomes) :]
@@ -213,42 +213,35 @@ class FarmRunner:
         parts = 1 if runners == 1 else JOBS_EACH * runners  # alone, nobody takes what a slow one leaves
         size = max(SMALLEST, math.ceil(len(rest) / parts))
         groups = [rest[n : n + size] for n in range(0, len(rest), size)]
-        jobs = [self._start(self._measure(task, group, incumbent, pairs)) for group in groups]
-        for group, job in zip(groups, jobs, strict=True):
-            outcomes += self._measured(task, group, incumbent, pairs, job)
-        return outcomes
-
-    def _measure(self, task: Task, items: Sequence[Item], incumbent: Item | None, pairs: int | None) -> dict[str, Any]:
-        payload = _payload("measure", task, items, pairs=pairs)
-        if incumbent is not None and incumbent[0].key in self._anchors:
-            payload |= {"incumbent": item_json(incumbent), "anchor": self._anchors[incumbent[0].key]}
-        return payload
+        return outcomes + self._measured(task, groups, incumbent, pairs)
 
     def _measured(
-        self, task: Task, items: Sequence[Item], incumbent: Item | None, pairs: int | None, job: Job | None = None
+        self, task: Task, groups: Sequence[Sequence[Item]], incumbent: Item | None, pairs: int | None
     ) -> list[Outcome]:
-        """Outcomes of one job, ``job`` if it was sent before. What several runners were lost with is done again item by
-        item, to find the guilty one; so is what a device that failed in the middle left."""
-        reply = self._reply(self._measure(task, items, incumbent, pairs), job)
-        error = _error(reply)
-        if error is None:
-            with _sensible():
-                outcomes = [outcome_of(o) for o in reply["outcomes"]]
-            if len(outcomes) != len(items):
-                raise FarmError(f"a runner sent {len(outcomes)} outcomes for {len(items)} kernels", NONSENSE)
-        elif error["kind"] == "no_worker":
-            raise FarmError(error["message"], "Start a runner of that class, then go on with --resume last")
-        else:
-            outcomes = [Failure(FailureKind.DEVICE_LOST, error["message"])] * len(items)
-        again = len(items) > 1 and (error is None or error["kind"] == "lost")
-        for n, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
-            if isinstance(outcome, Measurement):
-                self._anchors[item[0].key] = outcome.seconds
-            elif again and outcome.kind is FailureKind.DEVICE_LOST:
-                outcomes[n] = self._measured(task, [item], incumbent, pairs)[0]
+        """Outcomes of a job for each group, in one row. What several runners were lost with is done again item by item,
+        to find the guilty one; so is what a device that failed in the middle left."""
+        payload = _payload("measure", task, [], pairs=pairs)
+        if incumbent is not None and incumbent[0].key in self._anchors:
+            payload |= {"incumbent": item_json(incumbent), "anchor": self._anchors[incumbent[0].key]}
+        outcomes: list[Outcome] = []
+        again: list[int] = []
+        replies = self._replies([{**payload, "items": [item_json(i) for i in group]} for group in groups])
+        for group, reply in zip(groups, replies, strict=True):
+            for (candidate, _), outcome in zip(group, _outcomes(reply, len(group)), strict=True):
+                if isinstance(outcome, Measurement):
+                    self._anchors[candidate.key] = outcome.seconds
+                elif outcome.kind is FailureKind.DEVICE_LOST and len(group) > 1 and _may_be_innocent(reply):
+                    again.append(len(outcomes))
+                outcomes.append(outcome)
+        if again:
+            items = [item for group in groups for item in group]
+            for n, outcome in zip(
+                again, self._measured(task, [[items[n]] for n in again], incumbent, pairs), strict=True
+            ):
+                outcomes[n] = outcome
         return outcomes
 
-    # ------------------------------------------------------------------ one job
+    # ------------------------------------------------------------------ jobs
 
     def _start(self, payload: Mapping[str, Any]) -> Job:
         job = self.farm.submit(self.device_class, payload, _needs(payload))
@@ -258,18 +251,49 @@ class FarmRunner:
             job.cancel()
         return job
 
-    def _reply(self, payload: Mapping[str, Any], job: Job | None = None) -> dict[str, Any]:
-        """What came of a job, ``job`` if it was sent before; artifacts that the farm has lost are brought again."""
-        for _ in range(TRIES):
-            reply = (job or self._start(payload)).result()
-            if "missing" not in reply:
-                return reply
-            with _sensible():
-                missing = {str(n) for n in reply["missing"]}
-            for name in missing.intersection(_needs(payload)):
-                self._restore(name)
-            job = None
-        raise FarmError("the farm keeps losing artifacts", "Give its server more room (--storage)")
+    def _reply(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        return self._replies([payload])[0]
+
+    def _replies(self, payloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What came of jobs, all sent at once; artifacts that the farm has lost are brought again."""
+        replies: dict[int, dict[str, Any]] = {}
+        sent = {self._start(payload): n for n, payload in enumerate(payloads)}
+        for left in reversed(range(TRIES)):
+            lost: dict[Job, int] = {}
+            for job in as_completed(sent):
+                n, reply = sent[job], job.result()
+                if "missing" not in reply:
+                    replies[n] = reply
+                elif left:
+                    with _sensible():
+                        missing = {str(name) for name in reply["missing"]}
+                    for name in missing.intersection(_needs(payloads[n])):
+                        self._restore(name)
+                    lost[self._start(payloads[n])] = n
+                else:
+                    raise FarmError("the farm keeps losing artifacts", "Give its server more room (--storage)")
+            sent = lost
+        return [replies[n] for n in range(len(payloads))]
+
+
+def _outcomes(reply: Mapping[str, Any], count: int) -> list[Outcome]:
+    """What a runner says of ``count`` kernels. Raises ``FarmError`` where it says nothing of use."""
+    error = _error(reply)
+    if error is None:
+        with _sensible():
+            outcomes = [outcome_of(o) for o in reply["outcomes"]]
+        if len(outcomes) != count:
+            raise FarmError(f"a runner sent {len(outcomes)} outcomes for {count} kernels", NONSENSE)
+        return outcomes
+    if error["kind"] == "no_worker":
+        raise FarmError(error["message"], "Start a runner of that class, then go on with --resume last")
+    return [Failure(FailureKind.DEVICE_LOST, error["message"])] * count
+
+
+def _may_be_innocent(reply: Mapping[str, Any]) -> bool:
+    """Whether a device was lost with several kernels, of which one may be the cause."""
+    error = _error(reply)
+    return error is None or error["kind"] == "lost"
 
 
 def _payload(what: str, task: Task, items: Sequence[Item], **more: Any) -> dict[str, Any]:
