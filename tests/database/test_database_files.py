@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import resource
@@ -76,6 +77,7 @@ def unprivileged() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+        importlib.invalidate_caches()  # folders of modules that this user may not list are not empty for root
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ _PLACES = ("/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/opt/homebrew
 _INSTALL = "Install it (apt install nats-server, brew install nats-server), or set TILEWRIGHT_NATS_SERVER to its path"
 _TROUBLE = re.compile(r"\[(?:ERR|FTL|WRN)\] (.*)")
 _QUIET = re.compile(r"found in connect proto|[Pp]laintext passwords|Healthcheck failed|insecure|certificate expir")
+_IN_USE = "address already in use"
 _ATTEMPT = re.compile(r" \(attempt \d+\)")
 _REFUSED = re.compile(r"authentication error|TLS handshake error|[Aa]uthorization [Vv]iolation")
 
@@ -196,11 +197,17 @@ class NatsServer:
         """Start it and wait until it takes connections; returns the address. Raises ``FarmError``."""
         with explained(self.state):
             self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Before nats-server looks: it opens its store first, which may be the one of the server that has the port.
-        self.port = free_port(self.host, self.port)
-        self._monitor = free_port("127.0.0.1")
         self._read_users()
-        await self._launch()
+        wanted = self.port
+        for again in (True, True, False):
+            # Before nats-server looks: it opens its store first, which may be the one of the server that has the port.
+            self.port = free_port(self.host, wanted)
+            try:
+                await self._launch()
+                break
+            except FarmError:  # unless another process was quicker to take a port that was free
+                if not again or _IN_USE not in self._complaint:
+                    raise
         self._tasks = [asyncio.create_task(self._watch())]
         return self.address
 
@@ -287,6 +294,7 @@ class NatsServer:
     # ------------------------------------------------------------------ the process
 
     async def _launch(self) -> None:
+        self._monitor = free_port("127.0.0.1")
         self._configure()
         self._complaint = ""
         with explained(Path(self.binary)):
@@ -309,7 +317,7 @@ class NatsServer:
         raise FarmError(f"nats-server did not start: {self._complaint or 'it says nothing'}", self._cure())
 
     def _cure(self) -> str:
-        if "address already in use" in self._complaint:
+        if _IN_USE in self._complaint:
             return f"Another process has port {self.port}: choose another --port, or end it"
         if re.search(r"no space|insufficient|storage|store", self._complaint):
             return f"Make room in {self.state}, or choose another --state"
