@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from tilewright.core import UsageError
 from tilewright.database import Database
 from tilewright.kernels import templates
 from tilewright.kernels.templates.own import OwnKernel
+from tilewright.tuner.observer import Observer
 from tilewright.tuner.recheck import recheck
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own_kernel"
@@ -67,6 +71,33 @@ def test_every_combination_is_checked_and_the_best_is_kept(tuned: Any) -> None:
     assert artifact is not None
     assert "void dense(const float *a" in artifact.source
     assert f"#define BM {result.best.schedule.values['BM']}\n" in artifact.source
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_two_kernels_of_one_task_are_tuned_side_by_side(tmp_path: Path) -> None:
+    """On a core each, as on two device classes of a farm whose targets are the same."""
+    shutil.copy(EXAMPLES / "dense.cpp", tmp_path)
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    kernels = [kernel(tmp_path / "dense.cpp", knobs={"BM": [bm], "BN": [16, 32]}, constraints=[]) for bm in (2, 4)]
+    together = threading.Barrier(2, timeout=60)
+
+    class Watcher(Observer):
+        def started(self, *told: Any) -> None:
+            together.wait()
+
+    def tune(n: int) -> tilewright.tuner.TuneResult:
+        return tilewright.tune(
+            kernels[n], trials=2, cost_model="random", device=f"cpu:{cores[n]}", db=tmp_path / f"{n}.db",
+            observer=Watcher(), **SIZES,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(tune, range(2)))
+    for n, (own, result) in enumerate(zip(kernels, results, strict=True)):
+        assert result.best is not None
+        assert result.best.template == own.name
+        with Database.open(tmp_path / f"{n}.db") as database:
+            assert {t.schedule.template for t in database.trials(result.run)} == {own.name}
 
 
 def test_it_is_served_without_its_file(tuned: Any) -> None:

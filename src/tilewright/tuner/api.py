@@ -16,6 +16,7 @@ from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 
 if TYPE_CHECKING:
     from tilewright.core import Device
+    from tilewright.cost_model import FeatureExtractor
     from tilewright.database import Database, StoredRun
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
@@ -113,10 +114,7 @@ def tune(
         for w in place.warnings():
             watcher.warning(w)
         try:
-            with (
-                place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)),
-                own.using(own.of_run(run), task),
-            ):
+            with place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)):
                 return _tune(database, run, place, time_budget, watcher, location, first, stop)
         except BaseException as e:
             state = "interrupted" if isinstance(e, (KeyboardInterrupt, SystemExit)) else "failed"
@@ -175,7 +173,8 @@ def _tune(
     first: tuple[Schedule, ...],
     stop: threading.Event | None,
 ) -> TuneResult:
-    from tilewright.kernels.templates import default_schedule, task_space
+    from tilewright.cost_model import FeatureExtractor
+    from tilewright.kernels.templates import task_space
     from tilewright.measure.gate import Gate
     from tilewright.tuner import own
     from tilewright.tuner.final import Final
@@ -186,13 +185,15 @@ def _tune(
     # Limits of a target steer schedules and are no part of its identity: this device's count, not a stored run's.
     task = replace(run.task, target=place.target)
     model_name = place.device.model
-    space = task_space(task)
+    kernel = own.of_run(run)
+    templates = own.templates_of(kernel, task)
+    space = task_space(task, templates)
     history = database.trials(run.id)
     with clock.on("transfer"):
         name = str(run.settings.get("cost_model", COST_MODEL))
-        model = _cost_model(database, task, run.seed, name, model_name)
+        model = _cost_model(database, FeatureExtractor(task, space=space), run.seed, name, model_name)
     search = get_strategy(run.strategy)(
-        space, seed=run.seed, cost_model=model, initial=(default_schedule(task), *first)
+        space, seed=run.seed, cost_model=model, initial=(templates[0].default(task), *first)
     )
     # A measurement that uses every core must not share them with a compiler.
     gate = Gate()
@@ -204,7 +205,6 @@ def _tune(
             observer=watcher, history=history, overlap=place.apart, clock=clock, stop=stop or threading.Event(),
         )  # fmt: skip
         interrupted = False
-        kernel = own.of_run(run)
         if kernel is not None and not history:
             with clock.on("probe"):
                 own.probe(kernel, task, builder)
@@ -243,12 +243,13 @@ def _on_farm(farm: Any, device: str, target: str, threads: int) -> Site:
     return places[0]
 
 
-def _cost_model(database: Database, task: Task, seed: int, name: str, device_model: str) -> Any:
+def _cost_model(database: Database, features: FeatureExtractor, seed: int, name: str, device_model: str) -> Any:
     """A model of the run's task, warm from stored trials of other workloads on the same target and device model."""
     from tilewright.cost_model import get_cost_model
     from tilewright.kernels.templates import TEMPLATES, get_template
 
-    model = get_cost_model(name)(task, seed=seed)
+    task = features.task
+    model = get_cost_model(name)(task, seed=seed, features=features)
     versions = {t: get_template(t).version for t in TEMPLATES}
     left = TRANSFER_TRIALS
     for workload, records in database.target_history(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from tilewright.core import Candidate, Failure, FailureKind, Task, TilewrightError, UsageError
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel, StoredRun
+    from tilewright.kernels.templates.base import Template
     from tilewright.kernels.templates.own import OwnKernel
     from tilewright.measure.builder import Builder
 
@@ -36,14 +36,16 @@ def fit(kernel: OwnKernel, task: Task) -> None:
     register(template)
 
 
-def using(kernel: OwnKernel | None, task: Task) -> AbstractContextManager[None]:
-    """A context in which the task is computed by the kernel; by the built-in templates without one."""
-    from tilewright.kernels import templates
+def templates_of(kernel: OwnKernel | None, task: Task) -> tuple[Template, ...]:
+    """What a run of the task searches: the kernel's template, alone or before the built-in ones; these without one."""
+    from tilewright.kernels.templates import register, templates_for
     from tilewright.kernels.templates.own import OwnTemplate
 
     if kernel is None:
-        return nullcontext()
-    return templates.using(task, OwnTemplate(kernel), kernel.with_templates)
+        return templates_for(task)
+    template = OwnTemplate(kernel)
+    register(template)
+    return (template, *(templates_for(task) if kernel.with_templates else ()))
 
 
 def probe(kernel: OwnKernel, task: Task, builder: Builder) -> None:

@@ -6,8 +6,7 @@ Adding a template is one module with a class that follows :class:`~.base.Templat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
@@ -72,10 +71,9 @@ class _Registry(Mapping[str, Template]):
 TEMPLATES: Mapping[str, Template] = _Registry()
 
 
-# Templates of users' own kernels: found by name from when they are registered, and chosen for a task only
-# where ``using`` says so.
+# Templates of users' own kernels, found by name from when they are registered. Which task they compute is for whoever
+# tunes it to say.
 _REGISTERED: dict[str, Template] = {}
-_CHOSEN: dict[str, tuple[Template, bool]] = {}
 
 
 def register(template: Template) -> None:
@@ -83,34 +81,14 @@ def register(template: Template) -> None:
     _REGISTERED[template.name] = template
 
 
-@contextmanager
-def using(task: Task, template: Template, others: bool = False) -> Iterator[None]:
-    """Meanwhile, this template computes the task: alone, or with ``others`` before those that match it."""
-    register(template)
-    before = _CHOSEN.get(task.key)
-    _CHOSEN[task.key] = (template, others)
-    try:
-        yield
-    finally:
-        if before is None:
-            del _CHOSEN[task.key]
-        else:
-            _CHOSEN[task.key] = before
-
-
 def templates_for(task: Task) -> tuple[Template, ...]:
-    """Templates that can compute a task, most specific first; generic ones only when no other can."""
-    chosen, others = _CHOSEN.get(task.key, (None, True))
-    if chosen is not None and not others:
-        return (chosen,)
+    """Built-in templates that can compute a task, most specific first; generic ones only when no other can."""
     usable = [t for t in TEMPLATES.values() if task.target.kind in t.kinds and t.matches(task)]
     if not usable:
         raise UsageError(
             f"no template generates code for {task.workload.label} on {task.target.name}", _mend(task.target.kind)
         )
-    special = tuple(t for t in usable if t.name not in FALLBACKS)
-    found = special or tuple(usable)
-    return found if chosen is None else (chosen, *found)
+    return tuple(t for t in usable if t.name not in FALLBACKS) or tuple(usable)
 
 
 def _mend(kind: str) -> str:
@@ -121,9 +99,12 @@ def _mend(kind: str) -> str:
     return f"Its element types are not known there; use --target {' or '.join(general)}"
 
 
-def task_space(task: Task) -> Space:
-    """Every legal schedule of a task: one template's space, or the union of several."""
-    spaces = tuple(t.space(task) for t in templates_for(task))
+def task_space(task: Task, templates: Sequence[Template] = ()) -> Space:
+    """Every legal schedule of a task: one template's space, or the union of several.
+
+    ``templates``: those to search, :func:`templates_for` the task unless given.
+    """
+    spaces = tuple(t.space(task) for t in templates or templates_for(task))
     return spaces[0] if len(spaces) == 1 else UnionSpace(spaces)
 
 
@@ -147,7 +128,7 @@ def lower(candidate: Candidate) -> LoweredKernel:
 
 __all__ = [
     "FALLBACKS", "TEMPLATES", "LoweredKernel", "Template", "default_schedule", "get_template", "lower", "register",
-    "task_space", "templates_for", "using",
+    "task_space", "templates_for",
 ]  # fmt: skip
 
 
