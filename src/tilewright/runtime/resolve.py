@@ -104,8 +104,7 @@ class Resolver:
             key = ("untuned", workload.key, workload.op)
             served = self._remembered(key)
             if served is None:
-                explanation = self._untuned(workload, reason)
-                served = self._serve_untuned(workload, explanation)
+                served = self._untuned(workload, reason)
                 self._remember(key, served)
             return served
 
@@ -240,22 +239,23 @@ class Resolver:
             self._remember(key, served)
             return served
 
-    def _untuned(self, workload: Workload, reason: str) -> Explanation:
-        """What answers a workload that has no tuned kernel; where asked for, after compiling it."""
+    def _untuned(self, workload: Workload, reason: str) -> Served:
+        """What answers a workload that has no tuned kernel: a default of the cache, or compiled now where asked for."""
         from tilewright.runtime.defaults import compile_default, find_default
 
-        fallback = Explanation("fallback", reason, workload.op, dict(workload.params))
+        explanation = Explanation("fallback", reason, workload.op, dict(workload.params))
         try:
             default = find_default(workload, self.threads) if self.defaults_exist else None
             if default is None and self._compile:
                 default = compile_default(workload, self.threads)
         except TilewrightError as e:
-            fallback = replace(fallback, reason=f"{reason}; and {e.message}")
+            explanation = replace(explanation, reason=f"{reason}; and {e.message}")
             default = None
         if default is None:
-            return replace(fallback, reason=f"{fallback.reason}; {runner(workload)[1]} answers")
-        return replace(
-            fallback,
+            explanation = replace(explanation, reason=f"{explanation.reason}; {runner(workload)[1]} answers")
+            return serve_numpy(explanation, workload, self.counters)
+        explanation = replace(
+            explanation,
             tier="default",
             reason=f"{reason}; the template's default answers",
             template=default.schedule.template,
@@ -263,19 +263,8 @@ class Resolver:
             target=default.target.name,
             threads=default.target.threads,
         )
-
-    def _serve_untuned(self, workload: Workload, explanation: Explanation) -> Served:
-        from tilewright.runtime.defaults import find_default
-
-        if explanation.tier == "default":
-            default = find_default(workload, self.threads)
-            if default is not None:
-                expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
-                return serve_kernel(
-                    explanation, workload.inputs, workload.output, default.kernel, expected, self.counters
-                )
-            explanation = replace(explanation, tier="fallback", reason="its default went from the cache")
-        return serve_numpy(explanation, workload, self.counters)
+        expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
+        return serve_kernel(explanation, workload.inputs, workload.output, default.kernel, expected, self.counters)
 
     def _remembered(self, key: tuple[str, ...]) -> Served | None:
         served = self._served.get(key)
