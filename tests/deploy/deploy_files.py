@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -152,8 +151,3 @@ def at(value: Any, path: Sequence[Any], default: Any = None) -> Any:
         except (KeyError, IndexError, TypeError):
             return default
     return value
-
-
-def remove(value: Any, path: Sequence[Any]) -> None:
-    with contextlib.suppress(KeyError):
-        del at(value, path[:-1], value)[path[-1]]
