@@ -156,19 +156,20 @@ def test_what_lacked_its_code_does_not_wait_for_other_jobs(
 ) -> None:
     lost = b"code that the farm does not have"
     incumbent, *items = make_items(9)
-    candidate, artifact = items[-1]
-    items[-1] = candidate, replace(artifact, sha256=sha256(lost).hexdigest())
-    measured, in_time = threading.Event(), []
+    items[-1] = items[-1][0], replace(items[-1][1], sha256=sha256(lost).hexdigest())
+    brought, in_time = threading.Event(), []
+
+    def restore(_name: str) -> None:
+        client.put(lost)
+        brought.set()
 
     def first_waits_for_last(c: Candidate) -> None:
-        if c.key == candidate.key:
-            measured.set()
-        elif c.key == items[0][0].key:
-            in_time.append(measured.wait(LIMIT))
+        if c.key == items[0][0].key:
+            in_time.append(brought.wait(LIMIT))
 
     for m in farm.measurers:
         m.on_item = first_waits_for_last
-    with FarmRunner(client, CLASS, lambda _s: client.put(lost) and None) as r:
+    with FarmRunner(client, CLASS, restore) as r:
         assert all(isinstance(o, Measurement) for o in r.run(task, items, incumbent))
     assert in_time == [True]
 

@@ -30,7 +30,7 @@ from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.hub import Hub
 from tilewright.farm.keeper import Keeper
-from tilewright.farm.link import Door, Link, Unreachable
+from tilewright.farm.link import Door, Link, NotStored, Unreachable
 from tilewright.farm.remote import FarmRunner
 from tilewright.farm.server import BINARY, NatsServer, find_server, free_port
 from tilewright.farm.tls import find_credentials
@@ -597,11 +597,16 @@ def test_the_doctor_looks_at_a_farm(
         assert cause in found["found"]
         assert found["mend"]
     assert clear.hub is not None
-    clear.hub.keeper.trouble = "the farm's server refuses add stream: no room"
-    try:
+    keeper = clear.hub.keeper
+
+    async def full(*_: object) -> None:
+        raise NotStored("the farm's server keeps nothing: no room")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keeper._link, "store", full)
+        clear.wait_for(lambda: bool(keeper.trouble))
         found = checks(say("farm", "doctor", "--json", clear.address))[f"farm {clear.address}"]
-    finally:
-        clear.hub.keeper.trouble = ""
+    clear.wait_for(lambda: not keeper.trouble)
     assert "no room" in found["found"]
     assert "Make room" in found["mend"]
 
