@@ -9,7 +9,7 @@ from made_trials import RUN, run_of, trial
 
 from tilewright.core import UsageError, Value
 from tilewright.insight.importance import OptunaMissing, importance, importance_bars, importance_table
-from tilewright.insight.knobs import knob_chart, knob_table, knob_values, main_template, parallel_chart
+from tilewright.insight.knobs import knob_chart, knob_values, main_template, parallel_chart
 
 RECORDS = [
     trial(i, None if i % 10 == 9 else 1e-3 * (1 + i % 4) + 1e-6 * i, MR=(16, 2, 4, 8)[i % 4], pack="ab"[i % 2],
@@ -50,13 +50,6 @@ def test_parallel_coordinates_are_thinned_to_the_fastest_and_a_sample() -> None:
     assert max(n for _, n in few.trials) == 499
     for position, dimension in zip(zip(*few.rows, strict=True), few.dimensions, strict=True):
         assert max(position) < len(dimension.values)
-
-
-def test_the_knob_table_has_counts_and_times() -> None:
-    rows = {(r[0], r[1]): r[2:] for r in knob_table(RECORDS).rows}
-    assert rows["MR", "16"][0] == 15 - sum(i % 10 == 9 and i % 4 == 0 for i in range(60))
-    assert rows["MR", "16"][1] == pytest.approx(1e-3)
-    assert knob_table([trial(0, None, K=1), trial(1, 1e-3, K=2)]).rows[0][2:] == (0, None, None)
 
 
 def test_the_template_is_the_fastest_trials() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.insight.chart import XY, Axis, Column, Series, Table
-from tilewright.insight.links import trial_link
+from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.points import Point, stopped_early, time_of
 from tilewright.insight.units import with_unit
 
@@ -88,30 +87,3 @@ def _steps(better: Sequence[Point], points: Sequence[Point], at: Callable[[Point
 
 def _dots(name: str, group: Sequence[Point], at: Callable[[Point], float], y: Sequence[float]) -> Series:
     return Series(name, [at(p) for p in group], y, trials=[(p.run_id, p.number) for p in group])
-
-
-def best_table(points: Sequence[Point], started: float) -> Table:
-    """Each improvement: trial, when (seconds since ``started``), time, noise, how much faster than the one before."""
-    rows = []
-    before: float | None = None
-    better = improvements(points)
-    for p in better:
-        seconds = time_of(p) or 0.0
-        gain = 1 - seconds / before if before else None
-        rows.append((p.number, p.created - started, seconds, p.spread, gain, p.origin, p.template))
-        before = seconds
-    return Table(
-        "best",
-        "Improvements of the best time",
-        (
-            Column("trial", "Trial", "trial", True),
-            Column("after", "After", "s", True),
-            Column("seconds", "Time", "s", True),
-            Column("spread", "Noise", "share", True),
-            Column("gain", "Less time", "share", True),
-            Column("origin", "Origin"),
-            Column("template", "Template"),
-        ),
-        tuple(rows),
-        {"trial": [trial_link(p.run_id, p.number) for p in better]},
-    )

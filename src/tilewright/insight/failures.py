@@ -74,20 +74,6 @@ def failure_groups(
     return tuple(found)
 
 
-def groups_of(run_id: str, records: Iterable[TrialRecord]) -> tuple[FailureGroup, ...]:
-    """The groups of all trials of a run."""
-    failed: dict[str, int] = {}
-    examples: dict[str, tuple[str, TrialRecord]] = {}
-    trials = 0
-    for record in records:
-        trials += 1
-        if isinstance(record.outcome, Failure):
-            kind = record.outcome.kind.value
-            failed[kind] = failed.get(kind, 0) + 1
-            examples.setdefault(kind, (run_id, record))
-    return failure_groups(failed, trials, examples)
-
-
 def failure_bars(groups: Iterable[FailureGroup], trials: int) -> Bars:
     """A bar a kind: how many of ``trials`` failed so."""
     groups = tuple(groups)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.core import TrialRecord, UsageError, Value
-from tilewright.insight.chart import XY, Axis, Column, Dimension, Parallel, Series, Table
+from tilewright.insight.chart import XY, Axis, Dimension, Parallel, Series
 from tilewright.insight.points import thinned, time_of
 from tilewright.insight.units import with_unit
 
@@ -138,37 +137,3 @@ def parallel_chart(run_id: str, records: Sequence[TrialRecord], template: str = 
 
 def _knobs_text(chosen: Mapping[str, Value], names: Iterable[str]) -> str:
     return " ".join(f"{n}={_label(chosen[n])}" for n in names)
-
-
-def knob_table(records: Sequence[TrialRecord], template: str = "") -> Table:
-    """For every value of every knob that varies: measured trials, fastest and median seconds."""
-    template = template or main_template(records)
-    rows = []
-    for name, values in knob_values(records, template).items():
-        if len(values) < 2:
-            continue
-        for value in values:
-            times = [
-                time_of(r) or 0.0
-                for r in records
-                if r.schedule.template == template
-                and time_of(r) is not None
-                and name in r.schedule.values
-                and (type(r.schedule.values[name]), r.schedule.values[name]) == (type(value), value)
-            ]
-            rows.append(
-                (name, value_text(value), len(times), min(times, default=None),
-                 statistics.median(times) if times else None)
-            )  # fmt: skip
-    return Table(
-        "knobs",
-        f"Times by knob value of {template}",
-        (
-            Column("knob", "Knob"),
-            Column("value", "Value"),
-            Column("measured", "Measured", numeric=True),
-            Column("best_seconds", "Fastest", "s", True),
-            Column("median_seconds", "Median", "s", True),
-        ),
-        tuple(rows),
-    )

@@ -15,13 +15,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.core import Schedule, Task, TrialRecord
-from tilewright.insight.chart import XY, Axis, Column, Series, Table
-from tilewright.insight.links import trial_link
+from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.points import thinned, time_of
 from tilewright.insight.units import with_unit
 
 if TYPE_CHECKING:
-    from tilewright.database import StoredKernel, StoredRun
+    from tilewright.database import StoredRun
 
 LEVELS = {
     "memory": "traffic from memory",
@@ -130,13 +129,6 @@ def _number(run: StoredRun, part: str, name: str) -> float | None:
     found = run.summary.get(part)
     value = found.get(name) if isinstance(found, Mapping) else None
     return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
-
-
-def kernel_ceilings(kernel: StoredKernel) -> Ceilings:
-    """The same, of the device model that a stored kernel is for; a measured bandwidth is in its run alone."""
-    flops, share = kernel.task.workload.flops, kernel.peak_fraction
-    known = flops and share and kernel.seconds > 0
-    return _ceilings(kernel.task, flops / kernel.seconds / share if known and share else None, None)
 
 
 def _ceilings(task: Task, peak: float | None, bandwidth: float | None) -> Ceilings:
@@ -278,30 +270,3 @@ def _note(ceilings: Ceilings, level: str, left_out: int) -> str:
     if left_out:
         parts.append(f"{left_out} trials are left out: no operations, or no known traffic at this level.")
     return " ".join(parts)
-
-
-def roofline_table(groups: Sequence[TaskTrials], ceilings: Ceilings, level: str = "", limit: int = 1000) -> Table:
-    """The points of :func:`roofline`, the highest rate first."""
-    chosen = _thinned(groups, limit)
-    level = level or _level(chosen)
-    placed = [(g.task.workload.label, p) for g in chosen for p in _place(g, level)]
-    placed.sort(key=lambda item: -item[1].rate)
-    return Table(
-        "roofline",
-        f"Roofline: {LEVELS[level]}",
-        (
-            Column("workload", "Workload"),
-            Column("run", "Run"),
-            Column("trial", "Trial", "trial", True),
-            Column("seconds", "Time", "s", True),
-            Column("flops_per_second", "Rate", "flop/s", True),
-            Column("intensity", "Operations a byte", "flop/byte", True),
-            Column("peak_share", "Share of the peak", "share", True),
-        ),
-        tuple(
-            (label, p.run_id, p.number, p.seconds, p.rate, p.intensity,
-             p.rate / ceilings.peak if ceilings.peak else None)
-            for label, p in placed
-        ),
-        {"trial": [trial_link(p.run_id, p.number) for _, p in placed]},
-    )  # fmt: skip

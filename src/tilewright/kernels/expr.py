@@ -39,7 +39,6 @@ COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 LOGIC = ("and", "or", "not")
 FUNCTIONS = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor", "round_tf32")
 LEAVES = ("const", "axis", "load", "var")
-OPS = (*LEAVES, *ARITHMETIC, *COMPARISONS, *LOGIC, *FUNCTIONS, "select", "cast")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,6 @@ from tilewright.kernels.templates.generic.access import Reader, flat_index
 from tilewright.kernels.templates.stencil.match import Read
 from tilewright.kernels.templates.stencil.space import Plan, Span, hoistable
 
-Tap = tuple[int, ...]
-"""A value for every reduce axis that is printed out."""
-
 
 @dataclass(frozen=True)
 class Place:
