@@ -22,7 +22,6 @@ from tilewright.core import (
 from tilewright.decoding import decode
 from tilewright.farm.errors import FarmError
 from tilewright.measure.runner import Item
-from tilewright.measure.timing import Duel
 
 LONGEST = 2000  # characters of a failure's message
 
@@ -76,10 +75,3 @@ def outcome_of(data: Mapping[str, Any]) -> Outcome:
     if not found.seconds:
         raise ValueError("a kernel that takes no time")
     return found
-
-
-def duel_of(data: Mapping[str, Any]) -> Duel:
-    """What a runner says of two kernels. Few pairs give intervals without an end."""
-    first, second = data["seconds"]
-    ratio, low, high = (float(data[name]) for name in ("ratio", "low", "high"))
-    return Duel(ratio, low, high, int(data["wins"]), int(data["pairs"]), (float(first), float(second)))

@@ -19,7 +19,7 @@ from tilewright.caching import cached_property
 from tilewright.core import Failure, FailureKind, Measurement, Outcome, Target, Task, digest
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
-from tilewright.farm.jobs import duel_of, item_json, outcome_of, plain, task_json, understood
+from tilewright.farm.jobs import item_json, outcome_of, plain, task_json, understood
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
@@ -175,7 +175,7 @@ class FarmRunner:
         if error is not None:
             raise DeviceLost(error["message"])
         with _sensible():
-            return duel_of(reply["duel"])
+            return Duel.from_json(reply["duel"])
 
     def peaks(self, task: Task) -> Peaks:
         """What a device of the class reaches at most, if it can tell."""

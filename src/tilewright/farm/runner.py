@@ -124,7 +124,8 @@ class Runner(Service):
                         failure = measurer.verify(task, items[0])
                         return _reply({"failure": failure and failure.to_json()}, [failure])
                     case "duel":
-                        return _reply({"duel": vars(measurer.duel(task, items[0], items[1], int(payload["pairs"])))})
+                        found = measurer.duel(task, items[0], items[1], int(payload["pairs"]))
+                        return _reply({"duel": found.to_json()})
                     case "peak":
                         peaks = self.bench.peaks(task)
                         return _reply({"peak": peaks.flops, "bandwidth": peaks.bandwidth})

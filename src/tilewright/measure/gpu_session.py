@@ -9,10 +9,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -37,13 +35,11 @@ from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
 from tilewright.measure.gpu_guard import Guard, guard_of
 from tilewright.measure.gpu_timing import ANCHOR_EVERY, WARM_UP, Plan, Stopwatch, middle, plan, rotation
 from tilewright.measure.inputs import Recipe, make_inputs
-from tilewright.measure.task_session import DRIFT, TaskSession, Tell
-from tilewright.measure.verify import ALL_SETS, FEW_SETS
+from tilewright.measure.task_session import DRIFT, Loaded, TaskSession, Tell
 
 if TYPE_CHECKING:
     from tilewright.backends.cuda.driver import Context, Function, Module
 
-MODULES = 48  # kept loaded
 ROOM = 0.4  # share of the device's memory for operand sets
 LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
 DROP = 1.5  # times the incumbent's, from which the first samples are enough
@@ -54,22 +50,18 @@ Bytes = npt.NDArray[np.uint8]
 Queue = Callable[[], None]
 
 
-@dataclass
-class GpuKernel:
+@dataclass(kw_only=True)
+class GpuKernel(Loaded):
     """A loaded candidate with its launch values; ``calls`` are its launches on the sets it has met."""
 
-    key: str
-    module: Module
+    code: Module
     program: LaunchProgram
     values: Mapping[str, int]
-    workspace: int = 0  # its device address
     calls: dict[int, Queue] = field(default_factory=dict)
     estimate: float = 0.0
-    own: float = 0.0  # its time when it was last measured itself
-    seconds: float = 0.0  # its anchor: the time on which the results of others are based
 
 
-class GpuSession(TaskSession):
+class GpuSession(TaskSession[GpuKernel]):
     """State of one child: the device's context for good, buffers of the task until another one comes.
 
     ``guard``: what looks at the device around a batch (default: through nvidia-smi, where that works).
@@ -82,7 +74,6 @@ class GpuSession(TaskSession):
         self.limits = dict(self.context.limits)
         self.rotate_bytes: int = settings["rotate_bytes"] or int(self.limits.get("l2_bytes", 32 << 20))
         self.watch = Stopwatch(self.context)
-        self.modules: OrderedDict[str, Module] = OrderedDict()
         self.checks = CheckArena(self.context)
         self.place = 0
         self.arena: TimingArena | None = None
@@ -91,7 +82,6 @@ class GpuSession(TaskSession):
 
     def _reset(self, text: str) -> None:
         super()._reset(text)
-        self.incumbent: GpuKernel | None = None
         self.since_anchor = 0
         if self.arena is not None:
             self.arena.close()
@@ -128,10 +118,7 @@ class GpuSession(TaskSession):
             self._prepare(item)
             self._prepare_arena()
             self.tell({"at": "item", "item": n})
-            outcome, kernel = self._guarded(partial(self._trial, item))
-            if kernel is not None and self.incumbent is None and isinstance(outcome, Measurement):
-                self.incumbent = kernel  # the first of a run: the others are timed against it
-                kernel.seconds = kernel.own = outcome.seconds
+            outcome = self._try(item)
             if self.guard is not None and (self.spoilt or isinstance(outcome, Measurement)):
                 held[n] = outcome
             else:
@@ -155,7 +142,7 @@ class GpuSession(TaskSession):
         """Seconds to wait after each try that was void; ``None`` after the last."""
         return (*(self.guard.pauses if self.guard is not None else ()), None)
 
-    def _duel(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _duel(self, request: Mapping[str, Any]) -> timing.Duel:
         for pause in self._tries():
             if self.guard is None:
                 return self._pair(request)
@@ -171,7 +158,7 @@ class GpuSession(TaskSession):
             time.sleep(pause)
         raise AssertionError("unreachable")
 
-    def _pair(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _pair(self, request: Mapping[str, Any]) -> timing.Duel:
         self._prepare_arena()
         self.tell({"at": "item", "item": 0})
         try:
@@ -192,37 +179,24 @@ class GpuSession(TaskSession):
                 first, second = self.watch.interleaved(launches, [p.launches for p in plans], n)
                 return list(zip(first, second, strict=True))
 
-            d = timing.duel(rounds, max(request["pairs"], DUEL_PAIRS))
+            return timing.duel(rounds, max(request["pairs"], DUEL_PAIRS))
         except DeviceError as e:
             self._end(e)
-        return {
-            "ratio": d.ratio, "low": d.low, "high": min(d.high, 1e300), "wins": d.wins, "pairs": d.pairs,
-            "seconds": list(d.seconds),
-        }  # fmt: skip
 
     # ------------------------------------------------------------------ one trial
 
-    def _guarded(self, work: Callable[[], tuple[Outcome, GpuKernel | None]]) -> tuple[Outcome, GpuKernel | None]:
-        try:
-            return work()
-        except DeviceError as e:
-            self.spoilt = e.sticky
-            return Failure(FailureKind.CRASH if e.sticky else FailureKind.LAUNCH, _line(e)), None
-        except (OutOfMemory, MemoryError) as e:
-            return Failure(FailureKind.RESOURCES, _line(e) or "out of memory"), None
-        except LaunchError as e:
-            return Failure(FailureKind.LAUNCH, _line(e)), None
-        except (TilewrightError, OSError) as e:
-            return Failure(FailureKind.LAUNCH, _line(e)), None
+    def _failure(self, error: Exception) -> Failure | None:
+        match error:
+            case DeviceError():
+                self.spoilt = error.sticky
+                return Failure(FailureKind.CRASH if error.sticky else FailureKind.LAUNCH, _line(error))
+            case OutOfMemory() | MemoryError():
+                return Failure(FailureKind.RESOURCES, _line(error) or "out of memory")
+            case TilewrightError() | OSError():
+                return Failure(FailureKind.LAUNCH, _line(error))
+        return None
 
-    def _trial(self, item: Mapping[str, Any]) -> tuple[Outcome, GpuKernel | None]:
-        began = time.perf_counter()
-        kernel = self._load(item)
-        problem = self._check(kernel, FEW_SETS if item["binary"] in self.passed else ALL_SETS)
-        checked = time.perf_counter()
-        if problem:
-            return Failure(FailureKind.WRONG_RESULT, problem), None
-        self.passed.add(item["binary"])
+    def _time(self, kernel: GpuKernel, pairs: int) -> Measurement:
         self.place += 1
         before = self._clocks()
         self._ready(kernel)
@@ -231,16 +205,15 @@ class GpuSession(TaskSession):
         incumbent = self.incumbent
         dropped = incumbent is not None and kernel.estimate > DROP * incumbent.own
         if not dropped:
-            times = self.watch.samples(self._launcher(kernel), plan(kernel.estimate, item.get("pairs", timing.PAIRS)))
+            times = self.watch.samples(self._launcher(kernel), plan(kernel.estimate, pairs))
         own = middle(times)
         ratio = own / incumbent.own if incumbent is not None else None
         seconds = own if incumbent is None or ratio is None else incumbent.seconds * ratio
         self.since_anchor += 1
         clocks = {f"{k}_{w}": v for w, at in (("before", before), ("after", self._clocks())) for k, v in at.items()}
         return Measurement(
-            seconds, timing.spread(times), len(times), ratio, dropped, self._state, checked - began,
-            time.perf_counter() - checked, self._facts(clocks),
-        ), kernel  # fmt: skip
+            seconds, timing.spread(times), len(times), ratio, dropped, self._state, environment=self._facts(clocks)
+        )
 
     def _clocks(self) -> dict[str, float]:
         return {k: round(float(v), 3) for k, v in self.context.clocks().items()}
@@ -250,26 +223,20 @@ class GpuSession(TaskSession):
         return (*known.items(), *clocks.items())
 
     def _load(self, item: Mapping[str, Any]) -> GpuKernel:
-        sha = item["sha256"]
-        module = self.modules.pop(sha, None)
-        if module is None:
-            data = Path(item["path"]).read_bytes()
+        def load(path: str, sha: str) -> Module:
+            data = Path(path).read_bytes()
             if sha256(data).hexdigest() != sha:
                 raise LaunchError("the compiled code does not match its hash: it is damaged")
-            module = self.context.load(data)
-        self.modules[sha] = module
-        while len(self.modules) > MODULES:
-            name, old = next(iter(self.modules.items()))
-            del self.modules[name]
-            if self.incumbent is None or self.incumbent.module is not old:
-                old.close()
-        return GpuKernel(item["key"], module, LaunchProgram.from_json(item["program"]), item["launch"])
+            return self.context.load(data)
+
+        program = LaunchProgram.from_json(item["program"])
+        return GpuKernel(key=item["key"], code=self._kept(item, load), program=program, values=item["launch"])
 
     def _queue(self, k: GpuKernel, tensors: Sequence[int], workspace: int) -> Queue:
         """Everything that one call of a kernel queues, prepared."""
         zero = evaluate(k.program.zero_fill, k.values)
         steps: list[tuple[Function, Any]] = [
-            (k.module.function(launch.symbol), resolve(launch, tensors, workspace, k.values))
+            (k.code.function(launch.symbol), resolve(launch, tensors, workspace, k.values))
             for launch in k.program.launches
         ]
         context = self.context
@@ -371,15 +338,7 @@ class GpuSession(TaskSession):
             launch(n)
         self.context.synchronize()
 
-    def _adopt(self, item: Mapping[str, Any] | None) -> None:
-        """Make a kernel the one that the others are compared with."""
-        if item is None:
-            self.incumbent = None
-            return
-        if self.incumbent is not None and self.incumbent.key == item["key"]:
-            return
-        self.tell({"at": "incumbent"})
-        self.incumbent = None
+    def _time_incumbent(self, item: Mapping[str, Any]) -> GpuKernel | None:
         try:
             k = self._load(item)
             self._ready(k)
@@ -388,12 +347,9 @@ class GpuSession(TaskSession):
         except DeviceError as e:
             self._end(e)
         except (TilewrightError, OSError):
-            return  # it fails elsewhere too, where it is an item; here it costs only the comparison
-        anchor = item.get("seconds")
-        # The chain of ratios is steadier than any single timing, until the device itself changes.
-        k.seconds = anchor if anchor and abs(k.own / anchor - 1) <= DRIFT else k.own
-        self.incumbent = k
+            return None  # it fails elsewhere too, where it is an item
         self.since_anchor = 0
+        return k
 
     def _renew_anchor(self) -> None:
         """Time the incumbent again from time to time: clocks move with temperature and power."""

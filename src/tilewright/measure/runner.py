@@ -156,10 +156,7 @@ class LocalRunner:
         reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
             raise DeviceLost(f"the final could not be timed: {reply.message}")
-        return Duel(
-            reply["ratio"], reply["low"], reply["high"], reply["wins"], reply["pairs"],
-            seconds=(reply["seconds"][0], reply["seconds"][1]),
-        )  # fmt: skip
+        return Duel.from_json(reply)
 
     def anchor(self, candidate: Candidate, seconds: float) -> None:
         """Tell what one call of a kernel takes that was timed elsewhere: as incumbent it is taken for that."""

@@ -1,23 +1,50 @@
-"""What every child keeps between requests: the task at hand, its inputs and its references."""
+"""What every child keeps between requests: the task at hand, its inputs and references, loaded code, the incumbent."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from tilewright.core import Failure, FailureKind, Outcome
+from tilewright.core import Failure, FailureKind, Measurement, Outcome
 from tilewright.kernels.program import Program
 from tilewright.measure.references import References
-from tilewright.measure.verify import ALL_SETS, Verifier
+from tilewright.measure.timing import PAIRS, Duel
+from tilewright.measure.verify import ALL_SETS, FEW_SETS, Verifier
 
+LOADED = 48  # libraries or modules that stay loaded
 DRIFT = 0.1  # relative change of the incumbent's own time from which its anchor is taken anew
 
 Tell = Callable[[Mapping[str, Any]], None]
 
 
-class TaskSession(ABC):
+class Code(Protocol):
+    """A library or module in memory."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(kw_only=True)
+class Loaded:
+    """A kernel in memory. ``own``: its time when it was last measured itself. ``seconds``, its anchor: the time that
+    the results of others are based on."""
+
+    key: str
+    code: Code
+    own: float = 0.0
+    seconds: float = 0.0
+
+
+K = TypeVar("K", bound=Loaded)
+C = TypeVar("C", bound=Code)
+
+
+class TaskSession(ABC, Generic[K]):
     """State of one child: settings for good, the task until another one comes.
 
     ``spoilt``: the device cannot be trusted any more, so the child must end after the present reply.
@@ -30,6 +57,7 @@ class TaskSession(ABC):
         self.folder = Path(settings["references"]) if settings["references"] else None
         self.full: float = settings["full_reference"]
         self.tell = tell
+        self.code: OrderedDict[str, Any] = OrderedDict()  # by hash, what was used last at the end
         self._reset("")
 
     def _reset(self, text: str) -> None:
@@ -37,6 +65,7 @@ class TaskSession(ABC):
         self.program: Program | None = None
         self.verifier: Verifier | None = None
         self.passed: set[str] = set()
+        self.incumbent: K | None = None
 
     def handle(self, request: Mapping[str, Any]) -> Any:
         """Serve one request; what is returned is sent with ``done``."""
@@ -49,7 +78,7 @@ class TaskSession(ABC):
             return self._measure(request)
         if request["do"] == "verify":
             return self._verify_only(request["item"])
-        return self._duel(request)
+        return self._duel(request).to_json()
 
     @property
     def _state(self) -> str:
@@ -75,22 +104,89 @@ class TaskSession(ABC):
         outcome, _ = self._guarded(check)
         return outcome.to_json() if isinstance(outcome, Failure) and outcome.message else None
 
+    # ------------------------------------------------------------------ one trial
+
+    def _try(self, item: Mapping[str, Any]) -> Outcome:
+        """Check a kernel, then time it. The first of a run that is right is what the others are timed against."""
+        outcome, kernel = self._guarded(partial(self._trial, item))
+        if kernel is not None and self.incumbent is None and isinstance(outcome, Measurement):
+            self.incumbent = kernel
+            kernel.seconds = kernel.own = outcome.seconds
+        return outcome
+
+    def _trial(self, item: Mapping[str, Any]) -> tuple[Outcome, K | None]:
+        began = time.perf_counter()
+        kernel = self._load(item)
+        problem = self._check(kernel, FEW_SETS if item["binary"] in self.passed else ALL_SETS)
+        checked = time.perf_counter()
+        if problem:
+            return Failure(FailureKind.WRONG_RESULT, problem), None
+        self.passed.add(item["binary"])
+        found = self._time(kernel, item.get("pairs", PAIRS))
+        now = time.perf_counter()
+        return replace(found, verify_seconds=checked - began, measure_seconds=now - checked), kernel
+
+    def _guarded(self, work: Callable[[], tuple[Outcome, K | None]]) -> tuple[Outcome, K | None]:
+        """The result of ``work``, or the failure that its error stands for."""
+        try:
+            return work()
+        except Exception as e:
+            failure = self._failure(e)
+            if failure is None:
+                raise
+            return failure, None
+
+    def _adopt(self, item: Mapping[str, Any] | None) -> None:
+        """Make a kernel the one that the others are timed against."""
+        if item is not None and self.incumbent is not None and self.incumbent.key == item["key"]:
+            return
+        self.incumbent = None
+        if item is None:
+            return
+        self.tell({"at": "incumbent"})
+        self.incumbent = k = self._time_incumbent(item)
+        anchor = item.get("seconds")
+        if k is not None:
+            # The chain of ratios is steadier than any single timing, until the machine itself changes.
+            k.seconds = anchor if anchor and abs(k.own / anchor - 1) <= DRIFT else k.own
+
+    def _kept(self, item: Mapping[str, Any], load: Callable[[str, str], C]) -> C:
+        """An item's code: as it was loaded, or by ``load`` from its path and hash."""
+        sha = item["sha256"]
+        code: C = self.code.pop(sha, None) or load(item["path"], sha)
+        self.code[sha] = code
+        while len(self.code) > LOADED:
+            _, old = self.code.popitem(last=False)
+            if self.incumbent is None or self.incumbent.code is not old:
+                old.close()
+        return code
+
+    # ------------------------------------------------------------------ what a kind of device gives
+
     @abstractmethod
     def _measure(self, request: Mapping[str, Any]) -> None:
         """Check and time the request's items, telling each outcome."""
 
     @abstractmethod
-    def _load(self, item: Mapping[str, Any]) -> Any:
-        """The request's kernel, loaded."""
+    def _load(self, item: Mapping[str, Any]) -> K:
+        """The request's kernel."""
 
     @abstractmethod
-    def _check(self, kernel: Any, sets: Sequence[int]) -> str | None:
-        """What is wrong with a loaded kernel on these input sets, or ``None``."""
+    def _check(self, kernel: K, sets: Sequence[int]) -> str | None:
+        """What is wrong with a kernel on these input sets, or ``None``."""
 
     @abstractmethod
-    def _guarded(self, work: Callable[[], tuple[Outcome, Any]]) -> tuple[Outcome, Any]:
-        """The result of ``work``, or the failure that its error stands for."""
+    def _time(self, kernel: K, pairs: int) -> Measurement:
+        """Time a kernel that is right, against the incumbent if there is one."""
 
     @abstractmethod
-    def _duel(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _time_incumbent(self, item: Mapping[str, Any]) -> K | None:
+        """A kernel with its ``own`` time; ``None`` where it cannot be had, which costs only the comparison."""
+
+    @abstractmethod
+    def _failure(self, error: Exception) -> Failure | None:
+        """The failure of a trial that an error stands for; ``None`` for an error of ours."""
+
+    @abstractmethod
+    def _duel(self, request: Mapping[str, Any]) -> Duel:
         """Pair the request's two kernels."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 SAMPLE_SECONDS = 150e-6  # one sample lasts at least this long
 PAIRS = 15
@@ -55,6 +56,17 @@ class Duel:
     def challenger_wins(self) -> bool:
         """Whether the whole interval lies below 1."""
         return self.high < 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values. Few pairs give an interval without an end, which JSON has no word for."""
+        return {**vars(self), "high": min(self.high, 1e300), "seconds": list(self.seconds)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Duel:
+        """Raises ``KeyError``, ``TypeError`` or ``ValueError`` for nonsense."""
+        first, second = data["seconds"]
+        ratio, low, high = (float(data[name]) for name in ("ratio", "low", "high"))
+        return cls(ratio, low, high, int(data["wins"]), int(data["pairs"]), (float(first), float(second)))
 
 
 def repeats_for(seconds: float, sample: float = SAMPLE_SECONDS) -> int:
