@@ -15,14 +15,14 @@ from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.operator import get_operator
 from tilewright.kernels.program import Program
-from tilewright.kernels.templates import default_schedule, full_source, get_template, templates_for
-from tilewright.kernels.templates.cuda_mma.match import match
-from tilewright.kernels.templates.cuda_mma.template import plan
+from tilewright.kernels.templates import default_schedule, full_source, templates_for
+from tilewright.kernels.templates.cuda_mma.match import match_text
+from tilewright.kernels.templates.cuda_mma.template import CudaMma
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
-MMA = get_template("cuda_mma")
+MMA = CudaMma()
 
 
 def factor(x: te.Expr) -> te.Expr:
@@ -152,7 +152,7 @@ class TestContractSanitized(CudaTemplateContract):
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_match(name: str) -> None:
-    found = match(PRODUCTS[name]())
+    found = match_text(PRODUCTS[name]().dumps())
     assert found is not None
     assert found.instruction.dtype in OUT
 
@@ -190,14 +190,14 @@ def _simple(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> Prog
     ],
 )
 def test_near_misses(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> None:
-    assert match(_simple(term, x, y)) is None
+    assert match_text(_simple(term, x, y).dumps()) is None
 
 
 def test_a_padding_other_than_zero_is_no_product() -> None:
     x, y = te.input("x", (16, 32), "float16"), te.input("y", (32, 16), "float16")
     bad = te.compute((16, 16), lambda i, j: te.sum(32, lambda r: te.select(
         r < i, te.cast(x[i, r], "float32"), 1.0) * te.cast(y[r, j], "float32")))  # fmt: skip
-    assert match(te.program(bad)[0]) is None
+    assert match_text(te.program(bad)[0].dumps()) is None
 
 
 def test_it_comes_before_ordinary_units() -> None:
@@ -230,7 +230,7 @@ def test_defaults_of_the_usual_shapes(variant: str) -> None:
             task = _matmul(m, n, k, variant, dtype)
             schedule = MMA.default(task)
             MMA.space(task).check(schedule)
-            p = plan(match(Program.loads(task.workload.program)), schedule, "x")  # type: ignore[arg-type]
+            p = MMA.plan(MMA.found(task.workload.program), task.target, schedule)
             if m >= 4095:
                 assert p.bm * p.bn >= 128 * 128
                 assert not p.split_k
@@ -251,7 +251,7 @@ def test_members_keep_within_the_machine(dtype: str) -> None:
             space = MMA.space(task)
             assert space.size > 1000
             for schedule in (space.sample(rng) for _ in range(30)):
-                p = plan(match(Program.loads(task.workload.program)), schedule, "x")  # type: ignore[arg-type]
+                p = MMA.plan(MMA.found(task.workload.program), task.target, schedule)
                 blocks = p.min_blocks
                 assert p.shared <= limits["shared_per_block"]
                 assert blocks * (p.shared + limits["shared_reserved"]) <= limits["shared_per_sm"]

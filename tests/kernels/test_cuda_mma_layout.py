@@ -14,11 +14,8 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Task
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
-from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, shared_layout, strip
-from tilewright.kernels.templates.cuda_mma.match import match
-from tilewright.kernels.templates.cuda_mma.template import plan
+from tilewright.kernels.templates.cuda_mma.template import CudaMma
 
 TILES = (16, 32, 64, 128, 256)
 ITEMS = (1, 2, 4)
@@ -95,16 +92,15 @@ def test_copies_are_written_without_bank_conflicts(rows: int, depth: int, item: 
 
 def test_schedules_use_these_layouts() -> None:
     """Tiles of random members are among the cases above."""
-    template = get_template("cuda_mma")
+    template = CudaMma()
     rng = random.Random(1)
     for dtype, more in (("bfloat16", {}), ("float32", {"precision": "tf32"}), ("int8", {})):
         for trans in (False, True):
             workload = get_operator("matmul").workload(m=512, n=512, k=512, dtype=dtype, trans_a=trans, **more)
             task = Task(workload, cuda_target("sm_90a"))
-            found = match(Program.loads(workload.program))
-            assert found is not None
+            found = template.found(workload.program)
             for schedule in (template.space(task).sample(rng) for _ in range(40)):
-                for s in plan(found, schedule, "x").sides:
+                for s in template.plan(found, task.target, schedule).sides:
                     assert (s.rows, s.depth, s.item, s.order) in CASES
                     assert s.layout == shared_layout(s.rows, s.depth, s.item, s.order)
 

@@ -12,15 +12,16 @@ from tilewright.kernels.templates.attention.lower import launch_program, source
 from tilewright.kernels.templates.attention.match import Attention, match
 from tilewright.kernels.templates.attention.nests import nests
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cpu_template import CpuTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CpuAttention(CpuTemplate[Attention, Plan]):
+class CpuAttention(PlannedTemplate[Attention, Plan]):
     """softmax(f(Q K^T)) V in one pass over blocks of keys; vectors lie along the queries."""
 
     name = "cpu_attention"
     version = 1
+    kinds = ("cpu",)
     refusal = "is no attention"
 
     def matches(self, task: Task) -> bool:

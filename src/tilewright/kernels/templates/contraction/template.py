@@ -14,15 +14,16 @@ from tilewright.kernels.templates.contraction.geometry import Plan, plan
 from tilewright.kernels.templates.contraction.lower import launch_program, source
 from tilewright.kernels.templates.contraction.match import Contraction, match
 from tilewright.kernels.templates.contraction.nests import nests
-from tilewright.kernels.templates.cpu_template import CpuTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CpuContraction(CpuTemplate[Contraction, Plan]):
+class CpuContraction(PlannedTemplate[Contraction, Plan]):
     """A reduction of f(A, B) where A and B share only reduce and batch axes."""
 
     name = "cpu_contraction"
     version = 3
+    kinds = ("cpu",)
     refusal = "is no contraction"
 
     def find(self, program: str) -> Contraction | None:

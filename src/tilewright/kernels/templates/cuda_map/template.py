@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.core import Candidate, IllegalSchedule, Launch, LaunchProgram, Schedule, Task
+from tilewright.core import Launch, LaunchProgram, Schedule, Target, Value
 from tilewright.kernels.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
 from tilewright.kernels.program import count_ops
@@ -15,53 +15,44 @@ from tilewright.kernels.templates.cuda_map import space as spaces
 from tilewright.kernels.templates.cuda_map.lower import source
 from tilewright.kernels.templates.cuda_map.match import OUT, MapProgram, match_text
 from tilewright.kernels.templates.cuda_map.plan import Plan, plan
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CudaMap:
+class CudaMap(PlannedTemplate[MapProgram, Plan]):
     """Elementwise chains, conversions, permuted axes, rows chosen by an index."""
 
     name = "cuda_map"
     version = 1
-    kinds: tuple[str, ...] = ("cuda",)
+    kinds = ("cuda",)
+    refusal = "is no map"
 
-    def matches(self, task: Task) -> bool:
-        return task.target.kind in self.kinds and match_text(task.workload.program) is not None
+    def find(self, program: str) -> MapProgram | None:
+        return match_text(program)
 
-    def space(self, task: Task) -> SearchSpace:
-        return spaces.space(_map(task), task.target, self.name, self.version)
+    def span(self, found: MapProgram, target: Target) -> SearchSpace:
+        return spaces.space(found, target, self.name, self.version)
 
-    def default(self, task: Task) -> Schedule:
-        within = self.space(task)
-        return within.schedule(spaces.default(_map(task), task.target, within))
+    def choose(self, found: MapProgram, target: Target, within: SearchSpace) -> Mapping[str, Value]:
+        return spaces.default(found, target, within)
 
-    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return (_nest(self._plan(task, schedule)),)
+    def plan(self, found: MapProgram, target: Target, schedule: Schedule) -> Plan:
+        return plan(found, schedule.values)
 
-    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        p = self._plan(task, schedule)
+    def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return (_nest(plan),)
+
+    def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        p = plan
         return numbers(
-            task.target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes,
-            registers=p.registers, tile_m=p.tile or 1,
-            tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, moved=_moved(p.p),
+            target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers,
+            tile_m=p.tile or 1, tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, moved=_moved(p.p),
         )  # fmt: skip
 
-    def lower(self, candidate: Candidate) -> LoweredKernel:
-        p = self._plan(candidate.task, candidate.schedule)
-        symbol = candidate.symbol
+    def print(self, plan: Plan, symbol: str) -> LoweredKernel:
+        p = plan
         launch = Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes)
         return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
-
-    def _plan(self, task: Task, schedule: Schedule) -> Plan:
-        self.space(task).check(schedule)
-        return plan(_map(task), schedule.values)
-
-
-def _map(task: Task) -> MapProgram:
-    found = match_text(task.workload.program)
-    if found is None:
-        raise IllegalSchedule(f"{task.workload.label} is no map", "Use another template")
-    return found
 
 
 @lru_cache(maxsize=256)

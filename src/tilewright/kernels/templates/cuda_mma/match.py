@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.program import Program
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.match import match as contraction
+from tilewright.kernels.templates.cuda.match import match_text as contraction
 from tilewright.kernels.templates.cuda.operand import Operand
 from tilewright.kernels.templates.cuda_mma.instruction import INSTRUCTIONS, Instruction
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -52,14 +51,10 @@ SIXTEEN = ("float16", "bfloat16")
 WHOLE = ("int8", "uint8")
 
 
-def match(program: Program) -> Product | None:
-    """The product that a program is, or ``None``: another body, dtype or reduction."""
-    return _match(program.dumps())
-
-
 @lru_cache(maxsize=256)
-def _match(text: str) -> Product | None:
-    c = contraction(Program.loads(text))
+def match_text(text: str) -> Product | None:
+    """The product that a program (canonical text) is, or ``None``: another body, dtype or reduction."""
+    c = contraction(text)
     if c is None or c.a is None or not c.is_product:
         return None
     sides = [Operand(c, side) for side in ("a", "b")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
+from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.match import CudaContraction, match_text
@@ -13,44 +13,35 @@ from tilewright.kernels.templates.cuda_simt import space as spaces
 from tilewright.kernels.templates.cuda_simt.geometry import Plan, plan
 from tilewright.kernels.templates.cuda_simt.lower import launch_program, source
 from tilewright.kernels.templates.cuda_simt.nests import nests, static
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CudaSimt:
+class CudaSimt(PlannedTemplate[CudaContraction, Plan]):
     """A reduction of f(A, B), or of one operand, in shared-memory and register tiles."""
 
     name = "cuda_simt"
     version = 2
-    kinds: tuple[str, ...] = ("cuda",)
+    kinds = ("cuda",)
+    refusal = "is no contraction"
 
-    def matches(self, task: Task) -> bool:
-        return task.target.kind in self.kinds and match_text(task.workload.program) is not None
+    def find(self, program: str) -> CudaContraction | None:
+        return match_text(program)
 
-    def space(self, task: Task) -> SearchSpace:
-        return spaces.space(_contraction(task), task.target, self.name, self.version)
+    def span(self, found: CudaContraction, target: Target) -> SearchSpace:
+        return spaces.space(found, target, self.name, self.version)
 
-    def default(self, task: Task) -> Schedule:
-        within = self.space(task)
-        return within.schedule(defaults.default(_contraction(task), task.target, within))
+    def choose(self, found: CudaContraction, target: Target, within: SearchSpace) -> Mapping[str, Value]:
+        return defaults.default(found, target, within)
 
-    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return nests(self._plan(task, schedule), schedule.values)
+    def plan(self, found: CudaContraction, target: Target, schedule: Schedule) -> Plan:
+        return plan(found, schedule.values)
 
-    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return static(self._plan(task, schedule), task.target, schedule.values)
+    def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return nests(plan, schedule.values)
 
-    def lower(self, candidate: Candidate) -> LoweredKernel:
-        p = self._plan(candidate.task, candidate.schedule)
-        symbol = candidate.symbol
-        return LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol))
+    def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        return static(plan, target, schedule.values)
 
-    def _plan(self, task: Task, schedule: Schedule) -> Plan:
-        self.space(task).check(schedule)
-        return plan(_contraction(task), schedule.values)
-
-
-def _contraction(task: Task) -> CudaContraction:
-    found = match_text(task.workload.program)
-    if found is None:
-        raise IllegalSchedule(f"{task.workload.label} is no contraction", "Use another template")
-    return found
+    def print(self, plan: Plan, symbol: str) -> LoweredKernel:
+        return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))

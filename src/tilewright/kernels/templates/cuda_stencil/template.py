@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import Candidate, IllegalSchedule, Launch, LaunchProgram, Schedule, Task
+from tilewright.core import Launch, LaunchProgram, Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
@@ -13,51 +13,41 @@ from tilewright.kernels.templates.cuda_stencil import space as spaces
 from tilewright.kernels.templates.cuda_stencil.lower import source
 from tilewright.kernels.templates.cuda_stencil.match import Stencil, match_text
 from tilewright.kernels.templates.cuda_stencil.plan import Plan, plan
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CudaStencil:
+class CudaStencil(PlannedTemplate[Stencil, Plan]):
     """Depthwise convolution and pooling: several outputs a thread, which share what they read."""
 
     name = "cuda_stencil"
     version = 1
-    kinds: tuple[str, ...] = ("cuda",)
+    kinds = ("cuda",)
+    refusal = "is no stencil"
 
-    def matches(self, task: Task) -> bool:
-        return task.target.kind in self.kinds and match_text(task.workload.program) is not None
+    def find(self, program: str) -> Stencil | None:
+        return match_text(program)
 
-    def space(self, task: Task) -> SearchSpace:
-        return spaces.space(_stencil(task), task.target, self.name, self.version)
+    def span(self, found: Stencil, target: Target) -> SearchSpace:
+        return spaces.space(found, target, self.name, self.version)
 
-    def default(self, task: Task) -> Schedule:
-        within = self.space(task)
-        return within.schedule(spaces.default(_stencil(task), task.target, within))
+    def choose(self, found: Stencil, target: Target, within: SearchSpace) -> Mapping[str, Value]:
+        return spaces.default(found, target, within)
 
-    def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        p = self._plan(task, schedule)
-        return (nest(p.s.part, p.threads * p.vector, 1, p.vector),)
+    def plan(self, found: Stencil, target: Target, schedule: Schedule) -> Plan:
+        return plan(found, schedule.values)
 
-    def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        p = self._plan(task, schedule)
+    def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
+        return (nest(plan.s.part, plan.threads * plan.vector, 1, plan.vector),)
+
+    def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        p = plan
         reads = p.outputs * p.taps / len(p.offsets)
         return numbers(
-            task.target, blocks=p.blocks, threads=p.threads, shared_bytes=0, registers=p.registers, tile_m=p.outputs,
+            target, blocks=p.blocks, threads=p.threads, shared_bytes=0, registers=p.registers, tile_m=p.outputs,
             tile_n=p.threads * p.vector, tile_k=len(p.offsets), moved=traffic(p.s.part) / reads,
         )  # fmt: skip
 
-    def lower(self, candidate: Candidate) -> LoweredKernel:
-        p = self._plan(candidate.task, candidate.schedule)
-        symbol = candidate.symbol
-        launch = Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1))
-        return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
-
-    def _plan(self, task: Task, schedule: Schedule) -> Plan:
-        self.space(task).check(schedule)
-        return plan(_stencil(task), schedule.values)
-
-
-def _stencil(task: Task) -> Stencil:
-    found = match_text(task.workload.program)
-    if found is None:
-        raise IllegalSchedule(f"{task.workload.label} is no stencil", "Use another template")
-    return found
+    def print(self, plan: Plan, symbol: str) -> LoweredKernel:
+        launch = Launch(symbol, grid=(plan.blocks, 1, 1), block=(plan.threads, 1, 1))
+        return LoweredKernel(symbol, source(plan, symbol), LaunchProgram((launch,), align=plan.align))

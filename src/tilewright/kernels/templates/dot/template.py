@@ -8,20 +8,21 @@ from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cpu_template import CpuTemplate
 from tilewright.kernels.templates.dot import space as spaces
 from tilewright.kernels.templates.dot.geometry import Plan, plan
 from tilewright.kernels.templates.dot.lower import launch_program, source
 from tilewright.kernels.templates.dot.match import Dot, match
 from tilewright.kernels.templates.dot.nests import nests
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CpuDot(CpuTemplate[Dot, Plan]):
+class CpuDot(PlannedTemplate[Dot, Plan]):
     """A sum of products of 16-bit reals in float32, or of whole numbers in int32."""
 
     name = "cpu_dot"
     version = 1
+    kinds = ("cpu",)
     refusal = "is no product that this template computes"
 
     def find(self, program: str) -> Dot | None:

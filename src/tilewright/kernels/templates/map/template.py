@@ -8,19 +8,20 @@ from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cpu_template import CpuTemplate
 from tilewright.kernels.templates.map import space as spaces
 from tilewright.kernels.templates.map.lower import launch_program, source
 from tilewright.kernels.templates.map.match import Map, match
 from tilewright.kernels.templates.map.nests import nests
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
 
-class CpuMap(CpuTemplate[Map, spaces.Plan]):
+class CpuMap(PlannedTemplate[Map, spaces.Plan]):
     """Computes programs without reductions in one pass over the output."""
 
     name = "cpu_map"
     version = 1
+    kinds = ("cpu",)
     refusal = "is no map"
 
     def find(self, program: str) -> Map | None:

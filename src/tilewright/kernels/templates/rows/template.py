@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilewright.core import Launch, LaunchProgram, Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cpu_template import CpuTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.rows import space as spaces
 from tilewright.kernels.templates.rows.lower import print_kernel
 from tilewright.kernels.templates.rows.match import RowProgram, match
@@ -15,11 +15,12 @@ from tilewright.kernels.templates.rows.nests import nests
 from tilewright.search_space import SearchSpace
 
 
-class CpuRows(CpuTemplate[RowProgram, spaces.Plan]):
+class CpuRows(PlannedTemplate[RowProgram, spaces.Plan]):
     """Chains of maps and reductions over the elements of the same rows: softmax, norms, sums."""
 
     name = "cpu_rows"
     version = 2
+    kinds = ("cpu",)
     refusal = "does not work row by row"
 
     def find(self, program: str) -> RowProgram | None:

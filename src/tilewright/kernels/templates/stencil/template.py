@@ -9,7 +9,7 @@ from tilewright.core import Schedule, Target, Task, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cpu_template import CpuTemplate
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.stencil import space as spaces
 from tilewright.kernels.templates.stencil.lower import launch_program, source
 from tilewright.kernels.templates.stencil.match import Stencil, match
@@ -17,11 +17,12 @@ from tilewright.kernels.templates.stencil.nests import nests
 from tilewright.search_space import SearchSpace
 
 
-class CpuStencil(CpuTemplate[Stencil, spaces.Plan]):
+class CpuStencil(PlannedTemplate[Stencil, spaces.Plan]):
     """Reduces windows directly, without copies: depthwise convolutions, pooling, filters."""
 
     name = "cpu_stencil"
     version = 1
+    kinds = ("cpu",)
     refusal = "is no stencil"
 
     def matches(self, task: Task) -> bool:

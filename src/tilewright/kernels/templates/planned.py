@@ -1,4 +1,4 @@
-"""What the CPU templates share that recognise one class of programs and print one function from a plan.
+"""What templates share that recognise one class of programs and print a kernel from a plan.
 
 A template says what it finds in a program, which schedules that has, what the printed source depends on (its
 plan), and how a plan is described and printed; checking, caching and refusing are done here.
@@ -20,14 +20,14 @@ F = TypeVar("F")
 P = TypeVar("P")
 
 
-class CpuTemplate(ABC, Generic[F, P]):
+class PlannedTemplate(ABC, Generic[F, P]):
     """A :class:`~.base.Template` whose ``find`` gives an ``F``, and an ``F`` with a schedule a plan ``P``."""
 
     name: str
     version: int
-    kinds: tuple[str, ...] = ("cpu",)
+    kinds: tuple[str, ...]
     refusal: str
-    """What a program that it does not compute is told: ``is no map``."""
+    """What is said of a program that it does not compute: ``is no map``."""
 
     # ------------------------------------------------------------------ a template's own
 
@@ -51,6 +51,10 @@ class CpuTemplate(ABC, Generic[F, P]):
     def describe(self, plan: P, schedule: Schedule) -> tuple[LoopNest, ...]:
         """The loops."""
 
+    def measures(self, plan: P, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        """What the loops do not say: :meth:`~.base.Template.static`."""
+        return {}
+
     @abstractmethod
     def print(self, plan: P, symbol: str) -> LoweredKernel:
         """The source."""
@@ -71,7 +75,7 @@ class CpuTemplate(ABC, Generic[F, P]):
         return self.describe(self._plan(task, schedule), schedule)
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return {}
+        return self.measures(self._plan(task, schedule), schedule, task.target)
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         return self.print(self._plan(candidate.task, candidate.schedule), candidate.symbol)
@@ -89,5 +93,5 @@ class CpuTemplate(ABC, Generic[F, P]):
 
 
 @lru_cache(maxsize=256)
-def _space(template: CpuTemplate[Any, Any], program: str, target: Target, version: int) -> SearchSpace:
+def _space(template: PlannedTemplate[Any, Any], program: str, target: Target, version: int) -> SearchSpace:
     return template.span(template.found(program), target)
