@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from tilewright.kernels.expr import Expr
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.rewrite import normal_forms
-from tilewright.kernels.templates.contraction.match import Group
+from tilewright.kernels.templates.contraction.match import Group, check_maps
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
 from tilewright.kernels.templates.cuda.phases import clipped, ragged
 from tilewright.kernels.templates.cuda.scales import after
@@ -141,7 +141,7 @@ def _recognise(program: Program) -> CudaContraction:
     body = stage.body[0]
     if acc not in ACCUMULATED or body.dtype != acc or stage.monoid.combine[0].dtype != acc:
         raise NoMatch
-    _check_epilogue(program, stage, after)
+    check_maps(stage, after)
     ranges = stage.ranges
     wide = tuple(x for x in stage.axes if ranges[x] > 1)
     found: CudaContraction | None = None
@@ -190,19 +190,6 @@ def scaled_after(c: CudaContraction) -> CudaContraction:
     finish = monoid.finish.substitute({"l0": Expr("mul", c.acc, (Expr("var", c.acc, (), "l0"), scale))})
     stage = replace(c.stage, monoid=replace(monoid, finish=finish))
     return replace(c, stage=stage, a=a, b=b)
-
-
-def _check_epilogue(program: Program, stage: Stage, after: list[Stage]) -> None:
-    """Every later stage must be a map over the same axes that reads earlier stages in place."""
-    names = {s.name for s in program.stages}
-    if {str(x.value) for x in stage.loads()} & names:
-        raise NoMatch
-    for s in after:
-        if s.monoid is not None or s.extents != stage.extents:
-            raise NoMatch
-        for read in s.loads():
-            if str(read.value) in names and [(i.op, i.value) for i in read.args] != [("axis", x) for x in s.axes]:
-                raise NoMatch
 
 
 def _at_zero(e: Expr) -> float | None:

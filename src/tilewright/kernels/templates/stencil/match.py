@@ -15,6 +15,8 @@ from math import prod
 from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, cast, whole
 from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.templates.contraction.match import check_maps
+from tilewright.kernels.templates.contraction.sides import NoMatch
 from tilewright.kernels.templates.map.linear import Linearizer
 from tilewright.kernels.templates.map.match import flattened
 
@@ -83,10 +85,6 @@ class Stencil:
         return prod(self.stage.reduce)
 
 
-class _NoMatch(Exception):
-    pass
-
-
 def match(program: Program) -> Stencil | None:
     """The stencil that a program is, or ``None``."""
     return _match(program.dumps())
@@ -99,7 +97,7 @@ def _match(text: str) -> Stencil | None:
         return None
     try:
         return _recognise(program)
-    except _NoMatch:
+    except NoMatch:
         return None
 
 
@@ -107,25 +105,25 @@ def _recognise(program: Program) -> Stencil:
     stage, *after = program.stages
     monoid = stage.monoid
     if monoid is None or len(monoid.identity) != 1 or not stage.reduce or monoid.name not in MONOIDS:
-        raise _NoMatch
+        raise NoMatch
     if monoid.identity[0].dtype not in ACCUMULATED or sum(1 for _ in stage.body[0].walk()) > MAX_NODES:
-        raise _NoMatch
+        raise NoMatch
     value = _epilogue(program, stage, after)
     ranges = stage.ranges
     axes = tuple(a for a in stage.axes if ranges[a] > 1)
     if not axes:
-        raise _NoMatch
+        raise NoMatch
     lin = Linearizer({a: (0, n - 1) for a, n in ranges.items()})
     body, reads = _reads(flattened(stage.body[0], program, ranges), lin, axes[-1])
     windows, paired = _windows(stage)
     single = {a for a in stage.axes if ranges[a] == 1}
     data = [r for r in reads if r.tensor in paired and set(axes) <= r.axes | ({axes[-1]} if r.repeat > 1 else set())]
     if not data or any(_moving(r, axes[-1]) == 0 and r.repeat == 1 for r in data):
-        raise _NoMatch
+        raise NoMatch
     reads = tuple(_without(r, single) for r in reads)
     conditions = {tuple((g.const, *sorted(g.axes.items())) for g in r.guards) for r in reads if r.guards}
     if len(conditions) > 1:
-        raise _NoMatch  # blocks test one set of conditions for all reads
+        raise NoMatch  # blocks test one set of conditions for all reads
     strides = {a: s for a, s in zip(stage.axes, program.output.strides, strict=True) if a in axes}
     tensors = {t.name: Tensor(t.name, (t.size,), t.dtype) for t in (*program.inputs, program.output)}
     value = flattened(value, program, ranges).substitute({a: Expr("const", INDEX, (), 0) for a in single})
@@ -133,22 +131,16 @@ def _recognise(program: Program) -> Stencil:
 
 
 def _epilogue(program: Program, stage: Stage, after: list[Stage]) -> Expr:
-    """The result as a function of ``l0``, the reduced body. Later stages must read earlier ones in place."""
+    """The result as a function of ``l0``, the reduced body."""
     assert stage.monoid is not None
     known: dict[str, Expr] = {stage.name: cast(stage.monoid.finish, stage.dtype)}
-    if any(str(x.value) not in {t.name for t in program.inputs} for x in stage.loads()):
-        raise _NoMatch
+    check_maps(stage, after)
     for s in after:
-        if s.monoid is not None or s.extents != stage.extents:
-            raise _NoMatch
-        for x in s.loads():
-            if str(x.value) in known and [(i.op, i.value) for i in x.args] != [("axis", a) for a in s.axes]:
-                raise _NoMatch
         if sum(1 for _ in s.body[0].walk()) > MAX_NODES:
-            raise _NoMatch
+            raise NoMatch
         known[s.name] = cast(s.body[0].map(lambda n: known.get(str(n.value)) if n.op == "load" else None), s.dtype)
         if sum(1 for _ in known[s.name].walk()) > MAX_NODES:
-            raise _NoMatch
+            raise NoMatch
     return known[program.output.name]
 
 
@@ -182,12 +174,12 @@ def _reads(body: Expr, lin: Linearizer, inner: str) -> tuple[Expr, tuple[Read, .
         if e.op == "select":
             condition, inside, outside = e.args
             if outside.op == "cast" and outside.args[0].op == "const":
-                raise _NoMatch
+                raise NoMatch
             if outside.op != "const":
-                raise _NoMatch
+                raise NoMatch
             return take(inside, _guards(condition, lin), outside, e)
         if e.op == "axis" or e.dtype in (INDEX, "bool"):
-            raise _NoMatch
+            raise NoMatch
         return Expr(e.op, e.dtype, tuple(visit(a) for a in e.args), e.value)
 
     made = visit(body)
@@ -199,19 +191,19 @@ def _read(e: Expr, guards: tuple[Linear, ...], outside: Expr | None, lin: Linear
     while inside.op == "cast":
         inside = inside.args[0]
     if inside.op != "load" or inside.dtype == "bool" or any(n.op == "load" for n in inside.args[0].walk()):
-        raise _NoMatch
+        raise NoMatch
     at, repeat = lin.of(inside.args[0]), 1
     for name, term in at.atoms.items():
         if inner in term.axes():
             plain = term.op == "floordiv" and term.args[0].op == "axis" and at.of(name) == 1
             if not plain or at.of(inner) or repeat > 1:
-                raise _NoMatch
+                raise NoMatch
             repeat = whole(term.args[1])
             at = at.without(name)
         if any(a.startswith("r") for a in term.axes()):
-            raise _NoMatch
+            raise NoMatch
     if not 0 <= at.of(inner) <= MAX_STEP:
-        raise _NoMatch
+        raise NoMatch
     value = e.map(lambda n: Expr("var", n.dtype, (), "read") if n.op == "load" else None)
     return Read(value, str(inside.value), at, guards, outside, repeat)
 
@@ -221,12 +213,12 @@ def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
     if e.op == "and":
         return (*_guards(e.args[0], lin), *_guards(e.args[1], lin))
     if e.op not in ("lt", "le", "gt", "ge") or e.args[0].dtype != INDEX:
-        raise _NoMatch
+        raise NoMatch
     less = e.op in ("lt", "le")
     a, b = e.args[::-1] if less else e.args
     found = lin.total(((a, 1), (b, -1)))
     if found.rest:
-        raise _NoMatch
+        raise NoMatch
     return (found.plus(-(e.op in ("lt", "gt"))),)
 
 
@@ -239,7 +231,7 @@ def _windows(stage: Stage) -> tuple[dict[str, frozenset[str]], set[str]]:
             axes = i.axes()
             reduce = {a for a in axes if a.startswith("r")}
             if reduce and any(n.op in ("floordiv", "mod") for n in i.walk()):
-                raise _NoMatch
+                raise NoMatch
             if reduce and axes - reduce:
                 paired.add(str(x.value))
             for a in axes - reduce:
