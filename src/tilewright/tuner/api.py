@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,38 +89,43 @@ def tune(
     kernel = operator if isinstance(operator, OwnKernel) else None
     computes = operator.operator if isinstance(operator, OwnKernel) else _operator(operator)
     workload = computes.workload(**{**(params or {}), **sizes})
-    if isinstance(farm, str | os.PathLike):
-        from tilewright.farm.client import Farm as Connection
-
-        with Connection(os.fspath(farm), certs, say=(observer or Observer()).warning) as connection:
-            return tune(
-                operator, trials=trials, target=target, threads=threads, device=device, time_budget=time_budget,
-                strategy=strategy, cost_model=cost_model, seed=seed, db=db, resume=resume, take_over=take_over,
-                prepared=prepared, observer=observer, farm=connection, stop=stop, params={**(params or {}), **sizes},
-            )  # fmt: skip
     wanted = kernel.target(target) if kernel else target
-    place: Site = find_place(wanted, device, threads) if farm is None else _on_farm(farm, device, wanted, threads)
-    task = Task(workload, place.target)
-    if kernel is not None:
-        own.fit(kernel, task)
-    first: tuple[Schedule, ...] = ()
-    if prepared is not None:
-        from tilewright.measure.prepared import shortlist
+    with _connected(farm, certs, watcher) as connection:
+        place: Site = (
+            find_place(wanted, device, threads) if connection is None else _on_farm(connection, device, wanted, threads)
+        )
+        task = Task(workload, place.target)
+        if kernel is not None:
+            own.fit(kernel, task)
+        first: tuple[Schedule, ...] = ()
+        if prepared is not None:
+            from tilewright.measure.prepared import shortlist
 
-        first = shortlist(Path(prepared), task)
-    location = os.fspath(db) if db is not None else default_path()
-    with Database.open(location) as database:
-        location = database.location if "://" in location else location  # without a password
-        run = _begin(database, task, place.device, resume, trials, strategy, cost_model, seed, kernel, take_over)
-        for w in place.warnings():
-            watcher.warning(w)
-        try:
-            with place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)):
-                return _tune(database, run, place, time_budget, watcher, location, first, stop)
-        except BaseException as e:
-            state = "interrupted" if isinstance(e, (KeyboardInterrupt, SystemExit)) else "failed"
-            database.finish_run(run.id, state, {"error": f"{type(e).__name__}: {e}"})
-            raise
+            first = shortlist(Path(prepared), task)
+        location = os.fspath(db) if db is not None else default_path()
+        with Database.open(location) as database:
+            location = database.location if "://" in location else location  # without a password
+            run = _begin(database, task, place.device, resume, trials, strategy, cost_model, seed, kernel, take_over)
+            for w in place.warnings():
+                watcher.warning(w)
+            try:
+                with place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)):
+                    return _tune(database, run, place, time_budget, watcher, location, first, stop)
+            except BaseException as e:
+                state = "interrupted" if isinstance(e, (KeyboardInterrupt, SystemExit)) else "failed"
+                database.finish_run(run.id, state, {"error": f"{type(e).__name__}: {e}"})
+                raise
+
+
+def _connected(
+    farm: str | os.PathLike[str] | Farm | None, certs: str | os.PathLike[str] | None, watcher: Observer
+) -> AbstractContextManager[Farm | None]:
+    """The farm to measure on, for the length of a run where it is given by its address."""
+    if not isinstance(farm, str | os.PathLike):
+        return nullcontext(farm)
+    from tilewright.farm.client import Farm as Connection
+
+    return Connection(os.fspath(farm), certs, say=watcher.warning)
 
 
 def _operator(given: str | Operator | Callable[..., Any]) -> Operator:
