@@ -11,7 +11,7 @@ from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.attention.geometry import Plan
 from tilewright.kernels.templates.attention.match import Attention
-from tilewright.kernels.templates.contraction.match import Group
+from tilewright.kernels.templates.group import Group
 
 EXP_FLOPS = 3
 """Operations of a weight beside its score: difference, exp, sum."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from tilewright.core import Target, Value, cached_property
 from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.contraction import window
-from tilewright.kernels.templates.contraction.match import Affine, Contraction, Group, Operand
+from tilewright.kernels.templates.contraction.match import Contraction, Operand
 from tilewright.kernels.templates.contraction.window import Clip, Image, Table
+from tilewright.kernels.templates.group import Group
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
 
@@ -44,7 +46,7 @@ class Walk:
         return self.group.size
 
 
-def walks(group: Group, a: Affine | None, other: Affine | None, alone: frozenset[str] = frozenset()) -> list[Walk]:
+def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset[str] = frozenset()) -> list[Walk]:
     """A group's axes as the fewest loops: neighbours that fuse in A and in the other tensor are one.
 
     Where a position is ``None`` it does not matter. Axes in ``alone`` are loops by themselves.
@@ -143,7 +145,7 @@ class Plan:
         return Group(self.c.m.axes, (self.images, *self.c.m.extents[1:]))
 
     @cached_property
-    def a_position(self) -> Affine | None:
+    def a_position(self) -> Linear | None:
         """Where A is read, when it is not packed."""
         if self.pack_a:
             return None
@@ -155,7 +157,7 @@ class Plan:
     def m_walks(self) -> list[Walk]:
         """Loops over M, outermost first."""
         alone = frozenset(n for w in (self.c.a.window,) if w and self.clip for b in w.bounds for n in b.coef)
-        return walks(self.m, self.a_position, Affine(0, self.c.out_strides), alone)
+        return walks(self.m, self.a_position, Linear(0, self.c.out_strides), alone)
 
     @cached_property
     def k_walks(self) -> list[Walk]:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels import linear as forms
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, axis, whole
+from tilewright.kernels.expr import FLOATS, INDEX, Expr, whole
+from tilewright.kernels.linear import Linear, linearise
 from tilewright.kernels.program import Program, Stage, Tensor
 from tilewright.kernels.rewrite import normal_forms
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
+from tilewright.kernels.templates.group import Group
 
 DTYPES = ("float32", "float64")
 """What is accumulated, and what stages after it give."""
@@ -30,59 +31,6 @@ STORED = (*DTYPES, "int64", "int32", "int8", "uint8", "bool")
 """What inputs may hold: 16-bit reals need conversions that packing does not print."""
 
 
-Affine = forms.Linear
-"""A position, in elements. Names that are no axes stand for functions of outer axes (``Contraction.atoms``)."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Axes walked as one, outermost first: ``extents`` of each, and their product."""
-
-    axes: tuple[str, ...]
-    extents: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        n = 1
-        for e in self.extents:
-            n *= e
-        return n
-
-    def stride(self, where: Affine) -> int | None:
-        """Step of the fused axis in a tensor; ``None`` where the axes do not fuse there."""
-        steps = [(where.of(a), e) for a, e in zip(self.axes, self.extents, strict=True) if e > 1]
-        if not any(step for step, _ in steps):
-            return 0
-        for (outer, _), (inner, extent) in itertools.pairwise(steps):
-            if outer != inner * extent:
-                return None
-        return steps[-1][0]
-
-    def indices(self, fused: str) -> dict[str, Expr]:
-        """Every axis as an expression of the axis called ``fused``, which walks the whole group."""
-        out: dict[str, Expr] = {}
-        step = 1
-        for number, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
-            value = axis(fused)
-            if step > 1:
-                value = value // step
-            if number < len(self.axes) - 1:
-                value = value % extent
-            out[name] = value
-            step *= extent
-        return out
-
-    def split(self, fused: str) -> dict[str, str]:
-        """C text of every axis, given the text of the fused index."""
-        out: dict[str, str] = {}
-        step = 1
-        for n, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
-            text = fused if step == 1 else f"({fused})/{step}L"
-            out[name] = text if n == len(self.axes) - 1 else f"({text})%{extent}L"
-            step *= extent
-        return out
-
-
 @dataclass(frozen=True)
 class Window:
     """A read of ``tensor`` at ``dims`` (an index along each of its axes) where all ``bounds`` are at least 0.
@@ -91,14 +39,14 @@ class Window:
     """
 
     tensor: Tensor
-    dims: tuple[Affine, ...]
-    bounds: tuple[Affine, ...] = ()
+    dims: tuple[Linear, ...]
+    bounds: tuple[Linear, ...] = ()
     fill: Expr | None = None
 
     @property
-    def position(self) -> Affine:
+    def position(self) -> Linear:
         """The element's place in the tensor."""
-        total = Affine(0, {})
+        total = Linear(0, {})
         for d, stride in zip(self.dims, self.tensor.strides, strict=True):
             total = total.plus(d, stride)
         return total
@@ -111,7 +59,7 @@ class Operand:
 
     value: Expr
     tensor: str | None
-    affine: Affine | None
+    affine: Linear | None
     window: Window | None = None
 
 
@@ -154,7 +102,7 @@ class Contraction(Grouped):
     @property
     def n_step(self) -> int:
         """Elements between neighbouring columns of the output."""
-        return self.n.stride(Affine(0, self.out_strides)) or 1
+        return self.n.stride(Linear(0, self.out_strides)) or 1
 
     @property
     def in_place(self) -> bool:
@@ -175,7 +123,7 @@ class Contraction(Grouped):
         extents = self.stage.ranges
         return [dict(zip(axes, p, strict=True)) for p in itertools.product(*(range(extents[a]) for a in axes))]
 
-    def interval(self, f: Affine) -> tuple[int, int]:
+    def interval(self, f: Linear) -> tuple[int, int]:
         """Least and greatest value of a linear form, taking its terms as independent."""
         low = high = f.const
         for name, k in f.coef.items():
@@ -226,16 +174,16 @@ def evaluate_index(e: Expr, at: Mapping[str, int]) -> int:
     return _INDEX[e.op](*(evaluate_index(x, at) for x in e.args))
 
 
-class Linear:
+class IndexForms:
     """Reads index expressions as linear forms; functions of ``outer`` axes become atoms."""
 
     def __init__(self, outer: frozenset[str] = frozenset()) -> None:
         self.outer = outer
         self.atoms: dict[str, Expr] = {}
 
-    def of(self, index: Expr) -> Affine | None:
+    def of(self, index: Expr) -> Linear | None:
         """The form of an index, if it is linear."""
-        form = forms.linearise(index)
+        form = linearise(index)
         if not all(self._allowed(e) for e in form.atoms.values()):
             return None
         self.atoms.update(form.atoms)
@@ -248,7 +196,7 @@ class Linear:
 
     def window(self, value: Expr, program: Program) -> Window | None:
         """A read, or a read guarded by linear inequalities."""
-        bounds: list[Affine] | None = []
+        bounds: list[Linear] | None = []
         fill = None
         if value.op == "select" and value.args[2].op == "const":
             bounds, fill, value = self.bounds(value.args[0]), value.args[2], value.args[1]
@@ -259,7 +207,7 @@ class Linear:
             return None
         return Window(program.tensors[str(value.value)], tuple(d for d in dims if d), tuple(bounds), fill)
 
-    def bounds(self, condition: Expr) -> list[Affine] | None:
+    def bounds(self, condition: Expr) -> list[Linear] | None:
         """A conjunction of linear inequalities as ``form >= 0`` each, or ``None``."""
         if condition.op == "and":
             parts = [self.bounds(x) for x in condition.args]
@@ -271,26 +219,26 @@ class Linear:
             return None
         if condition.op in ("lt", "le"):
             x, y = y, x
-        return [x.plus(y, -1).plus(Affine(-(condition.op in ("lt", "gt")), {}))]
+        return [x.plus(y, -1).plus(Linear(-(condition.op in ("lt", "gt")), {}))]
 
 
-def affine(index: Expr) -> Affine | None:
+def affine(index: Expr) -> Linear | None:
     """An index expression as a linear form of axes, if it is one."""
-    return Linear().of(index)
+    return IndexForms().of(index)
 
 
-def position(load: Expr, tensor: Tensor, linear: Linear | None = None) -> Affine | None:
+def position(load: Expr, tensor: Tensor, linear: IndexForms | None = None) -> Linear | None:
     """Where a load reads, as a linear form, if all its indices are linear."""
-    total = Affine(0, {})
+    total = Linear(0, {})
     for index, stride in zip(load.args, tensor.strides, strict=True):
-        one = (linear or Linear()).of(index)
+        one = (linear or IndexForms()).of(index)
         if one is None:
             return None
         total = total.plus(one, stride)
     return total
 
 
-def _operand(value: Expr, program: Program, linear: Linear) -> Operand:
+def _operand(value: Expr, program: Program, linear: IndexForms) -> Operand:
     window = linear.window(value, program)
     if value.op != "load":
         return Operand(value, None, None, window)
@@ -343,7 +291,7 @@ def _recognise(program: Program) -> Contraction:
     m_axes = [x for x in wide if x not in b_axes]
     n = fused([x for x in wide if x in b_axes and x not in a_axes], ranges, strides)
     outer = tuple(x for x in wide if x not in m_axes and x not in n.axes)
-    linear = Linear(frozenset(outer))
+    linear = IndexForms(frozenset(outer))
     a, b = _operand(sides.a, program, linear), _operand(sides.b, program, linear)
     if not m_axes and (b.affine is None or marks[-1] != wide[-1]):
         raise NoMatch  # a window over one tensor (depthwise): nothing is reused across rows

@@ -10,7 +10,8 @@ from tilewright.kernels.templates.contraction.clip import (
     skipped_size,
 )  # fmt: skip
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.match import Contraction, Group, Operand
+from tilewright.kernels.templates.contraction.match import Contraction, Operand
+from tilewright.kernels.templates.group import Group
 
 FLAG = 64
 """Bytes behind all else that say whether skipped steps matter, of which the first element is used."""

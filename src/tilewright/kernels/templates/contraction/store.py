@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expr import LEAVES, Expr, axis, load
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.match import DTYPES, NARROWED, Affine, Linear, position
+from tilewright.kernels.templates.contraction.match import DTYPES, NARROWED, IndexForms, position
 from tilewright.kernels.templates.contraction.text import (
     C_TYPES,
     along_m,
@@ -36,7 +37,7 @@ class Read:
 
     name: str
     load: Expr
-    where: Affine
+    where: Linear
     m: tuple[int, ...]
     n: int
 
@@ -129,7 +130,7 @@ class Epilogue:
         """Elements of one table: every outer position and column."""
         return self.p.c.outer.size * self.p.c.n.size
 
-    def _table_position(self) -> Affine:
+    def _table_position(self) -> Linear:
         c = self.p.c
         coef: dict[str, int] = {}
         step = 1
@@ -137,7 +138,7 @@ class Epilogue:
             for a, e in zip(reversed(group.axes), reversed(group.extents), strict=True):
                 coef[a] = step
                 step *= e
-        return Affine(0, coef)
+        return Linear(0, coef)
 
     def table_text(self) -> str:
         """The function that fills the tables."""
@@ -159,7 +160,7 @@ class Epilogue:
 
     def _read(self, x: Expr) -> None:
         p, c = self.p, self.p.c
-        linear = Linear(frozenset(c.outer.axes))
+        linear = IndexForms(frozenset(c.outer.axes))
         table = str(x.value).startswith(TABLE)
         where = self._table_position() if table else position(x, c.program.tensors[str(x.value)], linear)
         steps = [w.group.stride(where) for w in p.m_walks] if where else [None]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expr import Expr
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.match import Affine, Contraction
+from tilewright.kernels.templates.contraction.match import Contraction
 
 C_TYPES = {
     "float32": "float", "float64": "double", "int32": "int", "int64": "long", "int8": "signed char",
@@ -42,7 +43,7 @@ def outer_texts(c: Contraction) -> dict[str, str]:
     return texts | atoms
 
 
-def form(f: Affine, texts: Mapping[str, str]) -> str:
+def form(f: Linear, texts: Mapping[str, str]) -> str:
     """C text of a linear form, of the axes and atoms that ``texts`` names; the others count as zero."""
     return "+".join([f"{f.const}L"] + [f"{k}L*{texts[n]}" for n, k in f.coef.items() if k and n in texts])
 

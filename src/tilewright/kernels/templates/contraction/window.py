@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import strides_of
-from tilewright.kernels.templates.contraction.match import Affine, Contraction, Window, evaluate_index
+from tilewright.kernels.templates.contraction.match import Contraction, Window, evaluate_index
 
 MOST_VARIANTS = 6
 """Ranges of rows of a register tile for which code is printed."""
@@ -40,11 +41,11 @@ class Image:
             n *= s
         return n
 
-    def position(self, w: Window) -> Affine:
+    def position(self, w: Window) -> Linear:
         """The element's place in the copy."""
-        total = Affine(0, {})
+        total = Linear(0, {})
         for d, low, stride in zip(w.dims, self.low, self.strides, strict=True):
-            total = total.plus(d.plus(Affine(-low, {})), stride)
+            total = total.plus(d.plus(Linear(-low, {})), stride)
         return total
 
 
@@ -55,7 +56,7 @@ def image(c: Contraction) -> Image | None:
         return None
     edges = []
     for d, size in zip(w.dims, w.tensor.shape, strict=True):
-        edges += [d, Affine(size - 1, {}).plus(d, -1)]
+        edges += [d, Linear(size - 1, {}).plus(d, -1)]
     if not all(any(b == e for e in edges) for b in w.bounds):
         return None
     spans = [c.interval(d) for d in w.dims]
@@ -69,8 +70,8 @@ class Clip:
     ``axis`` is the K axis of ``rows`` (``None`` where there are none).
     """
 
-    ranges: tuple[tuple[str, Affine], ...]
-    rows: tuple[Affine, ...]
+    ranges: tuple[tuple[str, Linear], ...]
+    rows: tuple[Linear, ...]
     axis: str | None
 
     @property
@@ -170,7 +171,7 @@ def _table(key: _Key, starts: tuple[tuple[int, int], ...]) -> Table | None:
     return None if len(variants) > MOST_VARIANTS else Table(axes, tuple(variants), tuple(entries))
 
 
-def _within(c: Contraction, b: Affine, at: Mapping[str, int], low: int, high: int) -> tuple[int, int]:
+def _within(c: Contraction, b: Linear, at: Mapping[str, int], low: int, high: int) -> tuple[int, int]:
     """The rows from ``low`` to ``high`` that keep a bound; row 0 is at ``at``."""
     first = b.const
     for name, k in b.coef.items():

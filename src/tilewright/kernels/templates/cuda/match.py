@@ -15,10 +15,11 @@ from functools import cached_property, lru_cache
 from tilewright.kernels.expr import Expr
 from tilewright.kernels.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.rewrite import normal_forms
-from tilewright.kernels.templates.contraction.match import Group, check_maps
+from tilewright.kernels.templates.contraction.match import check_maps
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
 from tilewright.kernels.templates.cuda.phases import clipped, ragged
 from tilewright.kernels.templates.cuda.scales import after
+from tilewright.kernels.templates.group import Group
 
 ACCUMULATED = ("float32", "float64", "int32", "int64")
 """What may be accumulated. Sides may hold any dtype."""

@@ -13,10 +13,10 @@ from functools import cached_property, lru_cache
 from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Tensor
-from tilewright.kernels.templates.contraction.match import Group
 from tilewright.kernels.templates.cuda.flatten import position
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
+from tilewright.kernels.templates.group import Group
 
 FAR = 1 << 40
 CONVERSIONS = ("cast", "round_tf32")

@@ -14,8 +14,8 @@ from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, whole
 from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Tensor
-from tilewright.kernels.templates.contraction.match import Group
 from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.group import Group
 
 STORAGE = {
     "float32": "float", "float64": "double", "float16": "tw::f16", "bfloat16": "tw::bf16",

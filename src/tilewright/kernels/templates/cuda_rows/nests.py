@@ -7,10 +7,10 @@ from functools import lru_cache
 from tilewright.kernels.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.program import count_ops
-from tilewright.kernels.templates.contraction.match import Group
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_rows.match import RowProgram
 from tilewright.kernels.templates.cuda_rows.plan import WARP, Plan, analysis
+from tilewright.kernels.templates.group import Group
 
 OUT = "out"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack
 from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.templates.contraction.match import Affine
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.dot import kinds, micro, packing
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import UNIT
@@ -101,14 +101,14 @@ def _task(p: Plan) -> str:
     if p.pack_a or p.pack_b == "blocks" or not c.in_place:
         lines.append(" char *const mine=x->ws+w*x->bytes;")
     if c.in_place:
-        out = linear(Affine(0, {a: c.out_strides[a] for a in c.outer.axes}), names)
+        out = linear(Linear(0, {a: c.out_strides[a] for a in c.outer.axes}), names)
         lines.append(f" S *const out=(S*)x->t[{len(c.program.inputs)}]+{out}; const long ldc={c.ldc}L;")
     else:
         lines.append(f" S *const out=(S*)(mine+x->a_bytes+x->b_bytes); const long ldc=x->NT*{p.vectors * p.lanes}L;")
     for name, operand, in_place in (("A", c.a, not p.pack_a), ("B", c.b, p.in_place_b)):
         if in_place and operand.raw is not None:
             raw = operand.raw
-            at = linear(Affine(raw.where.const, {a: raw.where.of(a) for a in c.outer.axes}), names)
+            at = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.outer.axes}), names)
             number, size = number_of(c, raw.tensor.name), ITEMSIZE[raw.tensor.dtype]
             lines.append(f" const char *const {name}=(const char*)x->t[{number}]+({at})*{size}L;")
     lines.append(" for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);")

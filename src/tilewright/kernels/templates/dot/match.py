@@ -14,17 +14,11 @@ from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expr import Expr
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.program import Program, Stage, Tensor
-from tilewright.kernels.templates.contraction.match import (
-    Affine,
-    Group,
-    Grouped,
-    Linear,
-    check_maps,
-    fused,
-    position,
-)
+from tilewright.kernels.templates.contraction.match import Grouped, IndexForms, check_maps, fused, position
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
+from tilewright.kernels.templates.group import Group
 
 HALF = ("bfloat16", "float16")
 BYTES = ("int8", "uint8")
@@ -43,8 +37,8 @@ class Raw:
     """A padded read: the element at ``where``, converted without loss, or 0 where a bound is below 0."""
 
     tensor: Tensor
-    where: Affine
-    bounds: tuple[Affine, ...]
+    where: Linear
+    bounds: tuple[Linear, ...]
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class Dot(Grouped):
     @property
     def ldc(self) -> int:
         """Elements between neighbouring M rows of the output."""
-        return self.m.stride(Affine(0, self.out_strides)) or 0
+        return self.m.stride(Linear(0, self.out_strides)) or 0
 
     @property
     def in_place(self) -> bool:
@@ -177,10 +171,10 @@ def _operand(value: Expr, program: Program) -> Operand:
 def _raw(value: Expr, program: Program) -> Raw | None:
     """A value as a padded read: ``cast(x[...])`` or ``select(bounds, x[...], 0)`` with a cast in or around it."""
     value = value.args[0] if value.op == "cast" else value
-    bounds: tuple[Affine, ...] = ()
+    bounds: tuple[Linear, ...] = ()
     if value.op == "select":
         condition, read, other = value.args
-        found = Linear().bounds(condition)
+        found = IndexForms().bounds(condition)
         if found is None or other.op != "const" or other.value != 0:
             return None
         bounds = tuple(found)

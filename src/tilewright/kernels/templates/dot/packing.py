@@ -7,11 +7,12 @@ buffer of single rows, filled run by run or element by element.
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.contraction.match import Affine, Group
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import BF16, U8S8, conversions, from_value
 from tilewright.kernels.templates.dot.match import STORED, Operand
 from tilewright.kernels.templates.dot.texts import axis_names, declare, linear, number_of, scalar
+from tilewright.kernels.templates.group import Group
 
 
 def source_type(p: Plan, operand: Operand) -> str:
@@ -100,7 +101,7 @@ def row(p: Plan, which: str) -> str:
     return "\n".join(lines)
 
 
-def _clip(form: Affine, inner: str, text: str) -> str:
+def _clip(form: Linear, inner: str, text: str) -> str:
     """Statements that narrow [lo, hi) to where a form, which starts at ``text``, is at least 0."""
     slope = form.of(inner)
     if slope == 0:
@@ -133,7 +134,7 @@ def pack_b(p: Plan) -> str:
     if plain and raw is not None and k_step is not None:
         source = source_type(p, c.b)
         names = axis_names(c)
-        outer = linear(Affine(raw.where.const, {a: raw.where.of(a) for a in c.b_outer.axes}), names)
+        outer = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.b_outer.axes}), names)
         lines.append(
             f"  const {source} *s=(const {source}*)x->t[{number_of(c, raw.tensor.name)}]+{outer}"
             f"+j0*{n_step}L+k0*{k_step}L;"
@@ -251,7 +252,7 @@ def pack_a(p: Plan) -> str:
         lines.append(f" for(long r=0;r<rows;r++) {{ row_a(x,o,m0+r,0,{p.k}L,(E*)(q+r*{step}L));{pad} }} }}\n")
         return "\n".join(lines)
     source = source_type(p, c.a)
-    outer = linear(Affine(raw.where.const, {a: raw.where.of(a) for a in c.outer.axes}), axis_names(c))
+    outer = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.outer.axes}), axis_names(c))
     lines.append(
         f" const {source} *s=(const {source}*)x->t[{number_of(c, raw.tensor.name)}]+{outer}+m0*{m_step}L; long r=0;"
     )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Printer
 from tilewright.kernels.expr import LEAVES, Expr
-from tilewright.kernels.templates.contraction.match import Affine, position
+from tilewright.kernels.linear import Linear
+from tilewright.kernels.templates.contraction.match import position
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import BF16
 from tilewright.kernels.templates.dot.match import STORED
@@ -25,7 +26,7 @@ class Read:
 
     name: str
     load: Expr
-    where: Affine | None
+    where: Linear | None
     m: int
     n: int
 
@@ -67,14 +68,14 @@ class Epilogue:
         """Declarations of the addresses at row ``m``, column ``n`` of outer position ``o``."""
         c = self.p.c
         names = axis_names(c)
-        out = linear(Affine(0, {a: c.out_strides[a] for a in c.outer.axes}), names)
+        out = linear(Linear(0, {a: c.out_strides[a] for a in c.outer.axes}), names)
         texts = [
             declare(c.outer, "o"),
             f"{self.out_type} *const out=({self.out_type}*)x->t[{len(c.program.inputs)}]+{out}+m*{c.ldc}L+n; ",
         ]
         for r in self.reads:
             if r.where is not None:
-                at = linear(Affine(r.where.const, {a: r.where.of(a) for a in c.outer.axes}), names)
+                at = linear(Linear(r.where.const, {a: r.where.of(a) for a in c.outer.axes}), names)
                 kind = STORED[r.load.dtype]
                 number = number_of(c, str(r.load.value))
                 texts.append(f"const {kind} *const {r.name}=(const {kind}*)x->t[{number}]+{at}+{r.m}L*m+{r.n}L*n; ")

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expr import Expr
-from tilewright.kernels.templates.contraction.match import Affine, Group
+from tilewright.kernels.linear import Linear
 from tilewright.kernels.templates.dot.match import STORED, Dot
+from tilewright.kernels.templates.group import Group
 
 
 def number_of(c: Dot, tensor: str) -> int:
@@ -26,7 +27,7 @@ def axis_names(c: Dot) -> dict[str, str]:
     return {a: a if a in used else "0L" for a in (*c.stage.axes, *c.stage.reduce_axes)}
 
 
-def linear(form: Affine, names: Mapping[str, str]) -> str:
+def linear(form: Linear, names: Mapping[str, str]) -> str:
     """C text of a linear form."""
     terms = [f"{form.const}L"] + [f"{v}L*{names[a]}" for a, v in form.coef.items() if v and names[a] != "0L"]
     return "+".join(terms)

@@ -1,0 +1,58 @@
+"""Several axes walked as one: how contractions, rows and attention see a program's axes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from tilewright.kernels.expr import Expr, axis
+from tilewright.kernels.linear import Linear
+
+
+@dataclass(frozen=True)
+class Group:
+    """Axes walked as one, outermost first: ``extents`` of each, and their product."""
+
+    axes: tuple[str, ...]
+    extents: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for e in self.extents:
+            n *= e
+        return n
+
+    def stride(self, where: Linear) -> int | None:
+        """Step of the fused axis in a tensor; ``None`` where the axes do not fuse there."""
+        steps = [(where.of(a), e) for a, e in zip(self.axes, self.extents, strict=True) if e > 1]
+        if not any(step for step, _ in steps):
+            return 0
+        for (outer, _), (inner, extent) in itertools.pairwise(steps):
+            if outer != inner * extent:
+                return None
+        return steps[-1][0]
+
+    def indices(self, fused: str) -> dict[str, Expr]:
+        """Every axis as an expression of the axis called ``fused``, which walks the whole group."""
+        out: dict[str, Expr] = {}
+        step = 1
+        for number, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
+            value = axis(fused)
+            if step > 1:
+                value = value // step
+            if number < len(self.axes) - 1:
+                value = value % extent
+            out[name] = value
+            step *= extent
+        return out
+
+    def split(self, fused: str) -> dict[str, str]:
+        """C text of every axis, given the text of the fused index."""
+        out: dict[str, str] = {}
+        step = 1
+        for n, (name, extent) in enumerate(zip(reversed(self.axes), reversed(self.extents), strict=True)):
+            text = fused if step == 1 else f"({fused})/{step}L"
+            out[name] = text if n == len(self.axes) - 1 else f"({text})%{extent}L"
+            step *= extent
+        return out
