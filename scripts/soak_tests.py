@@ -117,8 +117,9 @@ def one_run(seed: int, jobs: int, given: Sequence[str], log: Path) -> tuple[int,
     report = log.with_suffix(".json")
     command = [
         sys.executable, "-c", PYTEST, str(Path(__file__).parent), "-q", "-n", str(jobs), "--dist", "worksteal",
-        "-m", "not nightly", "-p", "soak_tests", "--soak-seed", str(seed), "--soak-report", str(report), *given,
+        "-m", "not nightly", "-p", "soak_tests", f"--soak-seed={seed}", f"--soak-report={report}", *given,
     ]  # fmt: skip
+    report.unlink(missing_ok=True)  # pytest would look for its settings beside a file that is there
     with log.open("wb") as out:
         child = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
