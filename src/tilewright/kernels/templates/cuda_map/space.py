@@ -7,8 +7,6 @@ must), ``read`` how many elements one read of them holds.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_map.match import MapProgram
@@ -23,7 +21,6 @@ LEAST = 16
 """Outputs along both axes from which tiles are turned."""
 
 
-@lru_cache(maxsize=256)
 def space(p: MapProgram, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a map on a target."""
     per_block, most = limit(target, "shared_per_block"), limit(target, "threads_per_block")

@@ -7,8 +7,6 @@ or computed again), ``order`` whether neighbouring threads lie along columns or 
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.cuda.static import allocated, limit
 from tilewright.kernels.templates.cuda_rows.match import RowProgram
@@ -24,7 +22,6 @@ FEW_ROWS = 1024
 """Rows up to which blocks may share one."""
 
 
-@lru_cache(maxsize=256)
 def space(r: RowProgram, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a row program on a target."""
     most, per_block = limit(target, "threads_per_block"), limit(target, "shared_per_block")

@@ -13,7 +13,6 @@ Knobs passed at each call: ``GROUP`` rows of tiles are walked together, ``SPLIT`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.cuda import raster, splitk
@@ -65,7 +64,6 @@ def copies(c: CudaContraction) -> list[str]:
     return ["direct", "async"] if all(operand(c, s).copied for s in sides) else ["direct"]
 
 
-@lru_cache(maxsize=256)
 def space(c: CudaContraction, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a contraction on a target."""
     per_thread = min(255, limit(target, "registers_per_thread"))

@@ -7,8 +7,6 @@ loops over the other axes of the window are printed out.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.cuda.static import allocated, limit
 from tilewright.kernels.templates.cuda_stencil.match import Stencil
@@ -19,7 +17,6 @@ MOST_CODE = 256
 """Elements folded in one unrolled body, at most; all of a thread's where the loops are unrolled too."""
 
 
-@lru_cache(maxsize=256)
 def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a stencil on a target."""
     most = limit(target, "threads_per_block")
