@@ -14,9 +14,9 @@ import pytest
 from tilewright.farm import subjects
 from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
-from tilewright.farm.errors import FarmError, Refused
+from tilewright.farm.errors import FarmError, LinkClosed, Refused
 from tilewright.farm.keeper import Keeper
-from tilewright.farm.link import Door, Link, LinkClosed
+from tilewright.farm.link import Door, Link
 from tilewright.farm.messages import PROTOCOL, pack
 from tilewright.testing.farm import SimulatedFarm, SleepingMeasurer, simulated_device
 

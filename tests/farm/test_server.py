@@ -27,10 +27,10 @@ from tilewright.core import Measurement, Task, UsageError
 from tilewright.farm import server as server_module
 from tilewright.farm.certificates import USERS, create_authority, issue, revoke
 from tilewright.farm.client import Farm
-from tilewright.farm.errors import FarmError, Refused
+from tilewright.farm.errors import FarmError, NotStored, Refused, Unreachable
 from tilewright.farm.hub import Hub
 from tilewright.farm.keeper import Keeper
-from tilewright.farm.link import Door, Link, NotStored, Unreachable
+from tilewright.farm.link import Door, Link
 from tilewright.farm.remote import FarmRunner
 from tilewright.farm.server import BINARY, NatsServer, find_server, free_port
 from tilewright.farm.tls import find_credentials

@@ -26,8 +26,8 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
-from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.link import SILENT, Door, Link, LinkClosed, NotStored, end, waits
+from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused
+from tilewright.farm.link import SILENT, Door, Link, end, waits
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
 ASK_SECONDS = 60.0

@@ -21,3 +21,21 @@ class Taken(Refused):
     """Another process has the name. It may be dead, which shows after a few heartbeats."""
 
     kind = "taken"
+
+
+class LinkClosed(FarmError):
+    """The connection is gone, or nobody answered on it."""
+
+    kind = "link_closed"
+
+
+class Unreachable(FarmError):
+    """Nobody answers at the farm's address. It may be there later."""
+
+    kind = "unreachable"
+
+
+class NotStored(FarmError):
+    """The server is there, but keeps nothing: no such queue yet, or no room."""
+
+    kind = "not_stored"

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from tilewright.core import UsageError
 from tilewright.farm import subjects
-from tilewright.farm.errors import FarmError, Refused, Taken
+from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
 from tilewright.farm.messages import PROTOCOL, NoMessage, Seal, require_msgpack
 from tilewright.farm.tls import Credentials, client_context, find_credentials
 
@@ -33,24 +33,6 @@ SILENT = 4  # heartbeats without a sign after which a peer counts as gone
 
 Say = Callable[[str], None]
 Handler = Callable[[Any], Awaitable[None]]
-
-
-class LinkClosed(FarmError):
-    """The connection is gone, or nobody answered on it."""
-
-    kind = "link_closed"
-
-
-class Unreachable(FarmError):
-    """Nobody answers at the farm's address. It may be there later."""
-
-    kind = "unreachable"
-
-
-class NotStored(FarmError):
-    """The server is there, but keeps nothing: no such queue yet, or no room."""
-
-    kind = "not_stored"
 
 
 def parse_address(address: str) -> tuple[str, list[tuple[str, int]]]:

@@ -18,8 +18,8 @@ from typing import Any
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
-from tilewright.farm.errors import FarmError, Refused, Taken
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Door, Link, LinkClosed, NotStored, Say, Unreachable, end, waits
+from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Door, Link, Say, end, waits
 from tilewright.farm.messages import Seen, error_of
 from tilewright.farm.subjects import AHEAD
 from tilewright.farm.work import Held, Missing, Record, Reply
