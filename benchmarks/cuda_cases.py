@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tilewright import operator, te
 from tilewright.core import Target, Task, Value, Workload
-from tilewright.kernels.operator import Operator, get_operator
+from tilewright.kernels.operator import Operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")

@@ -29,11 +29,11 @@ from typing import Any
 from cuda_cases import ARCHITECTURES, Shape, cuda_templates, dealt, say, shapes_of
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.building.builder import Builder
+from tilewright.checking.check import Checked, Checker, Subject, subject_of
 from tilewright.core import Artifact, Candidate, Failure, FailureKind, IllegalSchedule, Schedule, Task
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template
-from tilewright.measure.builder import Builder
-from tilewright.measure.check import Checked, Checker, Subject, subject_of
 
 RATE_SHAPES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "cuda_simt": (

@@ -34,7 +34,9 @@ import httpx
 from tilewright.backends.cpu.device import device_model
 from tilewright.database import Database
 from tilewright.database.records import RunFilter
-from tilewright.testing.million import fill
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from harness.million import fill
 
 RESULTS = Path(__file__).parent / "results" / "dashboard"
 CLIENTS = 50

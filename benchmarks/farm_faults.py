@@ -34,13 +34,15 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.device import device_model
 from tilewright.core import Artifact, Candidate, Schedule
 from tilewright.database import Database
-from tilewright.farm import certificates
 from tilewright.farm.client import Farm
-from tilewright.testing.farm import FarmProcesses
-from tilewright.testing.farm_fault_matrix import FAULTS, Fault, postgresql_restarted
-from tilewright.testing.farm_faults import Halfway, Scene, Stored
+from tilewright.farm.pki import certificates
 from tilewright.tuner import tune
 from tilewright.tuner.farm_place import farm_places
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from harness.farm import FarmProcesses
+from harness.farm_fault_matrix import FAULTS, Fault, postgresql_restarted
+from harness.farm_faults import Halfway, Scene, Stored
 
 RESULTS = Path(__file__).parent / "results" / "farm_faults"
 LEAST = 0.97

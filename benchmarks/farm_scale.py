@@ -25,13 +25,15 @@ from typing import Any
 from farm_throughput import CLASS, pretended
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.device import device_model
-from tilewright.farm.certificates import create_authority
 from tilewright.farm.client import Farm
 from tilewright.farm.jobs import item_json, task_json
 from tilewright.farm.link import Door
-from tilewright.farm.runner import Bench, Runner
+from tilewright.farm.pki.certificates import create_authority
+from tilewright.farm.workers.runner import Bench, Runner
 from tilewright.measure.measuring import NO_PEAKS
-from tilewright.testing.farm import CODE, SHA256, FarmProcesses, SleepingMeasurer, simulated_device
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from harness.farm import CODE, SHA256, FarmProcesses, SleepingMeasurer, simulated_device
 
 AT_ONCE = 50  # runners that connect at the same time
 REST = 20.0  # seconds over which an idle farm is watched

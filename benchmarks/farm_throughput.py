@@ -30,20 +30,18 @@ from typing import Any
 
 from tilewright.backends import parse_target
 from tilewright.backends.cpu.device import device_model, parse_device
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Measurement, Outcome, Task
-from tilewright.farm.certificates import create_authority
 from tilewright.farm.client import Farm
+from tilewright.farm.jobs import item_json, task_json
+from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.remote import FarmRunner
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import lower, task_space
-from tilewright.measure.builder import Builder
 from tilewright.measure.runner import Item, LocalRunner
-from tilewright.testing.farm import CODE, SHA256, FarmProcesses, SimulatedFarm, SleepingMeasurer
 
-try:
-    from tilewright.farm.jobs import item_json, task_json
-except ImportError:  # the package beside this one is older
-    from tilewright.farm.runner import item_json, task_json  # type: ignore[attr-defined,no-redef]
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from harness.farm import CODE, SHA256, FarmProcesses, SimulatedFarm, SleepingMeasurer
 
 CLASS = "cpu-simulated-1c"
 BATCH = 16

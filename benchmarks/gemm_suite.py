@@ -21,8 +21,8 @@ from typing import Any
 
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, noise_warnings, parse_device
-from tilewright.kernels.operator import get_operator
-from tilewright.runtime.compare import compare
+from tilewright.baselines.compare import compare
+from tilewright.kernels.operators import get_operator
 
 SHAPES = (
     "128x128x128", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",

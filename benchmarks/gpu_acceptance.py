@@ -130,9 +130,9 @@ class Report:
 def conformance(context: Any, target: Any, driver: str, report: Report, deadline: float) -> None:
     """Run every primitive's kernels on the device and compare with the committed recordings."""
     from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.building.toolchain import toolchain_for
     from tilewright.kernels.codegen.prelude import prelude
-    from tilewright.kernels.cuda import conformance as suite
-    from tilewright.measure.toolchain import toolchain_for
+    from tilewright.kernels.primitives import conformance as suite
 
     toolchain = toolchain_for(target, ArtifactCache(), emulated=driver == "emulator")
     modules: list[Any] = []
@@ -193,7 +193,7 @@ def conformance(context: Any, target: Any, driver: str, report: Report, deadline
 
 def workloads(operators: str = "", limit: int = 10**6) -> list[Any]:
     """The odd shapes of ``operators`` (comma separated; all for ""), at most ``limit`` of each."""
-    from tilewright.kernels.operator import get_operator
+    from tilewright.kernels.operators import get_operator
 
     wanted = operators.split(",") if operators else []
     every = [*(("matmul", {"m": m, "n": n, "k": k, "dtype": d, **more}) for m, n, k, d, more in ODD), *OPERATORS]
@@ -281,7 +281,7 @@ def sanitizer(place: Any, driver: str, report: Report, deadline: float) -> None:
     if tool is None:
         return report.skip("compute-sanitizer", "it is not installed")
     from tilewright.core import Artifact, Candidate, Task
-    from tilewright.kernels.expr import ITEMSIZE
+    from tilewright.kernels.expression.expr import ITEMSIZE
     from tilewright.kernels.templates import templates_for
 
     rows = []
@@ -326,7 +326,7 @@ def sanitizer(place: Any, driver: str, report: Report, deadline: float) -> None:
 def tuning(report: Report, options: argparse.Namespace, end: float, prepared_for: set[str]) -> None:
     """Tune the table's shapes within the time, then compare the winners in a process of their own."""
     import tilewright
-    from tilewright.kernels.operator import get_operator
+    from tilewright.kernels.operators import get_operator
 
     db = options.out / "tuned.db"
     compare_seconds = 2.5 * len(TABLE) * 2
@@ -427,7 +427,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     "limits": dict(context.limits), "target": target.to_json()}  # fmt: skip
     prepared_for: set[str] = set()
     if options.prepared:
-        from tilewright.measure.prepared import folders, read
+        from tilewright.building.prepared import folders, read
 
         prepared_for = {read(f).task.workload.key for f in folders(options.prepared)}
     from tilewright.measure.places import find_place

@@ -171,7 +171,7 @@ def random_set(torch: Any, workload: Any, gen: Any) -> list[Any]:
 
 def rivals_of(torch: Any, workload: Any, inputs: list[list[Any]], outputs: list[Any], triton: Any) -> dict[str, Call]:
     """Every rival on the input sets, by name."""
-    from tilewright.runtime.torch_rivals import compared, ways_of
+    from tilewright.baselines.pytorch import compared, ways_of
 
     params = dict(workload.params)
     dtype = workload.inputs[0].dtype
@@ -196,7 +196,7 @@ def rivals_of(torch: Any, workload: Any, inputs: list[list[Any]], outputs: list[
 
 def relative_error(torch: Any, workload: Any, inputs: list[Any], got: Any) -> float:
     """Ours from PyTorch in float64; NaN where it does not compute this."""
-    from tilewright.runtime.torch_rivals import compared, ways_of
+    from tilewright.baselines.pytorch import compared, ways_of
 
     if not compared(workload):
         return float("nan")
@@ -210,8 +210,8 @@ def relative_error(torch: Any, workload: Any, inputs: list[Any], got: Any) -> fl
 
 def compare_one(torch: Any, library: Any, op: str, params: dict[str, Any], seconds: float, triton: Any) -> list[Row]:
     """Rows for one workload whose kernel ``library`` holds."""
-    from tilewright.kernels.expr import ITEMSIZE
-    from tilewright.kernels.operator import get_operator
+    from tilewright.kernels.expression.expr import ITEMSIZE
+    from tilewright.kernels.operators import get_operator
 
     workload = get_operator(op).workload(**params)
     l2 = torch.cuda.get_device_properties(0).L2_cache_size

@@ -51,7 +51,7 @@ CONTESTANTS = {
 def recording(case: str, folder: Path, size: int) -> tuple[Task, SearchSpace, dict[Schedule, Outcome]]:
     """The thinned space of a case with its times, measured now if there is no recording."""
     from tilewright.backends.cpu.targets import parse_target
-    from tilewright.kernels.operator import get_operator
+    from tilewright.kernels.operators import get_operator
     from tilewright.kernels.templates import default_schedule, templates_for
 
     op, params = CASES[case]

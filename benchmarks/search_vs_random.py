@@ -68,7 +68,7 @@ def measure(task: Task, schedules: Sequence[Schedule], anchor: Schedule) -> Iter
     All times share one reference, so that the machine's drift over minutes cancels out.
     """
     from tilewright.backends.cpu.device import DeviceLock, parse_device
-    from tilewright.measure.builder import Builder
+    from tilewright.building.builder import Builder
     from tilewright.measure.runner import LocalRunner
 
     device = parse_device("auto", 1)
@@ -227,7 +227,7 @@ def main() -> None:
     args = parser.parse_args()
 
     from tilewright.backends.cpu.targets import parse_target
-    from tilewright.kernels.operator import get_operator
+    from tilewright.kernels.operators import get_operator
     from tilewright.kernels.templates import default_schedule, templates_for
 
     recording = Path(args.out + ".jsonl.gz")

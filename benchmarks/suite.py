@@ -19,10 +19,10 @@ from typing import Any
 
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings, parse_device
+from tilewright.baselines.compare import compare
 from tilewright.core import Value, Workload
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.operator import get_operator
-from tilewright.runtime.compare import compare
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.operators import get_operator
 
 SLOW_SECONDS = 0.05
 """Kernels that take longer get fewer samples."""

@@ -52,8 +52,8 @@ def test_what_is_compared_has_a_rival() -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(SCRIPT.parent)!r})
 import gpu_acceptance, gpu_rivals
-from tilewright.kernels.operator import get_operator
-from tilewright.runtime.torch_rivals import compared
+from tilewright.kernels.operators import get_operator
+from tilewright.baselines.pytorch import compared
 gpu_acceptance.workloads()
 for op, params in gpu_acceptance.TABLE:
     workload = get_operator(op).workload(**params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tilewright.kernels.cuda.primitives import PRIMITIVES
+from tilewright.kernels.primitives import PRIMITIVES
 from tilewright.kernels.templates import TEMPLATES
 
 TEXT = (Path(__file__).parents[1] / "docs" / "gpu_status.md").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tilewright.checking.check import Checker
 from tilewright.cli.app import run
-from tilewright.cli.check import cuda_target
-from tilewright.measure.check import Checker
+from tilewright.cli.commands.check import cuda_target
 
 SIZES = ("m=33", "n=40", "k=24")
 
@@ -105,10 +105,10 @@ def test_brackets_of_the_source_are_no_markup(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    from tilewright.cli.check_profile import print_profile
+    from tilewright.checking.check import Checked, Subject
+    from tilewright.cli.commands.check_profile import print_profile
     from tilewright.core import LaunchProgram
-    from tilewright.kernels.operator import get_operator
-    from tilewright.measure.check import Checked, Subject
+    from tilewright.kernels.operators import get_operator
 
     workload = get_operator("matmul").workload(m=1, n=1, k=1)
     result = Checked(Subject(cuda_target("cuda:sm_80"), workload, "a[i] = b[/red];", LaunchProgram(())))

@@ -136,7 +136,7 @@ def test_runs_newest_first_and_show(cli: Any, db: str, tmp_path: Path) -> None:
 
 
 def test_ops_examples_are_what_tune_accepts(cli: Any) -> None:
-    from tilewright.kernels.operator import get_operator
+    from tilewright.kernels.operators import get_operator
 
     ops = cli("ops", "--json").json["ops"]
     assert {"matmul", "batch_matmul", "conv2d", "softmax"} <= {o["name"] for o in ops}

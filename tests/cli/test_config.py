@@ -11,8 +11,8 @@ from typing import Any
 import click
 import pytest
 
-from tilewright.cli import config
 from tilewright.cli.app import COMMANDS, app, run
+from tilewright.cli.commands import config
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 VARIABLES = [s.variable for s in config.SETTINGS]

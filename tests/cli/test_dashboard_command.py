@@ -16,7 +16,7 @@ import pytest
 
 from tilewright.cli.app import app, run
 from tilewright.database import Database
-from tilewright.farm.certificates import create_authority
+from tilewright.farm.pki.certificates import create_authority
 
 TOKEN = "correct-horse-battery"
 
@@ -130,8 +130,8 @@ def test_settings_come_from_a_file_and_the_environment(tmp_path: Path, monkeypat
     path = tmp_path / "config.toml"
     path.write_text('[dashboard]\nport = 9000\nallow-host = ["a", "b:1"]\n[farm]\naddress = "tls://x:1"\ncerts = "c"\n')
     monkeypatch.setenv("TILEWRIGHT_CONFIG", str(path))
-    from tilewright.cli import dashboard
-    from tilewright.cli.config import configure
+    from tilewright.cli.commands import dashboard
+    from tilewright.cli.commands.config import configure
 
     given: dict[str, Any] = {}
     monkeypatch.setattr(dashboard.command, "callback", lambda **values: given.update(values))

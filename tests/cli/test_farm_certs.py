@@ -12,12 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tilewright.cli.farm_certs import certs, init, issue, revoke
+from tilewright.cli.commands.farm.certs import certs, init, issue, revoke
 from tilewright.errors import UsageError
-from tilewright.farm.certificates import create_authority
-from tilewright.farm.certificates import issue as issue_certificate
 from tilewright.farm.errors import FarmError
-from tilewright.farm.identity import ROLES
+from tilewright.farm.pki.certificates import create_authority
+from tilewright.farm.pki.certificates import issue as issue_certificate
+from tilewright.farm.pki.identity import ROLES
 
 DAY = 86400
 

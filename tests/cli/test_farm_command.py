@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from harness.farm import FarmProcesses
 from tilewright import Library
 from tilewright.cli.app import run
 from tilewright.database import Database
-from tilewright.farm.certificates import create_authority
-from tilewright.testing.farm import FarmProcesses
+from tilewright.farm.pki.certificates import create_authority
 
 
 class Tool:

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.backends.cpu.device import affinity, available_cores, format_cores
-from tilewright.farm.certificates import create_authority
-from tilewright.farm.slurm import visible_gpus
+from tilewright.farm.pki.certificates import create_authority
+from tilewright.farm.workers.slurm import visible_gpus
 from tilewright.measure.devices import find_all
 
 LIMIT = 60.0  # seconds, for what takes one or two on a machine that does nothing else

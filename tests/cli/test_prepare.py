@@ -12,13 +12,13 @@ import pytest
 
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cuda.archs import target
+from tilewright.building.builder import Builder
+from tilewright.building.prepared import adopt, folders, read
+from tilewright.checking.check import Checker
 from tilewright.cli.app import run
 from tilewright.core import Artifact, Candidate, Task, UsageError
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, get_template, lower
-from tilewright.measure.builder import Builder
-from tilewright.measure.check import Checker
-from tilewright.measure.prepared import adopt, folders, read
 from tilewright.tuner.prepare import prepare, same_on, write
 
 SIZES = ("m=96", "n=64", "k=80")
@@ -94,7 +94,7 @@ def test_a_damaged_folder_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_large_sizes_are_verified_on_smaller_ones() -> None:
-    from tilewright.cli.prepare import _small
+    from tilewright.cli.commands.prepare import _small
 
     operator = get_operator("matmul")
     large = operator.workload(m=4096, n=4096, k=4096, dtype="bfloat16")

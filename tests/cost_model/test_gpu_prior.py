@@ -13,7 +13,7 @@ from tilewright.cost_model import get_cost_model
 from tilewright.cost_model.features import STATIC, FeatureExtractor
 from tilewright.cost_model.gpu_prior import GpuPrior, analytic_prior, compulsory_bytes, scalar_peak, tensor_peak
 from tilewright.cost_model.roofline import RooflineCostModel
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space
 from tilewright.testing.cost_model import example_footprint, example_task
 from tilewright.testing.strategy import small_space

@@ -10,8 +10,8 @@ import pytest
 from tilewright.core import Schedule, Target, Task
 from tilewright.cost_model.features import FeatureExtractor
 from tilewright.cost_model.roofline import RooflineCostModel
-from tilewright.kernels.footprint import FEATURES
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.loopnest.footprint import FEATURES
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space
 from tilewright.search_space import Choice, SearchSpace
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.million import fill
 from tilewright.core import Device
 from tilewright.database import Database
-from tilewright.testing.million import fill
 
 
 def make_filled(path: Path) -> Path:

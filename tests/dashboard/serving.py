@@ -11,7 +11,7 @@ import httpx
 
 from tilewright.dashboard.app import create_app
 from tilewright.dashboard.farm_source import FarmSource
-from tilewright.dashboard.serve import make_server, open_place
+from tilewright.dashboard.serving.serve import make_server, open_place
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tilewright.core import TilewrightError, UsageError
-from tilewright.dashboard.access import (
+from tilewright.dashboard.serving.access import (
     ATTEMPTS,
     SESSION_SECONDS,
     Access,
@@ -30,7 +30,7 @@ from tilewright.dashboard.access import (
     read_token,
     split_host,
 )
-from tilewright.dashboard.login import MOST_BODY, login_routes
+from tilewright.dashboard.serving.login import MOST_BODY, login_routes
 
 TOKEN = "correct-horse-battery"
 HTML = {"Accept": "text/html,application/xhtml+xml"}

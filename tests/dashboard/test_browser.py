@@ -16,10 +16,10 @@ from filled import make_filled
 from hostile import HOSTILE, make_hostile
 from serving import dashboard
 
+from harness.million import fill
 from tilewright.database import Database
 from tilewright.database.records import RunFilter
 from tilewright.insight.links import run_link
-from tilewright.testing.million import fill
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

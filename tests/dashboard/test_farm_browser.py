@@ -10,10 +10,10 @@ from browser import Record, findings, sideways, until
 from hostile import hostile_farm
 from serving import dashboard
 
+from harness.farm import SleepingMeasurer
 from tilewright.dashboard import app, farm_source, live
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.database import Database
-from tilewright.testing.farm import SleepingMeasurer
 
 
 def test_it_is_quiet_accessible_and_live(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,15 +17,15 @@ from farm_status import FACTS, Saying, a_client, a_status, a_worker
 from hostile import HOSTILE, hostile_farm
 from serving import asking
 
+from harness.farm import SimulatedFarm, SleepingMeasurer
 from tilewright.dashboard import app, farm_source, live, metrics
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.text import size
 from tilewright.database import Database
-from tilewright.farm.certificates import create_authority
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
+from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.subjects import LOOKERS
-from tilewright.testing.farm import SimulatedFarm, SleepingMeasurer
 
 CLASS = "cpu-simulated-1c"
 PLENTY = 60.0  # seconds, for what takes a moment on a machine that does nothing else

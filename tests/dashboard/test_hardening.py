@@ -22,9 +22,9 @@ from client import TestClient
 from serving import asking
 
 from tilewright.core import Device, Measurement, Proposal, Schedule, TrialRecord
-from tilewright.dashboard.access import CSP, MOST_ADDRESS, Access
 from tilewright.dashboard.app import create_app
 from tilewright.dashboard.pages import overview
+from tilewright.dashboard.serving.access import CSP, MOST_ADDRESS, Access
 from tilewright.dashboard.site import Answers
 from tilewright.dashboard.tables import to_csv
 from tilewright.database import Database

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from serving import asking
 
+from harness.million import fill
 from postgres import Server, binaries
 from tilewright.database import Database
 from tilewright.database.migrate import upgrade_database
-from tilewright.testing.million import fill
 
 if binaries() is None:
     pytest.skip("no PostgreSQL server here", allow_module_level=True)

@@ -23,8 +23,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tilewright.core import TilewrightError, UsageError
-from tilewright.dashboard.access import Guard
-from tilewright.dashboard.serve import Limits, Place, Server, make_server, open_place
+from tilewright.dashboard.serving.access import Guard
+from tilewright.dashboard.serving.serve import Limits, Place, Server, make_server, open_place
 
 TOKEN = "correct-horse-battery"
 DEFAULT = Limits()

@@ -347,9 +347,9 @@ def test_what_came_before_the_damage_is_stored_run_by_run(tmp_path: Path) -> Non
 def test_a_run_larger_than_memory_would_hold_goes_through_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tilewright.database.transfer_import._IN_MEMORY", 100)
-    monkeypatch.setattr("tilewright.database.transfer_import._PAGE", 3)
-    monkeypatch.setattr("tilewright.database.transfer_export._PAGE", 4)
+    monkeypatch.setattr("tilewright.database.transfer.importer._IN_MEMORY", 100)
+    monkeypatch.setattr("tilewright.database.transfer.importer._PAGE", 3)
+    monkeypatch.setattr("tilewright.database.transfer.export._PAGE", 4)
     tuned(tmp_path / "a.db", trials=11)
     exported = text(tmp_path / "a.db")
     assert take(tmp_path / "b.db", exported).new_trials == 11

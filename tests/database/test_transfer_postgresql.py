@@ -15,8 +15,8 @@ from postgres import LOCKED, LOCKED_PASSWORD, OWNER, Server
 from tilewright.cli.app import run
 from tilewright.core import DatabaseError, UsageError
 from tilewright.database import Database
-from tilewright.database.grants import grants
 from tilewright.database.migrate import upgrade_database
+from tilewright.database.postgresql.grants import grants
 from tilewright.database.transfer import (
     Imported,
     backup,

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event
 
+from harness import million
 from postgres import Server
 from tilewright.core import Failure, FailureKind, Measurement, Proposal, Task, TrialRecord, UsageError
 from tilewright.database import Database, RunFilter, TrialPoint, schema
 from tilewright.database.location import locate
 from tilewright.database.process import Process
-from tilewright.testing import million
 from tilewright.testing.database import (
     DEVICE,
     TARGET,

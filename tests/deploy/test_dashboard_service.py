@@ -45,7 +45,7 @@ def arguments() -> dict[str, list[str]]:
 def started(words: list[str], folder: Path) -> Iterator[int]:
     """Its port. The files are those that the command names, in a folder instead of their volumes."""
     from tilewright.dashboard.app import create_app
-    from tilewright.dashboard.serve import make_server, open_place
+    from tilewright.dashboard.serving.serve import make_server, open_place
 
     values = parse_command(words, {"TILEWRIGHT_DB": str(folder / "some.db")})
     place = open_place(

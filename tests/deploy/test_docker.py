@@ -192,7 +192,7 @@ def test_only_what_is_needed_and_nothing_secret_reaches_the_build() -> None:
         assert not ignored(path)
         assert (ROOT / path).exists()
     for path in (
-        "farm/ca/ca.key", "farm/runner/key.pem", "src/tilewright/key.pem", "src/ca.key", ".git/config", ".venv/x",
+        "farm/ca/ca.key", "farm/workers/runner/key.pem", "src/tilewright/key.pem", "src/ca.key", ".git/config", ".venv/x",
         "demo.db", "src/t.db", "config.toml", ".env", "tests/conftest.py",
     ):  # fmt: skip
         assert ignored(path), path

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from deploy_files import DEPLOY, refused
 
-from tilewright.farm.certificates import create_authority
+from tilewright.farm.pki.certificates import create_authority
 from tilewright.measure.lifetime import tied_to
 
 PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin"))

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from harness.farm import SHA256
 from tilewright.backends import parse_target
 from tilewright.core import Artifact, Candidate, Task
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import lower, task_space
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import SHA256
 
 
 @pytest.fixture(scope="session")
 def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A farm's certificates for loopback addresses."""
-    from tilewright.farm.certificates import create_authority
+    from tilewright.farm.pki.certificates import create_authority
 
     folder = tmp_path_factory.mktemp("certs") / "farm"
     create_authority(folder, ["localhost"], 30)

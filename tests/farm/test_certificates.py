@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from tilewright.errors import UsageError
-from tilewright.farm import certificates
-from tilewright.farm.certificates import create_authority, expiring, issue, listing, read, revoke
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.identity import ROLES, Peer, check_name, identity, parse_identity, read_users
-from tilewright.farm.private_files import replace_files, require_private
-from tilewright.farm.x509 import server_hosts
+from tilewright.farm.pki import certificates
+from tilewright.farm.pki.certificates import create_authority, expiring, issue, listing, read, revoke
+from tilewright.farm.pki.identity import ROLES, Peer, check_name, identity, parse_identity, read_users
+from tilewright.farm.pki.private_files import replace_files, require_private
+from tilewright.farm.pki.x509 import server_hosts
 
 DAY = 86400
 FILES = {"ca.pem", "cert.pem", "key.pem"}
@@ -378,7 +378,7 @@ def test_issuing_at_once_loses_nothing(farm: Path) -> None:
 
 
 def test_processes_wait_for_each_other(farm: Path) -> None:
-    program = "import sys; from pathlib import Path; from tilewright.farm.certificates import issue\n"
+    program = "import sys; from pathlib import Path; from tilewright.farm.pki.certificates import issue\n"
     program += "for n in sys.argv[2:]: issue(Path(sys.argv[1]), n, 'runner')"
     children = [
         subprocess.Popen([sys.executable, "-c", program, str(farm), *(f"{group}{i}" for i in range(4))])

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from harness.farm import CODE, SHA256, START_SECONDS, SimulatedFarm, SleepingMeasurer
 from tilewright.core import Task
 from tilewright.farm import subjects
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.hub import Hub
 from tilewright.farm.jobs import item_json, task_json
+from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.server import Cluster, NatsServer, free_port
-from tilewright.farm.tls import find_credentials
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import CODE, SHA256, START_SECONDS, SimulatedFarm, SleepingMeasurer
 
 DEVICE_CLASS = "cpu-simulated-1c"
 OTHER_CLASS = "cpu-simulated-2c"

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
+from harness.farm import SimulatedFarm
 from tilewright.backends import parse_target
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import Candidate, Task, TilewrightError
-from tilewright.farm.builder import Builder, known_target, offers
 from tilewright.farm.client import Farm
 from tilewright.farm.jobs import plain
 from tilewright.farm.link import Door
 from tilewright.farm.remote import FarmToolchain
+from tilewright.farm.workers.builder import Builder, known_target, offers
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, lower
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.testing.farm import SimulatedFarm
 
 
 @pytest.fixture(scope="module")

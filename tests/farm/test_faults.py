@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.farm_fault_matrix import FAULTS, Fault, postgresql_restarted
+from harness.farm_faults import Scene, Stored
 from postgres import Server, binaries
 from tilewright.database.migrate import upgrade_database
-from tilewright.testing.farm_fault_matrix import FAULTS, Fault, postgresql_restarted
-from tilewright.testing.farm_faults import Scene, Stored
 
 TRIALS = 64
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from harness.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, steady
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Outcome, Task
 from tilewright.farm import client
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.jobs import item_json, task_json
 from tilewright.farm.remote import FarmRunner
-from tilewright.farm.work import Reply
+from tilewright.farm.workers.work import Reply
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, steady
 
 CLASS = "cpu-simulated-1c"
 LIMIT = 60.0  # seconds, for what takes none on a machine that does nothing else

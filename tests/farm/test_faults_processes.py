@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from harness.farm import FarmProcesses
 from measure import handmade
 from tilewright.backends import parse_target
 from tilewright.backends.cpu.device import CpuDevice
 from tilewright.backends.cpu.locks import DeviceLock
+from tilewright.building.builder import Builder
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Outcome, Schedule, Task
 from tilewright.farm.client import Farm
 from tilewright.farm.remote import FarmRunner
-from tilewright.kernels.operator import get_operator
-from tilewright.measure.builder import Builder
+from tilewright.kernels.operators import get_operator
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import FarmProcesses
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 LIMIT = 120.0  # seconds, for what takes a second or two on a machine that does nothing else

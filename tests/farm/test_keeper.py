@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.farm import SimulatedFarm, SleepingMeasurer, simulated_device
 from tilewright.farm import subjects
 from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
@@ -18,7 +19,6 @@ from tilewright.farm.errors import FarmError, LinkClosed, Refused
 from tilewright.farm.keeper import Keeper
 from tilewright.farm.link import Door, Link
 from tilewright.farm.messages import PROTOCOL, pack
-from tilewright.testing.farm import SimulatedFarm, SleepingMeasurer, simulated_device
 
 CLASS = "cpu-simulated-1c"
 COMPILER = "build:cpu:x86_64:01234567"

@@ -16,14 +16,14 @@ from typing import BinaryIO
 import pytest
 from click.testing import CliRunner
 
+from harness.farm import SimulatedFarm
 from tilewright.cli.app import app
 from tilewright.core import UsageError
-from tilewright.farm.certificates import create_authority, issue, revoke
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
+from tilewright.farm.pki.certificates import create_authority, issue, revoke
+from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.server import Cluster, NatsServer, find_server, free_port
-from tilewright.farm.tls import find_credentials
-from tilewright.testing.farm import SimulatedFarm
 
 LIMIT = 30.0
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tilewright.farm.certificates import create_authority
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.link import is_loopback, parse_address
 from tilewright.farm.messages import LIMIT, NoMessage, Seal, Seen, pack, unpack
-from tilewright.farm.tls import find_credentials
+from tilewright.farm.pki.certificates import create_authority
+from tilewright.farm.pki.tls import find_credentials
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary(),
@@ -214,8 +214,8 @@ def test_what_was_altered_is_refused(
 
 
 def test_what_is_signed_must_be_a_message_too(seal_of: Callable[[str], Seal], certs: Path) -> None:
-    from tilewright.farm import x509
     from tilewright.farm.messages import _signed
+    from tilewright.farm.pki import x509
 
     own = unpack(seal_of("runner").seal(SUBJECT, {}))["from"]
     key = x509.load_key((certs / "runner" / "key.pem").read_bytes())

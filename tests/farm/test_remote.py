@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds, steady
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Schedule, Task
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
@@ -19,7 +20,6 @@ from tilewright.farm.remote import FarmRunner
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import Duel
-from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds, steady
 from tilewright.testing.runner import RunnerContract
 
 CLASS = "cpu-simulated-1c"

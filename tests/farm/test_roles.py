@@ -17,21 +17,22 @@ from typing import Any
 
 import pytest
 
+from harness.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, simulated_device
 from tilewright.core import Measurement, Task
-from tilewright.farm import subjects, x509
-from tilewright.farm.certificates import USERS, create_authority, issue, read, revoke
+from tilewright.farm import subjects
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.identity import ROLES, Peer, identity
 from tilewright.farm.jobs import item_json, task_json
 from tilewright.farm.link import Door, Link
 from tilewright.farm.messages import PROTOCOL, Seal
+from tilewright.farm.pki import x509
+from tilewright.farm.pki.certificates import USERS, create_authority, issue, read, revoke
+from tilewright.farm.pki.identity import ROLES, Peer, identity
+from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.remote import FarmRunner
-from tilewright.farm.runner import Runner
 from tilewright.farm.server import NatsServer
-from tilewright.farm.tls import find_credentials
+from tilewright.farm.workers.runner import Runner
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, simulated_device
 
 CLASS = "cpu-simulated-1c"
 NOBODY = "cpu-nobody-1c"  # a place without a worker

@@ -21,22 +21,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tilewright.cli import farm_doctor
+from harness.farm import CODE, SimulatedFarm, SleepingMeasurer
 from tilewright.cli.app import run
+from tilewright.cli.commands.farm import doctor as farm_doctor
 from tilewright.core import Measurement, Task, UsageError
 from tilewright.farm import server as server_module
-from tilewright.farm.certificates import USERS, create_authority, issue, revoke
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError, NotStored, Refused, Unreachable
 from tilewright.farm.hub import Hub
 from tilewright.farm.keeper import Keeper
 from tilewright.farm.link import Door, Link
+from tilewright.farm.pki.certificates import USERS, create_authority, issue, revoke
+from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.remote import FarmRunner
 from tilewright.farm.server import BINARY, NatsServer, find_server, free_port
-from tilewright.farm.tls import find_credentials
-from tilewright.farm.work import Reply
+from tilewright.farm.workers.work import Reply
 from tilewright.measure.runner import Item
-from tilewright.testing.farm import CODE, SimulatedFarm, SleepingMeasurer
 
 CLASS = "cpu-simulated-1c"
 NOBODY = "cpu-nobody-1c"  # a place without a worker

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.farm import x509
-from tilewright.farm.certificates import CA, CERT, KEY, create_authority, issue, listing, load, read
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.identity import ROLES, Peer, parse_identity
-from tilewright.farm.tls import Authority, Credentials, client_context, find_credentials
+from tilewright.farm.pki import x509
+from tilewright.farm.pki.certificates import CA, CERT, KEY, create_authority, issue, listing, load, read
+from tilewright.farm.pki.identity import ROLES, Peer, parse_identity
+from tilewright.farm.pki.tls import Authority, Credentials, client_context, find_credentials
 
 DAY = 86400
 CALLERS = ROLES[1:]
@@ -421,7 +421,7 @@ def test_a_certificate_that_was_tampered_with_is_refused(farm: Path) -> None:
 def test_a_known_certificate_is_examined_once_and_the_memory_is_bounded(
     farm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tilewright.farm.tls._REMEMBERED", 2)
+    monkeypatch.setattr("tilewright.farm.pki.tls._REMEMBERED", 2)
     examined: list[int] = []
     signed_by = x509.signed_by
 

@@ -17,7 +17,7 @@ from tilewright.insight.roofline import (
     roofline,
     traffic_of,
 )
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import task_space
 from tilewright.testing.database import TARGET
 

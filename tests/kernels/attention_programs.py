@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 
 Modify = Callable[..., te.Expr]
 MINUS_INFINITY = -math.inf

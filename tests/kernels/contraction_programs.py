@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 
 
 def where(conditions: Sequence[te.Expr], value: te.Expr) -> te.Expr:

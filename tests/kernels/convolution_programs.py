@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.kernels import nn, te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 
 CONVOLUTIONS = {1: nn.conv1d, 2: nn.conv2d, 3: nn.conv3d}
 TRANSPOSED = {1: nn.conv_transpose1d, 2: nn.conv_transpose2d}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from attention_programs import attention, causal, documents, keep, soft_cap, window
 
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 
 
 def real_bias(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: te.TensorRef) -> te.Expr:

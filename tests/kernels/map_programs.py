@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 
 
 def permuted(shape: Sequence[int], order: Sequence[int], dtype: str = "float32") -> Program:

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
 from tilewright.testing.kernels import Array, compile_kernels, launch_values, run_kernel, task_of
 

@@ -14,8 +14,8 @@ from attention_programs import PROGRAMS, attention, causal, documents, window
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule, LaunchProgram
 from tilewright.kernels import te
-from tilewright.kernels.expr import Expr, axis, select
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import Expr, axis, select
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates.attention import CpuAttention
 from tilewright.kernels.templates.attention.blocks import Blocks

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.core import OperatorError
-from tilewright.kernels import expr as ex
-from tilewright.kernels.bounds import Bounds, check_reads
-from tilewright.kernels.expr import Expr
-from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.expression import expr as ex
+from tilewright.kernels.expression.bounds import Bounds, check_reads
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.program import Program, Stage, Tensor
 
 ROWS, TERMS = 7, 4
 FIXED = settings(deadline=None, derandomize=True, max_examples=150)

@@ -18,7 +18,7 @@ from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.codegen.printer import Printer, number, print_expr
 from tilewright.kernels.codegen.ranges import index_range
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expr import INDEX, Expr, axis, cast, const, load, select
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, cast, const, load, select
 from tilewright.kernels.loopnest import Loop, LoopNest
 
 BACKEND = get_backend("cpu")

@@ -15,7 +15,7 @@ from scipy import special
 from tilewright.backends import get_backend
 from tilewright.core import Target
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.special import from_bfloat16, round_tf32, to_bfloat16
+from tilewright.kernels.expression.numerics import from_bfloat16, round_tf32, to_bfloat16
 
 Array = npt.NDArray[Any]
 BACKEND = get_backend("cpu")

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.gpu_programs import MAPS, ROWS, WINDOWS
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, Target, Task, UsageError
 from tilewright.kernels import te
 from tilewright.kernels.codegen.sources import LONGEST, Kind, SourceRefused, check_source
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, lower
 from tilewright.kernels.templates.own import OwnTemplate, own_kernel
 from tilewright.testing import programs
 from tilewright.testing.contractions import CONTRACTIONS
-from tilewright.testing.gpu_programs import MAPS, ROWS, WINDOWS
 from tilewright.testing.kernels import task_of
 
 GOLDEN = Path(__file__).parent.parent / "golden"

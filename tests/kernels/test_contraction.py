@@ -11,8 +11,8 @@ import pytest
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule, Target, Task, evaluate
 from tilewright.kernels import te
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.contraction import CpuContraction
 from tilewright.kernels.templates.contraction.match import Contraction, match
 from tilewright.kernels.templates.tiles import Blocks, balanced

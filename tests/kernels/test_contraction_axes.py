@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.contraction.geometry import plan
 from tilewright.kernels.templates.contraction.match import match

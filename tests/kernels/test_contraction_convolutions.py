@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tilewright.backends.cpu.targets import parse_target, runs_here
 from tilewright.core import Candidate, Schedule, Task, evaluate
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.contraction import CpuContraction, window
 from tilewright.kernels.templates.contraction.match import Contraction, match
 from tilewright.kernels.templates.contraction.store import Epilogue

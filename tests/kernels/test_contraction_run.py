@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tilewright.backends.cpu.targets import parse_target, runs_here
 from tilewright.core import Candidate, Target, Task
 from tilewright.kernels import te
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.contraction import CpuContraction
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 

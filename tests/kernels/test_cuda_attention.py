@@ -14,8 +14,8 @@ from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.cuda_attention.match import match
 from tilewright.testing import programs

@@ -11,7 +11,7 @@ from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, Nvrtc, find_nvrtc
 from tilewright.backends.cuda.ptxas import parse_log
 from tilewright.core import Candidate, Schedule, Task
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import full_source, get_template
 
 TEMPLATE = get_template("cuda_attention")

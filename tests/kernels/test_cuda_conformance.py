@@ -16,7 +16,8 @@ from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
 from tilewright.core import UsageError
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.cuda.conformance import (
+from tilewright.kernels.primitives import PRIMITIVES
+from tilewright.kernels.primitives.conformance import (
     Array,
     Case,
     cases,
@@ -28,8 +29,7 @@ from tilewright.kernels.cuda.conformance import (
     save,
     unit,
 )
-from tilewright.kernels.cuda.primitive import Conformance, Primitive, words
-from tilewright.kernels.cuda.primitives import PRIMITIVES
+from tilewright.kernels.primitives.primitive import Conformance, Primitive, words
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "conformance"
 CASES = {c.name: c for c in cases()}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from convolution_programs import FORMS
 
+from harness.gpu_programs import WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda.match import match
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.cuda_template import CudaTemplateContract
-from tilewright.testing.gpu_programs import WINDOWS
 from tilewright.testing.kernels import task_of
 
 FLOAT32 = tuple(n for n in FORMS if n.endswith("float32"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.kernels.expr import Expr, axis, cast, load
-from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.expression.expr import Expr, axis, cast, load
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.te import argmax, compute, input, maximum, minimum, program, select
 from tilewright.kernels.templates.cuda.flatten import collapse, flat, linear, position
 from tilewright.kernels.templates.cuda.kernels import digits, fits, supported

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness import gpu_programs
 from tilewright.backends.cuda.archs import target
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, LaunchProgram, Target
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import FALLBACKS, full_source, templates_for
 from tilewright.kernels.templates.cuda_generic import CudaGeneric
-from tilewright.testing import contractions, gpu_programs, programs
+from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 

@@ -10,10 +10,10 @@ from convolution_programs import FORMS
 from cuda_attention_programs import HALVES
 from partition_programs import mlp
 
+from harness.gpu_programs import MAPS, ROWS, WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.testing.contractions import CONTRACTIONS
-from tilewright.testing.gpu_programs import MAPS, ROWS, WINDOWS
 from tilewright.testing.kernels import task_of
 from tilewright.testing.template import check_golden, golden_source
 

@@ -6,19 +6,20 @@ import itertools
 
 import pytest
 
+from harness import gpu_programs
+from harness.gpu_profile import excess_sectors, profile
+from harness.gpu_programs import MAPS
 from tilewright.backends.cuda.archs import VARIANTS, target
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda.banks import wavefronts
 from tilewright.kernels.templates.cuda_map import CudaMap
 from tilewright.kernels.templates.cuda_map.match import MapProgram, match_text
 from tilewright.kernels.templates.cuda_map.plan import Turned, plan, widest, widest_read
-from tilewright.testing import gpu_programs, programs
+from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
-from tilewright.testing.gpu_profile import excess_sectors, profile
-from tilewright.testing.gpu_programs import MAPS
 from tilewright.testing.kernels import task_of
 
 TEMPLATE = CudaMap()

@@ -13,10 +13,10 @@ from tilewright.backends.emulator import build, run
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.expr import Expr
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.contraction.match import match as cpu_match
 from tilewright.kernels.templates.cuda import raster, splitk

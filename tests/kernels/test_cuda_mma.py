@@ -13,8 +13,8 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
 from tilewright.kernels.templates.cuda_mma.match import match_text
 from tilewright.kernels.templates.cuda_mma.template import CudaMma

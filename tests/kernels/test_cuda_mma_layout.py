@@ -13,7 +13,7 @@ import pytest
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Task
 from tilewright.kernels.loopnest import Layout
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, shared_layout, strip
 from tilewright.kernels.templates.cuda_mma.template import CudaMma
 

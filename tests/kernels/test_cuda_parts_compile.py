@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from harness.gpu_programs import MAPS, ROWS, WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, Nvrtc, find_nvrtc
 from tilewright.backends.cuda.ptxas import parse_log
 from tilewright.core import Candidate
 from tilewright.kernels.templates import full_source, get_template
-from tilewright.testing.gpu_programs import MAPS, ROWS, WINDOWS
 from tilewright.testing.kernels import task_of
 
 SETS = {

@@ -16,15 +16,14 @@ from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, Nvrtc, find_nvrtc
 from tilewright.core import Candidate, Target, Task
-from tilewright.kernels import templates
+from tilewright.kernels import primitives, templates
+from tilewright.kernels.codegen import cuda_prelude as prelude_module
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.codegen.printer import number
-from tilewright.kernels.cuda import prelude as prelude_module
-from tilewright.kernels.cuda import primitives
-from tilewright.kernels.cuda.conformance import cases, unit
-from tilewright.kernels.cuda.primitive import Primitive
-from tilewright.kernels.cuda.primitives import PRIMITIVES
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.primitives import PRIMITIVES
+from tilewright.kernels.primitives.conformance import cases, unit
+from tilewright.kernels.primitives.primitive import Primitive
 
 TARGETS = [archs.target(v) for v in archs.VARIANTS]
 by_variant = pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.variant)
@@ -125,7 +124,7 @@ RAW = re.compile(
     r"|\batomic[A-Z]\w*|\bwmma\b|\bnvcuda\b|\b__device__|\b__global__|\b__shared__|\b__launch_bounds__|\b__forceinline__"
     r"|#include\b|#pragma\b|\b_Pragma\b|\bemu::"
 )
-"""What only ``kernels/cuda`` may write: kernels say it through the prelude."""
+"""What only primitives may write: kernels say it through the prelude."""
 
 
 def test_the_lint_knows_raw_code() -> None:
@@ -165,7 +164,7 @@ def test_template_modules_hold_no_raw_code() -> None:
     for path in paths:
         for line, text in strings(path):
             found = RAW.search(text)
-            assert not found, f"{path}:{line}: {found[0]} belongs in a primitive (kernels/cuda/primitives)"
+            assert not found, f"{path}:{line}: {found[0]} belongs in a primitive (kernels/primitives)"
 
 
 SHAPES = [

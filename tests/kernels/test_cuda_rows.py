@@ -8,20 +8,21 @@ import random
 import numpy as np
 import pytest
 
+from harness import gpu_programs
+from harness.gpu_profile import excess_sectors, profile
+from harness.gpu_programs import ROWS
 from tilewright.backends.cuda.archs import VARIANTS, target
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
 from tilewright.kernels.templates.cuda_rows import CudaRows
 from tilewright.kernels.templates.cuda_rows.match import RowProgram, match_text
 from tilewright.kernels.templates.cuda_rows.plan import Analysis, plan
-from tilewright.testing import contractions, gpu_programs, programs
+from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
-from tilewright.testing.gpu_profile import excess_sectors, profile
-from tilewright.testing.gpu_programs import ROWS
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
 TEMPLATE = CudaRows()

@@ -15,8 +15,8 @@ from tilewright.backends.cuda.ptxas import parse_log
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.footprint import FEATURES, footprint
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.loopnest.footprint import FEATURES, footprint
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import full_source
 from tilewright.kernels.templates.cuda_simt import CudaSimt
 from tilewright.testing.contractions import CONTRACTIONS, multiply

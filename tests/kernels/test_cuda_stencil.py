@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from harness import gpu_programs
+from harness.gpu_profile import excess_sectors, profile
+from harness.gpu_programs import WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.core import Candidate, IllegalSchedule, Target
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda_stencil import CudaStencil
 from tilewright.kernels.templates.cuda_stencil.match import Stencil, Window, match_text
 from tilewright.kernels.templates.cuda_stencil.plan import plan
-from tilewright.testing import contractions, gpu_programs, programs
+from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
-from tilewright.testing.gpu_profile import excess_sectors, profile
-from tilewright.testing.gpu_programs import WINDOWS
 from tilewright.testing.kernels import task_of
 
 TEMPLATE = CudaStencil()

@@ -11,9 +11,9 @@ from tilewright.backends.cpu.targets import available, parse_target
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
-from tilewright.kernels.special import from_bfloat16
+from tilewright.kernels.expression.numerics import from_bfloat16
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.dot import CpuDot
 from tilewright.kernels.templates.dot.geometry import direct_a, direct_b
 from tilewright.kernels.templates.dot.kinds import BF16, kind_of

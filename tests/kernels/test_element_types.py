@@ -7,10 +7,11 @@ import pytest
 
 from tilewright import te
 from tilewright.core import OperatorError, UsageError
-from tilewright.kernels.operator import get_operator, operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.numerics import round_tf32
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operator import operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.special import round_tf32
 
 
 @pytest.mark.parametrize("name", ["matmul", "batch_matmul"])

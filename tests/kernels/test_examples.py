@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.kernels.operator import Operator, load_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operator import Operator
+from tilewright.kernels.operator_file import load_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.testing.operator import OperatorContract, random_inputs
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.kernels import expr as ex
-from tilewright.kernels.expr import DTYPES, FLOATS, INTEGERS, Expr, ValueNumbers, const, same
+from tilewright.kernels.expression import expr as ex
+from tilewright.kernels.expression.expr import DTYPES, FLOATS, INTEGERS, Expr, ValueNumbers, const, same
 
 
 def f32(name: str = "l0") -> Expr:

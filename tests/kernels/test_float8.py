@@ -10,10 +10,10 @@ import pytest
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expr import FLOAT8
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.expression.expr import FLOAT8
+from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
-from tilewright.kernels.special import decode, encode, storage_dtype
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.runtime import Library
 from tilewright.testing.kernels import compile_kernels, launch_values, run_kernel, task_of

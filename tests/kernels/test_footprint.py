@@ -14,10 +14,10 @@ import pytest
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Schedule, Target, Task
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.expr import axis
-from tilewright.kernels.footprint import FEATURES, footprint, roofline
+from tilewright.kernels.expression.expr import axis
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.program import Program
+from tilewright.kernels.loopnest.footprint import FEATURES, footprint, roofline
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.testing import programs
 from tilewright.testing.kernels import launch_values, random_arrays, task_of

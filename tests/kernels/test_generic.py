@@ -15,7 +15,7 @@ from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target, evaluate
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import TEMPLATES
 from tilewright.kernels.templates.generic.parts import split
 from tilewright.testing import programs

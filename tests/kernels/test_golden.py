@@ -13,8 +13,8 @@ from stencil_programs import depthwise
 from tilewright.backends import get_backend
 from tilewright.core import TilewrightError
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.testing import programs
 from tilewright.testing.kernels import task_of

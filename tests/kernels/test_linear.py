@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.kernels.expr import Expr, axis, binary, cast, load, wrap
-from tilewright.kernels.linear import Linear, atom, flat_step, linearise, total
+from tilewright.kernels.expression.expr import Expr, axis, binary, cast, load, wrap
+from tilewright.kernels.expression.linear import Linear, atom, flat_step, linearise, total
 from tilewright.kernels.templates.contraction.match import evaluate_index
 
 FIXED = settings(deadline=None, derandomize=True, max_examples=150)

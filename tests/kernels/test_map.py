@@ -11,7 +11,7 @@ from map_programs import PROGRAMS, chain, padded, permuted, refold, rolled, spli
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target
 from tilewright.kernels import te
-from tilewright.kernels.expr import INDEX, axis, binary
+from tilewright.kernels.expression.expr import INDEX, axis, binary
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.map.linear import Linearizer
 from tilewright.kernels.templates.map.match import match

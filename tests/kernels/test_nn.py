@@ -12,8 +12,8 @@ import scipy.special
 from tilewright import nn
 from tilewright.core import UsageError, Value
 from tilewright.kernels import te
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.testing.operator import random_inputs
 
@@ -59,7 +59,7 @@ CASES: list[tuple[str, dict[str, Value]]] = [
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize(("name", "params"), CASES)
 def test_numpy_and_infer_agree(name: str, params: dict[str, Value], dtype: str) -> None:
-    from tilewright.kernels.special import decode
+    from tilewright.kernels.expression.numerics import decode
 
     op = get_operator(name)
     workload = op.workload(**{**params, "dtype": dtype})

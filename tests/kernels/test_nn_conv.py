@@ -11,8 +11,9 @@ from windowed_reference import LAYOUTS, conv, conv_transpose, first, kernel_last
 
 from tilewright import nn, operator, te
 from tilewright.core import UsageError
-from tilewright.kernels.operator import get_operator, load_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operator_file import load_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.testing.operator import random_inputs
 
@@ -359,7 +360,7 @@ def test_arrays_that_do_not_conform(shapes: Any, attributes: dict[str, Any], say
 def test_reads_are_proved_without_looking_at_points(
     op: str, params: dict[str, Any], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tilewright.kernels import bounds
+    from tilewright.kernels.expression import bounds
 
     monkeypatch.setattr(bounds, "_MAX_POINTS", 0)
     assert get_operator(op).workload(**params).output.shape == shape

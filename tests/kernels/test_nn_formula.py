@@ -7,9 +7,9 @@ import pytest
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.nn.formula import expression, names, numpy_value
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 
 X = np.random.default_rng(0).standard_normal(60)

@@ -12,9 +12,9 @@ from windowed_reference import LAYOUTS, first, last, random, run, traced, window
 
 from tilewright import nn, te
 from tilewright.core import OperatorError, UsageError
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
-from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 
 NEAR = {"rtol": 1e-12, "atol": 1e-13}
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.kernels.operator import Operator, get_operator, load_operator, operator_names
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operator import Operator
+from tilewright.kernels.operator_file import load_operator
+from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.testing.operator import OperatorContract, random_inputs
 
@@ -52,7 +54,7 @@ def test_the_language_reference(reference_page, name, sizes, meaning):
 
 def test_every_built_in_operator_is_described():
     text = (DOCS / "operators.md").read_text()
-    for name in operator_names():
+    for name in OPERATORS:
         op = get_operator(name)
         assert f"| `{name} {' '.join(op.sizes)}` |" in text
         for attribute in op.attributes:

@@ -8,15 +8,15 @@ import pytest
 
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Task, Value
-from tilewright.kernels.operator import get_operator
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import index_bounds
 from tilewright.kernels.templates import get_template, templates_for
-from tilewright.measure.exact import whole_reach
-from tilewright.measure.inputs import RECIPES, Recipe, decoded, make_inputs
-from tilewright.measure.references import References
-from tilewright.measure.verify import mismatch
 from tilewright.testing.kernels import compile_kernels, launch_values, run_kernel
+from tilewright.verifying.exact import whole_reach
+from tilewright.verifying.inputs import RECIPES, Recipe, decoded, make_inputs
+from tilewright.verifying.references import References
+from tilewright.verifying.verify import mismatch
 
 Case = tuple[str, dict[str, Value]]
 

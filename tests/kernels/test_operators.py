@@ -8,14 +8,15 @@ import scipy.signal
 import scipy.special
 
 from tilewright.core import UsageError
-from tilewright.kernels.operator import Operator, get_operator, operator_names
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operator import Operator
+from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.testing.operator import OperatorContract, random_inputs, small_cases
 
 
 class TestBuiltIn(OperatorContract):
-    @pytest.fixture(params=operator_names())
+    @pytest.fixture(params=OPERATORS)
     def op(self, request: pytest.FixtureRequest) -> Operator:
         return get_operator(request.param)
 

@@ -17,8 +17,8 @@ from tilewright.backends.emulator.build import build
 from tilewright.backends.emulator.run import run
 from tilewright.core import Candidate, IllegalSchedule, Launch, Task, UsageError
 from tilewright.kernels import templates
-from tilewright.kernels.footprint import FEATURES, footprint
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.loopnest.footprint import FEATURES, footprint
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.cuda.static import STATIC
 from tilewright.kernels.templates.own import OwnKernel, OwnTemplate, own_kernel
 from tilewright.kernels.templates.own.kernel import parse_knob

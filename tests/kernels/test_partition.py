@@ -15,7 +15,7 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, IllegalSchedule, evaluate
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.partition import CpuPartition, CudaPartition
 from tilewright.kernels.templates.partition.integers import renamed

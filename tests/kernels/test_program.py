@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tilewright.kernels import te
-from tilewright.kernels.expr import Expr, const
-from tilewright.kernels.program import (
+from tilewright.kernels.expression.expr import Expr, const
+from tilewright.kernels.expression.program import (
     Monoid,
     Program,
     Stage,

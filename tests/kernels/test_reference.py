@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tilewright import te
 from tilewright.core import UsageError
-from tilewright.kernels import expr as ex
-from tilewright.kernels.expr import Expr
-from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right
+from tilewright.kernels.expression import expr as ex
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.numerics import erf
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
 from tilewright.kernels.reference import evaluate, evaluate_block, index_bounds
-from tilewright.kernels.reference_reduce import factorise
-from tilewright.kernels.special import erf
+from tilewright.kernels.reference.reductions import factorise
 
 RNG = np.random.default_rng(7)
 

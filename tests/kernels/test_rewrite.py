@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.kernels import te
-from tilewright.kernels.expr import Expr, axis, select
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import Expr, axis, select
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.rewrite import inlined, normal_forms, simplified, split, squeezed
 from tilewright.kernels.templates.contraction.match import evaluate_index

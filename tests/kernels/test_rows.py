@@ -28,7 +28,7 @@ from row_programs import (
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.rows.match import match

@@ -12,7 +12,7 @@ from row_programs import group_norm, layer_norm, program_of, run_rows
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.rows.match import RowProgram, match

@@ -10,14 +10,14 @@ import pytest
 from tilewright.backends import get_backend
 from tilewright.core import OperatorError
 from tilewright.kernels import te
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import operator
-from tilewright.kernels.program import Program
 from tilewright.kernels.reference import evaluate, evaluate_block
 from tilewright.kernels.templates import templates_for
-from tilewright.measure.projection import project
-from tilewright.measure.tolerance import error_program
 from tilewright.testing.kernels import task_of
 from tilewright.testing.programs import recurrence, running_maxima, running_sums
+from tilewright.verifying.projection import project
+from tilewright.verifying.tolerance import error_program
 
 SHAPE = (4, 90, 5)
 

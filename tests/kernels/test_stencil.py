@@ -11,7 +11,7 @@ from stencil_programs import PROGRAMS, smooth, window
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.stencil.match import match
 from tilewright.kernels.templates.stencil.space import spans

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright import te
 from tilewright.core import OperatorError
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.te import trace
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.kernels import te
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 
 Array = np.ndarray[Any, Any]

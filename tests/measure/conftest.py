@@ -12,10 +12,10 @@ from handmade import SIZES, lower
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import find_compiler, support_object
 from tilewright.backends.cpu.targets import detect
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Schedule, Target, Task
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.measure import runner
-from tilewright.measure.builder import Builder
 from tilewright.measure.runner import Item
 
 

@@ -10,6 +10,9 @@ import pytest
 from handmade import lower
 
 from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.building.builder import Builder
+from tilewright.building.gate import Gate
+from tilewright.building.toolchain import CpuToolchain
 from tilewright.core import (
     Artifact,
     Candidate,
@@ -23,9 +26,6 @@ from tilewright.core import (
     UsageError,
 )
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.measure.builder import Builder
-from tilewright.measure.gate import Gate
-from tilewright.measure.toolchain import CpuToolchain
 
 
 def candidate(task: Task, name: str, reps: int = 1) -> Candidate:

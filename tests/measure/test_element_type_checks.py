@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Target, Task, Workload
 from tilewright.kernels import te
-from tilewright.kernels.operator import find_numpy, get_operator
-from tilewright.kernels.program import Program
-from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import find_numpy, get_operator
 from tilewright.kernels.templates import get_template
-from tilewright.measure.builder import Builder
-from tilewright.measure.exact import full_range, whole_reach
-from tilewright.measure.inputs import RECIPES, Array, Recipe, make_inputs, numpy_dtype
-from tilewright.measure.projection import project
 from tilewright.measure.runner import LocalRunner
-from tilewright.measure.verify import Verifier
+from tilewright.verifying.exact import full_range, whole_reach
+from tilewright.verifying.inputs import RECIPES, Array, Recipe, make_inputs, numpy_dtype
+from tilewright.verifying.projection import project
+from tilewright.verifying.verify import Verifier
 
 TYPES: list[dict[str, Any]] = [
     {"dtype": "float64"},

@@ -17,9 +17,9 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.driver import get_driver
 from tilewright.backends.cuda.health import Smi
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task
-from tilewright.kernels.operator import get_operator
-from tilewright.measure.builder import Builder
+from tilewright.kernels.operators import get_operator
 from tilewright.measure.gpu_guard import Guard, guard_of
 from tilewright.measure.runner import DeviceLost, Item, LocalRunner
 

@@ -12,9 +12,9 @@ from gpu_handmade import SIZES, lower
 
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cuda import archs
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task, UsageError
-from tilewright.kernels.operator import get_operator
-from tilewright.measure.builder import Builder
+from tilewright.kernels.operators import get_operator
 from tilewright.measure.runner import Item, LocalRunner, gpu_index
 from tilewright.testing.runner import RunnerContract
 

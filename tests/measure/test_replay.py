@@ -15,7 +15,7 @@ from tilewright.core import (
     Task,
     TrialRecord,
 )
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.measure.replay import ReplayRunner
 from tilewright.testing.runner import Item, RunnerContract
 

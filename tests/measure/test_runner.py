@@ -24,7 +24,7 @@ from tilewright.core import (
     TilewrightError,
     UsageError,
 )
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.measure.runner import DeviceLost, Item, LocalRunner, device_cores
 from tilewright.testing.runner import RunnerContract
 
@@ -313,7 +313,7 @@ def test_a_child_that_does_not_start(
 
 
 def test_no_builds_while_measuring(device: Device, target: Target, task: Task, make: Make) -> None:
-    from tilewright.measure.gate import Gate
+    from tilewright.building.gate import Gate
 
     gate = Gate()
     with LocalRunner(device, target, references="", exclusive=gate.measuring) as runner:
@@ -336,7 +336,7 @@ def test_devices_without_cores(name: str) -> None:
 
 
 def test_gate_lets_a_measurement_go_first() -> None:
-    from tilewright.measure.gate import Gate
+    from tilewright.building.gate import Gate
 
     gate, order = Gate(), []
     holding, release = threading.Event(), threading.Event()

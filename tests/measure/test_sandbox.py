@@ -19,14 +19,14 @@ import pytest
 import tilewright
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cuda import archs
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, Measurement, Outcome, Schedule, Target, Task
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule
 from tilewright.measure import sandbox
-from tilewright.measure.builder import Builder
-from tilewright.measure.references import LARGEST
 from tilewright.measure.runner import Item, LocalRunner
 from tilewright.testing.runner import RunnerContract
+from tilewright.verifying.references import LARGEST
 
 Make = Callable[..., Item]
 SOURCE = str(Path(tilewright.__file__).parents[1])

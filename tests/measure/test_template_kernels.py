@@ -7,10 +7,10 @@ import random
 import pytest
 
 from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Target, Task, Workload
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES
-from tilewright.measure.builder import Builder
 from tilewright.measure.runner import LocalRunner
 
 WORKLOADS = [

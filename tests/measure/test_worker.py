@@ -105,8 +105,8 @@ import handmade
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.targets import detect
 from tilewright.core import Candidate, Device, Schedule, Task
-from tilewright.kernels.operator import get_operator
-from tilewright.measure.builder import Builder
+from tilewright.kernels.operators import get_operator
+from tilewright.building.builder import Builder
 from tilewright.measure.runner import LocalRunner
 
 target = detect()

@@ -14,7 +14,8 @@ from tilewright.backends.cpu.targets import detect
 from tilewright.core import Launch, LaunchProgram, Prepack, Schedule, Target, Task, Workload
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.kernels import te
-from tilewright.kernels.operator import get_operator, operator
+from tilewright.kernels.operator import operator
+from tilewright.kernels.operators import get_operator
 
 SOURCE = r"""
 #include <unistd.h>

@@ -17,7 +17,7 @@ from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
 from tilewright.backends.emulator.toolchain import EmulatorToolchain
 from tilewright.core import Candidate, Task, UsageError, Workload
 from tilewright.database import Database, StoredArtifact, StoredKernel
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template
 from tilewright.runtime.gpu import GpuRuntime, runs_on
 
@@ -127,7 +127,7 @@ def test_a_kernel_answers_arrays_on_the_device(library: tilewright.Library, driv
 
 
 def test_bfloat16_travels_as_bits(library: tilewright.Library, driver: OneContext) -> None:
-    from tilewright.kernels.special import from_bfloat16, to_bfloat16
+    from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 
     a, b, bias = (to_bfloat16(random(*s, seed=i)) for i, s in enumerate([(32, 64), (64, 48), (48,)]))
     on = [DeviceArray(driver.context, x) for x in (a, b, bias)]

@@ -21,7 +21,8 @@ from tilewright.backends.cpu.device import device_model
 from tilewright.backends.cpu.targets import detect, parse_target
 from tilewright.core import DatabaseError, UsageError
 from tilewright.kernels import te
-from tilewright.kernels.operator import get_operator, operator
+from tilewright.kernels.operator import operator
+from tilewright.kernels.operators import get_operator
 from tilewright.runtime import Explanation, Library
 
 A, B = random(4, 4), random(4, 4, seed=1)

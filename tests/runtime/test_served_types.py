@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 
 Array = np.ndarray[Any, Any]
 

@@ -142,7 +142,7 @@ def test_the_emulator_is_a_device_of_its_own() -> None:
 
 def test_the_stated_peak_is_that_of_the_type() -> None:
     from tilewright.backends.cuda import archs
-    from tilewright.kernels.operator import get_operator
+    from tilewright.kernels.operators import get_operator
 
     target = archs.target("sm_90a")
 

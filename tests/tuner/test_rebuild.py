@@ -13,7 +13,7 @@ from tilewright.core import TensorSpec, UsageError
 from tilewright.database import Database
 from tilewright.database.transfer import merge, winners
 from tilewright.kernels import templates
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.tuner.rebuild import Rebuilt, Untrusted, checked_workload, rebuild
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own_kernel"

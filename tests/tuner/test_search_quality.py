@@ -14,7 +14,7 @@ from scipy.stats import wilcoxon
 
 from tilewright.core import Measurement, Schedule, Target, Task, TrialRecord
 from tilewright.cost_model import FeatureExtractor, get_cost_model
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import task_space
 from tilewright.testing.strategy import record
 from tilewright.tuner.strategies import Strategy, get_strategy

@@ -11,7 +11,7 @@ import pytest
 import tilewright
 from tilewright.core import Failure, Task, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.kernels.operator import get_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.tuner import Observer, TuneResult, tune
 
 SIZES = {"m": 48, "n": 40, "k": 32}

@@ -36,7 +36,7 @@ COMMANDS = {
     "config": "Show the settings in force and where each comes from.",
     "doctor": "Say what is installed, what the machine is, and what would be used.",
 }
-"""Every command and its one-line help: ``cli/NAME.py`` defines ``command``."""
+"""Every command and its one-line help: ``cli/commands/NAME.py`` defines ``command``."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -53,7 +53,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 @click.group(
     cls=LazyGroup,
-    lazy={name: (name, "command", text) for name, text in COMMANDS.items()},
+    lazy={name: (f"commands.{name}", "command", text) for name, text in COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
@@ -67,7 +67,7 @@ def app(ctx: click.Context) -> None:
       tilewright best matmul m=512 n=512 k=512 --source
       tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas
     """
-    from tilewright.cli.config import configure
+    from tilewright.cli.commands.config import configure
 
     configure(ctx)
 

@@ -75,7 +75,8 @@ def parse_params(params: Sequence[str], dtype: str | None) -> dict[str, str]:
 
 def find_operator(op: str) -> Operator:
     """A built-in operator by name, or one from ``FILE.py:function``."""
-    from tilewright.kernels.operator import get_operator, load_operator
+    from tilewright.kernels.operator_file import load_operator
+    from tilewright.kernels.operators import get_operator
 
     return load_operator(op) if ":" in op or op.endswith(".py") else get_operator(op)
 

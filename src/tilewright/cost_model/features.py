@@ -28,7 +28,7 @@ FOOTPRINT, STATIC = "footprint.", "static."
 
 def footprint_of(task: Task) -> Analysis:
     """The footprint analysis of the task's schedules."""
-    from tilewright.kernels.footprint import footprint
+    from tilewright.kernels.loopnest.footprint import footprint
     from tilewright.kernels.templates import get_template
 
     def analyse(schedule: Schedule) -> Mapping[str, float]:

@@ -115,7 +115,7 @@ def scalar_peak(task: Task) -> float:
 
 def compulsory_bytes(task: Task) -> float:
     """Bytes of every input and the output, moved once."""
-    from tilewright.kernels.expr import ITEMSIZE
+    from tilewright.kernels.expression.expr import ITEMSIZE
 
     w = task.workload
     return float(sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in (*w.inputs, w.output)))

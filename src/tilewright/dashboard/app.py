@@ -23,14 +23,14 @@ from starlette.staticfiles import StaticFiles
 from tilewright import __version__
 from tilewright.core import TilewrightError, UsageError
 from tilewright.dashboard import text
-from tilewright.dashboard.access import Access, Guard
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.highlight import highlight
 from tilewright.dashboard.live import Hub
-from tilewright.dashboard.login import login_routes
 from tilewright.dashboard.metrics import CONTENT_TYPE, Metrics
 from tilewright.dashboard.page import Listing, Page, link
 from tilewright.dashboard.pages import NAVIGATION, PAGES
+from tilewright.dashboard.serving.access import Access, Guard
+from tilewright.dashboard.serving.login import login_routes
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.tables import to_csv, to_json
 from tilewright.database import Database

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from tilewright.core import UsageError
-from tilewright.dashboard.access import Access
 from tilewright.dashboard.errors import DashboardError
+from tilewright.dashboard.serving.access import Access
 from tilewright.database import Database
 from tilewright.farm.link import is_loopback
 

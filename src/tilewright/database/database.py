@@ -16,7 +16,7 @@ from tilewright.database.errors import explained
 from tilewright.database.location import locate
 from tilewright.database.migrate import prepare
 from tilewright.database.postgresql import postgresql_engine, size, take_turns
-from tilewright.database.postgresql_errors import is_starting
+from tilewright.database.postgresql.errors import is_starting
 from tilewright.database.records import DatabaseStats, Miss, StoredModel
 from tilewright.database.views import Views
 

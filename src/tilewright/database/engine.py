@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool, Pool, QueuePool
 
 from tilewright.core import DatabaseError
 from tilewright.database.errors import is_busy
-from tilewright.database.postgresql_errors import is_lost
+from tilewright.database.postgresql.errors import is_lost
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tilewright.core import DatabaseError
-from tilewright.database import postgresql_errors
+from tilewright.database.postgresql import errors as postgresql_errors
 
 ELSEWHERE = "name another file with --db"
 

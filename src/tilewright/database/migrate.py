@@ -23,7 +23,7 @@ from tilewright.database.engine import Transactions, check_file, patiently, sqli
 from tilewright.database.errors import explained
 from tilewright.database.location import Location, locate
 from tilewright.database.postgresql import postgresql_engine, take_turns
-from tilewright.database.postgresql_errors import is_starting
+from tilewright.database.postgresql.errors import is_starting
 from tilewright.database.schema import OLDEST_READABLE, OLDEST_READER, REVISIONS, SCHEMA, compatibility, metadata
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -10,8 +10,8 @@ from typing import Any
 from tilewright.farm.errors import FarmError
 from tilewright.farm.keeper import Keeper
 from tilewright.farm.link import Door, Say, end
+from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.server import START_SECONDS, Cluster, NatsServer
-from tilewright.farm.tls import find_credentials
 
 
 class Hub:

@@ -20,9 +20,9 @@ from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, NotStored, Refused, Taken
-from tilewright.farm.identity import ROLES, Peer
 from tilewright.farm.link import ANSWER_SECONDS, SILENT, Door, Link, Say, names, waits
 from tilewright.farm.messages import PROTOCOL, NoMessage, error_of
+from tilewright.farm.pki.identity import ROLES, Peer
 from tilewright.farm.shares import Shares
 from tilewright.farm.subjects import AHEAD
 

@@ -23,7 +23,7 @@ from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
 from tilewright.farm.messages import PROTOCOL, NoMessage, Seal, require_msgpack
-from tilewright.farm.tls import Credentials, client_context, find_credentials
+from tilewright.farm.pki.tls import Credentials, client_context, find_credentials
 
 PORT = 8786
 CONNECT_SECONDS = 10.0

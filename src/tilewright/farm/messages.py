@@ -14,8 +14,8 @@ from typing import Any
 
 from tilewright.core import TilewrightError
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.identity import Peer
-from tilewright.farm.tls import Authority, Credentials
+from tilewright.farm.pki.identity import Peer
+from tilewright.farm.pki.tls import Authority, Credentials
 
 PROTOCOL = 2
 """Version of the messages and subjects. A farm's keeper tells peers of another one that they do not fit."""
@@ -91,7 +91,7 @@ class Seal:
     def __init__(self, credentials: Credentials | None) -> None:
         self._authority: Authority | None = None
         if credentials is not None:
-            from tilewright.farm import x509
+            from tilewright.farm.pki import x509
 
             self._key = x509.load_key(Path(credentials.key).read_bytes())
             self._own = x509.certificate_der(x509.load_certificate(Path(credentials.cert).read_bytes()))
@@ -102,7 +102,7 @@ class Seal:
         content = pack(body)
         if self._authority is None:
             return pack({"body": content})
-        from tilewright.farm import x509
+        from tilewright.farm.pki import x509
 
         signature = x509.sign(self._key, _signed(subject, content))
         return pack({"body": content, "from": self._own, "signature": signature})
@@ -118,7 +118,7 @@ class Seal:
             raise NoMessage("not a message: nothing in it")
         peer = None
         if self._authority is not None:
-            from tilewright.farm import x509
+            from tilewright.farm.pki import x509
 
             der, signature = outer.get("from"), outer.get("signature")
             if not isinstance(der, bytes) or not isinstance(signature, bytes):

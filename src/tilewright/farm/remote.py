@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import CompileError
 from tilewright.backends.cuda.gate import Rejected
+from tilewright.building.toolchain import CPU_BATCH, Compiled, CompiledLibrary, Toolchain, toolchain_for
 from tilewright.caching import cached_property
 from tilewright.core import Failure, FailureKind, Measurement, Outcome, Target, Task, digest
 from tilewright.farm.client import Farm
@@ -24,7 +25,6 @@ from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import Duel
-from tilewright.measure.toolchain import CPU_BATCH, Compiled, CompiledLibrary, Toolchain, toolchain_for
 
 Job = Future[dict[str, Any]]
 HERE = ("source", "no_worker", "lost")
@@ -36,7 +36,7 @@ NONSENSE = "See with tilewright farm status who measures; what was measured is s
 
 
 class FarmToolchain:
-    """The farm's builders behind the :class:`~tilewright.measure.toolchain.Toolchain` protocol.
+    """The farm's builders behind the :class:`~tilewright.building.toolchain.Toolchain` protocol.
 
     What they refuse (sources with includes, a kernel of the user's own) and what no builder compiles is compiled
     here and brought to the farm, if this machine can.

@@ -29,12 +29,12 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.errors import FarmError
-from tilewright.farm.identity import USERS, Peer, read_users
 from tilewright.farm.keeper import STORAGE
 from tilewright.farm.link import Say, is_loopback, joined, waits
 from tilewright.farm.messages import LIMIT
-from tilewright.farm.private_files import explained, replace_files
-from tilewright.farm.tls import Credentials
+from tilewright.farm.pki.identity import USERS, Peer, read_users
+from tilewright.farm.pki.private_files import explained, replace_files
+from tilewright.farm.pki.tls import Credentials
 from tilewright.measure.lifetime import tied_to
 
 OLDEST = (2, 9)  # direct reads of a subject came with 2.9

@@ -2,8 +2,8 @@
 
 Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore architectures",
 Communications of the ACM 52(4), 2009. The traffic of a schedule is what its footprint analysis says
-(``kernels/footprint.py``), not a measurement. Data that stays in a cache never comes from memory: for small problems
-the intensity is taken at the outermost level that has traffic.
+(``kernels/loopnest/footprint.py``), not a measurement. Data that stays in a cache never comes from memory: for small
+problems the intensity is taken at the outermost level that has traffic.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def traffic_of(task: Task) -> Traffic | None:
 
 def compulsory_bytes(task: Task) -> int:
     """Bytes of every input and the output, each moved once; 0 where an element type is not known."""
-    from tilewright.kernels.expr import ITEMSIZE
+    from tilewright.kernels.expression.expr import ITEMSIZE
 
     tensors = (*task.workload.inputs, task.workload.output)
     if any(t.dtype not in ITEMSIZE for t in tensors):

@@ -34,10 +34,8 @@ from tilewright.core import (
     cached_property,
 )
 from tilewright.kernels import te
-from tilewright.kernels.expr import DTYPES
+from tilewright.kernels.expression.expr import DTYPES
 from tilewright.kernels.parameters import Argument, Kind, Parameter, nearest, parameter
-
-__all__ = ["Operator", "find_numpy", "get_operator", "load_operator", "operator", "operator_names"]
 
 Define = Callable[..., te.TensorRef]
 Infer = Callable[..., Mapping[str, Value]]
@@ -128,7 +126,7 @@ class Operator:
             named = error.message if self.name in error.message else f"{self.name}: {error.message}"
             raise UsageError(named, error.mend) from error
         except Exception as error:
-            raise _blame(error, self.define.__code__.co_filename, self.name) from error
+            raise blame(error, self.define.__code__.co_filename, self.name) from error
         inputs = zip(program.inputs, labels, strict=True)
         text = program.dumps()
         return Workload(
@@ -279,7 +277,7 @@ def _parameters(fn: Define, name: str, dtypes: tuple[str, ...]) -> tuple[Paramet
 # --------------------------------------------------------------------------- blame
 
 
-def _blame(error: BaseException, filename: str, what: str) -> OperatorError:
+def blame(error: BaseException, filename: str, what: str) -> OperatorError:
     """An ``OperatorError`` that names the line of ``filename`` where an error came from."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
     line = lines[-1] if lines else None
@@ -291,55 +289,3 @@ def _blame(error: BaseException, filename: str, what: str) -> OperatorError:
     text = error.msg if isinstance(error, SyntaxError) else str(error).partition("\n")[0]
     cause = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return OperatorError(f"{what} ({where}) raised {cause}", "Correct that line and try again")
-
-
-# --------------------------------------------------------------------------- look-up
-
-
-def operator_names() -> tuple[str, ...]:
-    """Names of the built-in operators."""
-    from tilewright.kernels.operators import OPERATORS
-
-    return OPERATORS
-
-
-def get_operator(name: str) -> Operator:
-    """A built-in operator by name, or a user's by ``FILE.py:function``. Raises ``UsageError``."""
-    from tilewright.kernels.operators import find
-
-    if ":" in name or name.endswith(".py"):
-        return load_operator(name)
-    if name not in operator_names():
-        raise UsageError(
-            f"unknown operator {name!r}",
-            f"{nearest(name, operator_names())}Built in are {', '.join(operator_names())}; "
-            "your own is FILE.py:function",
-        )
-    return find(name)
-
-
-def load_operator(reference: str) -> Operator:
-    """The operator ``FILE.py:function`` of a user's file; decorated or a plain function."""
-    from tilewright.kernels.operator_file import load
-
-    return load(reference)
-
-
-def find_numpy(workload: Workload) -> Callable[..., Any] | None:
-    """The NumPy implementation of a workload, called with its inputs; ``None`` where there is none.
-
-    A user's operator that bears a built-in name but computes something else has none.
-    """
-    if workload.op not in operator_names():
-        return None
-    op = get_operator(workload.op)
-    params = dict(workload.params)
-    if op.numpy is None:
-        return None
-    try:
-        if op.workload(**params).key != workload.key:
-            return None
-    except TilewrightError:
-        return None
-    run = op.numpy
-    return lambda *inputs: run(*inputs, **params)

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import ModuleType
 
 from tilewright.core import OperatorError, TilewrightError, UsageError
-from tilewright.kernels.operator import Operator, _blame, operator
+from tilewright.kernels.operator import Operator, blame, operator
 from tilewright.kernels.parameters import nearest
 
 
-def load(reference: str) -> Operator:
+def load_operator(reference: str) -> Operator:
     """The operator ``FILE.py:function``; the function may be left out where the file holds one.
 
     Raises ``UsageError`` for a file or function that is not there, and ``OperatorError`` (with file
@@ -49,7 +49,7 @@ def load(reference: str) -> Operator:
     try:
         return operator(value)
     except TilewrightError as error:
-        raise _blame(error, str(path), name) from error
+        raise blame(error, str(path), name) from error
 
 
 def _own(value: object, module: ModuleType) -> bool:
@@ -73,7 +73,7 @@ def _run(path: Path) -> ModuleType:
         raise
     except BaseException as error:  # a file that calls sys.exit() is as wrong as one that raises
         sys.modules.pop(name, None)
-        blamed = _blame(error, str(full), path.name)
+        blamed = blame(error, str(full), path.name)
         raise OperatorError(blamed.message, blamed.mend) from error
     return module
 

@@ -24,12 +24,24 @@ from numbers import Real
 from typing import Any, NoReturn, Union
 
 from tilewright.core import OperatorError, UsageError
-from tilewright.kernels import expr as ex
-from tilewright.kernels import monoids
-from tilewright.kernels.bounds import check_reads
-from tilewright.kernels.expr import DTYPES, FLOATS, INDEX, INTEGERS, Expr, ExprLike, Number, Symbol, cast, select, unary
+from tilewright.kernels.expression import expr as ex
+from tilewright.kernels.expression import monoids
+from tilewright.kernels.expression.bounds import check_reads
+from tilewright.kernels.expression.expr import (
+    DTYPES,
+    FLOATS,
+    INDEX,
+    INTEGERS,
+    Expr,
+    ExprLike,
+    Number,
+    Symbol,
+    cast,
+    select,
+    unary,
+)
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
 from tilewright.kernels.parameters import Ints, Shape
-from tilewright.kernels.program import Monoid, Program, Stage, Tensor, left, right
 
 __all__ = [
     "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute",

@@ -1,1 +1,1 @@
-"""Building, checking and timing candidates (docs/measurement.md)."""
+"""Timing candidates in an isolated child, each checked first (docs/measurement.md)."""

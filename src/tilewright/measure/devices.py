@@ -22,10 +22,10 @@ from tilewright.backends.cpu.device import CpuDevice, affinity, available_cores,
 from tilewright.backends.cuda import archs, probe
 from tilewright.backends.cuda.device import CudaDevice
 from tilewright.backends.cuda.health import GpuFacts, Identity, identify
+from tilewright.building.toolchain import toolchain_for
 from tilewright.core import Pairs, Target, TilewrightError, UsageError, Value, digest
 from tilewright.measure.places import Place, find_place
 from tilewright.measure.runner import memory_limit
-from tilewright.measure.toolchain import toolchain_for
 
 _LONGEST = 300  # characters of a text
 _CLASS = 100

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.measure.buffers import CANARY, POISON
+from tilewright.verifying.buffers import CANARY, POISON
 
 if TYPE_CHECKING:
     from tilewright.backends.cuda.driver import Context

@@ -29,13 +29,13 @@ from tilewright.core import (
     TilewrightError,
     evaluate,
 )
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
 from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
 from tilewright.measure.gpu_guard import Guard, guard_of
 from tilewright.measure.gpu_timing import ANCHOR_EVERY, WARM_UP, Plan, Stopwatch, middle, plan, rotation
-from tilewright.measure.inputs import Recipe, make_inputs
 from tilewright.measure.task_session import DRIFT, Loaded, TaskSession, Tell
+from tilewright.verifying.inputs import Recipe, make_inputs
 
 if TYPE_CHECKING:
     from tilewright.backends.cuda.driver import Context, Function, Module

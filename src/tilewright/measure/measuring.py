@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tilewright.core import Device, Failure, Outcome, Target, Task
 
 if TYPE_CHECKING:
-    from tilewright.measure.builder import Builder
-    from tilewright.measure.places import OnWait
+    from tilewright.building.builder import Builder
     from tilewright.measure.runner import Item
     from tilewright.measure.timing import Duel
+
+OnWait = Callable[[str], None]
+"""Called with a line on who holds the device."""
 
 
 @dataclass(frozen=True)

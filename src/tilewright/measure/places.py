@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.core import Device, Target, TargetUnavailable, Task, UsageError
-from tilewright.measure.measuring import NO_PEAKS, Peaks
+from tilewright.measure.measuring import NO_PEAKS, OnWait, Peaks
 
 if TYPE_CHECKING:
-    from tilewright.measure.builder import Builder
+    from tilewright.building.builder import Builder
     from tilewright.measure.runner import LocalRunner
 
 EMULATOR = "emulator"
@@ -23,9 +23,6 @@ NO_GPU = (
     "--target cuda:sm_90a), or tune on a machine with an NVIDIA GPU"
 )
 """How to go on where there is no GPU."""
-
-OnWait = Callable[[str], None]
-"""Called with a line on who holds the device."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class Place:
 
     def builder(self, gate: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
         """A builder for the target; ``gate`` as the builder takes it, used where building disturbs."""
-        from tilewright.measure.builder import Builder
+        from tilewright.building.builder import Builder
 
         return Builder(
             self.target, cores=self.build_cores, workers=self.workers, gate=None if self.apart else gate,
@@ -101,7 +98,7 @@ class Place:
     def peaks(self, task: Task) -> Peaks:
         """What the device reaches at most: measured now on a CPU's cores, as stated on a GPU, unknown for the
         emulator."""
-        from tilewright.kernels.expr import ITEMSIZE
+        from tilewright.kernels.expression.expr import ITEMSIZE
 
         if self.driver is not None:
             return NO_PEAKS if self.emulated else Peaks(stated_peak(task), stated_bandwidth(task))

@@ -21,9 +21,9 @@ from tilewright.backends.cpu.loader import (
 )
 from tilewright.core import Failure, FailureKind, LaunchProgram, Measurement, TilewrightError
 from tilewright.measure import timing
-from tilewright.measure.buffers import GuardedArray
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
-from tilewright.measure.verify import timing_inputs
+from tilewright.verifying.buffers import GuardedArray
+from tilewright.verifying.verify import timing_inputs
 
 WORKSPACES = 4  # guarded ones, kept for reuse
 SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from tilewright.core import Failure, FailureKind, Measurement, Outcome
-from tilewright.kernels.program import Program
-from tilewright.measure.references import References
+from tilewright.kernels.expression.program import Program
 from tilewright.measure.timing import PAIRS, Duel
-from tilewright.measure.verify import ALL_SETS, FEW_SETS, Verifier
+from tilewright.verifying.references import References
+from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Verifier
 
 LOADED = 48  # libraries or modules that stay loaded
 DRIFT = 0.1  # relative change of the incumbent's own time from which its anchor is taken anew

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import TensorSpec
-from tilewright.kernels.expr import BITS
+from tilewright.kernels.expression.expr import BITS
 from tilewright.runtime.stats import Counters
 
 Array = np.ndarray[Any, Any]
@@ -168,7 +168,7 @@ class Checked:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):
             held = empty((), storage(spec.dtype), max(self.align, LINE))
             if spec.dtype in BITS:
-                from tilewright.kernels.special import encode
+                from tilewright.kernels.expression.numerics import encode
 
                 a = encode(np.asarray(a), spec.dtype)
             held[()] = a

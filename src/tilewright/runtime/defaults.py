@@ -124,10 +124,10 @@ def _launch(schedule: Schedule) -> dict[str, int]:
 
 def _check(workload: Workload, kernel: LoadedKernel) -> None:
     """Compare the output's corners with the reference, on random inputs; the rest must be written."""
-    from tilewright.kernels.expr import FLOATS
-    from tilewright.kernels.program import Program
+    from tilewright.kernels.expression.expr import FLOATS
+    from tilewright.kernels.expression.numerics import decode, encode
+    from tilewright.kernels.expression.program import Program
     from tilewright.kernels.reference import evaluate_block, index_bounds
-    from tilewright.kernels.special import decode, encode
     from tilewright.runtime.checked import empty, storage
 
     program = Program.loads(workload.program)

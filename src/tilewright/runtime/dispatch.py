@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
-from tilewright.kernels.expr import BITS
+from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.parameters import settled
 from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, empty, storage
 from tilewright.runtime.forking import ForkLock
@@ -124,7 +124,7 @@ class Dispatch:
 
     def _workload(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Workload | None:
         """The built-in operator's workload for these arrays, or ``None`` where it has none."""
-        from tilewright.kernels.operator import get_operator
+        from tilewright.kernels.operators import get_operator
 
         op = get_operator(self.__name__)
         if op.infer is None or not args:
@@ -185,12 +185,12 @@ class Dispatch:
         return result
 
     def _own(self) -> Mapping[str, Any]:
-        from tilewright.kernels.operator import get_operator
+        from tilewright.kernels.operators import get_operator
 
         return {k: v for k, v in get_operator(self.__name__).attributes.items() if k not in IMPLICIT}
 
     def _by_operator(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any) -> Any:
-        from tilewright.kernels.operator import get_operator
+        from tilewright.kernels.operators import get_operator
 
         op = get_operator(self.__name__)
         added = {BITS[n]: a.dtype for a in args if (n := added_dtype(a))}

@@ -29,7 +29,7 @@ def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None]
             function(*inputs, out=out)
 
         return direct, "numpy"
-    from tilewright.kernels.operator import find_numpy
+    from tilewright.kernels.operators import find_numpy
 
     known = find_numpy(workload)
     if known is not None:
@@ -40,10 +40,10 @@ def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None]
 
         return by_numpy, "numpy"
 
-    from tilewright.kernels.expr import BITS
-    from tilewright.kernels.program import Program
+    from tilewright.kernels.expression.expr import BITS
+    from tilewright.kernels.expression.numerics import encode
+    from tilewright.kernels.expression.program import Program
     from tilewright.kernels.reference import evaluate
-    from tilewright.kernels.special import encode
 
     program = Program.loads(workload.program)
 
@@ -57,6 +57,6 @@ def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None]
 
 
 def _is_built_in(workload: Workload) -> bool:
-    from tilewright.kernels.operator import find_numpy
+    from tilewright.kernels.operators import find_numpy
 
     return find_numpy(workload) is not None

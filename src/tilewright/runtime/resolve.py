@@ -147,7 +147,7 @@ class Resolver:
         self.require_open()
         given = {k: settled(v) for k, v in params.items()}
         if isinstance(op, str) and (":" in op or op.endswith(".py")):
-            from tilewright.kernels.operator import get_operator
+            from tilewright.kernels.operators import get_operator
 
             op = get_operator(op)
         if not isinstance(op, str):
@@ -160,7 +160,7 @@ class Resolver:
         if found.entry is not None:
             return found, None
         if op in _built_in_names():
-            from tilewright.kernels.operator import get_operator
+            from tilewright.kernels.operators import get_operator
 
             workload = get_operator(op).workload(**given)
             if not matching:  # written differently: "512", 512.0, or by another default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.kernels import te
-from tilewright.kernels.program import Monoid, Program, left, right
+from tilewright.kernels.expression.program import Monoid, Program, left, right
 from tilewright.testing import programs
 
 

@@ -22,7 +22,7 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, Schedule, evaluate
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.special import storage_dtype
+from tilewright.kernels.expression.numerics import storage_dtype
 from tilewright.kernels.templates import TEMPLATES
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import STATIC

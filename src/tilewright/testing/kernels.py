@@ -16,11 +16,11 @@ import numpy.typing as npt
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target, Task, TensorSpec, Workload, evaluate
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.expr import FLOAT8, FLOATS, NARROW
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import FLOAT8, FLOATS, NARROW
+from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.reference import index_bounds
-from tilewright.kernels.special import decode, encode, storage_dtype
 from tilewright.kernels.templates.base import LoweredKernel
 
 Array = npt.NDArray[Any]

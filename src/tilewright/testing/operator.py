@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 from tilewright.core import IMPLICIT, UsageError, Value, Workload
-from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import Operator
 from tilewright.kernels.parameters import Kind
-from tilewright.kernels.program import Program
 from tilewright.kernels.reference import evaluate, evaluate_block, index_bounds
-from tilewright.kernels.special import decode, encode, storage_dtype
 
 __all__ = ["OperatorContract", "random_inputs", "small_cases"]
 

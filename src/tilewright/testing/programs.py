@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.kernels import te
-from tilewright.kernels.program import Monoid as _Monoid
-from tilewright.kernels.program import Program, left, right
+from tilewright.kernels.expression.program import Monoid as _Monoid
+from tilewright.kernels.expression.program import Program, left, right
 
 
 def _program(output: te.TensorRef) -> Program:

@@ -24,7 +24,7 @@ import pytest
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of

@@ -16,6 +16,7 @@ from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 
 if TYPE_CHECKING:
+    from tilewright.building.toolchain import GateCounts
     from tilewright.core import Device
     from tilewright.cost_model import FeatureExtractor
     from tilewright.database import Database, StoredRun
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
     from tilewright.kernels.templates.own import OwnKernel
     from tilewright.measure.measuring import Peaks, Site
-    from tilewright.measure.toolchain import GateCounts
     from tilewright.tuner.final import FinalResult
     from tilewright.tuner.session import Session
 
@@ -99,7 +99,7 @@ def tune(
             own.fit(kernel, task)
         first: tuple[Schedule, ...] = ()
         if prepared is not None:
-            from tilewright.measure.prepared import shortlist
+            from tilewright.building.prepared import shortlist
 
             first = shortlist(Path(prepared), task)
         location = os.fspath(db) if db is not None else default_path()
@@ -129,7 +129,9 @@ def _connected(
 
 
 def _operator(given: str | Operator | Callable[..., Any]) -> Operator:
-    from tilewright.kernels.operator import Operator, get_operator, load_operator, operator
+    from tilewright.kernels.operator import Operator, operator
+    from tilewright.kernels.operator_file import load_operator
+    from tilewright.kernels.operators import get_operator
 
     if isinstance(given, Operator):
         return given
@@ -179,9 +181,9 @@ def _tune(
     first: tuple[Schedule, ...],
     stop: threading.Event | None,
 ) -> TuneResult:
+    from tilewright.building.gate import Gate
     from tilewright.cost_model import FeatureExtractor
     from tilewright.kernels.templates import task_space
-    from tilewright.measure.gate import Gate
     from tilewright.tuner import own
     from tilewright.tuner.final import Final
     from tilewright.tuner.session import Clock, Limits, Session

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.building.builder import Builder
 from tilewright.caching import cached_property
 from tilewright.core import Device, Target, Task, UsageError
 from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.remote import FarmRunner, FarmToolchain
-from tilewright.measure.builder import Builder
-from tilewright.measure.measuring import Peaks
-from tilewright.measure.places import EMULATOR, OnWait
+from tilewright.measure.measuring import OnWait, Peaks
+from tilewright.measure.places import EMULATOR
 
 LANES = 32  # units in the builders' hands at once, at most
 

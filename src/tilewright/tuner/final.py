@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.building.builder import Builder
 from tilewright.core import (
     Artifact,
     Candidate,
@@ -23,7 +24,6 @@ from tilewright.core import (
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.database.records import RANKS
 from tilewright.kernels import templates
-from tilewright.measure.builder import Builder
 from tilewright.measure.measuring import Runner
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.own import template_version

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from tilewright.core import Candidate, Failure, FailureKind, Task, TilewrightError, UsageError
 
 if TYPE_CHECKING:
+    from tilewright.building.builder import Builder
     from tilewright.database import Database, StoredKernel, StoredRun
     from tilewright.kernels.templates.base import Template
     from tilewright.kernels.templates.own import OwnKernel
-    from tilewright.measure.builder import Builder
 
 SETTING = "own_kernel"
 """Under which name a run's settings hold the kernel."""

@@ -2,7 +2,7 @@
 
 What is written to a folder is all that a machine with a GPU needs to load and measure: ``prepared.json``,
 the compiled kernels, and the compiler's results to be taken over by the artifact cache there
-(:mod:`tilewright.measure.prepared`).
+(:mod:`tilewright.building.prepared`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.building.builder import Builder, Built
+from tilewright.building.prepared import CACHE, FILE, FORMAT, KERNELS
+from tilewright.building.toolchain import static_gate
+from tilewright.checking.check import ORDERS, Checked, Checker, subject_of
+from tilewright.checking.schedules import random_schedules
 from tilewright.core import (
     Artifact,
     Candidate,
@@ -29,11 +34,6 @@ from tilewright.core import (
 )
 from tilewright.cost_model import COST_MODELS, get_cost_model
 from tilewright.kernels.templates import get_template, templates_for
-from tilewright.measure.builder import Builder, Built
-from tilewright.measure.check import ORDERS, Checked, Checker, subject_of
-from tilewright.measure.check_schedules import random_schedules
-from tilewright.measure.prepared import CACHE, FILE, FORMAT, KERNELS
-from tilewright.measure.toolchain import static_gate
 
 PRIORS = ("gpu", "roofline")
 """Cost models that rank before anything is measured, best first."""

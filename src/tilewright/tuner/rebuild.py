@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from tilewright.building.builder import Builder
 from tilewright.core import (
     Candidate,
     Failure,
@@ -28,7 +29,6 @@ from tilewright.core import (
 )
 from tilewright.database import Database
 from tilewright.database.transfer import Winner, settle, winners
-from tilewright.measure.builder import Builder
 from tilewright.measure.places import Place
 from tilewright.measure.runner import LocalRunner
 from tilewright.tuner.final import Final
@@ -94,10 +94,10 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
     Another's program is taken with ``trust``, if its tensors are the stored ones. Raises ``Untrusted`` and
     ``UsageError``.
     """
-    from tilewright.kernels.operator import get_operator, operator_names
-    from tilewright.kernels.program import Program
+    from tilewright.kernels.expression.program import Program
+    from tilewright.kernels.operators import OPERATORS, get_operator
 
-    if workload.op in operator_names():
+    if workload.op in OPERATORS:
         with suppress(TilewrightError):
             made = get_operator(workload.op).workload(**dict(workload.params))
             if made.key == workload.key:

@@ -11,7 +11,7 @@ from tilewright.core import Artifact, Candidate, Failure, IllegalSchedule, Targe
 from tilewright.database import Database, StoredArtifact, StoredKernel
 
 if TYPE_CHECKING:
-    from tilewright.measure.builder import Builder
+    from tilewright.building.builder import Builder
     from tilewright.measure.measuring import Runner
     from tilewright.measure.places import Place
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tilewright.building.builder import Builder
 from tilewright.core import (
     Artifact,
     Candidate,
@@ -24,7 +25,6 @@ from tilewright.core import (
     TrialRecord,
 )
 from tilewright.database import Database
-from tilewright.measure.builder import Builder
 from tilewright.measure.measuring import Runner
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.strategies.base import Strategy

@@ -18,7 +18,7 @@ from tilewright.dashboard.text import count, duration, rate
 from tilewright.database import StoredRun
 from tilewright.database.records import RunFilter, TrialPoint
 from tilewright.database.text import visible_text
-from tilewright.database.views_trials import Order
+from tilewright.database.views.trials import Order
 from tilewright.errors import NotFound
 from tilewright.insight import best, calibration, failures, importance, knobs
 from tilewright.insight.chart import XY, Bars, Parallel, Table

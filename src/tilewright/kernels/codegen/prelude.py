@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from tilewright.core import Target
-from tilewright.kernels.cuda import prelude as cuda
+from tilewright.kernels.codegen import cuda_prelude as cuda
 
 # In the order in which they are printed: tanh and erf stand on exp. Everything is a template or
 # inlined, so what a kernel does not use costs parsing only (2 ms for all of it).

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, ValueNumbers, whole
+from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers, whole
 
 CTYPE = {
     "float64": "double", "float32": "float", "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tilewright.kernels.expr import Expr, whole
+from tilewright.kernels.expression.expr import Expr, whole
 
 Range = tuple[int | None, int | None]
 """Inclusive bounds; ``None`` where there is none."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tilewright.kernels import te
-from tilewright.kernels.expr import NARROW
+from tilewright.kernels.expression.expr import NARROW
 
 
 def computed(dtype: str) -> str:

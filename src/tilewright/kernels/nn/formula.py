@@ -18,9 +18,9 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expr import INDEX, INTEGERS, ExprLike, compare, const, logic, wrap
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, ExprLike, compare, const, logic, wrap
+from tilewright.kernels.expression.numerics import erf
 from tilewright.kernels.nn.activation import SQRT_2_OVER_PI, SQRT_HALF, activate
-from tilewright.kernels.special import erf
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expr import INTEGERS
+from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.kernels.nn.dims import broadcast, stretched
 from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.sizes import check_rank

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.sizes import Layout, check_rank, inside, per_axis, windows
 from tilewright.kernels.parameters import numbers

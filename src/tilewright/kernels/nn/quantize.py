@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.sizes import check_rank
 

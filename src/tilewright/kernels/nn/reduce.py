@@ -11,7 +11,7 @@ from typing import Literal
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expr import FLOATS
+from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.nn.dims import one_dim, reducer, several_dims, without
 from tilewright.kernels.nn.element import value
 

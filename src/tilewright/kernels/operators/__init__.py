@@ -1,9 +1,13 @@
-"""The built-in operators. Each is one file here that defines an operator of the file's name."""
+"""The built-in operators, each one file here that defines an operator of the file's name; and looking one up."""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import TilewrightError, UsageError, Workload
+from tilewright.kernels.parameters import nearest
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
@@ -52,7 +56,39 @@ OPERATORS = (
 """Adding a built-in operator is one file and one line here."""
 
 
-def find(name: str) -> Operator:
-    """A built-in operator by name; its file is imported when it is first asked for."""
-    found: Operator = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-    return found
+def get_operator(name: str) -> Operator:
+    """A built-in operator by name, or a user's by ``FILE.py:function``. Raises ``UsageError``.
+
+    A built-in operator's file is imported when it is first asked for.
+    """
+    if ":" in name or name.endswith(".py"):
+        from tilewright.kernels.operator_file import load_operator
+
+        return load_operator(name)
+    if name not in OPERATORS:
+        raise UsageError(
+            f"unknown operator {name!r}",
+            f"{nearest(name, OPERATORS)}Built in are {', '.join(OPERATORS)}; your own is FILE.py:function",
+        )
+    operator: Operator = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    return operator
+
+
+def find_numpy(workload: Workload) -> Callable[..., Any] | None:
+    """The NumPy implementation of a workload, called with its inputs; ``None`` where there is none.
+
+    A user's operator that bears a built-in name but computes something else has none.
+    """
+    if workload.op not in OPERATORS:
+        return None
+    op = get_operator(workload.op)
+    params = dict(workload.params)
+    if op.numpy is None:
+        return None
+    try:
+        if op.workload(**params).key != workload.key:
+            return None
+    except TilewrightError:
+        return None
+    run = op.numpy
+    return lambda *inputs: run(*inputs, **params)

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 
 from tilewright.kernels import te
+from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
 from tilewright.kernels.operator import operator
 from tilewright.kernels.operators.numeric import Array
 from tilewright.kernels.operators.reduction import infer
-from tilewright.kernels.special import decode, encode, storage_dtype
 
 Result = Literal[
     "float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32", "int8", "uint8"

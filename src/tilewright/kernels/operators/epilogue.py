@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.kernels.expression.numerics import erf
 from tilewright.kernels.nn.activation import SQRT_2_OVER_PI, SQRT_HALF, Activation, activate
-from tilewright.kernels.special import erf
 
 __all__ = ["Activation", "Array", "activate", "numpy_epilogue"]
 

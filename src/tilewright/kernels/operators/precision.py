@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.special import from_bfloat16, to_bfloat16
+from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 
 Array = np.ndarray[Any, Any]
 OutDtype = Literal["auto", "float32", "float64", "float16", "bfloat16", "int32"]

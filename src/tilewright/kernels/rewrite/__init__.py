@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.rewrite.inline import inlined
 from tilewright.kernels.rewrite.simplify import simplified
 from tilewright.kernels.rewrite.split import split

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.kernels.expr import NARROW, Expr
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import NARROW, Expr
+from tilewright.kernels.expression.program import Program
 
 
 def inlined(program: Program) -> Program:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.kernels.bounds import Bounds
-from tilewright.kernels.expr import INDEX, Expr, const, whole
-from tilewright.kernels.linear import Linear, linearise
+from tilewright.kernels.expression.bounds import Bounds
+from tilewright.kernels.expression.expr import INDEX, Expr, const, whole
+from tilewright.kernels.expression.linear import Linear, linearise
 
 COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 

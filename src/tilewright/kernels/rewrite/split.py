@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from tilewright.kernels.expr import INDEX, Expr, axis, whole
-from tilewright.kernels.linear import linearise
-from tilewright.kernels.program import Program, Stage
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, whole
+from tilewright.kernels.expression.linear import linearise
+from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.rewrite.simplify import simplified
 
 

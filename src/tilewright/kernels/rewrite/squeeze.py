@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.kernels.expr import INDEX, Expr, axis, const
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, const
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.rewrite.simplify import simplified
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import Expr, axis
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import Expr, axis
+from tilewright.kernels.expression.linear import Linear
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, Expr
-from tilewright.kernels.linear import Linear, linearise
+from tilewright.kernels.expression.expr import INDEX, Expr
+from tilewright.kernels.expression.linear import Linear, linearise
 
 Ends = tuple[str, str]
 """C texts of the least and the greatest value over a block."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.printer import Memo, Printer
-from tilewright.kernels.expr import Expr, axis
+from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
 from tilewright.kernels.templates.attention.geometry import PAGE, Plan
 from tilewright.kernels.templates.attention.match import SCORE, VALUE, Rows

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.expr import FLOATS, Expr, axis, cast, same
-from tilewright.kernels.linear import flat_step
-from tilewright.kernels.program import Program, Stage, Tensor, strides_of
+from tilewright.kernels.expression.expr import FLOATS, Expr, axis, cast, same
+from tilewright.kernels.expression.linear import flat_step
+from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Value
-from tilewright.kernels.expr import Expr, axis, const
+from tilewright.kernels.expression.expr import Expr, axis, const
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.attention.geometry import Plan
 from tilewright.kernels.templates.attention.match import Attention
 from tilewright.kernels.templates.group import Group

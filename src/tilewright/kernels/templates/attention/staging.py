@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.bounds import Bounds
-from tilewright.kernels.expr import FLOATS, Expr, same
-from tilewright.kernels.linear import flat_step
-from tilewright.kernels.program import Tensor, strides_of
+from tilewright.kernels.expression.bounds import Bounds
+from tilewright.kernels.expression.expr import FLOATS, Expr, same
+from tilewright.kernels.expression.linear import flat_step
+from tilewright.kernels.expression.program import Tensor, strides_of
 from tilewright.kernels.templates.attention.match import Attention
 
 

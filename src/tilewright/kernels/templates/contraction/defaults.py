@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import batch_items, side
 from tilewright.kernels.templates.contraction.match import Contraction

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.core import Target, Value, cached_property
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.match import Contraction, Operand
 from tilewright.kernels.templates.contraction.window import Clip, Image, Table

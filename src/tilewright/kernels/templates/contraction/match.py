@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, whole
-from tilewright.kernels.linear import Linear, linearise
-from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, whole
+from tilewright.kernels.expression.linear import Linear, linearise
+from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.rewrite import normal_forms
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
 from tilewright.kernels.templates.group import Group

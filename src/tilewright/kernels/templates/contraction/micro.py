@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.expr import Expr
+from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.templates.contraction.geometry import Plan
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import combine_text, no_load

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.core import Value
-from tilewright.kernels.expr import Expr, const
+from tilewright.kernels.expression.expr import Expr, const
+from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.program import count_ops, flops_per_point
 from tilewright.kernels.templates.contraction.geometry import Plan
 from tilewright.kernels.templates.contraction.match import Grouped
 from tilewright.kernels.templates.tiles import ceildiv

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import DTYPES as VALUES
-from tilewright.kernels.expr import INDEX, Expr, same
+from tilewright.kernels.expression.expr import DTYPES as VALUES
+from tilewright.kernels.expression.expr import INDEX, Expr, same
 
 
 class NoMatch(Exception):

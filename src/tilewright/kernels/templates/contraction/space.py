@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import Plan, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.expr import LEAVES, Expr, axis, load
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import LEAVES, Expr, axis, load
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.contraction.geometry import Plan
 from tilewright.kernels.templates.contraction.match import DTYPES, NARROWED, IndexForms, position
 from tilewright.kernels.templates.contraction.text import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.expr import Expr
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.contraction.geometry import Plan
 from tilewright.kernels.templates.contraction.match import Contraction
 

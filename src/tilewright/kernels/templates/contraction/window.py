@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import strides_of
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.templates.contraction.match import Contraction, Window, evaluate_index
 
 MOST_VARIANTS = 6

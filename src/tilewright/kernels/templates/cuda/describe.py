@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.kernels.expr import Expr, axis, const
+from tilewright.kernels.expression.expr import Expr, axis, const
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES

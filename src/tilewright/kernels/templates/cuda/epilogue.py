@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.kernels.expr import ITEMSIZE, Expr
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import vector_width
 from tilewright.kernels.templates.cuda.text import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.kernels.expr import INDEX, Expr, const, load, whole
-from tilewright.kernels.linear import Linear, linearise, total
-from tilewright.kernels.program import Tensor
+from tilewright.kernels.expression.expr import INDEX, Expr, const, load, whole
+from tilewright.kernels.expression.linear import Linear, linearise, total
+from tilewright.kernels.expression.program import Tensor
 
 
 def linear(index: Expr) -> Linear:

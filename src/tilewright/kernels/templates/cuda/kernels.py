@@ -12,8 +12,8 @@ from typing import Any
 
 from tilewright.core import Launch
 from tilewright.kernels.codegen.ranges import Range
-from tilewright.kernels.expr import ITEMSIZE, Expr, const
-from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.templates.cuda.text import (
     NARROW,
     STORAGE,

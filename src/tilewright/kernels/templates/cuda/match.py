@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from tilewright.kernels.expr import Expr
-from tilewright.kernels.program import Monoid, Program, Stage, Tensor
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.rewrite import normal_forms
 from tilewright.kernels.templates.contraction.match import check_maps
 from tilewright.kernels.templates.contraction.sides import NoMatch, split

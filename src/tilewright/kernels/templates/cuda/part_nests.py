@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.kernels.expr import ITEMSIZE, axis
+from tilewright.kernels.expression.expr import ITEMSIZE, axis
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.cuda.kernels import outputs, points
 from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.generic.parts import Part

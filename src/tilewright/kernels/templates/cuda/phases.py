@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import INDEX, Expr, axis, const, whole
-from tilewright.kernels.program import Program, Stage
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, const, whole
+from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.rewrite import inlined, split
 
 

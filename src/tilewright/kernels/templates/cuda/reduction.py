@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.kernels.program import Monoid, Program
+from tilewright.kernels.expression.program import Monoid, Program
 from tilewright.kernels.templates.cuda.text import computed, printer
 
 BYTES = {"double": 8, "long": 8, "float": 4, "int": 4}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from tilewright.kernels.expr import Expr
+from tilewright.kernels.expression.expr import Expr
 
 WHOLE = ("int8", "uint8")
 

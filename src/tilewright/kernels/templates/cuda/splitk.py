@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.core import IntExpr, Launch
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from tilewright.core import Target
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, whole
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, whole
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.group import Group
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.expr import Expr
+from tilewright.kernels.expression.expr import Expr
 
 
 def unconditional(e: Expr) -> list[Expr]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.attention.match import Attention
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_attention.match import Form

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.expr import ITEMSIZE, Expr
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import Tensor
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.templates.attention.match import Attention
 from tilewright.kernels.templates.attention.match import match as attention
 from tilewright.kernels.templates.cuda.flatten import position

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, Plan
 

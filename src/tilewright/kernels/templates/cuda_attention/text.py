@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, axis, const
-from tilewright.kernels.program import Tensor, strides_of
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, axis, const
+from tilewright.kernels.expression.program import Tensor, strides_of
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
 from tilewright.kernels.templates.attention.match import SCORE, VALUE
 from tilewright.kernels.templates.cuda.text import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda.kernels import (
     declared,
     digits,

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import product
 
 from tilewright.core import Target, Value
-from tilewright.kernels.program import Program, Stage
+from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.templates.cuda import raster
 from tilewright.kernels.templates.cuda.kernels import outputs
 from tilewright.kernels.templates.cuda.reduction import Accumulators

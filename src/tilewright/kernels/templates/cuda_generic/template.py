@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Candidate, LaunchProgram, Schedule, Task
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda import kernels
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.kernels.expr import ITEMSIZE, Expr
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.kernels import declared, digits, evaluated, stored
 from tilewright.kernels.templates.cuda.text import (

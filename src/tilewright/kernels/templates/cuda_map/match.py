@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from tilewright.kernels.expr import ITEMSIZE, Expr, ValueNumbers, axis, load
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import Program, Tensor, count_ops
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers, axis, load
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Tensor, count_ops
 from tilewright.kernels.templates.cuda.flatten import collapse, flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.vectors import unconditional

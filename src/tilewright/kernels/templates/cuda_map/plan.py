@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.core import Value
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda.banks import wavefronts
 from tilewright.kernels.templates.cuda.flatten import linear

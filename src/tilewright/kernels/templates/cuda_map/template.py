@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Launch, LaunchProgram, Schedule, Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
-from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_map import space as spaces

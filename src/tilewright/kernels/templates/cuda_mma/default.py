@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.core import IllegalSchedule, Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_mma.geometry import ceildiv, copy_bytes
 from tilewright.kernels.templates.cuda_mma.match import Product

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.expr import Expr, const
+from tilewright.kernels.expression.expr import Expr, const
+from tilewright.kernels.expression.program import flops_per_point
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
-from tilewright.kernels.program import flops_per_point
 from tilewright.kernels.templates.cuda.describe import flops_per_output, read_after
 from tilewright.kernels.templates.cuda_mma.geometry import Plan, ceildiv
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.operand import Operand, Plain
 from tilewright.kernels.templates.cuda.text import STORAGE
 

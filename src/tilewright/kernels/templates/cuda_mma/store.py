@@ -6,7 +6,7 @@ each 32-byte sector; rows that pass through shared memory leave in pieces of 16 
 
 from __future__ import annotations
 
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, Plan

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Launch
-from tilewright.kernels.expr import ITEMSIZE, Expr, cast
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, cast
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.kernels import declared, digits, evaluated, stored
 from tilewright.kernels.templates.cuda.text import (

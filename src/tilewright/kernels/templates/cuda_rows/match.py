@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from tilewright.kernels.expr import Expr, axis, cast, load
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import Expr, axis, cast, load
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.loopnest import Layout
-from tilewright.kernels.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.templates.cuda.flatten import collapse, flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, supported
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.core import Value
-from tilewright.kernels.expr import ITEMSIZE, Expr, ValueNumbers
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.reduction import BYTES, Accumulators
 from tilewright.kernels.templates.cuda.text import STORAGE, computed

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Launch, LaunchProgram
-from tilewright.kernels.expr import const
+from tilewright.kernels.expression.expr import const
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, identity, update
 from tilewright.kernels.templates.cuda.text import STORAGE, VALUE, from_storage, item, mentioned, parameters, printer

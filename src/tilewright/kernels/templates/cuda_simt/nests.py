@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Target, Value
+from tilewright.kernels.expression.program import flops_per_point
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
-from tilewright.kernels.program import flops_per_point
 from tilewright.kernels.templates.cuda import static as shared_static
 from tilewright.kernels.templates.cuda.describe import accesses, combining, extents, flops_per_output, staged_names
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.kernels import declared, digits, evaluated, stored
 from tilewright.kernels.templates.cuda.reduction import Accumulators

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, ValueNumbers
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import Program, Tensor
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.templates.contraction.match import affine
 from tilewright.kernels.templates.cuda.flatten import flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, outputs, points, supported

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.core import Value
-from tilewright.kernels.expr import ITEMSIZE, Expr
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda_stencil.match import Stencil, Window, shared

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.dot.kinds import BF16, F32, U8S8, UNIT, Kind, kind_of, shifted
 from tilewright.kernels.templates.dot.match import HALF, Dot
 from tilewright.kernels.templates.tiles import Blocks, ceildiv

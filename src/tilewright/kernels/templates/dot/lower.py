@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.dot import kinds, micro, packing
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import UNIT

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import Expr
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.templates.contraction.match import Grouped, IndexForms, check_maps, fused, position
 from tilewright.kernels.templates.contraction.sides import NoMatch, split
 from tilewright.kernels.templates.group import Group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Value
-from tilewright.kernels.expr import Expr, const
+from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.contraction.nests import nest
 from tilewright.kernels.templates.dot.geometry import Plan

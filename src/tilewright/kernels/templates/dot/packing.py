@@ -7,7 +7,7 @@ buffer of single rows, filled run by run or element by element.
 
 from __future__ import annotations
 
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import BF16, U8S8, conversions, from_value
 from tilewright.kernels.templates.dot.match import STORED, Operand

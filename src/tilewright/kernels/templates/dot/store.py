@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Printer
-from tilewright.kernels.expr import LEAVES, Expr
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import LEAVES, Expr
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.contraction.match import position
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import BF16

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import CTYPE, Printer
-from tilewright.kernels.expr import Expr
-from tilewright.kernels.linear import flat_step
-from tilewright.kernels.program import Tensor, strides_of
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.linear import flat_step
+from tilewright.kernels.expression.program import Tensor, strides_of
 
 
 def storage(dtype: str) -> str:

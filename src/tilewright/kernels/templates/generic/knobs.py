@@ -7,9 +7,9 @@ from functools import lru_cache, partial
 from itertools import permutations, product
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import FLOAT8, ITEMSIZE, NARROW
-from tilewright.kernels.linear import flat_step
-from tilewright.kernels.program import Program, Stage
+from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, NARROW
+from tilewright.kernels.expression.linear import flat_step
+from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.templates.generic.parts import (
     Part,
     inlinable,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expr import ITEMSIZE, Expr, axis
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.program import Program, Tensor
 from tilewright.kernels.templates.generic.access import Reader, storage, write
 from tilewright.kernels.templates.generic.nests import Plan, loops
 from tilewright.kernels.templates.generic.parts import simple_operator

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expr import Expr, axis, cast
-from tilewright.kernels.program import Monoid, Program, Stage
+from tilewright.kernels.expression.expr import Expr, axis, cast
+from tilewright.kernels.expression.program import Monoid, Program, Stage
 
 MAX_INLINE, MAX_EPILOGUE = 4, 3
 """Stages that get a merging knob of their own; further ones are kept apart."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Candidate, Launch, LaunchProgram, Schedule, Task
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.generic.knobs import build_space, chosen
 from tilewright.kernels.templates.generic.lower import print_kernel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expr import Expr, whole
-from tilewright.kernels.linear import Linear, atom, linearise, total
+from tilewright.kernels.expression.expr import Expr, whole
+from tilewright.kernels.expression.linear import Linear, atom, linearise, total
 
 Ranges = Mapping[str, Range]
 

@@ -14,9 +14,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range
-from tilewright.kernels.expr import COMPARISONS, INDEX, ITEMSIZE, Expr, ValueNumbers, cast, const, load, whole
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.expression.expr import (
+    COMPARISONS,
+    INDEX,
+    ITEMSIZE,
+    Expr,
+    ValueNumbers,
+    cast,
+    const,
+    load,
+    whole,
+)
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.templates.map.linear import Linearizer
 
 MAX_NODES = 3000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.map.match import Map
 from tilewright.kernels.templates.map.space import Plan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.linear import flat_step
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.templates.generic.access import flat_index
 from tilewright.kernels.templates.map.match import Segment
 from tilewright.kernels.templates.map.text import Text, advance, units

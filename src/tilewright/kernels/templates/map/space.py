@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.templates.map.linear import Linearizer
 from tilewright.kernels.templates.map.match import Map
 from tilewright.search_space import Choice, Constraint, SearchSpace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Schedule, Target, Value
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.map import space as spaces
 from tilewright.kernels.templates.map.lower import launch_program, source

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tilewright.kernels.codegen.printer import Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expr import FUNCTIONS, INDEX, Expr, ValueNumbers
+from tilewright.kernels.expression.expr import FUNCTIONS, INDEX, Expr, ValueNumbers
 from tilewright.kernels.templates.generic.access import Reader, flat_index, storage
 from tilewright.kernels.templates.map.space import Plan
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import UsageError, Value, digest
-from tilewright.kernels.operator import Operator, get_operator, load_operator, operator
+from tilewright.kernels.operator import Operator, operator
+from tilewright.kernels.operator_file import load_operator
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.own import source
 
 CPU, CUDA = ".cpp .cc .cxx .c", ".cu .cuh"

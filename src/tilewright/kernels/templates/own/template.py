@@ -7,9 +7,9 @@ from functools import lru_cache
 from math import ceil, nan, prod
 
 from tilewright.core import Candidate, Schedule, Task, Value
-from tilewright.kernels.expr import ITEMSIZE, axis
+from tilewright.kernels.expression.expr import ITEMSIZE, axis
+from tilewright.kernels.expression.program import Program, count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import Program, count_ops
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.own.binding import Binding, bind
 from tilewright.kernels.templates.own.expressions import Expression, NoValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.partition.integers import renamed
 from tilewright.kernels.templates.partition.lower import part_kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram, Prepack, Value
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.partition.integers import renamed
 from tilewright.kernels.templates.partition.memory import intermediates

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.program import Program
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.partition.segments import Cut
 
 PAGE = 4096

@@ -14,8 +14,8 @@ from math import prod
 
 from tilewright.core import Target, Task, TensorSpec, Workload
 from tilewright.kernels import templates
-from tilewright.kernels.expr import ITEMSIZE, Expr, load
-from tilewright.kernels.program import Program, Stage, Tensor, flops_per_point
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, load
+from tilewright.kernels.expression.program import Program, Stage, Tensor, flops_per_point
 
 MAX_CUTS = 4
 MAX_STAGES, MAX_LENGTH = 32, 12

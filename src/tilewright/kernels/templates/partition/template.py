@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
 from tilewright.kernels import templates
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
 from tilewright.kernels.templates.partition.lower import cpu_kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilewright.kernels.expr import FLOATS, INDEX, Expr, ValueNumbers
+from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers
 
 
 @dataclass

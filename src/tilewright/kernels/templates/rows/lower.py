@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, computed
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.generic.access import storage
 from tilewright.kernels.templates.rows.columns import print_groups
 from tilewright.kernels.templates.rows.passes import Passes

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expr import INDEX, ITEMSIZE, Expr, axis, cast, const, whole
-from tilewright.kernels.linear import flat_step, linearise
-from tilewright.kernels.program import Monoid, Program, Stage, Tensor
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, axis, cast, const, whole
+from tilewright.kernels.expression.linear import flat_step, linearise
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.templates.rows.monoids import commutes, narrowed
 
 SLOW = ("div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf")

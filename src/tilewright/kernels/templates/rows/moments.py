@@ -15,8 +15,8 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from tilewright.kernels.expr import Expr, ValueNumbers, const
-from tilewright.kernels.program import Monoid, left, right
+from tilewright.kernels.expression.expr import Expr, ValueNumbers, const
+from tilewright.kernels.expression.program import Monoid, left, right
 from tilewright.kernels.templates.generic.parts import simple_operator
 from tilewright.kernels.templates.rows.match import RowProgram, RowStage, in_passes
 

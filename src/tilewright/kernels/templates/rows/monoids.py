@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import canonical_json
-from tilewright.kernels.expr import FLOATS, INDEX, INTEGERS, Expr, cast, const, whole
-from tilewright.kernels.program import Monoid
+from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, cast, const, whole
+from tilewright.kernels.expression.program import Monoid
 from tilewright.kernels.templates.generic.parts import simple_operator
 
 KNOWN = ("sum", "prod", "max", "min", "argmax", "argmin")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.kernels.expr import ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import count_ops
 from tilewright.kernels.templates.rows.match import RowProgram, RowStage
 from tilewright.kernels.templates.rows.space import RECOMPUTE, Plan
 

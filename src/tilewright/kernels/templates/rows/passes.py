@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expr import ITEMSIZE, Expr
-from tilewright.kernels.program import Tensor, count_ops
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.program import Tensor, count_ops
 from tilewright.kernels.templates.generic.access import Reader, write
 from tilewright.kernels.templates.generic.parts import simple_operator
 from tilewright.kernels.templates.rows import blocks

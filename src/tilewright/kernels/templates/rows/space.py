@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
-from tilewright.kernels.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.rows.hoist import Hoist, moving_names
 from tilewright.kernels.templates.rows.match import RowProgram
 from tilewright.kernels.templates.rows.moments import paired

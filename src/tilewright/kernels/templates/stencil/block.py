@@ -8,8 +8,8 @@ from itertools import product
 
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expr import FUNCTIONS, Expr, ValueNumbers, same
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, same
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.generic.access import Reader, flat_index
 from tilewright.kernels.templates.stencil.match import Read
 from tilewright.kernels.templates.stencil.space import Plan, Span, hoistable

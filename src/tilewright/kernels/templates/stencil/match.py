@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.kernels.expr import INDEX, Expr, ValueNumbers, cast, whole
-from tilewright.kernels.linear import Linear
-from tilewright.kernels.program import Program, Stage, Tensor
+from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, cast, whole
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.templates.contraction.match import check_maps
 from tilewright.kernels.templates.contraction.sides import NoMatch
 from tilewright.kernels.templates.map.linear import Linearizer

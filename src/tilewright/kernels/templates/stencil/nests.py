@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.program import count_ops, flops_per_point
 from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.stencil.match import Stencil
 from tilewright.kernels.templates.stencil.space import Plan

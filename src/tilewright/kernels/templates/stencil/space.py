@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expr import ITEMSIZE
-from tilewright.kernels.linear import Linear
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.stencil.match import Read, Stencil
 from tilewright.search_space import Choice, Constraint, SearchSpace
 

@@ -1,0 +1,1 @@
+"""Tuned kernels beside other libraries: paired comparisons in processes of their own."""

@@ -1,0 +1,296 @@
+"""Paired comparison of a tuned kernel with other libraries, interleaved in one process.
+
+``compare`` starts a fresh process per environment (thread counts and forced kernel sets are read
+when a library loads), pinned to the device's cores. There, every round times each contestant in
+turn; a ratio is the median over rounds of rival time / our time, so drift cancels out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.baselines.libraries import RIVALS, openblas_core
+from tilewright.core import TensorSpec, TilewrightError, UsageError, Workload
+
+IDLE_SECONDS = 0.12
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One rival beside our kernel: ``ratio`` above 1 means that ours is faster.
+
+    ``low`` and ``high``: quartiles of the paired ratios. ``seconds`` are medians of one call. ``way``: the
+    fastest of the ways in which the rival computes it.
+    """
+
+    rival: str
+    ratio: float
+    low: float
+    high: float
+    seconds: float
+    our_seconds: float
+    rounds: int
+    kernels: str | None = None
+    way: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every rival that ran, and why the others did not.
+
+    ``peak_flops``: multiply-adds a second that the cores reach at most, sampled in every round for as
+    long as a contestant is; ``peak_fraction``: our share of it, paired. ``our_seconds``: one call.
+    """
+
+    ratios: tuple[Ratio, ...]
+    skipped: Mapping[str, str]
+    peak_flops: float
+    peak_fraction: float
+    our_seconds: float
+
+
+def check_rivals(names: Sequence[str]) -> None:
+    """Raise ``UsageError`` for a rival that there is not."""
+    for name in names:
+        if name not in RIVALS:
+            raise UsageError(f"unknown rival {name!r}", f"Choose among {', '.join(RIVALS)}")
+
+
+def compare(
+    database: str | os.PathLike[str],
+    workload: Workload,
+    *,
+    against: Sequence[str] = ("numpy",),
+    threads: int = 1,
+    cores: Sequence[int] = (),
+    rounds: int = 21,
+    processes: int = 1,
+    min_round_seconds: float = 2e-3,
+) -> Comparison:
+    """Pair the best stored kernel of ``workload`` with each rival in ``against``.
+
+    ``rounds`` in all, spread over ``processes``: where a process's arrays happen to lie in memory moves
+    a time by a few percent, so a figure to quote wants several.
+
+    Raises ``UsageError`` for an unknown rival and ``TilewrightError`` when no kernel is stored.
+    """
+    check_rivals(against)
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name in against:
+        groups.setdefault(tuple(sorted(RIVALS[name].environment().items())), []).append(name)
+    request = {
+        "database": os.fspath(database),
+        "workload": workload.to_json(),
+        "threads": threads,
+        "cores": list(cores),
+        "rounds": -(-rounds // processes),
+        "min_round_seconds": min_round_seconds,
+    }
+    ratios: dict[str, Ratio] = {}
+    skipped: dict[str, str] = {}
+    ours: list[float] = []
+    peaks: list[float] = []
+    for environment, names in groups.items():
+        parts = [_child({**request, "rivals": names}, dict(environment), threads) for _ in range(processes)]
+        mine = [t for p in parts for t in p["times"][""]]
+        ours += mine
+        peaks += [x for p in parts for x in p["peaks"]]
+        for name in names:
+            if name in parts[0]["skipped"]:
+                skipped[name] = parts[0]["skipped"][name]
+                continue
+            ways = {w: [t for p in parts for t in p["times"][f"{name}/{w}"]] for w in parts[0]["ways"][name]}
+            best = min(ways, key=lambda w: statistics.median(ways[w]))
+            ratios[name] = _ratio(name, best, ways[best], mine, parts[0]["kernels"])
+    return Comparison(
+        tuple(ratios[n] for n in against if n in ratios),
+        skipped,
+        statistics.median(peaks),
+        statistics.median(workload.flops / t / p for t, p in zip(ours, peaks, strict=True)),
+        statistics.median(ours),
+    )
+
+
+def _ratio(name: str, way: str, theirs: Sequence[float], ours: Sequence[float], kernels: str | None) -> Ratio:
+    pairs = [t / o for t, o in zip(theirs, ours, strict=True)]
+    low, _, high = statistics.quantiles(pairs, n=4)
+    return Ratio(
+        rival=name,
+        ratio=statistics.median(pairs),
+        low=low,
+        high=high,
+        seconds=statistics.median(theirs),
+        our_seconds=statistics.median(ours),
+        rounds=len(pairs),
+        kernels=kernels if name in ("numpy", "openblas") else None,
+        way=way,
+    )
+
+
+def _child(request: dict[str, Any], environment: dict[str, str], threads: int) -> dict[str, Any]:
+    env = {**os.environ, **environment}
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        env[name] = str(threads)
+    # torch's and NumPy's big results are fresh mmaps otherwise, and the page faults would be timed.
+    env.setdefault("MALLOC_MMAP_THRESHOLD_", "4294967296")
+    env.setdefault("MALLOC_TRIM_THRESHOLD_", "4294967296")
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright.baselines.compare"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
+    try:
+        reply: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, json.JSONDecodeError):
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise TilewrightError(f"the comparison process failed: {last}") from None
+    if "error" in reply:
+        raise TilewrightError(reply["error"], reply.get("mend", ""))
+    return reply
+
+
+# --------------------------------------------------------------------------- in the child
+
+
+def _main() -> None:
+    request = json.loads(sys.stdin.read())
+    if request["cores"] and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, request["cores"])
+    try:
+        reply = _compare_here(request)
+    except TilewrightError as e:
+        reply = {"error": e.message, "mend": e.mend}
+    print(json.dumps(reply))
+
+
+def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    from tilewright.backends.cpu.cores import affinity
+    from tilewright.backends.cpu.peak import PeakProbe
+    from tilewright.backends.cpu.targets import parse_target
+    from tilewright.kernels.expression.expr import FLOATS
+    from tilewright.kernels.expression.numerics import decode, encode
+    from tilewright.runtime import Library
+    from tilewright.runtime.binding import ConstantPlan
+    from tilewright.runtime.checked import LINE, empty, storage
+
+    workload = Workload.from_json(request["workload"])
+    threads = request["threads"]
+    library = Library(request["database"], threads=threads)
+    plan = library.plan(workload.op, **dict(workload.params))
+    rng = np.random.default_rng(0)
+
+    def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        # As libraries allocate their own: large NumPy arrays start 16 bytes past a cache line.
+        held = empty(values.shape, values.dtype, LINE)
+        held[...] = values
+        return held
+
+    def draw(s: TensorSpec, positive: bool) -> np.ndarray[Any, Any]:
+        if s.dtype not in FLOATS:
+            return aligned(rng.integers(0, 3, s.shape).astype(s.dtype))
+        values = rng.standard_normal(s.shape)
+        return aligned(encode(np.abs(values) + 0.1 if positive else values, s.dtype))
+
+    kind = workload.output.dtype
+    out = empty(workload.output.shape, storage(kind), LINE)
+
+    def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return decode(values, kind).astype(np.float64)
+
+    for positive in (False, True):  # a variance is not negative
+        inputs = [draw(s, positive) for s in workload.inputs]
+        call, given = plan, inputs
+        if isinstance(plan, ConstantPlan):
+            call = plan.bind(**{s.name: a for s, a in zip(workload.inputs, inputs, strict=True) if s.constant})
+            given = [a for s, a in zip(workload.inputs, inputs, strict=True) if not s.constant]
+        ours = real(call(*given, out=out))
+        if not np.isnan(ours).any():
+            break
+    contestants: dict[str, Callable[[], Any]] = {"": lambda: call(*given, out=out)}
+    near = {"bfloat16": 2e-2, "float16": 3e-3}.get(kind, 1e-3)
+    skipped: dict[str, str] = {}
+    ways: dict[str, list[str]] = {}
+    scale = float(np.abs(ours).max()) or 1.0
+    for name in request["rivals"]:
+        rival = RIVALS[name]
+        reason = rival.missing(workload)
+        if reason:
+            skipped[name] = reason
+            continue
+        for way, contestant in rival.prepare(workload, inputs, empty(out.shape, out.dtype, LINE), threads).items():
+            returned = contestant.call()
+            right = contestant.result is None or np.allclose(
+                real(contestant.result(returned)), ours, rtol=near, atol=near / 10 * scale
+            )
+            if not right:
+                skipped[name] = "its result differs from ours"
+                continue
+            ways.setdefault(name, []).append(way)
+            contestants[f"{name}/{way}"] = contestant.call
+        if name in ways:
+            skipped.pop(name, None)
+    target = parse_target("auto", threads)
+    cores = (request["cores"] or affinity())[:threads]
+    peaks: list[float] = []
+    with PeakProbe(target, cores) as probe:
+
+        def sample_peak() -> None:
+            peaks.append(probe.sample(request["min_round_seconds"]) * 4 / out.itemsize)
+
+        times = interleave(contestants, request["rounds"], request["min_round_seconds"], threads, sample_peak)
+    kernels = openblas_core()
+    return {"times": times, "peaks": peaks, "skipped": skipped, "ways": ways, "kernels": kernels}
+
+
+def interleave(
+    calls: Mapping[str, Any],
+    rounds: int,
+    min_seconds: float,
+    threads: int,
+    each_round: Callable[[], None] = lambda: None,
+) -> dict[str, list[float]]:
+    """Seconds of one call for each contestant and round; contestants take turns within a round.
+
+    One thread is timed on its CPU clock, which other processes disturb less. ``each_round`` is called
+    once a round, untimed.
+    """
+    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    repeats: dict[str, int] = {}
+    for name, call in calls.items():
+        call()
+        start = clock()
+        call()
+        repeats[name] = max(1, round(min_seconds * 1e9 / max(clock() - start, 1)))
+    out: dict[str, list[float]] = {name: [] for name in calls}
+    for r in range(rounds):
+        # Every other round runs backwards, so that no contestant always follows the same one.
+        for name, call in list(calls.items())[:: -1 if r % 2 else 1]:
+            n = repeats[name]
+            if threads > 1:
+                # A rival's idle threads may spin for 50 milliseconds or more, on the cores that others need.
+                time.sleep(IDLE_SECONDS)
+                for _ in range(min(n, 3)):
+                    call()
+            start = clock()
+            for _ in range(n):
+                call()
+            out[name].append((clock() - start) / n / 1e9)
+        each_round()
+    return out
+
+
+if __name__ == "__main__":
+    _main()

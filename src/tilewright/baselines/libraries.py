@@ -1,0 +1,186 @@
+"""Other libraries that compute a workload, for paired comparisons.
+
+A rival is one entry of ``RIVALS``. Rivals that need another process environment (a forced kernel
+set, for example) say so in ``environment``; rivals with equal environments share a process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import importlib.util
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import IMPLICIT
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright.baselines.pytorch import Way
+    from tilewright.core import Workload
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """What is timed, and how what it returns becomes the workload's output (which is not timed).
+
+    ``result`` is ``None`` for a yardstick that computes nothing.
+    """
+
+    call: Callable[[], Any]
+    result: Callable[[Any], Array] | None = lambda y: y
+
+
+@dataclass(frozen=True)
+class Rival:
+    """``missing`` says why it cannot run here (or ``None``).
+
+    ``prepare`` gives the ways in which it computes a workload, by name: the fastest of them counts.
+    """
+
+    name: str
+    about: str
+    missing: Callable[[Workload], str | None]
+    prepare: Callable[[Workload, Sequence[Array], Array, int], Mapping[str, Contestant]]
+    environment: Callable[[], Mapping[str, str]] = dict
+
+
+def _plain_matmul(workload: Workload) -> bool:
+    plain = dict(workload.defaults)
+    extra = [k for k, v in workload.params if k in plain and plain[k] != v and k not in IMPLICIT]
+    return workload.op in ("matmul", "batch_matmul") and not extra and workload.output.dtype in ("float32", "float64")
+
+
+def _numpy_missing(workload: Workload) -> str | None:
+    from tilewright.kernels.operators import find_numpy
+
+    return None if find_numpy(workload) else f"{workload.op} has no NumPy implementation"
+
+
+def _numpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Contestant]:
+    import numpy as np
+
+    if _plain_matmul(workload):
+        a, b = inputs
+        return {"matmul": Contestant(lambda: np.matmul(a, b, out=out))}
+    from tilewright.kernels.operators import find_numpy
+
+    function = find_numpy(workload)
+    assert function is not None
+    return {"operator": Contestant(lambda: function(*inputs))}
+
+
+def widest_core() -> str | None:
+    """OpenBLAS's name for the widest x86 kernels that this processor runs."""
+    from tilewright.backends.cpu.targets import host_isa
+
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return None
+    isa = host_isa()
+    return "SkylakeX" if "avx512f" in isa else "Haswell" if "avx2" in isa else None
+
+
+def openblas_core() -> str | None:
+    """Which kernel set NumPy's OpenBLAS chose in this process, such as ``SkylakeX``."""
+    import numpy as np
+
+    pattern = os.path.join(os.path.dirname(np.__file__), os.pardir, "numpy.libs", "*openblas*")
+    for path in glob.glob(pattern):
+        try:
+            name = ctypes.CDLL(path).scipy_openblas_get_corename64_
+        except (OSError, AttributeError):
+            continue
+        name.restype = ctypes.c_char_p
+        text = name()
+        return text.decode() if isinstance(text, bytes) else None
+    return None
+
+
+def _openblas_missing(workload: Workload) -> str | None:
+    if not _plain_matmul(workload):
+        return "OpenBLAS is compared on plain matrix products only"
+    if openblas_core() is None:
+        return "this NumPy does not use a bundled OpenBLAS"
+    return None
+
+
+def _openblas_environment() -> Mapping[str, str]:
+    core = widest_core()
+    return {"OPENBLAS_CORETYPE": core} if core else {}
+
+
+def _torch_missing(workload: Workload) -> str | None:
+    from tilewright.baselines import pytorch as torch_rivals
+
+    if importlib.util.find_spec("torch") is None:
+        return "torch is not installed"
+    return None if torch_rivals.compared(workload) else f"{workload.op} is not compared with torch"
+
+
+def _torch(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Contestant]:
+    return _torch_ways(workload, inputs, threads, compiled=False)
+
+
+def _torch_compile(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Contestant]:
+    return _torch_ways(workload, inputs, threads, compiled=True)
+
+
+def _torch_ways(workload: Workload, inputs: Sequence[Array], threads: int, compiled: bool) -> Mapping[str, Contestant]:
+    import torch
+
+    from tilewright.baselines.pytorch import ways
+
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    found = {}
+    for name, way in ways(workload, inputs).items():
+        if compiled and "packed" in name:
+            continue  # rearranged weights are what compiling with freezing adds, which is not the default
+        found[name] = _torch_way(way, torch.compile(way.run) if compiled else way.run)
+    return found
+
+
+def _torch_way(way: Way, run: Callable[..., Any]) -> Contestant:
+    from tilewright.baselines.pytorch import as_array
+
+    return Contestant(lambda: run(*way.tensors), lambda y: as_array(way.result(y)))
+
+
+def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Contestant]:
+    import numpy as np
+
+    # Read once and written once: half of the bytes that the workload touches each way.
+    half = (sum(a.nbytes for a in inputs) + out.nbytes) // 2
+    source, target = np.ones(half, np.uint8), np.ones(half, np.uint8)
+    size, to, of = ctypes.c_size_t(half), ctypes.c_void_p(target.ctypes.data), ctypes.c_void_p(source.ctypes.data)
+
+    def copy() -> object:
+        ctypes.memmove(to, of, size.value)
+        return source, target  # keeps them
+
+    return {"memcpy": Contestant(copy, None)}
+
+
+RIVALS = {
+    r.name: r
+    for r in (
+        Rival("numpy", "NumPy as installed", _numpy_missing, _numpy),
+        Rival(
+            "openblas",
+            "NumPy with OpenBLAS's widest kernels forced",
+            _openblas_missing,
+            _numpy,
+            _openblas_environment,
+        ),
+        Rival("memcpy", "copying as many bytes, by the C library", lambda _: None, _memcpy),
+        Rival("torch", "PyTorch, eager, in its best layout", _torch_missing, _torch),
+        Rival("torch-compile", "PyTorch, torch.compile's default, in its best layout", _torch_missing, _torch_compile),
+    )
+}
+"""Adding a rival is one entry here."""

@@ -1,0 +1,1 @@
+"""From candidates to artifacts: printed, compiled, kept (docs/measurement.md)."""

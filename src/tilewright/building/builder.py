@@ -1,0 +1,333 @@
+"""Candidates into artifacts: lower, put several kernels into a translation unit, compile.
+
+The work is the compiler's, a process of its own or a library that needs no interpreter lock, so threads
+are enough here. Those threads, and the compilers that they start, run at low priority and on the
+given cores. What compiles is a :class:`~tilewright.building.toolchain.Toolchain`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Union
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import DEADLINE, CompileError
+from tilewright.building.toolchain import GateCounts, Toolchain, static_gate, toolchain_for
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Failure,
+    FailureKind,
+    IllegalSchedule,
+    Pairs,
+    Target,
+    TilewrightError,
+    digest,
+)
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.templates.base import LoweredKernel
+
+Built = Union[Artifact, Failure]
+Lower = Callable[[Candidate], LoweredKernel]
+NICE = 10
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One structure to be compiled, and the promise of its artifact."""
+
+    candidate: Candidate
+    promise: Future[Built]
+
+
+class Builder:
+    """Compiles candidates for one target. Use it as a context manager.
+
+    ``workers`` compilers run at once, each on up to ``batch`` structures (by default as many as suit the
+    compiler); ``cores`` pins them (all allowed cores by default). ``gate`` gives a context that is held
+    while a compiler runs, for callers that must not build while they measure (``Gate.building``).
+    ``lower`` prints a candidate's kernel; by default its template does. ``toolchain`` compiles; by
+    default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
+    ``fetch`` brings an artifact's code, by its hash, to its path on this machine, where a compiler leaves it elsewhere.
+    Kernels for a GPU pass the static gate first: one that cannot run there is a failure of kind
+    ``RESOURCES`` and never compiled (:meth:`gate_counts`).
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        cache: ArtifactCache | None = None,
+        workers: int = 1,
+        batch: int | None = None,
+        cores: Sequence[int] | None = None,
+        deadline: float = DEADLINE,
+        gate: Callable[[], AbstractContextManager[None]] | None = None,
+        lower: Lower | None = None,
+        toolchain: Toolchain | None = None,
+        emulated: bool = False,
+        fetch: Callable[[str], None] | None = None,
+    ) -> None:
+        self.target = target
+        self.cache = cache or ArtifactCache()
+        self.toolchain = toolchain or toolchain_for(target, self.cache, emulated)
+        self.batch = batch or self.toolchain.batch
+        self.deadline = deadline
+        self._fetch = fetch
+        self._prelude = prelude(target, emulated=True) if self.toolchain.emulated else prelude(target)
+        self._static_gate = static_gate(target)
+        self._counts = GateCounts()
+        self._gate = gate or contextlib.nullcontext
+        self._lower = lower or _template_lower()
+        self._known: dict[str, Future[Built]] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(workers, "build", lambda: _settle(cores))
+
+    # ------------------------------------------------------------------ the interface
+
+    def submit(self, candidates: Sequence[Candidate], alone: bool = False) -> Future[list[Built]]:
+        """Start building; the result has an artifact or a failure for each candidate, in order.
+
+        Candidates of one structure share a library, now and later; with ``alone`` each gets a library
+        that holds no other kernel, as it is stored for good. The future raises
+        ``TilewrightError`` when nothing can be built: no disk space, a compiler that does not start.
+        """
+        if alone:
+            units = [_Unit(c, Future()) for c in candidates]
+            for u in units:
+                self._start([u], shared=False)
+            return _gathered([u.promise for u in units], [True] * len(units))
+        new: list[_Unit] = []
+        with self._lock:
+            promises = []
+            for c in candidates:
+                promise = self._known.get(c.binary_key)
+                if promise is None:
+                    promise = self._known[c.binary_key] = Future()
+                    new.append(_Unit(c, promise))
+                promises.append(promise)
+        first = {u.candidate.binary_key: n for n, u in enumerate(new)}
+        for start in range(0, len(new), self.batch):
+            self._start(new[start : start + self.batch])
+        return _gathered(promises, [first.pop(c.binary_key, None) is not None for c in candidates])
+
+    def build(self, candidates: Sequence[Candidate], alone: bool = False) -> list[Built]:
+        """``submit`` and wait."""
+        return self.submit(candidates, alone).result()
+
+    def fetch(self, artifact: Artifact) -> None:
+        """Make sure that an artifact's code is at its path."""
+        if self._fetch is not None:
+            self._fetch(artifact.sha256)
+
+    def gate_counts(self) -> GateCounts:
+        """What the static gate saw and saved so far (all zero where a target has none)."""
+        with self._lock:
+            c = self._counts
+            return replace(c, before=dict(c.before), after=dict(c.after))
+
+    def close(self) -> None:
+        """Wait for running compilers; what has not started fails."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> Builder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ in the pool
+
+    def _start(self, units: list[_Unit], shared: bool = True) -> None:
+        job = self._pool.submit(self._work, units, shared)
+
+        def settle(done: Future[None]) -> None:
+            error = TilewrightError("the builder was closed") if done.cancelled() else done.exception()
+            for u in units:
+                if not u.promise.done():
+                    with self._lock:
+                        self._known.pop(u.candidate.binary_key, None)
+                    u.promise.set_exception(error or TilewrightError("not built"))
+
+        job.add_done_callback(settle)
+
+    def _work(self, units: list[_Unit], shared: bool) -> None:
+        lowered: list[tuple[_Unit, LoweredKernel]] = []
+        for u in units:
+            try:
+                kernel = self._lower(u.candidate)
+            except IllegalSchedule as e:
+                u.promise.set_result(Failure(FailureKind.COMPILE, str(e)))
+                continue
+            except TilewrightError:
+                raise
+            except Exception as e:  # one schedule that a template cannot print must not end the run
+                u.promise.set_result(Failure(FailureKind.COMPILE, _template_bug(u.candidate, e)))
+                continue
+            refused = self._before(kernel)
+            if refused is not None:
+                u.promise.set_result(refused)
+                continue
+            found = self._find(kernel) if shared else None
+            if found is not None:
+                u.promise.set_result(found)
+            else:
+                lowered.append((u, kernel))
+        together = [x for x in lowered if not x[1].alone]
+        for group in ([together] if together else []) + [[x] for x in lowered if x[1].alone]:
+            self._compile(group, shared)
+
+    def _before(self, kernel: LoweredKernel) -> Failure | None:
+        """The static gate: what shows without compiling."""
+        if self._static_gate is None:
+            return None
+        began = time.perf_counter()
+        problem = self._static_gate(kernel.program, self.target)
+        spent = time.perf_counter() - began
+        with self._lock:
+            self._counts.seen += 1
+            self._counts.gate_seconds += spent
+            if problem is not None:
+                _count(self._counts.before, str(getattr(problem, "reason", "other")))
+        return None if problem is None else Failure(FailureKind.RESOURCES, problem)
+
+    def _compile(self, group: list[tuple[_Unit, LoweredKernel]], shared: bool) -> None:
+        """One translation unit; on an error its halves, until the guilty kernel stands alone."""
+        began = time.perf_counter()
+        unit = "\n".join([self._prelude, *(k.source for _, k in group)])
+        try:
+            with self._gate():
+                symbols = [s for _, k in group for s in dict.fromkeys(x.symbol for x in k.program.launches)]
+                done = self.toolchain.compile(unit, symbols, self.deadline)
+        except TilewrightError as e:
+            kind = self._blame(e, time.perf_counter() - began)
+            if kind is None:
+                raise
+            if len(group) == 1:
+                group[0][0].promise.set_result(Failure(kind, e.message))
+                return
+            middle = len(group) // 2
+            self._compile(group[:middle], shared)
+            self._compile(group[middle:], shared)
+            return
+        seconds = (time.perf_counter() - began) / len(group)
+        with self._lock:
+            self._counts.compiled += len(group)
+            self._counts.compile_seconds += seconds * len(group)
+        data = Path(done.path).read_bytes() if shared and self._indexed else b""
+        for u, kernel in group:
+            if data:
+                self.cache.put(self._index(kernel), data)
+            resources = done.resources.get(kernel.symbol, ())
+            u.promise.set_result(self._artifact(kernel, done.path, done.sha256, seconds, done.cached, resources))
+
+    def _blame(self, error: TilewrightError, seconds: float) -> FailureKind | None:
+        """What a compiler's error is to its kernel; ``None`` when no kernel is at fault."""
+        reason = getattr(error, "reason", None)
+        if reason is None:
+            return FailureKind.COMPILE if isinstance(error, CompileError) or error.kind == "compile" else None
+        with self._lock:
+            self._counts.compiled += 1
+            self._counts.compile_seconds += seconds
+            _count(self._counts.after, str(reason))
+        return FailureKind.RESOURCES
+
+    def _artifact(
+        self, k: LoweredKernel, path: str, sha256: str, seconds: float, cached: bool, resources: Pairs = ()
+    ) -> Artifact:
+        return Artifact(
+            path, sha256, k.program, self.target, self.toolchain.version, tuple(self.toolchain.flags),
+            hashlib.sha256(k.source.encode()).hexdigest(), 0.0 if cached else seconds, cached, tuple(resources),
+        )  # fmt: skip
+
+    # Which library a kernel is in depends on its companions when it was first built: that library is in
+    # the cache under each kernel's own key too, for later runs with other companions. A compiler that takes
+    # kernels one by one needs none of this, and knows their resources again.
+
+    @property
+    def _indexed(self) -> bool:
+        return self.toolchain.batch > 1 and self._fetch is None
+
+    def _index(self, kernel: LoweredKernel) -> str:
+        text = hashlib.sha256((self._prelude + kernel.source).encode()).hexdigest()
+        return digest(["kernel in", kernel.symbol, text, self.toolchain.key("")])
+
+    def _find(self, kernel: LoweredKernel) -> Artifact | None:
+        path = self.cache.get(self._index(kernel)) if self._indexed else None
+        return None if path is None else self._artifact(kernel, path, Path(path).stem, 0.0, True)
+
+
+def _count(by: dict[str, int], reason: str) -> None:
+    by[reason] = by.get(reason, 0) + 1
+
+
+def _gathered(promises: Sequence[Future[Built]], pays: Sequence[bool]) -> Future[list[Built]]:
+    """All results in order; a candidate that another one's build served took no time itself."""
+    result: Future[list[Built]] = Future()
+    left = len(promises)
+    lock = threading.Lock()
+
+    def finish() -> None:
+        error = next((e for p in promises if (e := p.exception()) is not None), None)
+        if error is not None:
+            result.set_exception(error)
+            return
+        built = [p.result() for p in promises]
+        result.set_result(
+            [
+                replace(b, build_seconds=0.0, cached=True) if isinstance(b, Artifact) and not own else b
+                for b, own in zip(built, pays, strict=True)
+            ]
+        )
+
+    def one_done(_: Future[Built]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            last = left == 0
+        if last:
+            finish()
+
+    if not promises:
+        result.set_result([])
+    for p in promises:
+        p.add_done_callback(one_done)
+    return result
+
+
+def _settle(cores: Sequence[int] | None) -> None:
+    """Give this thread, and the processes that it will start, low priority and its cores."""
+    if sys.platform != "linux":  # elsewhere both belong to the whole process
+        return
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+    if cores:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, cores)
+
+
+def _template_bug(candidate: Candidate, error: Exception) -> str:
+    """One line that says which template raised what, and where."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}".replace("\n", " ")
+    return f"bug in template {candidate.schedule.template!r}: {what} ({Path(at.filename).name}, line {at.lineno})"
+
+
+def _template_lower() -> Lower:
+    from tilewright.kernels.templates import lower
+
+    return lower

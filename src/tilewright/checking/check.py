@@ -1,0 +1,421 @@
+"""Checking GPU kernels on the emulator: the same text, compiled for the CPU, run with its threads interleaved.
+
+Every kernel runs in several orders of its threads and blocks, with asynchronous copies done as late and
+as early as they may be, on random and on exact inputs; its output is compared with the float64 reference
+exactly as measurement does (:class:`~tilewright.verifying.verify.Verifier`). Local variables without a value
+start as garbage (:mod:`~tilewright.checking.poison`). Sanitizers are builds of their own. What could not
+be checked is said in ``unchecked``, never passed over.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.backends.cpu.compiler import CompileTimeout
+from tilewright.checking.poison import HEADER as POISON_HEADER
+from tilewright.checking.poison import poisoned
+from tilewright.core import Candidate, LaunchProgram, Pairs, Schedule, Target, TilewrightError, UsageError, Workload
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.templates import lower
+from tilewright.verifying.buffers import GuardedArray
+from tilewright.verifying.references import References
+from tilewright.verifying.verify import FULL_REFERENCE, InputSet, Verifier
+
+if TYPE_CHECKING:
+    from tilewright.backends.emulator import EmulatedKernel
+
+SANITIZERS = ("address", "undefined", "thread")
+ORDERS = ("fifo/lazy", "lifo/eager", "random:0/lazy")
+"""Order in which threads run, and when asynchronous copies are done."""
+SETS = (0, 2)
+"""Of ``inputs.RECIPES``: random normal values, and whole numbers whose sums are exact."""
+TIMEOUT = 60.0  # seconds a run may take
+
+_LOCATING = (("thread",), ("address", "undefined"))
+_FIRST_LINE = '#line 1 "kernel"\n'
+_ORDER = re.compile(r"(fifo|lifo|random:\d+)/(lazy|eager)")
+_COMPILER = re.compile(r"^kernel:(\d+)(?::\d+)?: (?:fatal )?error: (.*)$", re.MULTILINE)
+
+
+class CannotCheck(TilewrightError):
+    """Nothing can be said about a kernel: no compiler, a sanitizer that does not run here."""
+
+    kind = "cannot_check"
+    exit_code = 3
+
+
+def parse_orders(texts: Sequence[str]) -> tuple[str, ...]:
+    """``fifo/lazy`` and the like; raises ``UsageError`` for anything else."""
+    for text in texts:
+        if not _ORDER.fullmatch(text):
+            raise UsageError(
+                f"{text!r} is no order", "Write fifo, lifo or random:SEED, a slash, then lazy or eager: lifo/eager"
+            )
+    if not texts:
+        raise UsageError("no order is given", f"Give some of {', '.join(ORDERS)}")
+    return tuple(texts)
+
+
+def parse_sanitizers(texts: Sequence[str]) -> tuple[str, ...]:
+    """Names of sanitizers in a fixed order; raises ``UsageError`` for an unknown one."""
+    for text in texts:
+        if text not in SANITIZERS:
+            raise UsageError(f"{text!r} is no sanitizer", f"Use some of {', '.join(SANITIZERS)}")
+    return tuple(s for s in SANITIZERS if s in texts)
+
+
+def sanitizer_builds(sanitize: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Builds that these sanitizers take: address and undefined share one, thread stands alone."""
+    memory = tuple(s for s in sanitize if s != "thread")
+    return (*((memory,) if memory else ()), *((("thread",),) if "thread" in sanitize else ()))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel to be checked: its text (line 1 is its first), and how it is launched on what."""
+
+    target: Target
+    workload: Workload
+    source: str
+    program: LaunchProgram
+    launch: Pairs = ()
+    schedule: Schedule | None = None
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(x.symbol for x in self.program.launches))
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        """Values of the launch arguments."""
+        return {name: int(value) for name, value in self.launch}
+
+    def line(self, number: int | None) -> str:
+        """The text of a line of the kernel, stripped; empty where there is none."""
+        lines = self.source.split("\n")
+        return lines[number - 1].strip() if number is not None and 0 < number <= len(lines) else ""
+
+
+def subject_of(candidate: Candidate) -> Subject:
+    """What a template prints for a candidate. Raises ``IllegalSchedule``."""
+    kernel = lower(candidate)
+    source = kernel.source.removeprefix(_FIRST_LINE)
+    task = candidate.task
+    return Subject(task.target, task.workload, source, kernel.program, candidate.schedule.launch, candidate.schedule)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A bug: what, where in the kernel, and in which run it showed.
+
+    ``kind``: ``wrong_result``, ``compile``, ``launch`` (the device would refuse it), or what the emulator found:
+    ``out_of_bounds_global``, ``out_of_bounds_shared``, ``race``, ``divergence``, ``deadlock``,
+    ``misaligned``, ``undefined``... ``line`` counts from 1 in the kernel's own text.
+    """
+
+    kind: str
+    message: str
+    line: int | None = None
+    text: str = ""
+    block: str = ""
+    thread: str = ""
+    order: str = ""
+    inputs: str = ""
+    sanitizer: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @property
+    def place(self) -> str:
+        """``line 12, block (0, 1, 0), thread (33, 0, 0)``, as far as it is known."""
+        parts = [f"line {self.line}"] if self.line is not None else []
+        parts += [f"block {self.block}"] if self.block else []
+        parts += [f"thread {self.thread}"] if self.thread else []
+        return ", ".join(parts)
+
+
+@dataclass
+class Checked:
+    """What came out for one kernel. ``seconds`` has the time to ``build`` and to ``run``."""
+
+    subject: Subject
+    findings: list[Finding] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    runs: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: {"build": 0.0, "run": 0.0})
+
+    @property
+    def state(self) -> str:
+        """``right``, ``bug`` or ``unchecked``; a bug is a bug whatever else could not be checked."""
+        return "bug" if self.findings else "unchecked" if self.unchecked else "right"
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding, unless it is known: the same kind at the same line is one bug."""
+        same = ((f.kind, f.line) == (finding.kind, finding.line) for f in self.findings)
+        if not any(same):
+            self.findings.append(finding)
+
+    def to_json(self) -> dict[str, Any]:
+        schedule = self.subject.schedule
+        return {
+            "state": self.state,
+            "template": schedule.template if schedule else None,
+            "schedule": dict(schedule.values) if schedule else None,
+            "bugs": [f.to_json() for f in self.findings],
+            "unchecked": self.unchecked,
+            "runs": self.runs,
+            "seconds": {k: round(v, 4) for k, v in self.seconds.items()},
+            **({"profile": dict(self.profile)} if self.profile else {}),
+        }
+
+
+class _Found(Exception):
+    """Ends a run whose output tells nothing, because the emulator stopped it."""
+
+
+class Checker:
+    """Checks kernels of one workload; safe to use from several threads.
+
+    ``sanitize`` names builds beside the plain one: address and undefined share one. ``first`` stops at the
+    first bug; otherwise a bug without a line has it looked for under sanitizers. ``profile`` counts memory
+    traffic in one extra run. ``cache`` is the folder of compiled emulations. Inputs and reference are made
+    once, by the constructor (it may take seconds).
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        orders: Sequence[str] = ORDERS,
+        sanitize: Sequence[str] = (),
+        sets: Sequence[int] = SETS,
+        profile: bool = False,
+        first: bool = False,
+        timeout: float = TIMEOUT,
+        references: Path | None = None,
+        cache: Path | None = None,
+        full: float = FULL_REFERENCE,
+    ) -> None:
+        self.workload = workload
+        self.orders = parse_orders(orders)
+        self.sanitize = parse_sanitizers(sanitize)
+        self.profile = profile
+        self.first = first
+        self.timeout = timeout
+        self.cache = cache
+        self.plain = True
+        program = Program.loads(workload.program)
+        self.verifier = Verifier(program, References(program, references), full)
+        self.data = [self.verifier.input_set(n) for n in sets]
+        self._own = threading.local()
+
+    @property
+    def builds(self) -> tuple[tuple[str, ...], ...]:
+        """Sanitizers of each build, the plain one first."""
+        return (*(((),) if self.plain else ()), *sanitizer_builds(self.sanitize))
+
+    def watching(self, sanitize: Sequence[str]) -> Checker:
+        """The same, on the same inputs, with these sanitizers and without the plain build."""
+        other = copy.copy(self)
+        other.sanitize, other.plain = parse_sanitizers(sanitize), False
+        other._own = threading.local()
+        return other
+
+    def check(self, subject: Subject) -> Checked:
+        """Build and run one kernel in every way asked for. Raises ``CannotCheck`` without a compiler."""
+        from tilewright.backends.cuda.gate import before
+
+        result = Checked(subject)
+        refused = before(subject.program, subject.target, subject.arguments)
+        if refused is not None:
+            result.add(Finding("launch", refused))
+            return result
+        for sanitize in self.builds:
+            if not self._check_build(subject, sanitize, result):
+                break
+        if not self.first and result.findings and not any(f.line for f in result.findings):
+            self._locate(subject, result)
+        if self.profile and not result.findings:
+            self._profile(subject, result)
+        return result
+
+    def _locate(self, subject: Subject, result: Checked) -> None:
+        """A wrong result has no line; a sanitizer that was not asked for often shows the one at fault."""
+        for sanitize in _LOCATING:
+            if set(sanitize) <= set(self.sanitize) or any(f.kind == "compile" for f in result.findings):
+                continue
+            tried = Checked(subject)
+            watching = self.watching(sanitize)
+            watching.orders = self.orders[:1]
+            watching._check_build(subject, sanitize, tried)
+            result.runs += tried.runs
+            for k, v in tried.seconds.items():
+                result.seconds[k] += v
+            found = [f for f in tried.findings if f.line is not None]
+            for f in found:
+                result.add(f)
+            if found:
+                return
+
+    def check_all(self, subjects: Sequence[Subject], workers: int = 1) -> Iterator[tuple[int, Checked]]:
+        """Check many kernels at once; gives each one's number with its result as they come."""
+        pool = ThreadPoolExecutor(workers, "check")
+        waiting: dict[Future[Checked], int] = {}
+        rest = iter(enumerate(subjects))
+        try:
+            while True:
+                while len(waiting) < workers and (item := next(rest, None)) is not None:
+                    waiting[pool.submit(self.check, item[1])] = item[0]
+                if not waiting:
+                    return
+                for f in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    yield waiting.pop(f), f.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    # ------------------------------------------------------------------ one build
+
+    def _check_build(self, subject: Subject, sanitize: tuple[str, ...], result: Checked) -> bool:
+        """Whether to go on with the next build."""
+        kernel = self._build(subject, sanitize, result)
+        if kernel is None:
+            return False
+        # A sanitizer watches accesses, whose places do not depend on values: one input set is enough.
+        sets = self.data[:1] if sanitize else self.data
+        for order in self.orders:
+            for data in sets:
+                before = len(result.findings)
+                alive = self._run(kernel, subject, order, data, sanitize, result)
+                if self.first and result.findings:
+                    return False
+                if not alive:
+                    return True
+                if len(result.findings) > before:
+                    break  # other inputs would show the same; another order may tell more
+        return True
+
+    def _build(
+        self, subject: Subject, sanitize: tuple[str, ...], result: Checked, profile: bool = False
+    ) -> EmulatedKernel | None:
+        from tilewright.backends import emulator
+
+        began = time.perf_counter()
+        head = prelude(subject.target, emulated=True)
+
+        def compiled(text: str) -> EmulatedKernel:
+            return emulator.build(
+                head + text, subject.symbols, sanitize=sanitize, profile=profile, cache=self.cache
+            )  # fmt: skip
+
+        try:
+            # The thread sanitizer would see those writes on stacks that threads of other blocks had before.
+            unset = subject.source if "thread" in sanitize else poisoned(subject.source)
+            if unset != subject.source:
+                with suppress(emulator.CompileError):  # then what the text itself says is told
+                    return compiled(POISON_HEADER + _FIRST_LINE + unset)
+            return compiled(_FIRST_LINE + subject.source)
+        except CompileTimeout as e:
+            result.unchecked.append(e.message)
+            return None
+        except emulator.CompileError as e:
+            for finding in compile_findings(subject, e.log or e.message):
+                result.add(finding)
+            return None
+        except TilewrightError as e:
+            raise CannotCheck(e.message, e.mend) from e
+        finally:
+            result.seconds["build"] += time.perf_counter() - began
+
+    def _run(
+        self, kernel: EmulatedKernel, subject: Subject, order: str, data: InputSet,
+        sanitize: tuple[str, ...], result: Checked,
+    ) -> bool:  # fmt: skip
+        """Run once and compare; whether another run of this build can tell anything."""
+        from tilewright.backends import emulator
+
+        schedule, copies = order.split("/")
+        alive = True
+
+        def run(_pointers: Sequence[int]) -> None:
+            nonlocal alive
+            inputs = [g.array for g in mine.inputs]
+            report = emulator.run(
+                kernel, subject.program, subject.arguments, inputs, mine.output.array,
+                order=schedule, copies=copies, timeout=self.timeout,
+            )  # fmt: skip
+            result.runs += 1
+            result.seconds["run"] += report.seconds
+            for bug in report.bugs:
+                result.add(
+                    Finding(
+                        bug.kind, bug.message, bug.line, subject.line(bug.line), _triple(bug.block),
+                        _triple(bug.thread), order, data.recipe.name, ",".join(sanitize),
+                    )
+                )  # fmt: skip
+                alive &= bug.kind not in ("timeout", "launch")
+            if report.unchecked and report.unchecked not in result.unchecked:
+                result.unchecked.append(report.unchecked)
+                alive = False
+            if report.bugs or report.unchecked:
+                raise _Found
+
+        mine = self._mine(data)
+        try:
+            problem = self.verifier.check_set(run, mine)
+        except _Found:
+            return alive
+        if problem:
+            result.add(Finding("wrong_result", problem, order=order, inputs=data.recipe.name))
+        return True
+
+    def _mine(self, data: InputSet) -> InputSet:
+        """The input set with an output that belongs to this thread."""
+        outputs: dict[int, GuardedArray] = self._own.__dict__.setdefault("outputs", {})
+        if id(data) not in outputs:
+            like = data.output.array
+            outputs[id(data)] = GuardedArray(like.shape, like.dtype, data.recipe.place)
+        return replace(data, output=outputs[id(data)])
+
+    def _profile(self, subject: Subject, result: Checked) -> None:
+        from tilewright.backends import emulator
+
+        kernel = self._build(subject, (), result, profile=True)
+        if kernel is None:
+            return
+        mine = self._mine(self.data[0])
+        report = emulator.run(
+            kernel, subject.program, subject.arguments, [g.array for g in mine.inputs], mine.output.array,
+            order="fifo", copies="lazy", timeout=self.timeout,
+        )  # fmt: skip
+        result.seconds["run"] += report.seconds
+        result.profile = report.profile
+
+
+def compile_findings(subject: Subject, text: str, most: int = 5) -> list[Finding]:
+    """The compiler's errors that lie in the kernel's text; the whole message where none does."""
+    found = [
+        Finding("compile", message.strip(), int(line), subject.line(int(line)))
+        for line, message in _COMPILER.findall(text)
+    ]
+    return found[:most] or [Finding("compile", text.strip())]
+
+
+def _triple(where: Any) -> str:
+    """``(1, 0, 0)`` from what the emulator says of a block or thread."""
+    if where is None:
+        return ""
+    if isinstance(where, (tuple, list)):
+        return f"({', '.join(str(x) for x in where)})"
+    return str(where)

@@ -1,0 +1,1 @@
+"""One module a command; the group ``farm`` is a package."""

@@ -1,0 +1,108 @@
+"""``tilewright bench``: the stored kernel beside other libraries, paired in one run."""
+
+from __future__ import annotations
+
+import click
+
+from tilewright.cli.options import (
+    db_option,
+    json_option,
+    operator_arguments,
+    threads_option,
+    workload_of,
+)
+from tilewright.cli.output import console, emit_json, percent, rate, seconds
+from tilewright.core import UsageError
+
+
+@click.command("bench")
+@operator_arguments
+@threads_option
+@click.option("--device", default="auto", show_default=True, help="Cores to measure on: cpu:0, cpu:0-1.")
+@click.option(
+    "--against",
+    default="numpy,openblas",
+    show_default=True,
+    metavar="NAMES",
+    help="numpy, openblas, torch, torch-compile, memcpy; by comma.",
+)
+@click.option("--rounds", type=click.IntRange(min=3), default=21, show_default=True, help="Paired samples a rival.")
+@db_option
+@json_option
+def command(
+    op: str,
+    params: tuple[str, ...],
+    dtype: str | None,
+    threads: int,
+    device: str,
+    against: str,
+    rounds: int,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Compare the stored kernel with other libraries: paired ratios in one run, above 1 is faster.
+
+    \b
+    Examples:
+      tilewright bench matmul m=512 n=512 k=512
+      tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas,torch --json
+    """
+    from tilewright.backends.cpu.device import DeviceLock, noise_warnings, parse_device
+    from tilewright.baselines.compare import check_rivals, compare
+    from tilewright.paths import default_path
+
+    if device.startswith("cuda"):
+        raise UsageError(
+            f"bench compares kernels on processors, not on {device}",
+            "On a GPU, benchmarks/gpu_rivals.py pairs stored kernels with cuBLAS and Triton",
+        )
+    workload = workload_of(op, params, dtype)
+    rivals = [n.strip() for n in against.split(",") if n.strip()]
+    check_rivals(rivals)
+    where = parse_device(device, threads)
+    for w in noise_warnings():
+        click.echo(f"tilewright: {w}; figures are noisy", err=True)
+    with DeviceLock(where, on_wait=lambda holder: click.echo(f"waiting for {where.name}: {holder}", err=True)):
+        result = compare(
+            db or default_path(),
+            workload,
+            against=rivals,
+            threads=threads,
+            cores=where.cores,
+            rounds=rounds,
+        )
+    ours = result.our_seconds
+    peak = result.peak_flops
+    share = result.peak_fraction
+    if as_json:
+        emit_json(
+            {
+                "workload": workload.label,
+                "threads": threads,
+                "device": where.name,
+                "seconds": ours,
+                "gflops": workload.flops / ours / 1e9,
+                "peak_gflops": peak / 1e9,
+                "peak_fraction": share,
+                "ratios": [r.__dict__ for r in result.ratios],
+                "skipped": dict(result.skipped),
+            }
+        )
+        return
+    from rich.table import Table
+
+    out = console()
+    out.print(
+        f"{workload.label}, {threads} thread(s): {seconds(ours)}, "
+        f"{rate(workload.flops, ours)}, {percent(share)} of the FMA peak"
+    )
+    table = Table(box=None, pad_edge=False)
+    for column in ("rival", "ours is faster by", "quartiles", "its time", "its way"):
+        table.add_column(column)
+    for r in result.ratios:
+        table.add_row(
+            r.rival, f"{r.ratio:.2f}x", f"{r.low:.2f} to {r.high:.2f}", seconds(r.seconds), r.kernels or r.way
+        )
+    for name, why in result.skipped.items():
+        table.add_row(name, "-", why, "", "")
+    out.print(table)

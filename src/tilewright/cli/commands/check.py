@@ -1,0 +1,251 @@
+"""``tilewright check``: run CUDA kernels on the emulator and say whether they are right."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli.options import find_operator, json_option, parse_params
+from tilewright.cli.output import emit_json, program, seconds
+from tilewright.cli.steps import Steps
+from tilewright.core import Target, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.checking.check import Checked, Checker, Subject
+
+MOST_SHOWN = 10
+
+
+def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(x.strip() for x in value.split(",") if x.strip())) if value else ()
+
+
+@click.command("check")
+@click.argument("op", metavar="[OP]", required=False)
+@click.argument("params", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--dtype", metavar="NAME", help="Element type, such as float16 or float32.")
+@click.option("--target", metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]")
+@click.option(
+    "--schedule", metavar="WHICH",
+    help="default; random:N; knob=value,knob=value; JSON; @FILE with JSON. [default: default]",
+)  # fmt: skip
+@click.option("--template", metavar="NAME", help="Take schedules of this template only.")
+@click.option(
+    "--sanitize", metavar="LIST", callback=_list, help="Also build with sanitizers: address,undefined,thread."
+)
+@click.option(
+    "--orders", metavar="LIST", callback=_list,
+    help="Thread orders and when copies are done. [default: fifo/lazy,lifo/eager,random:SEED/lazy]",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of schedules and orders.")
+@click.option("--profile", is_flag=True, help="Count bank conflicts, sectors a request and idle pipeline stages.")
+@click.option("--emit", metavar="DIR", help="Write the kernel to DIR, to be edited and checked with --from.")
+@click.option("--from", "source", metavar="DIR", help="Check the kernel in DIR, as --emit wrote it or as edited.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds a run.")
+@click.option("--jobs", type=click.IntRange(min=1), default=None, help="Kernels at a time. [default: cores]")
+@click.option("--force", is_flag=True, help="Check however long it takes.")
+@json_option
+def command(
+    op: str | None, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str | None,
+    template: str | None, sanitize: tuple[str, ...], orders: tuple[str, ...], seed: int, profile: bool,
+    emit: str | None, source: str | None, timeout: float, jobs: int | None, force: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Check CUDA kernels without a GPU: run them on the emulator against the reference.
+
+    Each kernel runs in several thread orders on random and on exact inputs. Exit code 0: right; 1: a bug
+    was found (its kind, kernel line, block and thread are printed); 2: usage; 3: something could not be
+    checked (no compiler, a sanitizer that does not run here).
+
+    \b
+    Examples:
+      tilewright check matmul m=70 n=65 k=33 --target cuda:sm_90a
+      tilewright check matmul m=96 n=80 k=72 --dtype float16 --schedule random:20 --sanitize address,thread
+      tilewright check matmul m=64 n=64 k=64 --emit mine
+      tilewright check --from mine --sanitize thread
+    """
+    from tilewright.checking.check import ORDERS, Checker, parse_orders, parse_sanitizers
+
+    orders = parse_orders(orders or tuple(o.replace("random:0", f"random:{seed}") for o in ORDERS))
+    sanitize = parse_sanitizers(sanitize)
+    if source is not None:
+        given = {"OP": op, "--dtype": dtype, "--target": target, "--schedule": schedule, "--template": template,
+                 "--emit": emit}  # fmt: skip
+        for name, value in given.items():
+            if value:
+                raise UsageError(f"{name} and --from are given together", "--from reads all of it from the folder")
+        from tilewright.checking.files import load
+
+        subjects = [load(Path(source))]
+    else:
+        if op is None:
+            raise UsageError("no operator is given", "Name one (see: tilewright ops), or a folder with --from")
+        subjects = _subjects(op, params, dtype, target, schedule or "default", template, seed)
+        if emit is not None:
+            return _emit(subjects, Path(emit), as_json)
+    _refuse_large(subjects, op, sanitize, len(orders), force)
+    workers = min(jobs or available_cores(), len(subjects))
+    checker = Checker(subjects[0].workload, orders=orders, sanitize=sanitize, profile=profile, timeout=timeout)
+    results, interrupted = _check(checker, subjects, workers)
+    return _report(subjects, results, interrupted, orders, sanitize, as_json)
+
+
+def available_cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cuda_target(name: str | None) -> Target:
+    """The CUDA architecture that ``--target`` names; needs no device."""
+    from tilewright.backends.cuda.archs import VARIANTS, target
+
+    kind, _, variant = (name or "cuda:sm_90a").partition(":")
+    if kind == "cpu" or name == "auto":
+        raise UsageError(
+            f"the target {name} has no emulator",
+            "Kernels for the CPU run here: tilewright tune and verify check them; for CUDA name cuda:sm_90a",
+        )
+    if kind != "cuda" or variant not in VARIANTS:
+        raise UsageError(f"unknown target {name!r}", f"Use {', '.join(f'cuda:{v}' for v in VARIANTS)}")
+    return target(variant)
+
+
+def _subjects(
+    op: str, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str, template: str | None,
+    seed: int,
+) -> list[Subject]:  # fmt: skip
+    """The kernels asked for, each distinct text once."""
+    from tilewright.checking.check import subject_of
+    from tilewright.checking.schedules import parse_schedules
+    from tilewright.core import Candidate, Task
+
+    where = cuda_target(target)
+    task = Task(find_operator(op).workload(**parse_params(params, dtype)), where)
+    chosen = parse_schedules(task, schedule, template, seed)
+    if not chosen:
+        raise UsageError(f"no schedule of {task.workload.label} is legal on {where.name}", "See: tilewright space")
+    return [subject_of(Candidate(task, s)) for s in chosen]
+
+
+def _emit(subjects: list[Subject], folder: Path, as_json: bool) -> int:
+    from tilewright.checking.files import emit
+
+    if len(subjects) > 1:
+        raise UsageError(f"--emit writes one kernel, not {len(subjects)}", "Choose one schedule")
+    kernel, launch = emit(subjects[0], folder, program())
+    if as_json:
+        emit_json({"kernel": str(kernel), "launch": str(launch)})
+    else:
+        click.echo(f"wrote {kernel} and {launch}; check them: {program()} check --from {folder}")
+    return 0
+
+
+def _refuse_large(subjects: list[Subject], op: str | None, sanitize: tuple[str, ...], orders: int, force: bool) -> None:
+    from tilewright.checking import cost as check_cost
+    from tilewright.checking.check import SETS, sanitizer_builds
+
+    if force:
+        return
+    workload = subjects[0].workload
+    builds = [(), *sanitizer_builds(sanitize)]
+    took = check_cost.estimate(workload, builds, orders, len(SETS), len(subjects))
+    one = check_cost.estimate(workload, builds, orders, len(SETS))
+    large = check_cost.tensor_bytes(workload) > check_cost.MEMORY
+    if one <= check_cost.LIMIT and not large:
+        return
+    mend = "Check smaller sizes, or give --force"
+    if op is not None:
+        share = workload.flops * check_cost.LIMIT / 8 / one
+        small = check_cost.smaller(find_operator(op), dict(workload.params), share)
+        if small is not None:
+            mend = f"Smaller sizes show the same bugs: {op} {check_cost.sizes_text(small)}; or give --force"
+    what = f"about {took / 60:.0f} minutes" if not large else "more memory than an emulator should have"
+    raise UsageError(f"{workload.label} would take {what} on the emulator", mend)
+
+
+def _check(checker: Checker, subjects: list[Subject], workers: int) -> tuple[dict[int, Checked], bool]:
+    """Results by number, and whether Ctrl-C ended it early."""
+    results: dict[int, Checked] = {}
+    bugs = 0
+    with Steps("checking", len(subjects)) as steps:
+        try:
+            for number, result in checker.check_all(subjects, workers):
+                results[number] = result
+                bugs += bool(result.findings)
+                steps.step(f"{bugs} with bugs")
+        except KeyboardInterrupt:
+            return results, True
+    return results, False
+
+
+def _report(
+    subjects: list[Subject], results: dict[int, Checked], interrupted: bool, orders: tuple[str, ...],
+    sanitize: tuple[str, ...], as_json: bool,
+) -> int:  # fmt: skip
+    done = [results[n] for n in sorted(results)]
+    states = {s: sum(r.state == s for r in done) for s in ("right", "bug", "unchecked")}
+    code = 130 if interrupted else 1 if states["bug"] else 3 if states["unchecked"] else 0
+    if as_json:
+        emit_json(
+            {
+                "workload": subjects[0].workload.label,
+                "target": subjects[0].target.name,
+                "orders": list(orders),
+                "sanitize": list(sanitize),
+                "asked": len(subjects),
+                "checked": len(done),
+                **states,
+                "interrupted": interrupted,
+                "kernels": [r.to_json() for r in done],
+            }
+        )
+    else:
+        _print(subjects, done, states, orders, sanitize)
+    if interrupted:
+        with suppress(BrokenPipeError):
+            click.echo(f"tilewright: stopped early; {len(done)} of {len(subjects)} kernels are checked", err=True)
+    return code
+
+
+def _print(
+    subjects: list[Subject], done: list[Checked], states: dict[str, int], orders: tuple[str, ...],
+    sanitize: tuple[str, ...],
+) -> None:  # fmt: skip
+    wrong = [r for r in done if r.findings]
+    for r in wrong[:MOST_SHOWN]:
+        _print_bugs(r)
+    if len(wrong) > MOST_SHOWN:
+        click.echo(f"... and {len(wrong) - MOST_SHOWN} more kernels with bugs (--json lists all)")
+    for reason in dict.fromkeys(x for r in done for x in r.unchecked):
+        click.echo(f"not checked: {reason}")
+    for r in done:
+        if r.profile:
+            from tilewright.cli.commands.check_profile import print_profile
+
+            print_profile(r)
+    spent = {k: sum(r.seconds[k] for r in done) for k in ("build", "run")}
+    runs = sum(r.runs for r in done)
+    first = subjects[0]
+    what = f"{first.workload.label} on {first.target.name}"
+    verdict = ", ".join(f"{n} {s}" for s, n in (("right", states["right"]), ("with bugs", states["bug"]),
+                                                  ("not fully checked", states["unchecked"])) if n)  # fmt: skip
+    watched = f", sanitizers {', '.join(sanitize)}" if sanitize else ""
+    click.echo(
+        f"{what}: {len(done)} kernel(s), {verdict or 'none checked'}. {runs} runs in {len(orders)} orders{watched}; "
+        f"built in {seconds(spent['build'])}, ran {seconds(spent['run'])}."
+    )
+
+
+def _print_bugs(result: Checked) -> None:
+    schedule = result.subject.schedule
+    if schedule:
+        click.echo(f"{schedule.template}: {' '.join(f'{k}={v}' for k, v in schedule.values.items())}")
+    for f in result.findings:
+        where = f" at {f.place}" if f.place else ""
+        how = ", ".join(x for x in (f.order, f.inputs, f.sanitizer) if x)
+        click.echo(f"  {f.kind}{where}: {f.message}{f' [{how}]' if how else ''}")
+        if f.text:
+            click.echo(f"    {f.line}: {f.text}")

@@ -1,0 +1,513 @@
+"""``tilewright db``: upgrade, move, merge, shrink and back up databases."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tilewright.cli.options import db_option, device_option, json_option
+from tilewright.cli.output import console, emit_error, emit_json, seconds
+from tilewright.core import UsageError
+
+if TYPE_CHECKING:
+    from tilewright.database import Database
+    from tilewright.database.transfer import Imported, Winner
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EVERY = 2.0  # seconds between lines of progress
+
+
+@click.group("db")
+def command() -> None:
+    """Upgrade, export, import, merge, shrink and back up databases.
+
+    \b
+    Examples:
+      tilewright db stats
+      tilewright db export runs.jsonl --op matmul
+      tilewright db merge gpu1.db gpu2.db --db all.db --rebuild
+      tilewright db export --best serve.db
+      tilewright db gc --keep-runs 3 --dry-run
+      tilewright db upgrade --db postgresql+psycopg://owner@db.example/tilewright --dry-run
+    """
+
+
+def _stoppable(after: str) -> Callable[[F], F]:
+    """Ctrl-C and SIGTERM as one line that says what holds after them."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except KeyboardInterrupt:
+                emit_error(bool(kwargs.get("as_json")), "interrupted", "Stopped", after)
+                return 130
+
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
+
+
+class _Ticker:
+    """A line on stderr every few seconds of a long piece of work."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.said = time.monotonic()
+
+    def __call__(self, first: int, second: int) -> None:
+        now = time.monotonic()
+        if now - self.said >= _EVERY:
+            self.said = now
+            click.echo(f"tilewright: {self.what.format(first, second)}", err=True)
+
+
+def _transferred(verb: str) -> _Ticker:
+    return _Ticker(f"{verb} {{:,}} runs, {{:,}} trials")
+
+
+def _open(db: str | None, readonly: bool = False, create: bool = False) -> Database:
+    from tilewright.database import Database
+    from tilewright.paths import default_path
+
+    return Database.open(db or default_path(), create=create, readonly=readonly)
+
+
+# --------------------------------------------------------------------------- upgrade, stats, gc
+
+
+@command.command("upgrade")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@db_option
+@json_option
+def upgrade(dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Bring a database to this version's schema; on PostgreSQL, also make its tables.
+
+    A SQLite file is upgraded when it is opened for writing, after a copy of it was made. A PostgreSQL
+    database is never upgraded but by this command, run as its owner.
+
+    \b
+    Examples:
+      tilewright db upgrade --dry-run
+      tilewright db upgrade --db postgresql+psycopg://owner@db.example/tilewright
+    """
+    from tilewright.database import safe_text
+    from tilewright.database.migrate import upgrade_database
+    from tilewright.paths import default_path
+
+    steps = upgrade_database(db or default_path(), dry_run=dry_run)
+    if as_json:
+        emit_json({"dry_run": dry_run, "steps": steps})
+        return
+    out = console()
+    for line in (line for step in steps for line in step.splitlines()):
+        out.print(safe_text(line))
+
+
+@command.command("stats")
+@db_option
+@json_option
+def stats(db: str | None, as_json: bool) -> None:
+    """Rows by table, bytes, and winners that wait to be built.
+
+    \b
+    Examples:
+      tilewright db stats
+      tilewright db stats --db all.db --json
+    """
+    from tilewright.database import safe_text
+    from tilewright.database.transfer import winners
+
+    with _open(db, readonly=True) as database:
+        found = database.stats()
+        waiting = winners(database, states=("pending", "failed"))
+        location = database.location
+    pending = sum(w.state == "pending" for w in waiting)
+    if as_json:
+        emit_json(
+            {
+                "database": location, "rows": dict(found.rows), "bytes": found.bytes,
+                "artifact_bytes": found.artifact_bytes, "pending": pending, "failed": len(waiting) - pending,
+            }
+        )  # fmt: skip
+        return
+    out = console()
+    out.print(safe_text(f"{location}: {_megabytes(found.bytes)}, {_megabytes(found.artifact_bytes)} of it code"))
+    for table, count in found.rows.items():
+        out.print(f"{count:>12,} {table}")
+    if waiting:
+        out.print(f"{pending} winners wait to be built here, {len(waiting) - pending} failed: tilewright db pending")
+
+
+@command.command("gc")
+@click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Keep the newest N runs of each task.")
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Remove runs started before that.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@db_option
+@json_option
+@_stoppable("What was removed is gone, run by run; the rest is as it was")
+def gc(keep_runs: int | None, older_than: float | None, dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Remove old runs with their trials, and rows that nothing refers to.
+
+    Never removed: kernels, their code, the runs that they stem from, runs that are still going on, and
+    runs whose winners wait to be built here. Without --keep-runs or --older-than no run is removed.
+
+    \b
+    Examples:
+      tilewright db gc --keep-runs 3 --dry-run
+      tilewright db gc --older-than 90
+    """
+    from tilewright.database.transfer import collect
+
+    if keep_runs is not None and older_than is not None:
+        raise UsageError("--keep-runs and --older-than are given together", "Give one of them")
+    with _open(db, readonly=dry_run) as database:
+        freed = collect(
+            database, keep_runs=keep_runs, older_than=older_than, dry_run=dry_run,
+            progress=_Ticker("looked at {:,} of {:,} runs"),
+        )  # fmt: skip
+        rows = len(freed.runs) + freed.aliases + freed.workloads + freed.targets + freed.artifacts
+        shrunk = database.vacuum() if rows and not dry_run else 0
+    if as_json:
+        emit_json(
+            {
+                "dry_run": dry_run, "runs": list(freed.runs), "trials": freed.trials, "aliases": freed.aliases,
+                "workloads": freed.workloads, "targets": freed.targets, "artifacts": freed.artifacts,
+                "code_bytes": freed.code_bytes, "text_bytes": freed.text_bytes, "kept": freed.kept,
+                "freed_bytes": shrunk,
+            }
+        )  # fmt: skip
+        return
+    out = console()
+    verb = "would remove" if dry_run else "removed"
+    out.print(
+        f"{verb} {len(freed.runs)} runs with {freed.trials:,} trials ({_megabytes(freed.text_bytes)}), "
+        f"{freed.workloads} workloads, {freed.aliases} aliases, {freed.targets} targets, "
+        f"{freed.artifacts} pieces of code ({_megabytes(freed.code_bytes)})"
+    )
+    for why, count in freed.kept.items():
+        out.print(f"kept {count} old runs: {why}")
+    if not dry_run:
+        out.print(f"the database is {_megabytes(max(shrunk, 0))} smaller")
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+# --------------------------------------------------------------------------- export, backup
+
+
+@command.command("export")
+@click.argument("file", metavar="FILE|-")
+@click.option("--best", is_flag=True, help="Write the best kernels with their code, a SQLite file for Library.")
+@click.option("--op", metavar="OP", help="Only this operator.")
+@click.option("--run", "runs", multiple=True, metavar="ID", help="Only this run, or last; may be repeated.")
+@db_option
+@json_option
+@_stoppable("No file was written or changed")
+def export(file: str, best: bool, op: str | None, runs: tuple[str, ...], db: str | None, as_json: bool) -> None:
+    """Write runs, trials and winners as JSON Lines (- for stdout), or with --best a database to serve from.
+
+    JSON Lines hold no compiled code. The file of --best does: whoever opens it runs that code.
+
+    \b
+    Examples:
+      tilewright db export runs.jsonl
+      tilewright db export - --op matmul | zstd > matmul.jsonl.zst
+      tilewright db export --best serve.db --db postgresql+psycopg://reader@db.example/tilewright
+    """
+    from tilewright.database import safe_text
+    from tilewright.database.transfer import export_best, export_file, export_lines
+
+    if best and (runs or file == "-"):
+        raise UsageError("--best writes a database file of all runs", "Name a file, and leave --run out")
+    if as_json and file == "-":
+        raise UsageError("--json and the export would both go to stdout", "Name a file, or leave --json out")
+    ticker = _transferred("exported")
+    with _open(db, readonly=True) as database:
+        if best:
+            count = export_best(database, Path(file), op, _Ticker("exported {:,} of {:,} kernels"))
+            if as_json:
+                emit_json({"file": file, "kernels": count})
+            else:
+                console().print(safe_text(f"{file}: {count} kernel(s) with their code"))
+            return
+        if file == "-":
+            _to_stdout(export_lines(database, op, runs, ticker))
+            return
+        export_file(database, Path(file), op, runs, ticker)
+    size = Path(file).stat().st_size
+    if as_json:
+        emit_json({"file": file, "bytes": size})
+    else:
+        console().print(safe_text(f"{file}: {_megabytes(size)}"))
+
+
+def _to_stdout(lines: Iterable[str]) -> None:
+    """Write lines past Python's own buffer, which would try again at exit what a full disk refused."""
+    from tilewright.database.errors import explain
+
+    try:
+        with open(sys.stdout.fileno(), "w", encoding="ascii", closefd=False) as out:
+            out.writelines(lines)
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise explain("stdout", e) from None
+
+
+@command.command("backup")
+@click.argument("file", metavar="FILE")
+@click.option("--force", is_flag=True, help="Replace a file of that name.")
+@db_option
+@json_option
+@_stoppable("No file was written or changed")
+def backup(file: str, force: bool, db: str | None, as_json: bool) -> None:
+    """Copy a SQLite database, in use or not, to one consistent file.
+
+    To restore it, stop what uses the database, remove the files -wal and -shm beside it, and copy the
+    backup over it. A PostgreSQL database is backed up with pg_dump.
+
+    \b
+    Examples:
+      tilewright db backup tuned-backup.db
+      tilewright db backup nightly.db --force --db tuned.db
+    """
+    from tilewright.database import safe_text
+    from tilewright.database.transfer import backup as copy
+
+    with _open(db, readonly=True) as database:
+        size = copy(database, Path(file), force)
+    if as_json:
+        emit_json({"file": file, "bytes": size})
+    else:
+        console().print(safe_text(f"{file}: {_megabytes(size)}"))
+
+
+# --------------------------------------------------------------------------- import, merge, rebuild
+
+_AFTER_IMPORT = "Whole runs that came in are stored; the same command again brings the rest"
+_rebuild_option = click.option("--rebuild", is_flag=True, help="Then build the winners of this machine's devices.")
+_trust_option = click.option(
+    "--trust", is_flag=True, help="Also build programs and kernels that someone else wrote: this runs their code."
+)
+
+
+@command.command("import")
+@click.argument("file", metavar="FILE|-")
+@_rebuild_option
+@_trust_option
+@device_option
+@db_option
+@json_option
+@_stoppable(_AFTER_IMPORT)
+def import_(file: str, rebuild: bool, trust: bool, device: str, db: str | None, as_json: bool) -> int:
+    """Take in an export (- for stdin). Each run comes in whole or not at all, and once however often.
+
+    Winners are known from then on, and served once tilewright db rebuild has built and checked them here.
+    Exit code 1 if a run conflicts with a stored one.
+
+    \b
+    Examples:
+      tilewright db import runs.jsonl
+      zstdcat matmul.jsonl.zst | tilewright db import - --rebuild
+    """
+    from tilewright.database.transfer import import_file, import_stream
+
+    ticker = _transferred("read")
+    with _open(db, create=True) as database:
+        if file == "-":
+            found = import_stream(database, sys.stdin.buffer, "stdin", ticker)
+        else:
+            found = import_file(database, Path(file), ticker)
+        return _finish(database, [(file, found)], rebuild, trust, device, as_json)
+
+
+@command.command("merge")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@_rebuild_option
+@_trust_option
+@device_option
+@db_option
+@json_option
+@_stoppable(_AFTER_IMPORT)
+def merge(sources: tuple[str, ...], rebuild: bool, trust: bool, device: str, db: str | None, as_json: bool) -> int:
+    """Take in the runs, trials and winners of other databases: files, or PostgreSQL URLs.
+
+    Compiled code stays where it is. Merging again brings only what is new. Exit code 1 if a run conflicts
+    with a stored one.
+
+    \b
+    Examples:
+      tilewright db merge gpu1.db gpu2.db --db all.db
+      tilewright db merge tuned.db --db postgresql+psycopg://writer@db.example/tilewright
+    """
+    from tilewright.database import Database
+    from tilewright.database.transfer import merge as bring
+
+    found = []
+    with _open(db, create=True) as database:
+        for source in sources:
+            with Database.open(source, create=False, readonly=True) as other:
+                found.append((other.location, bring(database, other, _transferred("read"))))
+        return _finish(database, found, rebuild, trust, device, as_json)
+
+
+def _finish(
+    database: Database, found: list[tuple[str, Imported]], rebuild: bool, trust: bool, device: str, as_json: bool
+) -> int:
+    """Say what came in, rebuild if asked to, and give the exit code."""
+    from tilewright.database import safe_text
+
+    out = console(stderr=as_json)
+    for name, i in found:
+        out.print(
+            safe_text(
+                f"{name}: {i.new_runs} of {i.runs} runs and {i.new_trials:,} of {i.trials:,} trials are new, "
+                f"{i.new_winners} winners are to be built"
+            )
+        )
+        for conflict in i.conflicts:
+            out.print(f"[red]refused: {safe_text(conflict)}[/red]")
+    conflicts = [c for _, i in found for c in i.conflicts]
+    built, failed = _rebuild(database, None, device, False, trust, as_json) if rebuild else ([], 0)
+    if not rebuild and any(i.new_winners for _, i in found):
+        out.print("build them on machines of their devices: tilewright db rebuild")
+    if as_json:
+        sources = [
+            {
+                "source": name, "runs": i.runs, "new_runs": i.new_runs, "trials": i.trials,
+                "new_trials": i.new_trials, "new_winners": i.new_winners,
+            }
+            for name, i in found
+        ]  # fmt: skip
+        emit_json({"sources": sources, "conflicts": conflicts, "rebuilt": built})
+    return 1 if conflicts or failed else 0
+
+
+@command.command("pending")
+@click.option("--op", metavar="OP", help="Only this operator.")
+@db_option
+@json_option
+def pending(op: str | None, db: str | None, as_json: bool) -> None:
+    """List winners that came from elsewhere and are not built here: waiting, or failed.
+
+    \b
+    Examples:
+      tilewright db pending
+      tilewright db pending --op matmul --json
+    """
+    from tilewright.database import safe_text
+    from tilewright.database.transfer import winners
+
+    with _open(db, readonly=True) as database:
+        found = winners(database, op, ("pending", "failed"))
+    if as_json:
+        emit_json({"winners": [_winner_row(w) | {"state": w.state, "problem": w.problem} for w in found]})
+        return
+    out = console()
+    for w in found:
+        state = f"failed: {w.problem}" if w.state == "failed" else "waits to be built"
+        out.print(safe_text(f"{_winner_label(w)}, {seconds(w.seconds)} there: {state}"))
+    if not found:
+        out.print("nothing waits to be built")
+
+
+@command.command("rebuild")
+@click.option("--op", metavar="OP", help="Only this operator.")
+@click.option("--again", is_flag=True, help="Also those that failed before.")
+@_trust_option
+@device_option
+@db_option
+@json_option
+@_stoppable("Winners that are done are stored; the same command again builds the rest")
+def rebuild(op: str | None, again: bool, trust: bool, device: str, db: str | None, as_json: bool) -> int:
+    """Build winners that came from elsewhere, check them, and pair them with what is stored.
+
+    Those measured on this machine's device models are built; what is right and wins its place is served
+    from then on. Exit code 1 if any failed.
+
+    \b
+    Examples:
+      tilewright db rebuild
+      tilewright db rebuild --op matmul --device cpu:0 --again
+    """
+    with _open(db) as database:
+        rows, failed = _rebuild(database, op, device, again, trust, as_json)
+    if as_json:
+        emit_json({"rebuilt": rows, "failed": failed})
+    return 1 if failed else 0
+
+
+def _rebuild(
+    database: Database, op: str | None, device: str, again: bool, trust: bool, as_json: bool
+) -> tuple[list[dict[str, Any]], int]:
+    """Rebuild with a line for each winner; returns the rows, and how many failed."""
+    from tilewright.database import safe_text
+    from tilewright.database.transfer import winners
+    from tilewright.tuner.rebuild import rebuild as build
+
+    out = console(stderr=as_json)
+    total = 0
+
+    def started(count: int) -> None:
+        nonlocal total
+        total = count
+        others = len(winners(database, op)) - count
+        more = f"; {others} are of other devices" if others > 0 else ""
+        out.print(f"{count} winners to build on this machine{more}")
+
+    rows: list[dict[str, Any]] = []
+    for r in build(
+        database, op=op, device=device, again=again, trust=trust, on_start=started,
+        on_wait=lambda holder: click.echo(f"tilewright: waiting for the device: {holder}", err=True),
+    ):  # fmt: skip
+        rows.append(_winner_row(r.winner) | {"state": r.state, "seconds_here": r.seconds, "problem": r.problem})
+        here = f", {seconds(r.seconds)} here" if r.seconds else ""
+        why = f": {r.problem}" if r.problem else ""
+        shown = safe_text(f"{r.state}{here}{why}")
+        shown = f"[red]{shown}[/red]" if r.state == "failed" else shown
+        out.print(f"{len(rows)}/{total} {safe_text(_winner_label(r.winner))}: {shown}")
+    return rows, sum(r["state"] == "failed" for r in rows)
+
+
+def _winner_label(w: Winner) -> str:
+    task = w.task
+    return f"{task.workload.label} x{task.target.threads} on {w.device_model}, run {w.run_id} rank {w.rank}"
+
+
+def _winner_row(w: Winner) -> dict[str, Any]:
+    return {
+        "workload": w.task.workload.label, "workload_key": w.task.workload.key, "target": w.task.target.name,
+        "threads": w.task.target.threads, "device_model": w.device_model, "run": w.run_id, "rank": w.rank,
+        "template": w.schedule.template, "schedule": dict(w.schedule.values), "seconds": w.seconds,
+    }  # fmt: skip
+
+
+# --------------------------------------------------------------------------- roles
+
+
+@command.command("grants")
+@click.option("--owner", required=True, metavar="ROLE", help="Has the tables, and upgrades them.")
+@click.option("--writer", required=True, metavar="ROLE", help="Tunes: reads and writes rows.")
+@click.option("--reader", required=True, metavar="ROLE", help="Reads rows.")
+@click.option("--schema", default="public", show_default=True, metavar="NAME", help="Where the tables are.")
+def grants(owner: str, writer: str, reader: str, schema: str) -> None:
+    """Print the SQL that makes three PostgreSQL roles, each with what it needs and no more.
+
+    \b
+    Examples:
+      tilewright db grants --owner tw_owner --writer tw_writer --reader tw_reader | psql tilewright
+    """
+    from tilewright.database.postgresql.grants import grants as script
+
+    click.echo(script(owner, writer, reader, schema), nl=False)

@@ -1,0 +1,90 @@
+"""``tilewright farm doctor``: what a farm needs, what this machine has, and what to do about the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilewright.cli.commands.farm.options import certs_for, certs_option
+from tilewright.cli.options import json_option
+from tilewright.cli.output import console, emit_json
+from tilewright.core import TilewrightError
+from tilewright.database.text import safe_text
+
+
+@click.command("doctor")
+@certs_option
+@json_option
+@click.argument("address", metavar="[ADDRESS]", required=False, envvar="TILEWRIGHT_FARM")
+def doctor(certs: Path | None, as_json: bool, address: str | None) -> int:
+    """Say what a farm needs and what of it is here; with ADDRESS, how that farm's server is. Exits with 1 if something
+    is missing."""
+    checks: list[dict[str, Any]] = [
+        _check("nats-py", lambda: _package("nats-py")),
+        _check("msgpack", lambda: _package("msgpack")),
+        _check("cryptography", lambda: _package("cryptography")),
+        _check("nats-server", _binary),
+    ]
+    if certs is not None and address is None:
+        checks.append(_check("certificates", lambda: _certificates(certs)))
+    if address is not None:
+        checks.append(_check(f"farm {address}", lambda: _farm(address, certs)))
+    wrong = [c for c in checks if not c["ok"]]
+    if as_json:
+        emit_json({"ok": not wrong, "checks": checks})
+    else:
+        for c in checks:
+            mark = "[green]ok[/green]     " if c["ok"] else "[red]missing[/red]"
+            console().print(f"{mark} {safe_text(c['name'])}: {safe_text(c['found'])}")
+            if c["mend"]:
+                console().print(f"        {safe_text(c['mend'])}")
+    return 1 if wrong else 0
+
+
+def _check(name: str, find: Callable[[], str]) -> dict[str, Any]:
+    try:
+        return {"name": name, "ok": True, "found": find(), "mend": ""}
+    except TilewrightError as e:
+        return {"name": name, "ok": False, "found": e.message, "mend": e.mend}
+
+
+def _package(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        raise TilewrightError("not installed", "pip install 'tilewright[farm]'") from None
+
+
+def _binary() -> str:
+    from tilewright.farm.server import find_server
+
+    path, number = find_server()
+    return f"{'.'.join(map(str, number))} at {path} (needed on the machine with the server alone)"
+
+
+def _certificates(certs: Path) -> str:
+    from tilewright.farm.pki.certificates import expiring, listing
+
+    found = listing(certs.expanduser())
+    soon = expiring(found)
+    if soon:
+        names = ", ".join(sorted({c.name for c in soon}))
+        raise TilewrightError(f"{names} end within 30 days", "Renew them: tilewright farm issue NAME --renew")
+    return f"{len(found)}, none ends within 30 days"
+
+
+def _farm(address: str, certs: Path | None) -> str:
+    from tilewright.farm.client import Farm
+    from tilewright.farm.subjects import LOOKERS
+
+    with Farm(address, certs_for(address, certs), patience=10.0, roles=LOOKERS) as farm:
+        status = farm.status()
+    server = status["server"]
+    if status["trouble"]:
+        raise TilewrightError(str(status["trouble"]), "Make room on the server's disk; it goes on by itself")
+    engine = server.get("engine", "a server that this keeper does not run")
+    return f"{engine}, JetStream stores, {server.get('peers', 1)} server(s), {len(status['workers'])} worker(s)"

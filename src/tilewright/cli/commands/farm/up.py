@@ -1,0 +1,220 @@
+"""``tilewright farm up``: a whole farm by one command, on one machine or in a Slurm allocation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from tilewright.cli.commands.farm.options import certs_for, certs_option
+from tilewright.cli.commands.farm.serve import STOPPED, drain_option, on_signals, say
+from tilewright.cli.options import json_option
+from tilewright.cli.output import emit_json, program
+from tilewright.core import UsageError
+from tilewright.farm.hub import Hub
+from tilewright.farm.keeper import STORAGE
+from tilewright.farm.workers import slurm as allocation
+from tilewright.farm.workers.crew import TAKE_WORK, Child, end, hold
+from tilewright.measure.devices import find_all
+from tilewright.paths import cache_root
+
+Crew = tuple[list[Child], list[Child]]
+"""Children with runners, and the others."""
+
+PORT = 8786
+PATIENCE = 60.0  # seconds after which a farm opens with the runners that it has
+
+
+@click.command("up")
+@certs_option
+@click.option("--host", metavar="HOST", help="Where to listen, and where others reach it. [default: this machine only]")
+@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one. [default: 8786; with --slurm 0]")
+@click.option(
+    "--runners", type=click.IntRange(1, 1024), metavar="N",
+    help="So many: GPUs, or equal parts of the cores. [default: one a GPU, or one with all cores]",
+)  # fmt: skip
+@click.option(
+    "--state", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where jobs, results and artifacts are kept. [default: farm-PORT in the artifact cache's folder]",
+)  # fmt: skip
+@drain_option
+@click.option("--slurm", is_flag=True, help="Inside a Slurm allocation: runners on each of its nodes.")
+@click.option("--join", metavar="ADDRESS", help="Runners alone, for each device here, of the farm at ADDRESS.")
+@click.option("--leash", is_flag=True, hidden=True, help="With --join: drain at the end of standard input.")
+@json_option
+def up(
+    certs: Path | None, host: str | None, port: int | None, runners: int | None, state: Path | None,
+    drain_seconds: float, slurm: bool, join: str | None, leash: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Run a whole farm: a server, a runner for each device of this machine, and a builder.
+
+    Its address is the first line on stdout, once the runners take work. Ctrl-C lets running work finish.
+
+    \b
+    Examples:
+      tilewright farm up                              (this machine only, no certificates)
+      tilewright farm up --runners 4 --port 0
+      tilewright farm up --certs certs --host farm.example.org
+      tilewright farm up --slurm --certs certs        (in a batch job)
+      tilewright farm up --certs certs --join tls://farm.example.org:8786
+    """
+    certs = None if certs is None else certs.expanduser().absolute()
+    if join and (slurm or host or port is not None or state):
+        raise UsageError("--join starts no server", "Leave --slurm, --host, --port and --state out")
+    node = (os.environ.get("SLURMD_NODENAME") if slurm or leash else "") or platform.node()
+    if slurm:
+        nodes = allocation.nodes()
+        allocation.check_certificates(certs, nodes)
+        allocation.on_each_node(nodes, ())  # whether srun is there
+    if leash:
+        os.environ["CUDA_VISIBLE_DEVICES"] = allocation.visible_gpus()
+    devices = [] if slurm else find_all(runners)
+
+    def crew(address: str) -> Crew:
+        def command(what: str, *words: str) -> list[str]:
+            given = certs_for(address, certs)
+            more = ["--drain-seconds", str(drain_seconds), *(["--certs", str(given)] if given else [])]
+            return [sys.executable, "-m", "tilewright", "farm", what, *more, *words]
+
+        def child(role: str, name: str, *words: str) -> Child:
+            return Child(name, command(role, "--name", name, *words, address), say, _echo)
+
+        if slurm:
+            some = ["--runners", str(runners)] if runners else []
+            joining = allocation.on_each_node(nodes, command("up", "--leash", "--join", address, *some))
+            found = [Child("srun", joining, say, _echo, sign=TAKE_WORK, times=nodes, leash=True)]
+        else:
+            found = [child("runner", f"{node}-{d}", "--device", d) for d in devices]
+        return found, [] if join else [child("builder", f"{node}-builder")]
+
+    if join:
+        return asyncio.run(_Up(crew, drain_seconds).run_for(join, leash))
+    port = (0 if slurm else PORT) if port is None else port
+    listen, named = _hosts(host, certs is not None, slurm)
+    with contextlib.ExitStack() as stack:
+        if state is None and port:
+            state = cache_root() / f"farm-{port}"
+        elif state is None:  # nobody comes back to a server that had any port
+            folder = tempfile.TemporaryDirectory(prefix="tilewright-farm-", ignore_cleanup_errors=True)
+            state = Path(stack.enter_context(folder))
+        hub = Hub(certs, listen, port, state, storage=STORAGE, say=lambda line: say(f"server: {line}"))
+
+        def show(address: str) -> None:
+            if as_json:
+                emit_json({"address": address})
+            else:
+                click.echo(address)
+            sys.stdout.flush()
+            more = f" --certs {shlex.quote(str(certs))}" if certs else ""
+            click.echo(f"next: {program()} tune matmul m=512 n=512 k=512 --farm {address}{more}", err=True)
+
+        return asyncio.run(_Up(crew, drain_seconds).run_with(hub, named, show))
+
+
+def _echo(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _hosts(host: str | None, tls: bool, slurm: bool) -> tuple[str, str]:
+    """Where the server listens, and the name by which it is reached."""
+    everywhere = ("0.0.0.0", "::")
+    if host and host not in everywhere:
+        return ("0.0.0.0" if slurm and tls else host), host
+    if host or (slurm and tls):
+        return host or "0.0.0.0", platform.node()
+    return "127.0.0.1", "localhost" if tls else "127.0.0.1"
+
+
+class _Up:
+    """The children of one farm until they are told to leave. ``crew`` makes them, for an address."""
+
+    def __init__(self, crew: Callable[[str], Crew], drain_seconds: float) -> None:
+        self._make, self._drain_seconds = crew, drain_seconds
+        self._leave, self._hurry = asyncio.Event(), asyncio.Event()
+
+    async def run_with(self, hub: Hub, named: str, show: Callable[[str], None]) -> int:
+        """Serve; ``show`` is called with the address once the runners take work."""
+        on_signals(self._told, self._hurry.set)
+        try:
+            if not await self._unless_told(hub.start()):
+                return 0
+            scheme, port = hub.server.address.partition(":")[0], hub.server.port
+            return await self._work(f"{scheme}://{f'[{named}]' if ':' in named else named}:{port}", show)
+        finally:
+            await hub.stop()
+
+    async def run_for(self, address: str, leash: bool) -> int:
+        """Work for a farm that is elsewhere."""
+        on_signals(self._told, self._hurry.set)
+        if not leash:
+            return await self._work(address, lambda _address: None)
+        held = asyncio.create_task(hold())
+        held.add_done_callback(self._let_go)
+        try:
+            return await self._work(address, lambda _address: None)
+        finally:
+            held.cancel()
+
+    async def _work(self, address: str, show: Callable[[str], None]) -> int:
+        runners, others = self._make(address)
+        crew = [*runners, *others]
+        tasks = [asyncio.create_task(child.run()) for child in crew]
+        try:
+            await self._unless_told(self._opening(crew, runners))
+            if not self._leave.is_set() and not _gone(runners):
+                working = sum(c.times for c in runners if c.ready.is_set())
+                say(f"{working} {'node' if runners[0].leash else 'runner'}(s){TAKE_WORK}")
+                show(address)
+                await self._unless_told(asyncio.gather(*(c.over.wait() for c in runners)))
+        finally:
+            in_order = await end(crew, self._drain_seconds, self._hurry)
+            await asyncio.gather(*tasks)
+        if self._leave.is_set():
+            return 0 if in_order else STOPPED
+        say("no runner is left")
+        return 1 if any(c.code for c in runners) else 0
+
+    async def _opening(self, crew: list[Child], runners: list[Child]) -> None:
+        """Until everyone works or is gone, or time is over."""
+        until = time.monotonic() + PATIENCE
+        while not _gone(runners) and not all(c.ready.is_set() or c.over.is_set() for c in crew):
+            if time.monotonic() > until and any(c.ready.is_set() for c in runners):
+                return
+            await asyncio.sleep(0.05)
+
+    async def _unless_told(self, work: Awaitable[object]) -> bool:
+        """Do something until told to leave; whether it was done."""
+        doing, told = asyncio.ensure_future(work), asyncio.ensure_future(self._leave.wait())
+        await asyncio.wait({doing, told}, return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        if doing.done():
+            doing.result()
+            return True
+        doing.cancel()
+        await asyncio.gather(doing, return_exceptions=True)
+        return False
+
+    def _told(self) -> None:
+        say(f"draining, at most {self._drain_seconds:.0f} s (again to stop at once)")
+        self._leave.set()
+
+    def _let_go(self, held: asyncio.Task[bool]) -> None:
+        if not held.cancelled():
+            if held.exception() is not None or not held.result():
+                say("whoever started this is gone")
+                self._hurry.set()
+            if not self._leave.is_set():
+                self._told()
+
+
+def _gone(children: list[Child]) -> bool:
+    return all(c.over.is_set() for c in children)

@@ -1,0 +1,119 @@
+"""``tilewright prepare``: do now, without a GPU, what a GPU run would otherwise spend its time on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli.commands.check import available_cores, cuda_target
+from tilewright.cli.options import find_operator, json_option, operator_arguments, parse_params
+from tilewright.cli.output import emit_json, program, seconds
+from tilewright.cli.steps import Steps
+
+if TYPE_CHECKING:
+    from tilewright.core import Workload
+    from tilewright.kernels.operator import Operator
+    from tilewright.tuner.prepare import Prepared
+
+VERIFY_SECONDS = 20.0
+"""Seconds on the emulator that one kernel may take before smaller sizes are used."""
+
+
+@click.command("prepare")
+@operator_arguments
+@click.option("--target", metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]")
+@click.option("--out", required=True, metavar="DIR", help="Folder to write to.")
+@click.option("--keep", type=click.IntRange(min=1), default=32, show_default=True, help="Kernels to compile.")
+@click.option("--pool", type=click.IntRange(min=1), default=512, show_default=True, help="Schedules to rank.")
+@click.option(
+    "--verify", type=click.IntRange(min=0), default=4, show_default=True, help="Kernels to run on the emulator."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=None, help="Compilers at a time. [default: cores]")
+@json_option
+def command(
+    op: str, params: tuple[str, ...], dtype: str | None, target: str | None, out: str, keep: int, pool: int,
+    verify: int, seed: int, jobs: int | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Rank schedules for a GPU, check some on the emulator, and compile a shortlist; no GPU is needed.
+
+    DIR gets prepared.json and the compiled kernels, so that a machine with a GPU has only to load and
+    measure them. What is compiled stays in DIR: run again, it is quick.
+
+    \b
+    Examples:
+      tilewright prepare matmul m=4096 n=4096 k=4096 --dtype bfloat16 --target cuda:sm_90a --out prepared
+      tilewright prepare matmul m=4095 n=4095 k=4095 --keep 64 --pool 2048 --out prepared
+    """
+    from tilewright.core import Task
+    from tilewright.tuner.prepare import prepare, write
+
+    operator = find_operator(op)
+    task = Task(operator.workload(**parse_params(params, dtype)), cuda_target(target))
+    small = _small(operator, task.workload) if verify else None
+    workers = jobs or available_cores()
+    stage: dict[str, Steps] = {}
+
+    def say(what: str, done: int, of: int) -> None:
+        if what not in stage:
+            for old in stage.values():
+                old.__exit__(None, None, None)
+            stage[what] = Steps(what, of).__enter__()
+        while stage[what].done < done:
+            stage[what].step()
+
+    try:
+        prepared = prepare(
+            task, Path(out), keep=keep, pool=pool, verify=verify, small=small, seed=seed, workers=workers, say=say
+        )
+    except KeyboardInterrupt:
+        click.echo(
+            "tilewright: stopped early and nothing is written; what was compiled is kept, so run it again", err=True
+        )
+        return 130
+    finally:
+        for s in stage.values():
+            s.__exit__(None, None, None)
+    path = write(prepared, Path(out))
+    if as_json:
+        data = prepared.to_json()
+        data["kernels"] = len(prepared.kernels)
+        emit_json({"file": str(path), **data})
+    else:
+        _print(prepared, path)
+    return 1 if prepared.bugs else 3 if any(c.state == "unchecked" for c in prepared.checked) else 0
+
+
+def _small(operator: Operator, workload: Workload) -> Workload | None:
+    """Smaller sizes to verify on; ``None`` where the workload's own will do."""
+    from tilewright.checking import cost as check_cost
+    from tilewright.checking.check import ORDERS, SETS
+
+    own = check_cost.estimate(workload, [()], len(ORDERS), len(SETS))
+    if own <= VERIFY_SECONDS and check_cost.tensor_bytes(workload) <= check_cost.MEMORY:
+        return None
+    flops = VERIFY_SECONDS * check_cost.RATES[""] / (len(ORDERS) * len(SETS))
+    return check_cost.smaller(operator, dict(workload.params), flops)
+
+
+def _print(prepared: Prepared, path: Path) -> None:
+    task = prepared.task
+    gate = prepared.gate
+    click.echo(f"{task.workload.label} on {task.target.name}: {prepared.pool} schedules ranked by {prepared.prior}")
+    for what, refused in (("before", gate["before"]), ("after", gate["after"])):
+        if refused:
+            click.echo(f"  refused {what} compiling: {', '.join(f'{n} {k}' for k, n in refused.items())}")
+    right = sum(c.state == "right" for c in prepared.checked)
+    click.echo(f"  verified on the emulator: {right} right, {len(prepared.bugs)} with bugs")
+    for note in prepared.notes:
+        click.echo(f"  note: {note}")
+    for c in prepared.bugs:
+        f, s = c.findings[0], c.subject.schedule
+        click.echo(f"  BUG {s.template if s else ''}: {f.kind} {f.place}: {f.message}")
+    for reason in dict.fromkeys(x for c in prepared.checked for x in c.unchecked):
+        click.echo(f"  not checked: {reason}")
+    spent = ", ".join(f"{k} {seconds(v)}" for k, v in prepared.seconds.items())
+    click.echo(f"  compiled {len(prepared.kernels)} kernels with {prepared.compiler} ({spent})")
+    click.echo(f"wrote {path}; where the GPU is: {program()} tune ... --target cuda --prepared {path.parent}")

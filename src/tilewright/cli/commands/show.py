@@ -1,0 +1,179 @@
+"""``tilewright show RUN``: how a run went, with charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli.commands.runs import run_row
+from tilewright.cli.options import db_option, json_option
+from tilewright.cli.output import console, emit_json, rate, seconds
+from tilewright.core import Failure, Measurement, TrialRecord
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tilewright.database import Database, StoredRun
+    from tilewright.database.records import TrialPoint
+
+FASTEST = 10
+"""Trials listed without ``--trials``."""
+RECORDS = 2000
+"""Whole trials looked at for further charts."""
+
+
+@click.command("show")
+@click.argument("run", default="last")
+@click.option("--trials", "all_trials", is_flag=True, help="List every trial, not only the fastest ten.")
+@click.option("--all-charts", is_flag=True, help="More charts: over time, the cost model, the roofline, importance.")
+@db_option
+@json_option
+def command(run: str, all_trials: bool, all_charts: bool, db: str | None, as_json: bool) -> None:
+    """Show one run: its best-so-far curve, fastest trials, and failures by kind.
+
+    RUN is a run's identifier, or "last". Pictures in files: tilewright plot.
+
+    \b
+    Examples:
+      tilewright show
+      tilewright show last --all-charts
+      tilewright show 20261120-101500-ab12 --trials
+    """
+    from tilewright.database import Database
+    from tilewright.paths import default_path
+
+    with Database.open(db or default_path(), create=False, readonly=True) as database:
+        stored = database.run(run)
+        if as_json:
+            _print_json(stored, database.trials(stored.id))
+            return
+        out = console()
+        points = database.points(stored.id)
+        _print_head(out, stored, points)
+        _print_failures(out, database, stored)
+        _print_calibration(out, points)
+        if all_charts:
+            _print_charts(out, stored, points, database.sample_trials(stored.id, RECORDS))
+        shown = database.trials(stored.id) if all_trials else database.fastest(stored.id, FASTEST)
+    _print_trials(out, shown, stored.task.workload.flops)
+
+
+def _print_json(stored: StoredRun, trials: Sequence[TrialRecord]) -> None:
+    from tilewright.insight.calibration import agreement
+    from tilewright.insight.points import points_of
+    from tilewright.tuner.result import curve
+
+    found = agreement(points_of(stored.id, trials))
+    emit_json(
+        {
+            **run_row(stored),
+            "summary": dict(stored.summary),
+            "curve": [{"trial": n, "seconds": s} for n, s in curve(trials)],
+            "cost_model": {
+                "compared": found.count, "rank_correlation": found.rank_correlation, "pairwise": found.pairwise,
+            },
+            "trial_records": [t.to_json() for t in reversed(trials)],
+        }
+    )  # fmt: skip
+
+
+def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -> None:
+    from tilewright.cli.charts import print_chart
+    from tilewright.database import safe_text
+    from tilewright.insight.best import best_over_trials
+
+    target = stored.task.target
+    label = stored.task.workload.label
+    where = f"{target.name} x{target.threads} ({stored.device_model})"
+    out.print(safe_text(f"run {stored.id}: {label} on {where}, {stored.state}"))
+    out.print(
+        safe_text(f"{stored.trials} of {stored.trials_wanted} trials, strategy {stored.strategy}, seed {stored.seed}")
+    )
+    if stored.best_seconds is not None:
+        best = stored.best_seconds
+        out.print(f"best so far  {seconds(best)}, {rate(stored.task.workload.flops, best)}", style="bold")
+        out.print()
+        print_chart(out, best_over_trials(points, label))
+        out.print()
+
+
+def _print_failures(out: Console, database: Database, stored: StoredRun) -> None:
+    from tilewright.cli.charts import print_chart
+    from tilewright.database import safe_text
+    from tilewright.insight.failures import failure_bars, failure_groups
+
+    if not stored.failed:
+        return
+    examples = {}
+    for kind in stored.failed:
+        for record in database.list_trials(stored.id, status=kind, limit=1):
+            examples[kind] = (stored.id, record)
+    groups = failure_groups(stored.failed, stored.trials, examples)
+    print_chart(out, failure_bars(groups, stored.trials))
+    for group in groups:
+        out.print(safe_text(f"failed ({group.kind}): {group.count}, such as: {group.example}"), style="red")
+        out.print(safe_text(f"  {group.advice}"), style="dim")
+    out.print()
+
+
+def _print_calibration(out: Console, points: Sequence[TrialPoint]) -> None:
+    from tilewright.insight.calibration import agreement, describe
+
+    found = agreement(points)
+    if found.count:
+        out.print(f"cost model   {describe(found)}")
+        out.print()
+
+
+def _print_charts(
+    out: Console, stored: StoredRun, points: Sequence[TrialPoint], records: Sequence[TrialRecord]
+) -> None:
+    from tilewright.cli.charts import print_chart
+    from tilewright.database import safe_text
+    from tilewright.insight.best import best_over_time
+    from tilewright.insight.calibration import calibration_chart, calibration_over_run
+    from tilewright.insight.chart import XY, Bars
+    from tilewright.insight.importance import OptunaMissing, importance, importance_bars
+    from tilewright.insight.roofline import TaskTrials, ceilings_of, roofline
+
+    trials = [(stored.id, r) for r in records]
+    charts: list[XY | Bars] = [
+        best_over_time(points, stored.started, stored.task.workload.label),
+        calibration_chart(points),
+        calibration_over_run(points),
+        roofline([TaskTrials(stored.task, trials)], ceilings_of(stored)),
+    ]
+    if records:
+        try:
+            charts.append(importance_bars(importance(records)))
+        except OptunaMissing as e:
+            out.print(safe_text(f"{e.message}. {e.mend}"), style="dim")
+    for chart in charts:
+        print_chart(out, chart)
+        out.print(safe_text(chart.note), style="dim")
+        out.print()
+
+
+def _print_trials(out: Console, trials: Sequence[TrialRecord], flops: int) -> None:
+    from rich.table import Table
+
+    from tilewright.database import safe_text
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("trial", "time", "GFLOP/s", "noise", "predicted", "origin", "schedule"):
+        table.add_column(column, overflow="fold")
+    for t in trials:
+        timing = t.outcome if isinstance(t.outcome, Measurement) else None
+        text = (timing and seconds(timing.seconds)) or (t.outcome.kind.value if isinstance(t.outcome, Failure) else "-")
+        table.add_row(
+            str(t.number),
+            text,
+            f"{flops / timing.seconds / 1e9:.4g}" if timing else "-",
+            f"{100 * timing.spread:.1f}%" if timing else "-",
+            "-" if t.proposal.prediction is None else f"{t.proposal.prediction:.3g}",
+            safe_text(t.proposal.origin),
+            safe_text(" ".join(f"{k}={v}" for k, v in t.schedule.values.items())),
+        )
+    out.print(table)

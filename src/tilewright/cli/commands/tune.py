@@ -1,0 +1,267 @@
+"""``tilewright tune``: search, and say what was won."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli.commands.farm.options import certs_option
+from tilewright.cli.options import (
+    db_option,
+    device_option,
+    find_operator,
+    json_option,
+    operator_arguments,
+    parse_params,
+    target_option,
+    threads_option,
+)
+from tilewright.cli.output import console, emit_json, program, rate, seconds, share_of_peak
+from tilewright.cli.own import own_of, own_options
+from tilewright.core import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.baselines.compare import Comparison
+    from tilewright.tuner import TuneResult
+
+
+@click.command("tune")
+@operator_arguments
+@target_option
+@threads_option
+@device_option
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    default=None,
+    envvar="TILEWRIGHT_TRIALS",
+    help="Trials of the run in all, failures included. [default: 200]",
+)
+@click.option(
+    "--time-budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Stop proposing after S seconds.",
+)
+@click.option(
+    "--strategy",
+    default=None,
+    metavar="NAME",
+    help="evolutionary, random, grid, optuna-tpe, -cmaes, -gp, -qmc or -random. [default: evolutionary]",
+)
+@click.option("--cost-model", default=None, metavar="NAME", help="xgboost, roofline, gpu or random. [default: xgboost]")
+@click.option("--seed", type=int, default=None, help="The same seed and results give the same proposals. [default: 0]")
+@own_options
+@click.option("--prepared", metavar="DIR", help="Try first what tilewright prepare wrote for this task.")
+@click.option(
+    "--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Measure on a farm: tls://HOST:PORT."
+)
+@certs_option
+@click.option(
+    "--priority",
+    type=click.Choice(("low", "normal", "high")),
+    default="normal",
+    help="On a farm: high gets four times the seconds of normal where both wait, low a quarter.",
+)
+@db_option
+@click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Resume a run that another host still lists as running (its process must be dead).",
+)
+@json_option
+def command(
+    op: str,
+    params: tuple[str, ...],
+    dtype: str | None,
+    target: str,
+    threads: int,
+    device: str,
+    trials: int | None,
+    time_budget: float | None,
+    strategy: str | None,
+    cost_model: str | None,
+    seed: int | None,
+    prepared: str | None,
+    farm: str | None,
+    certs: Path | None,
+    priority: str,
+    db: str | None,
+    resume: str | None,
+    take_over: bool,
+    as_json: bool,
+    **own: Any,
+) -> int:
+    """Search for the fastest kernel of an operator and store every trial.
+
+    OP is an operator's name (see: tilewright ops), FILE.py:function, or a C++ or CUDA file with a kernel of
+    your own whose macros are tuned (docs/own_kernels.md). Ctrl-C ends the search and keeps everything
+    measured; a second Ctrl-C stops at once.
+
+    \b
+    Examples:
+      tilewright tune matmul m=512 n=512 k=512 --trials 64
+      tilewright tune matmul m=1024 n=1024 k=1024 activation=relu bias=true --threads 2
+      tilewright tune my_ops.py:sqdist m=256 n=256 k=64 --json
+      tilewright tune matmul m=512 n=512 k=512 --resume last --trials 400
+      tilewright tune matmul m=4096 n=4096 k=4096 dtype=bfloat16 --target cuda
+      tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
+      tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
+    """
+    from tilewright.cli.progress import progress
+    from tilewright.tuner import tune
+
+    kernel = own_of(op, own)
+    operator = kernel or find_operator(op)
+    values = parse_params(params, dtype)
+    settings = {
+        "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
+        "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db, "resume": resume,
+        "take_over": take_over, "prepared": prepared, "params": values,
+    }  # fmt: skip
+    if farm:
+        return _on_farm(farm, certs, priority, operator, settings, as_json, kernel.reference if kernel else op)
+    watcher = progress()
+    try:
+        result = tune(operator, observer=watcher, **settings)  # type: ignore[arg-type]
+    finally:
+        watcher.close()
+    served = "://" not in result.database and result.task.target.kind == "cpu"
+    compared = result.best is not None and not result.interrupted and served
+    comparison = _against_numpy(result) if compared else None
+    problem = None if result.best else _no_success(result)
+    if as_json:
+        data = result.to_json()
+        data["speedup_over_numpy"] = comparison.ratios[0].ratio if comparison and comparison.ratios else None
+        if problem:
+            data["error"] = {"kind": problem.kind, "message": problem.message, "mend": problem.mend}
+        emit_json(data)
+    else:
+        _panel(result, comparison, kernel.reference if kernel else op, tuple(f"{k}={v}" for k, v in values.items()))
+    if result.interrupted:
+        click.echo("tilewright: stopped early; everything measured is stored. Go on with --resume last", err=True)
+        return 130
+    if problem:
+        click.echo(f"tilewright: {problem}", err=True)
+        return 1
+    return 0
+
+
+def _on_farm(
+    farm: str, certs: Path | None, priority: str, operator: Any, settings: dict[str, Any], as_json: bool, op: str
+) -> int:
+    """Tune on one or several device classes of a farm; the worst outcome gives the exit code."""
+    from tilewright.cli.commands.farm.options import certs_for
+    from tilewright.cli.progress import PlainProgress, progress
+    from tilewright.farm.client import Farm
+    from tilewright.tuner import TuneResult, tune, tune_each
+
+    device = str(settings.pop("device"))
+    several = device == "all" or "," in device
+    names = tuple(f"{k}={v}" for k, v in settings["params"].items())
+    found: dict[str, TuneResult | TilewrightError]
+
+    def say(line: str) -> None:
+        click.echo(f"tilewright: {line}", err=True)
+
+    with Farm(farm, certs_for(farm, certs), say=say, priority=priority) as connection:
+        if several:
+            found = tune_each(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
+        else:
+            watcher = progress()
+            try:
+                result = tune(operator, farm=connection, device=device, observer=watcher, **settings)
+                found = {result.device: result}
+            finally:
+                watcher.close()
+    rows: dict[str, Any] = {}
+    codes = [0]
+    for name, one in found.items():
+        problem = one if isinstance(one, TilewrightError) else None if one.best else _no_success(one)
+        if isinstance(one, TuneResult):
+            rows[name] = one.to_json()
+            codes.append(130 if one.interrupted else 1 if problem else 0)
+            if not as_json:
+                _panel(one, None, op, names)
+        else:
+            codes.append(one.exit_code)
+        if problem is not None:
+            rows[name] = rows.get(name, {}) | {
+                "error": {"kind": problem.kind, "message": problem.message, "mend": problem.mend}
+            }
+            click.echo(f"tilewright: {name}: {problem}" if several else f"tilewright: {problem}", err=True)
+    if as_json:
+        emit_json({"classes": rows} if several else next(iter(rows.values())))
+    return max(codes)
+
+
+def _no_success(result: TuneResult) -> TilewrightError:
+    failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none was run"
+    return TilewrightError(f"no trial succeeded: {failed}", f"See what failed: tilewright show {result.run}")
+
+
+def _against_numpy(result: TuneResult) -> Comparison | None:
+    """A short paired comparison with NumPy, where it has the operator."""
+    from tilewright.backends.cpu.device import parse_device
+    from tilewright.baselines.compare import compare
+
+    if result.best is None:
+        return None
+    threads = result.task.target.threads
+    try:
+        cores = parse_device(result.device, threads).cores
+        rounds = 11 if result.best.seconds < 0.1 else 5
+        return compare(result.database, result.task.workload, threads=threads, cores=cores, rounds=rounds)
+    except TilewrightError as e:
+        click.echo(f"tilewright: not compared with numpy: {e}", err=True)
+        return None
+
+
+def _gate(gate: Mapping[str, Any]) -> str:
+    """What the static gate kept from being compiled and measured."""
+    reasons = Counter(gate["before"]) + Counter(gate["after"])
+    refused = ", ".join(f"{n} {why}" for why, n in reasons.most_common()) or "none"
+    share = gate["gate_seconds"] / max(gate["compile_seconds"], 1e-9)
+    return f"{gate['seen']} kernels, refused without a run: {refused}; it cost {share:.1%} of compiling"
+
+
+def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: tuple[str, ...]) -> None:
+    from rich.markup import escape
+    from rich.panel import Panel
+
+    task = result.task
+    lines = []
+    if result.best:
+        best = result.best
+        lines.append(
+            f"best       {seconds(best.seconds)}, {rate(task.workload.flops, best.seconds)}"
+            f"{share_of_peak(best.peak_fraction, task.target.kind, here=True)}"
+        )
+        if comparison and comparison.ratios:
+            r = comparison.ratios[0]
+            lines.append(f"numpy      ours is {r.ratio:.2f}x as fast, paired ({r.low:.2f} to {r.high:.2f})")
+        lines.append(f"schedule   {best.template}: {' '.join(f'{k}={v}' for k, v in best.schedule.values.items())}")
+        if result.kept:
+            lines.append("           (the kernel of an earlier run won the final and stays)")
+    failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none"
+    if result.gate:
+        lines.append(f"gate       {_gate(result.gate)}")
+    lines.append(f"trials     {result.trials}, {result.structures} distinct structures, failed: {failed}")
+    lines.append(f"time       {result.seconds:.1f} s, {result.trials / max(result.seconds, 1e-9):.1f} trials a second")
+    lines.append(f"saved in   {result.database} as run {result.run}")
+    target = f" --threads {task.target.threads}" if task.target.threads > 1 else ""
+    if "://" in result.database:
+        lines.append(f"next       {program()} db export --best best.db --db {result.database}")
+    elif task.target.kind == "cpu":
+        lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {result.database}")
+    else:
+        target = f" --target {task.target.name}"
+        lines.append(f"next       {program()} best {op} {' '.join(params)}{target} --source --db {result.database}")
+    console().print(
+        Panel(escape("\n".join(lines)), title=escape(task.workload.label), title_align="left", expand=False)
+    )

@@ -1,0 +1,402 @@
+"""Who may see the dashboard, and what every answer tells the browser: checked before any page is reached.
+
+``Guard`` stands before the application. It knows nothing of pages: whatever they say, only reading is possible, only
+under names that belong to this server, and with a token only for those who have it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+import re
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from tilewright.core import UsageError
+from tilewright.dashboard.errors import Header, refuse
+from tilewright.farm.link import is_loopback
+from tilewright.farm.pki.private_files import explained, require_private
+
+SESSION_SECONDS = 12 * 3600
+LEAST_TOKEN, MOST_TOKEN = 16, 1024  # characters
+ATTEMPTS, ATTEMPTS_SECONDS = 10, 60.0
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS: tuple[Header, ...] = (
+    (b"content-security-policy", CSP.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+)
+MOST_ADDRESS = 8000  # bytes of a path and its query, as they were sent
+# A day: browsers apply it to every port of the name, so a long one would lock other services there out for as long.
+_HSTS: Header = (b"strict-transport-security", b"max-age=86400")
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?)(?::([0-9]{1,5}))?")
+_FORMS = ("/login", "/logout")
+"""What may be posted to."""
+
+
+def headers_of_safety() -> list[tuple[str, str]]:
+    """What every answer carries, whoever gives it: those before the application too, which nobody may keep."""
+    return [*((k.decode(), v.decode()) for k, v in _HEADERS), ("cache-control", "no-store")]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may see what. Without a ``token`` everybody who reaches the server may see everything.
+
+    ``hosts``: names and addresses, as ``NAME`` or ``NAME:PORT``, under which browsers may ask, beside this machine's
+    loopback names. ``port``: the one that is served, which browsers must name; ``None`` for any. ``tls``: this server
+    speaks HTTPS. ``behind_proxy``: a proxy in front of it does, whose headers are not trusted.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    hosts: tuple[str, ...] = ()
+    tls: bool = False
+    behind_proxy: bool = False
+    port: int | None = None
+    sessions: Sessions = field(init=False, repr=False, compare=False)
+    attempts: Attempts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sessions", Sessions(self.token or ""))
+        object.__setattr__(self, "attempts", Attempts())
+        for host in self.hosts:
+            split_host(host)
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers reach it by HTTPS."""
+        return self.tls or self.behind_proxy
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name. Cookies do not tell ports apart, so it names the port."""
+        port = "" if self.port is None else f"-{self.port}"
+        return f"{'__Host-' if self.secure else ''}tilewright{port}"
+
+    def knows(self, given: str, local: str | None = None) -> bool:
+        """Whether a ``Host`` header names this server. ``local``: the address at which the client reached it.
+
+        An address that the client really connected to is no name that somebody else's DNS could have turned to it.
+        """
+        try:
+            name, port = split_host(given)
+        except UsageError:
+            return False
+        port = port or (443 if self.tls else 80)
+        free = self.behind_proxy or self.port is None
+        for known, only in map(split_host, self.hosts):
+            if known == name and (port == only if only else free or port == self.port):
+                return True
+        here = is_loopback(name) or (local is not None and _is_address(name) and name == _plain(local))
+        return here and (free or port == self.port)
+
+    def has_token(self, given: str) -> bool:
+        """Whether this is the token, in a time that does not tell how much of it is right."""
+        return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def split_host(text: str) -> tuple[str, int | None]:
+    """``NAME``, ``NAME:PORT``, an address, ``[ADDRESS6]:PORT``: the name in one spelling, and the port if there is one.
+
+    Raises ``UsageError``.
+    """
+    lower = text.lower()
+    if _is_address(lower):
+        return _plain(lower), None
+    found = _HOST.fullmatch(lower)
+    port = int(found[3]) if found and found[3] else None
+    if found is None or not (port is None or 0 < port < 65536):
+        raise UsageError(f"{text[:100]!r} is no host", "Write NAME, NAME:PORT, an address or [ADDRESS]:PORT")
+    name = found[1].strip("[]")
+    if found[1].startswith("[") and not _is_address(name):
+        raise UsageError(f"{text[:100]!r} is no address", "Write [ADDRESS]:PORT")
+    return _plain(name), port
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(name: str) -> str:
+    try:
+        address: IPv4Address | IPv6Address = ip_address(name)
+    except ValueError:
+        return name
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return str(address)
+
+
+def read_token(path: Path) -> str:
+    """The first line of a file that only its owner may read. Raises ``UsageError``, ``FarmError`` about the file."""
+    path = path.expanduser()
+    require_private(path)
+    with explained(path), path.open("rb") as file:
+        line = file.readline(MOST_TOKEN + 2).strip()
+    mend = f"Write {LEAST_TOKEN} to {MOST_TOKEN} letters, digits or signs into it, without spaces: {MAKE_TOKEN}"
+    if not all(0x21 <= b <= 0x7E for b in line):
+        raise UsageError(f"the token in {path} has characters that do not fit into a header", mend)
+    if not LEAST_TOKEN <= len(line) <= MOST_TOKEN:
+        raise UsageError(f"the token in {path} has {len(line)} characters", mend)
+    return line.decode("ascii")
+
+
+MAKE_TOKEN = "(umask 077; python3 -c 'import secrets; print(secrets.token_urlsafe(32))' > FILE)"
+
+
+# --------------------------------------------------------------------------- sessions and attempts
+
+
+class Sessions:
+    """Cookies that a login gave out: an end and a random part, signed under a key that dies with the process."""
+
+    def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
+        self._key = hmac.digest(secrets.token_bytes(32), token.encode(), "sha256")
+        self._clock = clock
+        self._ended: dict[str, float] = {}
+
+    def issue(self) -> str:
+        text = f"{int(self._clock()) + SESSION_SECONDS}.{secrets.token_hex(16)}"
+        return f"{text}.{self._sign(text)}"
+
+    def valid(self, value: str) -> bool:
+        text, _, signature = value.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(text).encode()) or value in self._ended:
+            return False
+        return int(text.partition(".")[0]) > self._clock()
+
+    def end(self, value: str) -> None:
+        """Make a valid cookie worth nothing, copies of it too."""
+        if self.valid(value):
+            now = self._clock()
+            self._ended = {v: until for v, until in self._ended.items() if until > now}
+            self._ended[value] = int(value.partition(".")[0])
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), sha256).hexdigest()
+
+
+class Attempts:
+    """Wrong tokens in the last minute, by client address. An IPv6 client counts by its network of 64 bits."""
+
+    KEPT = 4096
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failed: dict[str, deque[float]] = {}
+
+    def wait(self, address: str) -> int:
+        """Seconds until this client may try again; 0 if it may now."""
+        failed = self._failed.get(_network(address), ())
+        recent = [t for t in failed if t > self._clock() - ATTEMPTS_SECONDS]
+        return 0 if len(recent) < ATTEMPTS else max(1, math.ceil(recent[0] + ATTEMPTS_SECONDS - self._clock()))
+
+    def failed(self, address: str) -> None:
+        now = self._clock()
+        name = _network(address)
+        times = self._failed.pop(name, deque(maxlen=ATTEMPTS))
+        times.append(now)
+        self._failed[name] = times  # the latest last
+        for old in list(self._failed):
+            if self._failed[old][-1] > now - ATTEMPTS_SECONDS and len(self._failed) <= self.KEPT:
+                break
+            del self._failed[old]
+
+
+def _network(address: str) -> str:
+    plain = _plain(address)
+    return str(IPv6Address(int(IPv6Address(plain)) >> 64 << 64)) if ":" in plain and _is_address(plain) else plain
+
+
+# --------------------------------------------------------------------------- requests
+
+
+def headers_of(scope: Mapping[str, Any], name: bytes) -> list[str]:
+    return [v.decode("latin-1") for k, v in scope["headers"] if k == name]
+
+
+def client_of(scope: Mapping[str, Any]) -> str:
+    """The address of whoever is connected: a client, or the proxy in front."""
+    return str(scope["client"][0]) if scope.get("client") else ""
+
+
+def session_of(scope: Mapping[str, Any], access: Access) -> str:
+    """The session cookie's value; empty if there is none."""
+    found: SimpleCookie = SimpleCookie()
+    try:
+        found.load("; ".join(headers_of(scope, b"cookie")))
+    except CookieError:
+        return ""
+    return found[access.cookie].value if access.cookie in found else ""
+
+
+def same_site(scope: Mapping[str, Any]) -> bool:
+    """Whether a form came from this site's own page, as far as the browser says. Programs say nothing and may."""
+    site = headers_of(scope, b"sec-fetch-site")
+    origin = headers_of(scope, b"origin")
+    if site and site != ["same-origin"]:
+        return False
+    # A page that sends no referrer sends its own forms with the origin "null"; then the browser's word above counts.
+    if not origin or (site and origin == ["null"]):
+        return True
+    return len(origin) == 1 and urlsplit(origin[0]).netloc.lower() == headers_of(scope, b"host")[0].lower()
+
+
+def local_path(text: str) -> str:
+    """``text`` if it is a path of this site, else ``/``: where to go after a login."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
+    plain = text.startswith("/") and not text.startswith("//") and text.isascii() and text.isprintable()
+    if not plain or "\\" in text or " " in text or parts.scheme or parts.netloc or len(text) > 2000:
+        return "/"
+    # Browsers read an encoded slash or backslash at the start as it stands, but proxies may not.
+    if re.match(r"[/\\]{2}", unquote(text[:20])) or parts.path in _FORMS:
+        return "/"
+    return text
+
+
+class Guard:
+    """ASGI middleware: reading only, known hosts only, a login where there is a token, and the headers of safety."""
+
+    def __init__(self, app: Any, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            if self._access.secure:
+                scope["scheme"] = "https"  # what browsers see: a redirect to plain HTTP would leak what they send
+            answer = _Answer(scope, send, self._access)
+            if not await self._refused(scope, answer.send):
+                await self._pass(scope, receive, answer)
+        else:
+            await send({"type": "websocket.close"})
+
+    async def _pass(self, scope: Any, receive: Any, answer: _Answer) -> None:
+        try:
+            await self._app(scope, receive, answer.send)
+        except Exception:
+            if not answer.started:
+                text = "Something went wrong here. What it was is in the dashboard's log"
+                await refuse(answer.send, 500, text, [("Connection", "close")])
+            raise
+
+    async def _refused(self, scope: Any, send: Any) -> bool:
+        """Answer what may not go on. Returns whether it did."""
+        access, path, method = self._access, scope["path"], scope["method"]
+        allowed = ("POST",) if path == "/logout" else ("GET", "HEAD", "POST") if path == "/login" else ("GET", "HEAD")
+        if method not in allowed:
+            await refuse(send, 405, f"{method[:20]} is not for this address", [("Allow", ", ".join(allowed))])
+            return True
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_ADDRESS:
+            await refuse(send, 414, f"An address has at most {MOST_ADDRESS} bytes")
+            return True
+        hosts = headers_of(scope, b"host")
+        if len(hosts) != 1 or not path.startswith("/"):
+            await refuse(send, 400, "A request names one host, and a path on it")
+            return True
+        if not access.knows(hosts[0], scope["server"][0] if scope.get("server") else None):
+            mend = "If it should be, start the dashboard with --allow-host and this name"
+            await refuse(send, 421, f"{hosts[0][:100]} is no name of this dashboard. {mend}")
+            return True
+        if access.token is None or path == "/static" or path.startswith("/static/"):
+            return False
+        query = scope["query_string"].decode("latin-1")
+        if any(name.lower() == "token" for name, _ in parse_qsl(query, keep_blank_values=True)):
+            await refuse(send, 400, "A token never goes into an address. Send it as Authorization: Bearer TOKEN")
+            return True
+        return path not in _FORMS and await self._unknown(scope, send, query)
+
+    async def _unknown(self, scope: Any, send: Any, query: str) -> bool:
+        """Send away who has neither a session nor the token. Returns whether it did."""
+        access = self._access
+        if access.sessions.valid(session_of(scope, access)):
+            return False
+        given = headers_of(scope, b"authorization")
+        if given:
+            # Behind a proxy all clients have its address: one that guesses must not shut out the others.
+            wait = 0 if access.behind_proxy else access.attempts.wait(client_of(scope))
+            if wait:
+                await refuse(send, 429, f"Too many wrong tokens. Wait {wait} s", [("Retry-After", str(wait))])
+                return True
+            scheme, _, token = given[0].partition(" ")
+            if len(given) == 1 and scheme.lower() == "bearer" and access.has_token(token.strip()):
+                return False
+            if not access.behind_proxy:
+                access.attempts.failed(client_of(scope))
+        elif _navigates(scope):
+            at = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
+            login = f"/login?next={quote(local_path(f'{at}?{query}' if query else at), safe='/')}"
+            await refuse(send, 303, "Log in first", [("Location", login)])
+            return True
+        mend = "Log in at /login, or send Authorization: Bearer TOKEN"
+        await refuse(send, 401, f"This is for those who have the token. {mend}", [("WWW-Authenticate", "Bearer")])
+        return True
+
+
+def _navigates(scope: Mapping[str, Any]) -> bool:
+    """Whether a person opens a page, to whom a form can be shown."""
+    html = any("text/html" in v for v in headers_of(scope, b"accept"))
+    return html and headers_of(scope, b"sec-fetch-mode") in ([], ["navigate"])
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return is_loopback(split_host(host)[0])
+    except UsageError:
+        return True
+
+
+class _Answer:
+    """Sends an answer on with the headers of safety. One to HEAD ends after its headers, even a stream's."""
+
+    def __init__(self, scope: Mapping[str, Any], send: Any, access: Access) -> None:
+        self.started = False
+        self._send = send
+        self._head = scope["method"] == "HEAD"
+        self._static = scope["path"].startswith("/static/")
+        self._access = access
+        self._local = _is_local("".join(headers_of(scope, b"host")))
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            await self._send({**message, "headers": self._headers(list(message.get("headers", ())))})
+            if self._head:
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        elif not self._head:
+            await self._send(message)
+
+    def _headers(self, own: list[Header]) -> list[Header]:
+        fixed = list(_HEADERS)
+        if self._access.secure and not self._local:
+            fixed.append(_HSTS)
+        if self._access.token is not None and not self._static:
+            fixed.append((b"cache-control", b"no-store"))
+        elif not any(k.lower() == b"cache-control" for k, _ in own):
+            fixed.append((b"cache-control", b"no-cache"))
+        names = {k for k, _ in fixed}
+        return [(k, v) for k, v in own if k.lower() not in names] + fixed

@@ -1,0 +1,193 @@
+"""Files that come into being as a whole or not at all, and that replace nothing but their own kind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, select
+
+from tilewright.core import DatabaseError, UsageError
+from tilewright.database import schema
+from tilewright.database.database import Database
+from tilewright.database.errors import explained
+from tilewright.database.rows import insert_new
+from tilewright.database.store import keys_named
+from tilewright.database.transfer.format import FORMAT
+
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+_SQLITE = b"SQLite format 3\0"
+
+
+@contextmanager
+def replacing(destination: Path) -> Iterator[Path]:
+    """A new file of mode 0600 beside ``destination``, which takes its name at the end, or vanishes on an error.
+
+    Raises ``DatabaseError`` where the folder cannot be written, or its disk is full.
+    """
+    partial = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.partial")
+    with explained(str(destination)):
+        try:
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            yield partial
+            with partial.open("rb+") as written:
+                os.fsync(written.fileno())
+            os.replace(partial, destination)
+        except DatabaseError as e:
+            raise DatabaseError(e.message.replace(str(partial), str(destination)), e.mend) from None
+        finally:
+            for suffix in ("", *_SIDE_FILES):
+                Path(f"{partial}{suffix}").unlink(missing_ok=True)
+
+
+def write_lines(destination: Path, lines: Iterable[str]) -> None:
+    """Write an export. Raises ``UsageError`` where another kind of file has its name, and ``DatabaseError``."""
+    with explained(str(destination)):
+        _plain_file(destination)
+        if destination.exists() and destination.stat().st_size:
+            with destination.open("rb") as there:
+                if FORMAT.encode() not in there.readline(200):
+                    raise UsageError(f"{destination} is there already, and no export", "Name another file")
+    with replacing(destination) as partial, partial.open("w", encoding="ascii") as out:
+        out.writelines(lines)
+
+
+def backup(database: Database, destination: Path, force: bool = False) -> int:
+    """A consistent copy of a SQLite database, others writing or not; returns its bytes.
+
+    ``force``: replace a file of that name that nobody has open. Raises ``UsageError`` for a database that is
+    no file and for a name that is taken, and ``DatabaseError``.
+    """
+    if not database.is_file:
+        raise UsageError(
+            f"{database.location} is no SQLite file", "Back a server up with pg_dump; docs/database.md says how"
+        )
+    source = Path(os.path.realpath(database.path))
+    _new_file(destination, force, source)
+    with replacing(destination) as partial:
+        origin = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True)
+        with closing(origin), closing(sqlite3.connect(partial)) as copy:
+            origin.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE").fetchall()  # a backup is one file
+            if copy.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                raise DatabaseError(f"{source} is damaged", "Restore an earlier backup")
+        return partial.stat().st_size
+
+
+def export_best(
+    database: Database, destination: Path, op: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Write the best kernels, with their code, to a SQLite file for ``Library``; returns how many.
+
+    Only kernels that are verified go, the best of each task and device model, with the run that each stems from
+    and without its trials. ``progress``: called with how many are written, and of how many. An earlier such file
+    is replaced. Raises ``UsageError`` for any other file of that name and for nothing to write, and
+    ``DatabaseError``.
+    """
+    k = schema.kernel.c
+    wanted = select(k.workload_key, k.target_key, k.device_model).where(k.rank == 1, k.state == "verified")
+    if op is not None:
+        wanted = wanted.where(k.workload_key.in_(keys_named(op)))
+    slots = sorted((x[0], x[1], x[2]) for x in database._read(lambda c: c.execute(wanted).all()))
+    if not slots:
+        raise UsageError(
+            f"{database.location} holds no verified kernel{f' of {op}' if op else ''}",
+            "Tune first, or build what was imported: tilewright db rebuild",
+        )
+    _replaceable(destination)
+    count = 0
+    with replacing(destination) as partial:
+        with Database.open(partial) as out:
+            for done, slot in enumerate(slots):
+                count += _copy_kernel(database, out, *slot)
+                if progress is not None:
+                    progress(done + 1, len(slots))
+        with closing(sqlite3.connect(partial, isolation_level=None)) as one:
+            one.execute("PRAGMA journal_mode=DELETE").fetchall()
+    return count
+
+
+def _copy_kernel(database: Database, out: Database, workload_key: str, target_key: str, device_model: str) -> bool:
+    """Copy a task's best kernel with all that it refers to; ``False`` if it was replaced or removed meanwhile."""
+    k, w, s, t, r, a = (
+        schema.kernel, schema.workload, schema.alias, schema.target, schema.run, schema.artifact
+    )  # fmt: skip
+    kernel = database._read(
+        lambda c: c.execute(
+            select(k).where(
+                k.c.workload_key == workload_key, k.c.target_key == target_key, k.c.device_model == device_model,
+                k.c.rank == 1, k.c.state == "verified",
+            )
+        ).one_or_none()
+    )  # fmt: skip
+    if kernel is None or (code := database.artifact(kernel.artifact_sha256)) is None:
+        return False
+    targets = {target_key, code.target.key}
+    needed = [
+        (t, select(t).where(t.c.key.in_(targets))),
+        (w, select(w).where(w.c.key == workload_key)),
+        (s, select(s).where(s.c.workload_key == workload_key)),
+        (r, select(r).where(r.c.id == kernel.run_id)),
+        (a, select(a).where(a.c.sha256 == kernel.artifact_sha256)),
+    ]
+    found = database._read(lambda c: [(table, c.execute(query).all()) for table, query in needed])
+    missing = [table.name for table, got in found if not got and table is not s and table is not r]
+    if missing:
+        return False  # removed between the two reads
+    values = [(table, [dict(x._mapping) for x in got]) for table, got in found] + [(k, [dict(kernel._mapping)])]
+
+    def work(c: Connection) -> None:
+        for table, new in values:
+            insert_new(c, table, new)
+
+    out._write(work)
+    return True
+
+
+def _replaceable(destination: Path) -> None:
+    """Raise ``UsageError`` unless the name is free, or that of a file of kernels without a single trial."""
+    with explained(str(destination)):
+        _plain_file(destination)
+        if not destination.exists() or not destination.stat().st_size:
+            return
+        with destination.open("rb") as there:
+            if there.read(len(_SQLITE)) != _SQLITE:
+                raise UsageError(f"{destination} is there already, and no database", "Name another file")
+    _nobody_writes(destination)
+    with Database.open(destination, create=False, readonly=True) as old:
+        if old._read(lambda c: c.execute(select(schema.trial.c.number).limit(1)).first()) is not None:
+            raise UsageError(f"{destination} is a database that holds trials", "Name another file")
+
+
+def _new_file(destination: Path, force: bool, source: Path) -> None:
+    with explained(str(destination)):
+        _plain_file(destination)
+        if destination.exists() and os.path.samefile(destination, source):
+            raise UsageError(f"{destination} is the database itself", "Name another file")
+        if destination.exists() and not force:
+            raise UsageError(f"{destination} is there already", "Name another file, or add --force")
+    _nobody_writes(destination)
+
+
+def _plain_file(destination: Path) -> None:
+    if destination.exists() and not stat.S_ISREG(destination.stat().st_mode):
+        raise UsageError(f"{destination} is no regular file", "Name another file")
+    if not destination.parent.is_dir():
+        raise UsageError(f"there is no folder {destination.parent}", "Make it, or name another file")
+
+
+def _nobody_writes(destination: Path) -> None:
+    """A log beside a database would be played into the file that takes its place."""
+    for suffix in ("-wal", "-journal"):
+        log = Path(f"{destination}{suffix}")
+        if log.exists():
+            raise UsageError(
+                f"{destination} is in use, or was left in the middle of it: {log} is there",
+                "Close what uses it, or name another file",
+            )

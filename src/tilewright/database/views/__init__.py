@@ -1,0 +1,236 @@
+"""What pages and metrics ask of a database: totals, lists and summaries that stay fast with a million trials.
+
+A trial's row is wide: its schedule and outcome are JSON. So whatever counts or ranks many trials reads the index by
+run, status, time and number alone, and whole rows are read for what is shown only. Everything here reads; a
+database one schema back lacks that index, and answers the same, slower.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Row, Select, cast, distinct, func, or_, select, union
+
+from tilewright.core import Task
+from tilewright.database import rows, schema
+from tilewright.database.engine import Transactions
+from tilewright.database.kernels import Kernels
+from tilewright.database.location import Location
+from tilewright.database.process import Process
+from tilewright.database.records import (
+    DeviceSummary,
+    KernelView,
+    OperatorSummary,
+    RunFilter,
+    RunProgress,
+    StoredRun,
+    TaskSummary,
+    Totals,
+)
+from tilewright.database.store import keys_named
+from tilewright.database.views.trials import TrialViews
+
+_EVERY = RunFilter()
+
+
+class Views(TrialViews, Kernels):
+    """The part of the database that pages and metrics read."""
+
+    def __init__(self, location: Location, transactions: Transactions, readonly: bool) -> None:
+        super().__init__(location, transactions, readonly)
+        self._gapless: dict[str, int] = {}
+
+    def totals(self) -> Totals:
+        """How much there is of everything."""
+        r, t, k = schema.run.c, schema.trial.c, schema.kernel.c
+
+        by_state = select(r.state, func.count().label("runs")).group_by(r.state)
+
+        def work(c: Connection) -> Totals:
+            states = Counter({row.state: row.runs for row in c.execute(by_state)})
+            dead = len(_dead(c))
+            states.update({"running": -dead, "interrupted": dead})
+            failed: dict[str, int] = {}
+            for kinds in (t.status < "ok", t.status > "ok"):  # two ranges of the index, run by run
+                found = select(t.status, func.count()).where(t.run_id.in_(select(r.id)), kinds)
+                failed.update((kind, n) for kind, n in c.execute(found.group_by(t.status)))
+            return Totals(
+                runs={state: n for state, n in sorted(states.items()) if n},
+                trials=c.execute(select(func.count()).select_from(schema.trial)).scalar_one(),
+                failed=dict(sorted(failed.items())),
+                kernels=c.execute(select(func.count()).where(k.rank == 1)).scalar_one(),
+                workloads=c.execute(select(func.count()).select_from(schema.workload)).scalar_one(),
+                devices=c.execute(select(func.count(distinct(r.device_model)))).scalar_one(),
+            )
+
+        return self._read(work)
+
+    # ----------------------------------------------------------------------- runs
+
+    def count_runs(self, where: RunFilter = _EVERY) -> int:
+        """How many runs ``list_runs`` has."""
+
+        def work(c: Connection) -> int:
+            dead = _dead(c) if where.state else []
+            return int(c.execute(_filtered(select(func.count()).select_from(schema.run), where, dead)).scalar_one())
+
+        return self._read(work)
+
+    def list_runs(self, where: RunFilter = _EVERY, limit: int = 50, offset: int = 0) -> list[StoredRun]:
+        """Runs, newest first, with what came of them so far."""
+        r = schema.run
+        dead = self._read(_dead) if where.state else []
+        wanted = _filtered(select(r), where, dead).order_by(r.c.started.desc(), r.c.id.desc())
+        return self._runs(wanted.limit(limit).offset(offset))
+
+    def progress(self, run_id: str) -> RunProgress:
+        """How far a run is: cheap enough to ask every second. Raises ``UsageError`` if there is no such run."""
+        r, t = schema.run.c, schema.trial.c
+        own = t.run_id == run_id
+        # Trials have different numbers from 0 and are removed with their run only. So while the last of the first n
+        # numbers is there, and all n were once, these are n trials that need not be counted again.
+        known = self._gapless.get(run_id, 0)
+        wanted: Select[Any] = select(r.state, r.finished, r.host, r.pid, r.process).where(r.id == run_id)
+
+        def work(c: Connection) -> tuple[RunProgress | None, int]:
+            run = c.execute(wanted).one_or_none()
+            if run is None:
+                return None, 0
+            last = c.execute(select(func.max(t.number)).where(own)).scalar()
+            best = c.execute(select(func.min(t.seconds)).where(own, t.status == "ok")).scalar()
+            start = known if c.execute(select(t.number).where(own, t.number == known - 1)).first() else 0
+            trials = start + c.execute(select(func.count()).where(own, t.number >= start)).scalar_one()
+            found = RunProgress(rows.state_of(run), trials, -1 if last is None else last, best, run.finished)
+            return found, trials if trials == found.last_number + 1 else start
+
+        found, gapless = self._read(work)
+        if found is None:
+            raise self._no_run(run_id)
+        self._gapless[run_id] = gapless
+        return found
+
+    # ----------------------------------------------------------------------- summaries
+
+    def operators(self) -> list[OperatorSummary]:
+        """Every operator with a workload, by name. A workload with two names counts for both."""
+        w, s, k, r = schema.workload.c, schema.alias.c, schema.kernel.c, schema.run.c
+
+        def work(c: Connection) -> list[OperatorSummary]:
+            named: dict[str, list[str]] = {}
+            for row in c.execute(union(select(w.op, w.key), select(s.op, s.workload_key))):
+                named.setdefault(row.op, []).append(row.key)
+            runs = {row.workload_key: row for row in c.execute(_tuned(r.workload_key))}
+            best = select(k.workload_key, func.count().label("kernels")).where(k.rank == 1).group_by(k.workload_key)
+            kernels = {row.workload_key: row.kernels for row in c.execute(best)}
+            return [
+                OperatorSummary(
+                    op,
+                    len(keys),
+                    sum(runs[key].runs for key in keys if key in runs),
+                    sum(runs[key].trials for key in keys if key in runs),
+                    sum(kernels.get(key, 0) for key in keys),
+                    max((runs[key].last_started for key in keys if key in runs), default=None),
+                )
+                for op, keys in sorted(named.items())
+            ]
+
+        return self._read(work)
+
+    def devices(self) -> list[DeviceSummary]:
+        """Every device model with each target that was tuned for on it, the last used first."""
+        r, t = schema.run.c, schema.target.c
+
+        def work(c: Connection) -> list[DeviceSummary]:
+            names = {row.key: row.name for row in c.execute(select(t.key, t.name))}
+            found: dict[tuple[str, str], list[Row[Any]]] = {}
+            for row in c.execute(_tuned(r.device_model, r.target_key)):
+                found.setdefault((row.device_model, names[row.target_key]), []).append(row)
+            return [
+                DeviceSummary(
+                    model, name, sum(x.runs for x in own), sum(x.trials for x in own), max(x.last_started for x in own)
+                )
+                for (model, name), own in found.items()
+            ]
+
+        return sorted(self._read(work), key=lambda d: (-d.last_started, d.device_model, d.target_name))
+
+    def operator_workloads(self, op: str) -> list[TaskSummary]:
+        """An operator's tasks on each device model, those that were tuned last first."""
+        r = schema.run.c
+
+        def work(c: Connection) -> tuple[dict[tuple[str, str, str], Row[Any]], dict[tuple[str, str], Task]]:
+            wanted = _tuned(r.workload_key, r.target_key, r.device_model).where(r.workload_key.in_(keys_named(op)))
+            runs = {(x.workload_key, x.target_key, x.device_model): x for x in c.execute(wanted)}
+            return runs, self._tasks(c, {key[:2] for key in runs})
+
+        runs, tasks = self._read(work)
+        best = {(k.task.workload.key, k.task.target.key, k.device_model): k for k in self._winners(op)}
+        own = {key: tasks[key[:2]] for key in runs} | {key: k.task for key, k in best.items()}
+        names = self._names(op, {task.workload.key: task.workload for task in own.values()})
+        found = [
+            TaskSummary(
+                Task(next(iter(names.get(key[0], ())), task.workload), task.target),
+                key[2],
+                runs[key].runs if key in runs else 0,
+                runs[key].trials if key in runs else 0,
+                runs[key].last_started if key in runs else None,
+                best.get(key),
+            )
+            for key, task in own.items()
+        ]
+        return sorted(found, key=lambda x: (-(x.last_started or 0.0), x.task.key, x.device_model))
+
+    # ----------------------------------------------------------------------- kernels
+
+    def best_kernels(self, limit: int = 50, op: str | None = None) -> list[KernelView]:
+        """The best kernel of each task on a device model, last changed first, with what it improved on.
+
+        ``op``: of this operator, also where its program was first stored under another name.
+        """
+        t = schema.trial.c
+        found = self._winners(op, limit)
+        first = select(t.run_id, t.seconds).where(
+            t.run_id.in_({k.run_id for k in found if k.run_id is not None}), t.number == 0, t.origin == "default"
+        )
+        seconds = {row.run_id: row.seconds for row in self._ask(first)}
+        return [KernelView(k, seconds.get(k.run_id)) for k in found]
+
+
+def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Select[Any]:
+    """``wanted`` of the runs that agree with ``where``. ``dead``: those that say ``running`` and are not."""
+    r = schema.run.c
+    if where.op is not None:
+        wanted = wanted.where(r.workload_key.in_(keys_named(where.op)))
+    if where.state == "running":
+        wanted = wanted.where(r.state == "running", r.id.not_in(dead))
+    elif where.state == "interrupted":
+        wanted = wanted.where(or_(r.state == "interrupted", (r.state == "running") & r.id.in_(dead)))
+    elif where.state is not None:
+        wanted = wanted.where(r.state == where.state)
+    for name in ("device_model", "workload_key", "strategy"):
+        value = getattr(where, name)
+        if value is not None:
+            wanted = wanted.where(r[name] == value)
+    return wanted
+
+
+def _dead(c: Connection) -> list[str]:
+    """Runs that say ``running`` while their process is dead."""
+    r = schema.run.c
+    found = c.execute(select(r.id, r.host, r.pid, r.process).where(r.state == "running")).all()
+    alive = {own: Process(*own).alive() for own in {(x.host, x.pid, x.process) for x in found}}
+    return [x.id for x in found if not alive[x.host, x.pid, x.process]]
+
+
+def _tuned(*columns: Any) -> Select[Any]:
+    """Runs by some of their columns: how many, their trials, and when the newest was started."""
+    r, t = schema.run.c, schema.trial.c
+    trials = select(func.count()).where(t.run_id == r.id).scalar_subquery()
+    return select(
+        *columns,
+        func.count().label("runs"),
+        cast(func.sum(trials), BigInteger).label("trials"),
+        func.max(r.started).label("last_started"),
+    ).group_by(*columns)

@@ -1,0 +1,250 @@
+"""The farm's own certificate authority: a folder that makes, renews, revokes and lists certificates.
+
+``DIR/ca`` holds the authority (``ca.pem``, ``ca.key``) and what it has issued and revoked (``issued.json``). It is
+needed for these commands alone and belongs on no machine of the farm. Every other folder is one certificate's:
+``ca.pem``, ``cert.pem`` and ``key.pem``, to be copied to the machine that uses it. A server's folder has
+``users.json`` too: the certificates that it lets in. What was revoked is no longer there.
+
+Importing this raises ``FarmError`` where ``cryptography`` is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tilewright.errors import UsageError
+from tilewright.farm.errors import FarmError
+from tilewright.farm.pki import x509
+from tilewright.farm.pki.identity import (
+    AUTHORITY,
+    DAY,
+    ROLES,
+    USERS,
+    Peer,
+    check_name,
+    identity,
+    list_json,
+    read_issued,
+)
+from tilewright.farm.pki.private_files import explained, locked, replace_files, require_private
+
+WARNING_DAYS = 30  # how long before its end a certificate is worth a warning
+LEAF_DAYS = 365
+AUTHORITY_DAYS = 3650
+
+CA, CERT, KEY = "ca.pem", "cert.pem", "key.pem"
+_AUTHORITY_KEY, _ISSUED = "ca.key", "issued.json"
+_USER = ("user", "role", "name", "serial", "not_after")  # what a server has to know of each
+_SKEW = DAY  # certificates are valid from a day back, for machines whose clocks are behind
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """Which certificates a call revoked, and the servers' folders whose ``users.json`` it replaced."""
+
+    certificates: list[Peer]
+    folders: list[Path]
+
+
+def create_authority(folder: Path, hosts: Sequence[str] = (), days: int = LEAF_DAYS) -> None:
+    """Make an authority in a new or empty folder, and a first certificate of each role, named after it.
+
+    ``hosts``: where the server answers, beside this machine's own loopback; this machine's name if empty.
+    Either everything is made or nothing. Raises ``UsageError`` for a folder that is in use, ``FarmError``.
+    """
+    hosts = x509.server_hosts(hosts)
+    with explained(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(folder):
+            if any(folder.iterdir()):
+                mend = (
+                    "Choose a new or an empty one; with `tilewright farm issue` an authority makes further certificates"
+                )
+                raise UsageError(f"{folder} is not empty", mend)
+            folder.chmod(0o700)
+            home, now = folder / AUTHORITY, int(time.time())
+            # A name of its own tells two farms apart in error messages and in look-ups by name.
+            name, end = f"tilewright farm {secrets.token_hex(4)}", now + AUTHORITY_DAYS * DAY
+            pem, key = x509.make_certificate(Peer("", AUTHORITY, name, x509.new_serial(), end, now - _SKEW))
+            try:
+                home.mkdir(mode=0o700)
+                replace_files(home, {CA: pem, _AUTHORITY_KEY: key, _ISSUED: list_json("issued", [])})
+                authority = _Authority(folder)
+                for role in ROLES:
+                    authority.add(role, role, days, hosts if role == "server" else (), now)
+            except BaseException:
+                for part in (AUTHORITY, *ROLES):
+                    shutil.rmtree(folder / part, ignore_errors=True)
+                raise
+
+
+def issue(
+    folder: Path,
+    name: str,
+    role: str | None = None,
+    days: int = LEAF_DAYS,
+    hosts: Sequence[str] = (),
+    *,
+    renew: bool = False,
+    now: float | None = None,
+) -> Path:
+    """Make a certificate and its folder ``DIR/NAME``, which is returned. ``now``: this machine's clock unless given.
+
+    ``renew``: another certificate, with a new key, for a name that has one; role and hosts default to the
+    earlier ones. The earlier certificate stays valid, so that machines can change over one by one.
+    Raises ``UsageError`` for what cannot be issued, ``FarmError``.
+    """
+    check_name(name)
+    with _open_authority(folder) as authority:
+        earlier = next((i for i in reversed(authority.issued) if i.name == name), None)
+        if renew:
+            if earlier is None:
+                raise UsageError(f"{name} has no certificate to renew", "Leave --renew out to issue its first one")
+            if role not in (None, earlier.role):
+                raise UsageError(f"{name} is a {earlier.role}, not a {role}", "Issue the other role under another name")
+            role, hosts = earlier.role, hosts or earlier.hosts
+        elif earlier is not None or (folder / name).exists():
+            raise UsageError(
+                f"{folder / name} exists already", "Take another name, or --renew to replace its certificate"
+            )
+        if role not in ROLES:
+            raise UsageError(f"{role!r} is no role", f"Use one of {', '.join(ROLES)}")
+        if role == "server":
+            hosts = x509.server_hosts(hosts)
+        elif hosts:
+            raise UsageError("only a server's certificate names hosts", f"Leave --host out for the role {role}")
+        authority.add(name, role, days, hosts, int(time.time() if now is None else now))
+    return folder / name
+
+
+def revoke(folder: Path, name_or_serial: str) -> Revocation:
+    """Revoke every certificate of a name, or the one of a serial number (hexadecimal).
+
+    Rewrites ``users.json`` in the authority's folder and the servers' folders that are still here. What was revoked
+    earlier keeps its time. Raises ``UsageError`` if there is no such certificate, ``FarmError``.
+    """
+    when = float(int(time.time()))
+    serial = name_or_serial.replace(":", "").lower().lstrip("0")
+    with _open_authority(folder) as authority:
+        users = {i.user for i in authority.issued if name_or_serial == i.name or serial == f"{i.serial:x}"}
+        if not users:
+            raise UsageError(
+                f"no certificate has the name or serial number {name_or_serial!r}", "See `tilewright farm certs`"
+            )
+        # By user: what 0.1 issued to one name is one user to the server, which can't tell its certificates apart.
+        authority.issued = [
+            replace(i, revoked=when) if i.user in users and i.revoked is None else i for i in authority.issued
+        ]
+        authority.save()
+        return Revocation([i for i in authority.issued if i.user in users], server_folders(folder))
+
+
+def listing(folder: Path) -> list[Peer]:
+    """The authority's certificate and every one that it has issued, oldest first.
+
+    In a single certificate's folder, as a machine of the farm has it: the authority's and that one, without what
+    was revoked. Raises ``FarmError`` for a folder that is neither.
+    """
+    home = folder / AUTHORITY
+    with explained(folder):
+        if (home / _ISSUED).exists():
+            issued = read_issued(home / _ISSUED)
+        elif (folder / CERT).exists():
+            home, issued = folder, [read(folder / CERT)]
+        else:
+            raise FarmError(f"{folder} holds no certificates", "Name the folder that `tilewright farm init` made")
+    return [x509.describe(load(home / CA), ("", AUTHORITY, AUTHORITY)), *issued]
+
+
+def expiring(certificates: Iterable[Peer], *, now: float | None = None) -> list[Peer]:
+    """Those that end within 30 days or have ended, without those revoked or renewed since, or of no use any more."""
+    newest = {c.name: c for c in certificates if c.revoked is None and c.role in (AUTHORITY, *ROLES)}
+    return [c for c in newest.values() if c.days_left(now) < WARNING_DAYS]
+
+
+def server_folders(folder: Path) -> list[Path]:
+    """The servers' folders beside an authority: those whose ``users.json`` it keeps up to date."""
+    names = {i.name for i in read_issued(folder / AUTHORITY / _ISSUED) if i.role == "server"}
+    with explained(folder):
+        return [folder / name for name in sorted(names) if (folder / name / CERT).exists()]
+
+
+def load(path: Path) -> x509.Certificate:
+    """The certificate in a PEM file, whosever it is. Raises ``FarmError``."""
+    with explained(path):
+        pem = path.read_bytes()
+    try:
+        return x509.load_certificate(pem)
+    except ValueError:
+        raise FarmError(f"{path} is no certificate", "Copy it again from where it was issued") from None
+
+
+def read(path: Path) -> Peer:
+    """What the certificate in a PEM file says. Raises ``FarmError``, and ``Refused`` if it is of no farm."""
+    return x509.describe(load(path))
+
+
+class _Authority:
+    """An authority at work: its folder, its certificate and key, what it has issued."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home = folder, folder / AUTHORITY
+        path = self.home / _AUTHORITY_KEY
+        require_private(path)
+        try:
+            key = x509.load_key(path.read_bytes())
+        except ValueError:
+            raise FarmError(f"{path} is no key of an authority", "Restore it from a backup") from None
+        self.signer, self.issued = (load(self.home / CA), key), read_issued(self.home / _ISSUED)
+
+    def save(self) -> bytes:
+        """Write down what was issued, and for every server who is let in: ``users.json``, which is returned."""
+        # Where a certificate of 0.1 is revoked, none of its user's is listed: they look the same.
+        gone = {i.user for i in self.issued if i.revoked is not None}
+        rows = [i.to_json() for i in self.issued if i.user not in gone and i.role in ROLES]
+        users = list_json("users", [{k: row[k] for k in _USER} for row in rows])
+        replace_files(self.home, {_ISSUED: list_json("issued", [i.to_json() for i in self.issued]), USERS: users})
+        for home in server_folders(self.folder):
+            replace_files(home, {USERS: users})
+        return users
+
+    def add(self, name: str, role: str, days: int, hosts: Sequence[str], now: int) -> None:
+        """Issue a certificate into its folder. It is listed before it is there, so that none escapes revocation."""
+        left = int(self.signer[0].not_valid_after_utc.timestamp() - now) // DAY
+        if not 1 <= days <= left:
+            mend = f"Use 1 to {left} days" if left > 0 else "Make a new one with `tilewright farm init`"
+            raise UsageError(f"{days} days can't be had: the authority itself ends in {left} days", mend)
+        serial, end, begin = x509.new_serial(), float(now + days * DAY), float(now - _SKEW)
+        entry = Peer(identity(role, name, serial), role, name, serial, end, begin, tuple(hosts))
+        certificate, key = x509.make_certificate(entry, self.signer)
+        home, before = self.folder / name, self.issued
+        try:
+            self.issued = [*before, entry]
+            users = {USERS: self.save()}
+            home.mkdir(mode=0o700, exist_ok=True)
+            # The certificate takes its place last: without it nothing has been issued.
+            more = users if role == "server" else {}
+            replace_files(home, {CA: (self.home / CA).read_bytes(), **more, KEY: key, CERT: certificate})
+        except BaseException:
+            self.issued = before
+            with contextlib.suppress(OSError):
+                home.rmdir()  # unless there is something in it
+            with contextlib.suppress(OSError, FarmError):
+                self.save()
+            raise
+
+
+@contextlib.contextmanager
+def _open_authority(folder: Path) -> Iterator[_Authority]:
+    """The authority in ``folder``, to itself: other processes wait."""
+    with explained(folder):
+        if not (folder / AUTHORITY).is_dir():
+            raise FarmError(f"{folder} has no authority", "Make one with `tilewright farm init`, or name its folder")
+        with locked(folder):
+            yield _Authority(folder)

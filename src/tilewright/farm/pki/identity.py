@@ -1,0 +1,122 @@
+"""Whose a certificate is: roles, names, the URI that states both, and the lists of them in files.
+
+Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import UsageError
+from tilewright.farm.errors import FarmError, Refused
+from tilewright.farm.pki.private_files import explained
+
+ROLES = ("server", "administrator", "client", "runner", "builder", "reader")
+RETIRED = "scheduler"  # the role that 0.1 had instead of the server's
+ISSUE_SERVER = "Issue a server's: `tilewright farm issue server --role server --host HOST --dir DIR`"
+AUTHORITY = "ca"  # the authority's folder, name and role
+USERS = "users.json"
+DAY = 86400
+
+_SCHEME = "tilewright"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_URI = re.compile(rf"{_SCHEME}:({'|'.join((*ROLES, RETIRED))}):({_NAME.pattern})(:[0-9a-f]{{1,40}})?")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Whose a certificate is, and what else counts of it.
+
+    ``user``: the URI in it, by which a server knows its holder. ``hosts``: the names and addresses at which a server
+    answers. ``revoked``: when it was.
+    """
+
+    user: str
+    role: str
+    name: str
+    serial: int
+    not_after: float
+    not_before: float = 0.0
+    hosts: tuple[str, ...] = ()
+    revoked: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name}"
+
+    def days_left(self, now: float | None = None) -> int:
+        """Whole days until it ends; negative when it has ended. ``now``: this machine's clock unless given."""
+        return math.floor((self.not_after - (time.time() if now is None else now)) / DAY)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "serial": f"{self.serial:x}"}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Peer:
+        found = _URI.fullmatch(data.get("user", identity(data["role"], data["name"])))  # 0.1 wrote none down
+        if not found or found.group(1, 2) != (data["role"], data["name"]):
+            raise ValueError("a user of two names")
+        serial, hosts = int(data["serial"], 16), tuple(data.get("hosts", ()))
+        times = float(data["not_after"]), float(data.get("not_before", 0.0))
+        return cls(found[0], found[1], found[2], serial, *times, hosts, data.get("revoked"))
+
+
+def identity(role: str, name: str, serial: int | None = None) -> str:
+    """The URI in a certificate that says whose it is. Those issued by 0.1 have no serial number in it."""
+    return f"{_SCHEME}:{role}:{name}" + ("" if serial is None else f":{serial:x}")
+
+
+def parse_identity(uris: Iterable[str]) -> tuple[str, str, str]:
+    """Ours of a certificate's URIs, and its role and name. Raises ``Refused`` unless there is one, and well formed."""
+    ours = [u for u in uris if u.startswith(f"{_SCHEME}:")]
+    found = _URI.fullmatch(ours[0]) if len(ours) == 1 else None
+    if not found:
+        raise Refused("the certificate has no role in a farm", "Issue one with `tilewright farm issue`")
+    if found[1] == RETIRED:
+        raise Refused("the certificate is a scheduler's, of Tilewright 0.1", ISSUE_SERVER)
+    return found[0], found[1], found[2]
+
+
+def check_name(name: str) -> None:
+    """Raise ``UsageError`` if no certificate may have the name."""
+    if not _NAME.fullmatch(name) or name.lower() == AUTHORITY:
+        raise UsageError(
+            f"{name!r} can't be a certificate's name",
+            "Use up to 64 letters, digits, dots, hyphens and underscores, a letter or digit first; ca is taken",
+        )
+
+
+def read_users(path: Path) -> list[Peer]:
+    """Whom a server lets in, those included whose time is over. Raises ``FarmError``."""
+    return _read_list(path, "users", ROLES, "Copy DIR/ca/users.json there again")
+
+
+def read_issued(path: Path) -> list[Peer]:
+    """What an authority has issued. Raises ``FarmError``."""
+    return _read_list(path, "issued", (*ROLES, RETIRED), "Restore it from a backup")
+
+
+def _read_list(path: Path, key: str, roles: Collection[str], mend: str) -> list[Peer]:
+    with explained(path):
+        text = path.read_bytes()
+    try:
+        data = json.loads(text)
+        if data["version"] != 1:
+            raise FarmError(f"{path} was written by a newer Tilewright", "Use that version")
+        peers = [Peer.from_json(e) for e in data[key]]
+        if any(p.role not in roles for p in peers):
+            raise ValueError("another role")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise FarmError(f"{path} is damaged", mend) from None
+    return peers
+
+
+def list_json(key: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """A list as it is written into a file."""
+    return json.dumps({"version": 1, key: rows}, indent=1).encode() + b"\n"

@@ -1,0 +1,176 @@
+"""What the farm's certificates look like, and signatures by their keys. The only module of ``cryptography``.
+
+An authority of the farm's own signs everything: nothing else is trusted, and its certificates are of no use
+elsewhere. Who a certificate belongs to stands in a URI in its subject alternative name,
+``tilewright:ROLE:NAME:SERIAL``. Its extended key usage has TLS itself refuse a runner that poses as a server.
+Profile: RFC 5280, as OpenSSL's strict checks (``X509_V_FLAG_X509_STRICT``) demand it.
+Importing this raises ``FarmError`` where ``cryptography`` is missing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tilewright.errors import UsageError
+from tilewright.farm.errors import FarmError, Refused
+from tilewright.farm.pki.identity import Peer, parse_identity
+
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError:
+    raise FarmError("the farm's certificates need cryptography", "pip install 'tilewright[farm]'") from None
+
+Key = ec.EllipticCurvePrivateKey
+Certificate = x509.Certificate
+new_serial = x509.random_serial_number
+
+_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def server_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
+    """What a server's certificate names: loopback, and ``hosts`` or else this machine's name.
+
+    Raises ``UsageError`` for what is neither a host's name nor an address.
+    """
+    names = list(_LOOPBACK)
+    for host in hosts or (socket.gethostname(),):
+        address = _address(host)
+        # What ends like an address is compared as one, never as a name. An interface's name means nothing elsewhere.
+        if (address and "%" not in host) or (_HOST.fullmatch(host) and not host.rpartition(".")[2].isdigit()):
+            names.append(str(address or host))
+        elif hosts:
+            raise UsageError(f"{host!r} is neither a host's name nor an address", "Write farm.example.org or 192.0.2.7")
+    return tuple(dict.fromkeys(names))
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def load_key(pem: bytes) -> Key:
+    """Raises ``ValueError`` for anything but an unencrypted key of the kind that certificates are made for."""
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except TypeError as e:  # an encrypted key
+        raise ValueError(str(e)) from None
+    if not isinstance(key, Key):
+        raise ValueError("not an elliptic curve key")
+    return key
+
+
+def load_certificate(data: bytes, *, der: bool = False) -> Certificate:
+    """``der``: as it travels in messages; PEM otherwise. Raises ``ValueError`` for anything but a certificate."""
+    try:
+        return x509.load_der_x509_certificate(data) if der else x509.load_pem_x509_certificate(data)
+    except x509.InvalidVersion as e:  # which is no ValueError
+        raise ValueError(str(e)) from None
+
+
+def certificate_der(certificate: Certificate) -> bytes:
+    """The certificate as it travels in messages."""
+    return certificate.public_bytes(serialization.Encoding.DER)
+
+
+def sign(key: Key, data: bytes) -> bytes:
+    """A signature of ``data``: ECDSA with SHA-256."""
+    return key.sign(data, ec.ECDSA(hashes.SHA256()))
+
+
+def verify(certificate: Certificate, data: bytes, signature: bytes) -> bool:
+    """Whether the holder of the certificate's key signed ``data``."""
+    public = certificate.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        return False
+    try:
+        public.verify(signature, data, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def signed_by(certificate: Certificate, authority: Certificate) -> bool:
+    """Whether the authority issued the certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def describe(certificate: Certificate, whose: tuple[str, str, str] | None = None) -> Peer:
+    """What a certificate says. ``whose``: user, role and name, where it does not say so itself.
+
+    Raises ``Refused`` for one without a role, or whose extensions are damaged.
+    """
+    try:
+        names = [n for e in certificate.extensions if isinstance(e.value, x509.SubjectAlternativeName) for n in e.value]
+    except ValueError as e:
+        raise Refused(f"the certificate is damaged: {e}", "Copy it again from where it was issued") from None
+    user, role, name = whose or parse_identity(n.value for n in names if isinstance(n, x509.UniformResourceIdentifier))
+    hosts = tuple(str(n.value) for n in names if isinstance(n, x509.DNSName | x509.IPAddress))
+    begin, end = certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
+    return Peer(user, role, name, certificate.serial_number, end, begin, hosts)
+
+
+def make_certificate(says: Peer, by: tuple[Certificate, Key] | None = None) -> tuple[bytes, bytes]:
+    """A certificate for a new key (ECDSA on the curve P-256), and that key, not encrypted: both as PEM.
+
+    ``by``: the authority that signs it and its key; without it the new certificate is an authority's own.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    authority, signer = by or (None, key)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, says.name)])
+    usage = x509.KeyUsage(
+        digital_signature=authority is not None,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority is None,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    basic = x509.BasicConstraints(ca=authority is None, path_length=0 if authority is None else None)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(authority.subject if authority else subject)
+        .public_key(key.public_key())
+        .serial_number(says.serial)
+        .not_valid_before(datetime.fromtimestamp(says.not_before, UTC))
+        .not_valid_after(datetime.fromtimestamp(says.not_after, UTC))
+        .add_extension(basic, critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if authority:
+        hosts = [x509.IPAddress(a) if (a := _address(h)) else x509.DNSName(h) for h in says.hosts]
+        names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(says.user), *hosts])
+        # A server too opens connections: to the others of its cluster, and to itself for its own chores.
+        purposes = [
+            ExtendedKeyUsageOID.CLIENT_AUTH,
+            *([ExtendedKeyUsageOID.SERVER_AUTH] if says.role == "server" else []),
+        ]
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+        builder = (
+            builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=True)
+            .add_extension(names, critical=False)
+            .add_extension(issuer, critical=False)
+        )
+    encoding = serialization.Encoding.PEM
+    plain = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return builder.sign(signer, hashes.SHA256()).public_bytes(encoding), plain

@@ -1,0 +1,1 @@
+"""Runners and builders: what a farm's machines run."""

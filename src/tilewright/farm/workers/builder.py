@@ -1,0 +1,108 @@
+"""A builder: compiles what clients print, for targets whose compiler this machine has. It needs no device.
+
+It takes source and target, never flags or paths: its own prelude goes in front, its own compiler's flags follow
+from the target, and sources that would read files or steer the compiler are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends import parse_target
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import DEADLINE, CompileError, find_compiler
+from tilewright.backends.cpu.cores import affinity
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.building.toolchain import Toolchain, toolchain_for
+from tilewright.core import Target, TilewrightError, UsageError, digest
+from tilewright.farm.link import Door, Say
+from tilewright.farm.messages import LIMIT, error_of
+from tilewright.farm.workers.service import Service
+from tilewright.farm.workers.work import Reply
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.codegen.sources import check_source
+
+ARCHS = ("x86_64", "aarch64")
+
+
+def offers() -> dict[str, str]:
+    """What this machine compiles: the compiler's version by queue.
+
+    A queue is of builders that give the same code: ``build:cpu:x86_64:1a2b3c4d``, by their compiler's version.
+    """
+    versions = {f"cpu:{arch}": _version(arch) for arch in ARCHS}
+    versions["emulator:cuda"] = versions.get(f"cpu:{platform.machine()}", "")
+    versions["cuda:cuda"] = _version("cuda")
+    return {f"build:{what}:{digest([v])[:8]}": v for what, v in versions.items() if v}
+
+
+def _version(arch: str) -> str:
+    """Of the compiler for an architecture; empty where there is none."""
+    try:
+        return find_nvrtc().name if arch == "cuda" else find_compiler(arch).version
+    except (TilewrightError, OSError):
+        return ""
+
+
+class Builder(Service):
+    """Compiles up to ``lanes`` units at once."""
+
+    role = "builder"
+
+    def __init__(
+        self, door: Door, name: str, cache: ArtifactCache, lanes: int = 1, say: Say = lambda _line: None,
+        toolchain: Callable[[Target, ArtifactCache, bool], Toolchain] = toolchain_for,
+    ) -> None:  # fmt: skip
+        self.lanes = lanes
+        super().__init__(door, name, cache, say)
+        self._offers = offers()
+        if not self._offers:
+            raise UsageError(
+                "this machine has no compiler to build with", "Install g++, or a package that brings NVRTC"
+            )
+        self._toolchain = functools.cache(lambda target, emulated: toolchain(target, cache, emulated))
+
+    def greeting(self) -> dict[str, Any]:
+        return {"places": sorted(self._offers), "offers": self._offers}
+
+    def execute(self, payload: Mapping[str, Any], paths: Mapping[str, str]) -> Reply:
+        target = known_target(Target.from_json(payload["target"]))
+        emulated = bool(payload["emulated"])
+        source, symbols = str(payload["source"]), [str(s) for s in payload["symbols"]]
+        try:
+            check_source(source, symbols, "cuda" if target.kind == "cuda" else "cpu")
+            toolchain = self._toolchain(target, emulated)
+            deadline = min(DEADLINE, float(payload["deadline"]))
+            done = toolchain.compile(f"{prelude(target, emulated)}\n{source}", symbols, deadline)
+            data = Path(done.path).read_bytes()
+            if len(data) > LIMIT:  # it travels in one message
+                raise CompileError(f"the compiled code has {len(data)} bytes, over the limit of {LIMIT}")
+        except TilewrightError as e:
+            said = {"error": {**error_of(e), "reason": str(getattr(e, "reason", ""))}}
+            host = type(e) is TilewrightError  # no disk space, a compiler that does not start: not the source's fault
+            return Reply(said, strike=e.message if host else "", again=host)
+        result = {
+            "sha256": done.sha256, "cached": done.cached, "compiler": toolchain.version,
+            "flags": list(toolchain.flags), "resources": {s: dict(pairs) for s, pairs in done.resources.items()},
+        }  # fmt: skip
+        return Reply(result, (data,))
+
+
+def known_target(asked: Target) -> Target:
+    """This installation's own target of that name: compiler flags follow from it, never from a message.
+
+    Raises ``UsageError`` for a target that is not known here.
+    """
+    own = parse_target(asked.name, asked.threads, allow_foreign=True)
+    if own.key != asked.key:
+        raise UsageError(f"{asked.name[:80]} means something else here", "Install the same Tilewright on both")
+    return own
+
+
+def default_lanes() -> int:
+    """One compiler a core that this process may use."""
+    return len(affinity())

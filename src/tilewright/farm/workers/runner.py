@@ -1,0 +1,155 @@
+"""A runner: one device of the farm. It checks and times what clients send, in the isolated child of a local run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.core import Candidate, Failure, FailureKind, Outcome, Target, Task, UsageError
+from tilewright.farm.jobs import item_of, plain
+from tilewright.farm.link import Door, Say
+from tilewright.farm.workers.service import Service
+from tilewright.farm.workers.work import Reply
+from tilewright.measure.devices import DeviceDescription
+from tilewright.measure.measuring import Peaks
+from tilewright.measure.places import Place
+from tilewright.measure.runner import Item, LocalRunner, device_cores
+from tilewright.measure.timing import Duel
+
+KEPT = 4  # targets whose child is kept ready
+
+
+class Measurer(Protocol):
+    """What a runner measures with: :class:`~tilewright.measure.runner.LocalRunner`, or a stand-in for a device."""
+
+    def run(
+        self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
+    ) -> list[Outcome]: ...
+    def verify(self, task: Task, item: Item) -> Failure | None: ...
+    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel: ...
+    def anchor(self, candidate: Candidate, seconds: float) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A device and how to measure on it: a measurer for each target, and exclusive use of the device.
+
+    ``limits``: what bounds the kernels that it runs (``measure/sandbox.py``). ``stop``, once set, ends a wait for the
+    device.
+    """
+
+    device: DeviceDescription
+    measurer: Callable[[Target], Measurer]
+    exclusive: Callable[[], AbstractContextManager[object]]
+    peaks: Callable[[Task], Peaks]
+    limits: Mapping[str, bool | str] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+def local_bench(place: Place, device: DeviceDescription) -> Bench:
+    """A device of this machine."""
+
+    def peaks(task: Task) -> Peaks:
+        return replace(place, target=replace(place.target, threads=task.target.threads)).peaks(task)
+
+    def measurer(target: Target) -> Measurer:
+        if target.kind != place.target.kind or target.arch != place.target.arch:
+            raise UsageError(f"this runner measures for {place.target.name}, not for {target.name}")
+        if target.threads > device.cores:
+            raise UsageError(f"this runner has {device.cores} cores, not {target.threads}", "Use fewer --threads")
+        return LocalRunner(place.device, target, driver=place.driver, sandbox=True)
+
+    _step_aside(place)
+    first = LocalRunner(place.device, place.target, driver=place.driver, sandbox=True)
+    ready = {place.target.key: first}  # its child has been started, to see which limits hold here
+    stop = threading.Event()
+    return Bench(
+        device, lambda target: ready.pop(target.key, None) or measurer(target),
+        lambda: place.lock(lambda _holder: None, stop), peaks, first.limits(), stop,
+    )  # fmt: skip
+
+
+def _step_aside(place: Place) -> None:
+    """Keep this process off the cores that it measures on, where there are others. The child takes them itself."""
+    others = set(place.build_cores) - set(device_cores(place.device) if place.driver is None else ())
+    if others and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, others)
+
+
+class Runner(Service):
+    """Serves one device. One measurement at a time; the next job's artifacts are fetched meanwhile."""
+
+    role = "runner"
+
+    def __init__(
+        self, door: Door, name: str, bench: Bench, cache: ArtifactCache, say: Say = lambda _line: None
+    ) -> None:
+        super().__init__(door, name, cache, say)
+        self.bench = bench
+        self._measurers: OrderedDict[str, Measurer] = OrderedDict()
+        self._at = ""
+
+    def greeting(self) -> dict[str, Any]:
+        device = self.bench.device
+        return {
+            "places": [device.device_class], "device": device.to_json(), "offers": {"limits": dict(self.bench.limits)},
+        }  # fmt: skip
+
+    def note(self) -> str:
+        return self._at
+
+    def execute(self, payload: Mapping[str, Any], paths: Mapping[str, str]) -> Reply:
+        task = Task.from_json(payload["task"])
+        measurer = self._measurer(task.target)
+        items = [item_of(task, d, paths) for d in payload["items"]]
+        incumbent = item_of(task, payload["incumbent"], paths) if payload.get("incumbent") else None
+        self._at = f"waiting for {self.bench.device.device}"
+        try:
+            with self.bench.exclusive():
+                self._at = f"{payload['do']} of {task.workload.label}"[:160]
+                match payload["do"]:
+                    case "measure":
+                        if incumbent is not None:
+                            measurer.anchor(incumbent[0], float(payload["anchor"]))
+                        outcomes = measurer.run(task, items, incumbent, payload.get("pairs"))
+                        return _reply({"outcomes": [o.to_json() for o in outcomes]}, outcomes)
+                    case "verify":
+                        failure = measurer.verify(task, items[0])
+                        return _reply({"failure": failure and failure.to_json()}, [failure])
+                    case "duel":
+                        found = measurer.duel(task, items[0], items[1], int(payload["pairs"]))
+                        return _reply({"duel": found.to_json()})
+                    case "peak":
+                        peaks = self.bench.peaks(task)
+                        return _reply({"peak": peaks.flops, "bandwidth": peaks.bandwidth})
+                    case other:
+                        raise ValueError(f"unknown work {str(other)[:40]!r}")
+        finally:
+            self._at = ""
+
+    def _measurer(self, target: Target) -> Measurer:
+        found = self._measurers.pop(target.key, None) or self.bench.measurer(target)
+        self._measurers[target.key] = found
+        while len(self._measurers) > KEPT:
+            self._measurers.popitem(last=False)[1].close()
+        return found
+
+    async def close(self) -> None:
+        self.bench.stop.set()
+        await super().close()
+        for m in self._measurers.values():
+            m.close()
+        self._measurers.clear()
+
+
+def _reply(result: Mapping[str, Any], outcomes: Sequence[Outcome | None] = ()) -> Reply:
+    """A result. A device that is lost is to blame itself; another one tries when nothing else came of the job."""
+    lost = [o.message for o in outcomes if isinstance(o, Failure) and o.kind is FailureKind.DEVICE_LOST]
+    return Reply(plain(result), strike=lost[0] if lost else "", again=bool(lost) and len(lost) == len(outcomes))

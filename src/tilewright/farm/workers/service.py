@@ -1,0 +1,465 @@
+"""What runners and builders share: staying connected, taking jobs, keeping results until they are stored."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.core import TilewrightError
+from tilewright.farm import subjects
+from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Door, Link, Say, end, waits
+from tilewright.farm.messages import Seen, error_of
+from tilewright.farm.subjects import AHEAD
+from tilewright.farm.workers.work import Held, Missing, Record, Reply
+
+DRAIN_SECONDS = 60.0
+PERSISTENT = 8  # attempts to get a name that another process has: one that died is noticed meanwhile
+STUBBORN = 20  # refusals in a row after which a service that was accepted once gives up
+ATTEMPTS = 3  # workers that one job may cost, or devices on which it is tried, before it is given up
+STORE_TRIES = 20  # for a result, on a server that has no room
+
+
+class Service(ABC):
+    """A process that works for a farm until it is drained or stopped.
+
+    It connects again whenever it is cut off; what it was working on goes on meanwhile, and results are sent until the
+    server has stored them. ``state``: a folder for what it remembers of itself.
+    """
+
+    role = ""
+    lanes = 1
+
+    def __init__(
+        self, door: Door, name: str, cache: ArtifactCache, say: Say = lambda _line: None, state: Path | None = None
+    ) -> None:
+        self.door = door
+        self.name = name
+        self.cache = cache
+        self.instance = secrets.token_hex(8)
+        self.connected = asyncio.Event()
+        self.record = Record((state or cache.root) / "farm" / f"{name.replace('/', '-')}.json")
+        self._say = say
+        self._link: Link | None = None
+        self._heartbeat = 5.0
+        self._able: Mapping[str, Any] = {}  # what it said of itself in its greeting
+        self._peers: Mapping[str, int] = {}  # workers of each place, this one among them
+        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._pulls: dict[str, float] = {}  # place -> until when a request for a job waits
+        self._seen = Seen()
+        self._loop: asyncio.AbstractEventLoop
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._done, self._busy, self._running = 0, 0.0, 0
+        self._draining = False
+        self._stopping = asyncio.Event()
+        self._pool = ThreadPoolExecutor(self.lanes, self.role)
+
+    # ------------------------------------------------------------------ what a kind of service gives
+
+    @abstractmethod
+    def greeting(self) -> dict[str, Any]:
+        """What it can do: ``places``, and ``device`` and ``offers`` for people to read."""
+
+    @abstractmethod
+    def execute(self, payload: Mapping[str, Any], paths: Mapping[str, str]) -> Reply:
+        """Do a job; called in a thread, at most ``lanes`` at once. ``paths``: its artifacts, by hash."""
+
+    def note(self) -> str:
+        """What it is at, in a few words."""
+        return ""
+
+    # ------------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """Work until drained or stopped. Raises ``Refused`` where the farm does not want this process at all."""
+        self._loop = asyncio.get_running_loop()
+        self._able = self.greeting()
+        pause, refused, ever = waits(), 0, False
+        while not self._stopping.is_set():
+            try:
+                link = await self.door.enter()
+                try:
+                    await self._greet(link)
+                    pause, refused, ever = waits(), 0, True
+                    await self._serve(link)
+                finally:
+                    self._link = None
+                    self.connected.clear()
+                    await link.close()
+                if not self._stopping.is_set():
+                    self._say("cut off")
+            except Refused as e:
+                refused += 1
+                if refused >= STUBBORN or (not ever and (not isinstance(e, Taken) or refused >= PERSISTENT)):
+                    raise
+                self._say(f"refused: {e.message}")
+            except FarmError as e:
+                self._say(e.message)
+            if not self._stopping.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), next(pause))
+
+    async def _greet(self, link: Link) -> None:
+        self._link = link
+        self._pulls.clear()
+        where = subjects.control(self.role, self.door.name, self.name)
+        await link.subscribe(where, self._commanded)
+        await link.subscribe("cancel.*.*", self._cancelled)
+        await link.subscribe(f"{self._inbox}.*", self._delivered)
+        await self._beat(link)
+        self.connected.set()
+        self._say(f"connected to {self.door.address} as {self.name}")
+
+    async def _serve(self, link: Link) -> None:
+        """Follow one connection to its end."""
+        await self._pull()
+        beats = asyncio.create_task(self._beating(link))
+        ended = asyncio.create_task(link.closed.wait())
+        try:
+            await asyncio.wait({beats, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if beats.done():
+                await beats  # raises what ended it
+        finally:
+            await end(ended, beats)
+
+    async def _beating(self, link: Link) -> None:
+        """Say every so often that this process lives and works, also to those who wait for its jobs."""
+        missed = 0
+        while True:
+            await asyncio.sleep(self._heartbeat)
+            for job in list(self._held.values()):
+                await link.publish(job.ticket, b"+WPI")
+            try:
+                await self._beat(link)
+                missed = 0
+            except LinkClosed:
+                missed += 1
+                if missed >= SILENT - 1:
+                    raise
+            except Unreachable:  # a server without a keeper still has jobs
+                missed = 0
+            await self._pull()
+
+    async def _beat(self, link: Link) -> None:
+        welcome = await link.ask({"what": "beat", **self._state()})
+        self._heartbeat, self._peers = float(welcome["heartbeat"]), dict(welcome["workers"])
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "instance": self.instance, "lanes": self.lanes, "running": self._running,
+            "queued": len(self._held) - self._running, "done": self._done, "busy": self._busy,
+            "draining": self._draining, "quarantine": self.record.quarantine, "strikes": self.record.strikes,
+            "note": self.note()[:200], "device": {}, "offers": {}, **self._able,
+        }  # fmt: skip
+
+    async def drain(self, deadline: float = DRAIN_SECONDS) -> bool:
+        """Take nothing more, finish what runs within ``deadline`` seconds, leave. ``False``: it did not finish."""
+        self._draining = True
+        link = self._link
+        if link is not None:
+            with contextlib.suppress(FarmError):
+                await self._beat(link)
+        await self._give_back(lambda job: not job.begun)
+        until = time.monotonic() + deadline
+        while self._held and time.monotonic() < until and not self._stopping.is_set():
+            await asyncio.sleep(0.01)
+        finished = not self._held
+        await self._give_back(lambda _job: True)
+        link = self._link  # which may break, and be another one, at any time
+        if link is not None:
+            with contextlib.suppress(FarmError):
+                await link.ask({"what": "bye", "name": self.name, "instance": self.instance, "why": "drained"})
+            await link.close()  # sends what waits
+        self.stop()
+        return finished
+
+    def stop(self) -> None:
+        """Leave at once; what runs is lost to this process and given to others."""
+        self._stopping.set()
+        if self._link is not None:
+            self._link.closed.set()
+
+    async def close(self) -> None:
+        """After :meth:`run`: end what is left."""
+        await end(*self._tasks)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.record.close()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ------------------------------------------------------------------ commands
+
+    async def _commanded(self, message: Any) -> None:
+        """A keeper's command. One that is played back, or meant for an earlier process, does nothing."""
+        link = self._link
+        opened = link.open(message, ("server",)) if link else None
+        if link is None or opened is None:
+            return
+        command = opened[0]
+        if command.get("instance") != self.instance or not self._seen.first(str(command.get("id"))):
+            return
+        what = command.get("do")
+        if what == "drain":
+            self._say("told to drain")
+            self._draining = True
+            self._spawn(self.drain())
+        elif what == "quarantine":
+            self.record.save(quarantine=str(command["why"]))
+            await self._give_back(lambda job: not job.begun)
+        elif what == "release":
+            self.record.save(quarantine="", strikes=0)
+            self._spawn(self._pull())
+        self._spawn(self._show())
+
+    async def _cancelled(self, message: Any) -> None:
+        """A client waits for some of its jobs no more."""
+        opened = self._link.open(message, ("client",)) if self._link else None
+        if opened is None:
+            return
+        client, session = message.subject.split(".")[1:]
+        if opened[1] is not None and subjects.token(opened[1].name) != client:
+            return
+        ids = opened[0].get("ids")  # None: all
+        for job in list(self._held.values()):
+            if (job.client, job.session) == (client, session) and (ids is None or job.id in ids) and not job.begun:
+                self._forget(job)
+                await self._say_of(job, b"+ACK")
+
+    async def _give_back(self, which: Callable[[Held], bool]) -> None:
+        for job in [j for j in self._held.values() if which(j) and not j.done]:
+            self._forget(job)
+            await self._say_of(job, b"-NAK")
+
+    def _forget(self, job: Held) -> None:
+        job.dropped = True
+        self._held.pop(job.id, None)
+
+    async def _say_of(self, job: Held, what: bytes) -> None:
+        """Tell the server what becomes of a delivery: done, in progress, or to be given to another."""
+        if self._link is not None:
+            await self._link.publish(job.ticket, what)
+
+    # ------------------------------------------------------------------ taking jobs
+
+    async def _pull(self) -> None:
+        """Ask for a job of each place where none is asked for yet, while there is room here."""
+        link, now = self._link, time.monotonic()
+        if link is None or self._draining or self.record.quarantine:
+            return
+        room = self.lanes + AHEAD - sum(not job.done for job in self._held.values())
+        for place in self._able["places"] if room > 0 else ():
+            if self._pulls.get(place, 0.0) <= now:
+                # Not for longer: with the server of a cluster that leads the queue, requests that wait there are lost.
+                self._pulls[place] = now + self._heartbeat
+                stream, consumer = subjects.queue_of(place)
+                body = json.dumps({"batch": 1, "expires": int(0.9 * self._heartbeat * 1e9)}).encode()
+                reply = f"{self._inbox}.{subjects.token(place)}"
+                await link.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}", body, reply)
+
+    @property
+    def _inbox(self) -> str:
+        return f"{subjects.inbox(self.role, self.door.name)}.{self.instance}"
+
+    async def _delivered(self, message: Any) -> None:
+        """What came of a request for a job: a job under its own subject, or a status."""
+        status = (message.headers or {}).get("Status")
+        place = message.subject.split(".")[-1 if status else 1].replace("%", ".")
+        self._pulls.pop(place, None)
+        if status is None:
+            await self._take(place, message)
+        elif status not in ("404", "408"):  # no such queue, or too many requests: asked again a little later
+            self._pulls[place] = time.monotonic() + self._heartbeat / 2
+        await self._pull()
+
+    async def _take(self, place: str, message: Any) -> None:
+        link = self._link
+        if link is None:
+            return
+        opened = link.open(message, ("client",))
+        try:
+            _, _, client, session, job_id = message.subject.split(".")
+            if opened is None or (opened[1] is not None and subjects.token(opened[1].name) != client):
+                raise ValueError("sender")
+            body = opened[0]
+            delivered = int(message.reply.split(".")[4])  # $JS.ACK.STREAM.CONSUMER.DELIVERED...
+            job = Held(
+                job_id, client, session, dict(body["payload"]), tuple(map(str, body["needs"])), message.reply, delivered
+            )
+        except (ValueError, TypeError, KeyError, IndexError):
+            self._say(f"refused a job: {link.denied[-1] if link.denied else 'it is malformed'}")
+            await link.publish(message.reply, b"+TERM")
+            return
+        known = self._held.get(job.id)
+        if known is not None:  # while this process was cut off, the server gave it out again
+            known.ticket = job.ticket
+        elif self._draining or self.record.quarantine:
+            await self._say_of(job, b"-NAK")
+        else:
+            self._held[job.id] = job
+            self._spawn(self._work(job, place))
+
+    # ------------------------------------------------------------------ one job
+
+    async def _work(self, job: Held, place: str) -> None:
+        """Fetch what a job needs while others run, then run it in its turn."""
+        try:
+            reply = await self._blamed(job, place) if job.delivered > 1 else None
+            if reply is None and not job.dropped:
+                reply = await self._fetch(job)
+            if reply is None and not job.dropped:
+                reply = await asyncio.get_running_loop().run_in_executor(self._pool, self._execute, job)
+            if reply is None or job.dropped:  # cancelled, or given to another
+                return
+            if reply.strike:
+                self.record.strike(reply.strike)
+                if self.record.quarantine:
+                    self._say(f"in quarantine: {self.record.quarantine}")
+                    await self._give_back(lambda other: not other.begun)
+                self._spawn(self._show())
+            elif self.record.strikes and not {"missing", "error"} & set(reply.result):  # else the device did nothing
+                self.record.save(strikes=0)
+            if reply.again and sum((await self._cost(job)).values()) < ATTEMPTS:
+                self._forget(job)
+                await self._say_of(job, b"-NAK")
+            else:
+                self._done, self._busy = self._done + 1, self._busy + job.seconds
+                await self._report(job, reply, job.seconds)
+        finally:
+            self._held.pop(job.id, None)
+            await self._pull()
+
+    async def _show(self) -> None:
+        """Say at once what has changed."""
+        with contextlib.suppress(FarmError):
+            if self._link is not None:
+                await self._beat(self._link)
+
+    def _execute(self, job: Held) -> Reply:
+        began = time.monotonic()
+        if job.dropped or self._stopping.is_set():
+            job.dropped = True
+            return Reply({})
+        job.begun = True
+        self._running += 1
+        marked = asyncio.run_coroutine_threadsafe(self._mark(job), self._loop)
+        if job.delivered > 1:  # it may be deadly: its mark has to be out before it is
+            with contextlib.suppress(TimeoutError):
+                marked.result(ANSWER_SECONDS)
+        if self.lanes == 1:
+            self.record.at(f"job {job.id}")
+        try:
+            return self.execute(job.payload, job.paths)
+        except TilewrightError as e:
+            # A lost device is the host's fault; anything else was asked for.
+            lost = e.kind == "device_lost"
+            return Reply({"error": error_of(e)}, strike=e.message if lost else "", again=lost)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+            said = f"this {self.role} does not understand the job ({type(e).__name__}: {e})"
+            return Reply({"error": {"kind": "malformed", "message": said, "mend": ""}})
+        except Exception as e:  # whatever it is, the job must have an answer
+            said = getattr(e, "strerror", None) or str(e) or type(e).__name__
+            error = {"kind": "host", "message": f"{self.name}: {said}", "mend": ""}
+            return Reply({"error": error}, strike=said, again=True)
+        finally:
+            job.seconds = time.monotonic() - began
+            self._running -= 1
+            if self.lanes == 1:
+                self.record.at("")
+
+    async def _mark(self, job: Held) -> None:
+        """Leave word that this worker began a job: if it is lost now, the job has cost one."""
+        if self._link is not None:
+            await self._link.publish(subjects.begun(job.client, job.session, job.id, self.name))
+            if job.delivered > 1:
+                await self._cost(job)  # whose answer comes after the mark has arrived
+
+    async def _cost(self, job: Held) -> dict[str, int]:
+        """How often each worker began a job. Nothing where the server cannot say."""
+        asked = {"subjects_filter": subjects.begun(job.client, job.session, job.id, "*")}
+        try:
+            link = await self._online()
+            reply = await link.raw(subjects.COUNT, json.dumps(asked).encode())
+            found = json.loads(reply.data)["state"].get("subjects") or {}
+            return {s.rpartition(".")[2].replace("%", "."): int(n) for s, n in found.items()}
+        except (FarmError, ValueError, KeyError):
+            return {}
+
+    async def _blamed(self, job: Held, place: str) -> Reply | None:
+        """A job that was given out before: a reply where it has cost too many workers already."""
+        cost = await self._cost(job)
+        if sum(cost.values()) >= ATTEMPTS:
+            said = f"{sum(cost.values())} workers were lost while they worked on it: {', '.join(sorted(cost))}"
+            return Reply({"error": {"kind": "lost", "message": said}})
+        if self.name in cost and self._peers.get(place, 1) > 1 and job.delivered <= 3 * ATTEMPTS:
+            self._forget(job)  # rather another one, if another can
+            await self._say_of(job, b'-NAK {"delay": 300000000}')
+        return None
+
+    async def _report(self, job: Held, reply: Reply, seconds: float) -> None:
+        """Have the server store a result, however long that takes, and only then end the delivery."""
+        job.done = True
+        await self._pull()  # there is room for another
+        subject = subjects.result(job.client, job.session, job.id)
+        said = {"result": reply.result, "seconds": seconds, "worker": self.name}
+        message = self.door.seal.seal(subject, said)
+        for n in range(STORE_TRIES):
+            try:
+                link = await self._online()
+                for data in reply.data:
+                    await link.store(f"art.{sha256(data).hexdigest()}", data)
+                await link.store(subject, message, f"result-{job.id}")
+                break
+            except NotStored as e:  # whoever waits for it has heard it all the same, if it is there
+                self._say(e.message)
+                await asyncio.sleep(min(2.0, 0.1 * 2**n))
+            except LinkClosed:
+                await asyncio.sleep(0.1)
+        await self._say_of(job, b"+ACK")
+
+    async def _online(self) -> Link:
+        """The connection, as soon as there is one."""
+        while True:
+            await self.connected.wait()
+            if self._link is not None:
+                return self._link
+
+    async def _fetch(self, job: Held) -> Reply | None:
+        """Get the artifacts that are not here yet, each checked against its name. A reply when that fails."""
+        for name in job.needs:
+            try:
+                job.paths[name] = await self._have(name)
+            except Missing:
+                return Reply({"missing": [name]})
+            except FarmError:
+                raise
+            except TilewrightError as e:  # a full disk, most likely
+                return Reply({"error": error_of(e)}, strike=f"{e.kind}: {e.message}", again=True)
+        return None
+
+    async def _have(self, name: str) -> str:
+        """Where an artifact lies here, once it does. Raises ``Missing``."""
+        path = self.cache.get(name)
+        while path is None:
+            try:
+                data = await (await self._online()).stored(subjects.ARTIFACTS, f"art.{name}")
+            except (LinkClosed, NotStored):
+                await asyncio.sleep(0.1)
+                continue
+            if data is None or sha256(data).hexdigest() != name:
+                raise Missing(f"the artifact {name} is not here")
+            path = self.cache.put(name, data)
+        return path

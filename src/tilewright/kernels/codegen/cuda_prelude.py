@@ -1,0 +1,26 @@
+"""The text before a CUDA kernel: for NVRTC, or for the emulator. Kernels see the same functions in both."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+
+from tilewright.kernels.primitives import PRIMITIVES
+
+
+@lru_cache(maxsize=32)
+def prelude(cc: int, emulated: bool) -> str:
+    """C++17 text with every primitive that compute capability ``cc`` (as in 80 for 8.0) has.
+
+    The NVRTC side needs no header and no include folder. The emulated side starts with
+    ``#include "emu.h"``, the emulator's runtime.
+    """
+    folder = files(__package__) / "headers" / "cuda"
+    first = "emulator" if emulated else "cuda"
+    texts = [(folder / f"{name}.h").read_text(encoding="utf-8") for name in (first, "common")]
+    texts.append("namespace tw {\n")
+    texts += [p.emulated if emulated else p.ptx for p in PRIMITIVES if p.least_cc <= cc]
+    texts.append("}  // namespace tw\n")
+    lines = "".join(texts).splitlines(keepends=True)
+    # Comments and blank lines help the reader of a primitive, not the compiler.
+    return "".join(line for line in lines if line.strip() and not line.lstrip().startswith("//"))

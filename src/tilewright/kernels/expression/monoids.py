@@ -1,0 +1,61 @@
+"""The reductions that the language has by name, and the recognition of one that a user wrote out.
+
+A monoid's name is that of what it computes: two definitions of a sum are one program.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.kernels.expression import expr as ex
+from tilewright.kernels.expression.expr import FLOATS, Expr, select
+from tilewright.kernels.expression.program import Monoid, left, right, simple_monoid
+
+SIMPLE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+"""Names of the reductions of one component, and the operation that each is."""
+
+
+def simple(name: str, dt: str) -> Monoid:
+    """``sum``, ``prod``, ``max`` or ``min`` of values of dtype ``dt``."""
+    low, high = _range(dt)
+    identity = {"sum": 0, "prod": 1, "max": low, "min": high}[name]
+    return simple_monoid(name, dt, identity, Expr(SIMPLE[name], dt, (left(0, dt), right(0, dt))))
+
+
+def _range(dtype: str) -> tuple[float | int, float | int]:
+    if dtype in FLOATS:
+        return -math.inf, math.inf
+    bits = 8 * ex.ITEMSIZE[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def arg(name: str, dt: str) -> Monoid:
+    """``argmax`` or ``argmin`` of values of dtype ``dt``: a value and its position."""
+    better = "gt" if name == "argmax" else "lt"
+    worst = _range(dt)[0 if better == "gt" else 1]
+    lv, rv, li, ri = left(0, dt), right(0, dt), left(1, "int64"), right(1, "int64")
+    beats, ties = ex.compare(better, rv, lv), ex.compare("eq", rv, lv)
+    if dt in FLOATS:  # NaN beats every number and ties with NaN, as in NumPy
+        l_nan, r_nan = ex.compare("ne", lv, lv), ex.compare("ne", rv, rv)
+        beats, ties = beats | (r_nan & ~l_nan), ties | (r_nan & l_nan)
+    # Ties go to the smaller position, whatever the order of combination; -1 marks "nothing yet".
+    take = (ri >= 0) & (beats | (ties & (ri < li)) | (li < 0))
+    return Monoid(
+        name,
+        (ex.const(worst, dt), ex.const(-1, "int64")),
+        (select(take, rv, lv), select(take, ri, li)),
+        li,
+    )
+
+
+def canonical(m: Monoid | None) -> Monoid | None:
+    """The monoid under the name of what it computes: a user's own name is no part of that."""
+    if m is None:
+        return None
+    like = m.identity[0].dtype
+    known = [simple(name, like) for name in SIMPLE]
+    known += [arg(name, like) for name in ("argmax", "argmin")]
+    for k in known if like != "bool" else ():
+        if m.to_json()[1:3] == k.to_json()[1:3]:
+            return Monoid(k.name, m.identity, m.combine, m.finish)
+    return Monoid("custom", m.identity, m.combine, m.finish)

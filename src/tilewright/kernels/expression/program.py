@@ -1,0 +1,259 @@
+"""Tensor programs: inputs and a chain of stages, each a map, a reduction or a scan over axes.
+
+A :class:`Program` is normalised as it is built: inputs are ``x0, x1, ...`` in call order, stages
+``s0, s1, ...`` in order of use, a stage's axes ``i0, i1, ...`` and its reduce axes ``r0, r1, ...``
+(local to the stage). Two definitions that differ only in names are therefore equal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tilewright.core import cached_property, canonical_json
+from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, Expr, ValueNumbers, const
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """An associative reduction over tuples of accumulators.
+
+    ``identity`` starts each component; ``combine`` merges two partial results ``l0, l1, ...`` and
+    ``r0, r1, ...`` (vars) into one; ``finish`` turns the final ``l0, l1, ...`` into the stage's
+    value. A reduced element is a partial result by itself: its body gives the ``r`` components.
+    """
+
+    name: str
+    identity: tuple[Expr, ...]
+    combine: tuple[Expr, ...]
+    finish: Expr
+
+    def to_json(self) -> list[Any]:
+        return [
+            self.name,
+            [e.to_json() for e in self.identity],
+            [e.to_json() for e in self.combine],
+            self.finish.to_json(),
+        ]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Monoid:
+        name, identity, combine, finish = data
+        return Monoid(
+            name,
+            tuple(Expr.from_json(e) for e in identity),
+            tuple(Expr.from_json(e) for e in combine),
+            Expr.from_json(finish),
+        )
+
+
+def left(component: int, dtype: str) -> Expr:
+    """Accumulator ``component`` of the left partial result."""
+    return Expr("var", dtype, (), f"l{component}")
+
+
+def right(component: int, dtype: str) -> Expr:
+    """Accumulator ``component`` of the right partial result."""
+    return Expr("var", dtype, (), f"r{component}")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A dense, row-major array: a program's input or a stage's result.
+
+    ``constant``: an input that is given once, before the first call (weights).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    constant: bool = False
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis."""
+        out: list[int] = []
+        step = 1
+        for s in reversed(self.shape):
+            out.append(step)
+            step *= s
+        return tuple(reversed(out))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One tensor, element by element: a map, a reduction with a monoid, or a scan.
+
+    ``extents``: size of each axis ``i0, i1, ...`` (the result's shape); ``reduce``: of each reduce
+    axis ``r0, r1, ...``. ``body`` has one expression per accumulator component (one for a map).
+
+    ``scan``: the number of the axis along which the monoid runs, and ``None`` for anything but a scan.
+    A scan has no reduce axes: its body is the element at its own position, and its value there combines
+    the elements at all positions up to this one along the axis, in order (an inclusive prefix).
+    """
+
+    name: str
+    extents: tuple[int, ...]
+    reduce: tuple[int, ...]
+    body: tuple[Expr, ...]
+    dtype: str
+    monoid: Monoid | None = None
+    scan: int | None = None
+
+    @property
+    def tensor(self) -> Tensor:
+        return Tensor(self.name, self.extents, self.dtype)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(f"i{d}" for d in range(len(self.extents)))
+
+    @property
+    def reduce_axes(self) -> tuple[str, ...]:
+        return tuple(f"r{d}" for d in range(len(self.reduce)))
+
+    @property
+    def ranges(self) -> dict[str, int]:
+        """Extent of every axis by name."""
+        return {
+            **dict(zip(self.axes, self.extents, strict=True)),
+            **dict(zip(self.reduce_axes, self.reduce, strict=True)),
+        }
+
+    def loads(self) -> tuple[Expr, ...]:
+        return tuple(x for e in self.body for x in e.loads())
+
+    @property
+    def points(self) -> int:
+        """How many times the body is evaluated."""
+        n = 1
+        for s in (*self.extents, *self.reduce):
+            n *= s
+        return n
+
+    @property
+    def terms(self) -> int:
+        """How many elements at most are combined into one value (1 for a map)."""
+        return math.prod(self.reduce) if self.scan is None else self.extents[self.scan]
+
+    def to_json(self) -> list[Any]:
+        return [
+            self.name,
+            list(self.extents),
+            list(self.reduce),
+            [e.to_json() for e in self.body],
+            self.dtype,
+            self.monoid.to_json() if self.monoid else None,
+            *([self.scan] if self.scan is not None else []),
+        ]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Stage:
+        name, extents, reduce, body, dtype, monoid, *scan = data
+        return Stage(
+            name,
+            tuple(extents),
+            tuple(reduce),
+            tuple(Expr.from_json(e) for e in body),
+            dtype,
+            Monoid.from_json(monoid) if monoid else None,
+            *scan,
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """Inputs in call order, and stages in an order in which each reads only earlier tensors.
+
+    The last stage is the result.
+    """
+
+    inputs: tuple[Tensor, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def output(self) -> Tensor:
+        return self.stages[-1].tensor
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Inputs and stage results by name."""
+        return {t.name: t for t in (*self.inputs, *(s.tensor for s in self.stages))}
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether there are maps and reductions only, and no 8-bit reals: what most templates know."""
+        types = {t.dtype for t in self.tensors.values()}
+        types |= {n.dtype for s in self.stages for e in s.body for n in e.walk()}
+        return all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
+
+    @cached_property
+    def flops(self) -> int:
+        """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted."""
+        return sum(s.points * flops_per_point(s) for s in self.stages)
+
+    def to_json(self) -> list[Any]:
+        return [
+            [[t.name, list(t.shape), t.dtype, *([True] if t.constant else [])] for t in self.inputs],
+            [s.to_json() for s in self.stages],
+        ]
+
+    def dumps(self) -> str:
+        """Canonical text: equal for programs that compute the same thing the same way."""
+        return canonical_json(self.to_json())
+
+    @staticmethod
+    def loads(text: str) -> Program:
+        return _parse(text)
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str) -> Program:
+    inputs, stages = json.loads(text)
+    return Program(
+        tuple(Tensor(n, tuple(s), *rest) for n, s, *rest in inputs),
+        tuple(Stage.from_json(s) for s in stages),
+    )
+
+
+def count_ops(*exprs: Expr) -> int:
+    """Arithmetic operations on data in one evaluation, a repeated subexpression counted once.
+
+    Index arithmetic, logic, casts, roundings and selects are free.
+    """
+    numbers, seen = ValueNumbers(), set[int]()
+    for e in exprs:
+        for node in e.walk():
+            free = node.op in LEAVES or node.op in ("cast", "select", "round_tf32") or node.dtype in (INDEX, "bool")
+            if not free:
+                seen.add(numbers.of(node))
+    return len(seen)
+
+
+def flops_per_point(stage: Stage) -> int:
+    """Operations of one body evaluation with its combine; at least one when reducing."""
+    ops = count_ops(*stage.body)
+    if stage.monoid is not None:
+        ops += max(1, count_ops(*stage.monoid.combine))
+    return ops
+
+
+def simple_monoid(name: str, dtype: str, identity: float | int, combine: Expr) -> Monoid:
+    """A one-component monoid whose value is its accumulator."""
+    return Monoid(name, (const(identity, dtype),), (combine,), left(0, dtype))
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides, in elements."""
+    return Tensor("", tuple(shape), "").strides

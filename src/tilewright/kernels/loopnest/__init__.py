@@ -1,0 +1,151 @@
+"""What a schedule lowers to before any text is printed: loops, and where operand tiles are staged.
+
+A :class:`LoopNest` is a description without passes over it. The emitter prints its loops, bounds
+and indices; the footprint analysis reads flops, bytes and reuse from the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.expression.expr import Expr
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop: it walks ``extent`` elements of ``axis`` in steps of ``step``.
+
+    ``step`` is the span that one iteration hands to the loops inside (1 for the innermost loop over
+    an axis). ``argument`` names the launch argument that carries the step at run time; ``step`` is
+    then its value in this schedule, and two nests that differ only there print the same source.
+    ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``unroll``
+    (printed out), ``vector`` (one SIMD operation). ``level``: which level of the memory hierarchy
+    the tile inside is meant for: ``outer``, ``l3``, ``l2``, ``l1``, ``register``.
+    """
+
+    axis: str
+    extent: int
+    step: int
+    kind: str = "serial"
+    level: str = "outer"
+    argument: str | None = None
+
+    @property
+    def trips(self) -> int:
+        return -(-self.extent // self.step)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A dense or padded array of elements: shape, strides (elements), and an optional XOR swizzle.
+
+    ``swizzle = (bits, base, shift)``: address bits ``[base, base+bits)`` are XORed with the bits
+    ``shift`` places above them. Layouts describe packed panels, prepacked weights, register tiles.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    swizzle: tuple[int, int, int] | None = None
+
+    @staticmethod
+    def row_major(*shape: int) -> Layout:
+        strides, step = [], 1
+        for s in reversed(shape):
+            strides.append(step)
+            step *= s
+        return Layout(shape, tuple(reversed(strides)))
+
+    @property
+    def size(self) -> int:
+        """Elements from the first to one past the last addressed (before swizzling)."""
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+
+    def offset(self, *index: int) -> int:
+        """Position, in elements, of an index."""
+        at = sum(i * s for i, s in zip(index, self.strides, strict=True))
+        if self.swizzle is None:
+            return at
+        bits, base, shift = self.swizzle
+        return at ^ (((at >> (base + shift)) & ((1 << bits) - 1)) << base)
+
+    def text(self, *index: str) -> str:
+        """C text of the position of an index given as C texts."""
+        terms = [
+            i if s == 1 else f"({i})*{s}L"
+            for i, s, n in zip(index, self.strides, self.shape, strict=True)
+            if n != 1 and i != "0"
+        ]
+        at = "+".join(terms) or "0"
+        if self.swizzle is None:
+            return at
+        bits, base, shift = self.swizzle
+        return f"(({at})^(((({at})>>{base + shift})&{(1 << bits) - 1})<<{base}))"
+
+    def injective(self) -> bool:
+        """Whether no two indices share a position (swizzles permute, so strides decide)."""
+        reach = 0
+        for n, s in sorted(zip(self.shape, self.strides, strict=True), key=lambda p: p[1]):
+            if n > 1:
+                if s <= reach:
+                    return False
+                reach += (n - 1) * s
+        return True
+
+    def vector_width(self, axis: int, limit: int) -> int:
+        """Largest power of two, at most ``limit``, of contiguous elements along ``axis``."""
+        if self.strides[axis] != 1:
+            return 1
+        width = 1
+        while (
+            width * 2 <= limit
+            and self.shape[axis] % (width * 2) == 0
+            and all(s % (width * 2) == 0 for d, s in enumerate(self.strides) if d != axis and self.shape[d] > 1)
+        ):
+            width *= 2
+        return width
+
+
+@dataclass(frozen=True)
+class Access:
+    """One tensor access of the innermost body: indices are expressions of the nest's axes.
+
+    Stores, and reads with ``outside``, happen once per output point, outside of the reduce loops.
+    """
+
+    tensor: str
+    indices: tuple[Expr, ...]
+    dtype: str
+    store: bool = False
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An operand tile copied before use: inside loop number ``depth`` (loops before it are fixed).
+
+    ``tensor`` names the access it serves, ``layout`` the copy, in elements.
+    """
+
+    tensor: str
+    depth: int
+    layout: Layout
+    level: str
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """Loops, outermost first; the innermost body's accesses; staged copies; operations per point.
+
+    ``flops_per_output`` counts what is done once per output point (finish and epilogue). The axes of
+    the store's indices are the output axes, the others are reduced.
+    """
+
+    name: str
+    axes: Mapping[str, int]
+    loops: tuple[Loop, ...]
+    accesses: tuple[Access, ...]
+    staged: tuple[Staged, ...] = ()
+    flops_per_point: int = 2
+    itemsize: int = 4
+    flops_per_output: int = 0

@@ -1,0 +1,429 @@
+"""What a schedule does to the machine, read from its loop nests: work, traffic, reuse, shape.
+
+Everything follows from two questions: how many distinct elements does an access touch while a loop's
+inside runs once (index expressions, tile sizes), and how often does that inside run. Traffic into a
+cache is counted at the outermost loop whose inside fits: once per trip of the loops around it, but
+not again for trips that leave an access where it was. Data that fits a cache as a whole is taken to
+lie there (warm). The names are the same for every operator; README of the numbers: :data:`FEATURES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from tilewright.core import Target
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, whole
+from tilewright.kernels.expression.linear import linearise
+from tilewright.kernels.loopnest import Access, LoopNest
+
+LINE = 64
+"""Bytes of a cache line."""
+
+FEATURES: dict[str, str] = {
+    "flops": "arithmetic operations, a multiply-add counted as two",
+    "points": "evaluations of all bodies, one element each",
+    "loads": "elements read by the bodies, before any reuse",
+    "stores": "elements written",
+    "bytes.l1": "bytes between registers and L1, reads kept in registers counted once",
+    "bytes.l2": "bytes that miss L1",
+    "bytes.l3": "bytes that miss L2",
+    "bytes.memory": "bytes that miss the last cache",
+    "bytes.compulsory": "bytes of all distinct elements read or written",
+    "bytes.staged": "bytes copied to staged tiles",
+    "bytes.intermediate": "bytes of results that a later nest reads back",
+    "reuse.registers": "body reads and writes, in bytes, per byte between registers and L1",
+    "reuse.l1": "bytes at L1 per byte that misses it",
+    "reuse.l2": "bytes at L2 per byte that misses it",
+    "reuse.l3": "bytes at L3 per byte that misses it",
+    "intensity.l1": "flops per byte at L1",
+    "intensity.l2": "flops per byte at L2",
+    "intensity.l3": "flops per byte at L3",
+    "intensity.memory": "flops per byte at memory",
+    "nests": "number of loop nests",
+    "loops": "loops of the main nest (the one with the most work)",
+    "depth.parallel": "parallel loops of the main nest",
+    "parallel": "tasks of the parallel loops of the main nest",
+    "parallel.share": "mean share of threads at work, over all nests, by work",
+    "task.flops": "flops of one task of the main nest",
+    "vector.length": "elements of a vector operation, mean over nests by work",
+    "vector.share": "share of the work that is vectorised",
+    "vector.useful": "share of vector lanes in use, by work",
+    "vector.even": "share of vectorised accesses with unit or no step, by count",
+    "vector.across": "share of the work whose vectors run along a reduced axis",
+    "block.points": "points computed together in registers, main nest",
+    "block.outputs": "output elements held in registers, main nest",
+    "block.registers": "vector registers that hold outputs, main nest",
+    "block.pressure": "registers for outputs and operands per register of the target, main nest",
+    "block.useful": "share of the block's points in use, main nest",
+    "unroll": "product of unrolled trips, main nest",
+    "trips.inner": "trips of the innermost loop that is a loop, main nest",
+    "trips.reduce": "reduced points per output, main nest",
+    "iterations": "trips of all innermost loops that are loops",
+    "iterations.flops": "flops per such trip",
+    "overhead": "started loops other than the innermost ones",
+    "stores.repeated": "times that an output is written in the main nest",
+    "work.0": "bytes touched by one block, main nest",
+    "work.1": "bytes inside the innermost loop",
+    "work.2": "bytes inside the second loop from inside",
+    "work.3": "bytes inside the third",
+    "work.4": "bytes inside the fourth",
+    "work.5": "bytes inside the fifth",
+    "work.l1": "share of L1 taken by the largest inside that fits",
+    "work.l2": "share of L2 taken by the largest inside that fits",
+    "work.l3": "share of L3 taken by the largest inside that fits",
+    "lines": "share of each cache line that is used, by bytes",
+}
+"""Every feature's name and meaning. Byte and operation counts are totals over all nests."""
+
+Extents = Sequence[int]
+Count = Callable[[Extents], tuple[int, int]]
+
+
+def footprint(nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
+    """Features of a schedule's nests on a target: :data:`FEATURES`, always in that order."""
+    parts = [_Nest(n, target) for n in nests]
+    return _combine(parts, nests, target)
+
+
+def roofline(nests: Sequence[LoopNest], target: Target, peak: float, bandwidth: float) -> float:
+    """Seconds below which no run can be: arithmetic at ``peak`` (flops/s) or traffic at ``bandwidth``
+    (bytes/s to memory), whichever takes longer. ``peak`` is of all the threads that may be used."""
+    f = footprint(nests, target)
+    return max(f["flops"] / peak, f["bytes.memory"] / bandwidth)
+
+
+# --------------------------------------------------------------------------- one nest
+
+
+class _Nest:
+    """Numbers of one nest."""
+
+    def __init__(self, nest: LoopNest, target: Target) -> None:
+        self.nest = nest
+        self.target = target
+        names = tuple(nest.axes)
+        full = tuple(nest.axes.values())
+        where = {a: n for n, a in enumerate(names)}
+        loops = nest.loops
+        depth = len(loops)
+        # Extents of each axis inside of the first d loops, and how often each loop then runs.
+        spans = [full]
+        self.trips = []
+        for x in loops:
+            now, at = list(spans[-1]), where[x.axis]
+            self.trips.append(-(-now[at] // x.step))
+            now[at] = min(x.step, now[at])
+            spans.append(tuple(now))
+        block = depth
+        while block and loops[block - 1].kind in ("unroll", "vector"):
+            block -= 1
+        self.block = block
+        self.accesses = [_analyse(a, names) for a in nest.accesses]
+        stored = {n for a in self.accesses if a.access.store for n in a.axes}
+        self.reduced = [n for n in range(len(full)) if n not in stored]
+        self.outputs = prod(full[n] for n in stored)
+        self.points = prod(full)
+        self.flops = self.points * nest.flops_per_point + self.outputs * nest.flops_per_output
+        self.loop_axes = [where[x.axis] for x in loops]
+        self.repeats = self._repeats()
+        staged = {s.tensor for s in nest.staged}
+        unique = {(a.access.tensor, *map(id, a.access.indices), a.access.store): a for a in self.accesses}
+        self.unique = list(unique.values())
+        self.sizes, self.dense = [], []
+        for a in self.unique:
+            packed = a.access.tensor in staged
+            pairs = [a.bytes(t) for t in spans[: block + 1]]
+            self.dense.append([p[0] for p in pairs])
+            self.sizes.append([p[0] if packed else p[1] for p in pairs])
+        self.work = [sum(s[d] for s in self.sizes) for d in range(block + 1)]
+        self.spans = spans
+        self._shape()
+
+    def _repeats(self) -> int:
+        """How often an output is written: trips of reduce loops around some loop over outputs."""
+        last = max((d for d in range(self.block) if self.loop_axes[d] not in self.reduced), default=-1)
+        return prod(self.trips[d] for d in range(last) if self.loop_axes[d] in self.reduced)
+
+    def _product(self, kind: str) -> int:
+        """Trips of all loops of a kind."""
+        return prod(t for t, x in zip(self.trips, self.nest.loops, strict=True) if x.kind == kind)
+
+    def traffic(self, depth: int, dense: bool = False) -> int:
+        """Bytes moved when what is inside of the first ``depth`` loops stays in reach.
+
+        ``dense`` counts elements instead of cache lines and keeps nothing from one trip to the next
+        (registers); a cache keeps what the next trip of the loop around shares with this one.
+        """
+        total = 0
+        for a, sizes in zip(self.unique, self.dense if dense else self.sizes, strict=True):
+            d, runs = depth, 1
+            while d and self.loop_axes[d - 1] not in a.axes:
+                d -= 1
+            if d and not dense:
+                d -= 1
+            once = a.access.store or a.access.outside
+            for n in range(d):
+                if not once or self.loop_axes[n] not in self.reduced:
+                    runs *= self.trips[n]
+            if a.access.store and self.repeats > 1:
+                runs *= 2 * self.repeats - 1  # read back for every round but the first
+            total += sizes[d] * runs
+        return total
+
+    def missing(self, capacity: int) -> tuple[int, float]:
+        """Bytes that miss a cache of this size, and its share taken by what fits."""
+        for d in range(self.block + 1):
+            if self.work[d] <= capacity:
+                return (0 if d == 0 else self.traffic(d)), self.work[d] / capacity
+        return self.traffic(self.block), 1.0
+
+    def _shape(self) -> None:
+        nest, target, block = self.nest, self.target, self.block
+        loops = nest.loops
+        vector = [x for x in loops if x.kind == "vector"]
+        self.lanes = self._product("vector")
+        self.across = any(self.loop_axes[d] in self.reduced for d, x in enumerate(loops) if x.kind == "vector")
+        useful, even, counted = 1.0, 0, 0
+        if vector:
+            n = nest.axes[vector[0].axis]
+            useful = n / (-(-n // self.lanes) * self.lanes)
+            v = list(nest.axes).index(vector[0].axis)
+            steps = [a.step(v) for a in self.accesses]
+            even, counted = sum(s in (0, 1) for s in steps), len(steps)
+        self.useful, self.even = useful, even / counted if counted else 1.0
+        inside = self.spans[block]
+        self.block_points = prod(inside)
+        full_blocks = prod(-(-n // t) * t for n, t in zip(nest.axes.values(), inside, strict=True))
+        self.block_useful = self.points / full_blocks
+        outputs = prod(t for n, t in enumerate(inside) if n not in self.reduced)
+        self.block_outputs = outputs * (self.lanes if self.across else 1)
+        per = max(1, target.vector_bytes // nest.itemsize) if self.lanes > 1 else 1
+        self.block_registers = -(-self.block_outputs // per)
+        self.operands = sum(-(-a.elements(inside) // per) for a in self.unique if not a.access.store)
+        self.tasks = self._product("parallel")
+        t = target.threads
+        self.busy = self.tasks / (-(-self.tasks // t) * t) if t > 1 else 1.0
+        self.iterations = prod(self.trips[:block])
+        self.overhead = sum(prod(self.trips[:d]) for d in range(1, block))
+
+
+# --------------------------------------------------------------------------- one access
+
+
+@dataclass(frozen=True, eq=False)
+class _Indexed:
+    """An access with its indices ready to be counted."""
+
+    access: Access
+    counts: tuple[Count, ...]
+    axes: frozenset[int]
+    order: tuple[int, ...]  # the same, sorted
+    steps: tuple[dict[int, int] | None, ...]  # per dimension: axis -> coefficient, where affine
+    item: int
+    known: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict)
+
+    def elements(self, t: Extents) -> int:
+        """Distinct elements touched by tiles of these extents."""
+        return self.bytes(t)[0] // self.item
+
+    def bytes(self, t: Extents) -> tuple[int, int]:
+        """Bytes of the distinct elements touched by tiles of these extents, and of their cache lines."""
+        key = tuple([t[n] for n in self.order])
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) > 1 << 14:
+                self.known.clear()
+            found = self.known[key] = self._bytes(t)
+        return found
+
+    def _bytes(self, t: Extents) -> tuple[int, int]:
+        points = prod([t[n] for n in self.order])
+        touched, span, run = 1, 0, 1
+        for count in self.counts:
+            span, run = count(t)
+            touched *= run
+        n = min(points, touched)
+        if n == 1:
+            return self.item, LINE
+        lines = min(run, -(-(span + 1) * self.item // LINE))
+        return n * self.item, max(1, n // run) * lines * LINE
+
+    def step(self, axis: int) -> int:
+        """Elements per step of an axis if only the last index moves with it; -1 otherwise."""
+        if axis not in self.axes:
+            return 0
+        for steps in self.steps[:-1]:
+            if steps is None or axis in steps:
+                return -1
+        last = self.steps[-1]
+        return -1 if last is None else abs(last.get(axis, 0))
+
+
+_COMPILED: dict[tuple[object, ...], tuple[tuple[Expr, ...], _Indexed]] = {}
+
+
+def _analyse(access: Access, names: tuple[str, ...]) -> _Indexed:
+    # Templates give the same nodes for every schedule of a program, so identity is the key; the
+    # nodes are kept, or their ids could be used again.
+    key = (names, access.tensor, access.dtype, access.store, access.outside, *map(id, access.indices))
+    found = _COMPILED.get(key)
+    if found is None:
+        if len(_COMPILED) > 4096:
+            _COMPILED.clear()
+        where = {a: n for n, a in enumerate(names)}
+        axes = frozenset(where[a] for e in access.indices for a in e.axes() if a in where)
+        made = _Indexed(
+            access,
+            tuple(_count(e, where) for e in access.indices),
+            axes,
+            tuple(sorted(axes)),
+            tuple(_affine(e, where) for e in access.indices),
+            ITEMSIZE[access.dtype],
+        )
+        found = _COMPILED[key] = (access.indices, made)
+    return found[1]
+
+
+def _affine(e: Expr, where: dict[str, int]) -> dict[int, int] | None:
+    """Coefficients of an affine index by axis number."""
+    form = linearise(e)
+    return None if form.rest else {where[a]: c for a, c in form.coef.items()}
+
+
+def _count(e: Expr, where: dict[str, int]) -> Count:
+    """From tile extents to an index's span (greatest less least) and number of distinct values."""
+    affine = _affine(e, where)
+    if affine is not None:
+        terms = [(n, abs(c)) for n, c in affine.items()]
+        if not terms:
+            return lambda t: (0, 1)
+        if len(terms) == 1:
+            ((n0, c0),) = terms
+            return lambda t: ((t[n0] - 1) * c0, t[n0])
+
+        def several(t: Extents) -> tuple[int, int]:
+            span, points = 0, 1
+            for n, c in terms:
+                span += (t[n] - 1) * c
+                points *= t[n]
+            return span, min(points, span + 1)
+
+        return several
+    parts = [_count(a, where) for a in e.args]
+    return _rule(e, parts)
+
+
+def _rule(e: Expr, parts: list[Count]) -> Count:
+    if e.op == "load":
+        # Where it points is not known: as many places as the index tensor has entries in the tile.
+        return lambda t: (1 << 40, prod(p(t)[1] for p in parts))
+    if e.op in ("floordiv", "mod"):
+        d = whole(e.args[1])
+        inner = parts[0]
+        if e.op == "floordiv":
+
+            def divided(t: Extents) -> tuple[int, int]:
+                span, n = inner(t)
+                return span // d, min(n, span // d + 1)
+
+            return divided
+
+        def rest(t: Extents) -> tuple[int, int]:
+            span, n = inner(t)
+            return min(span, d - 1), min(n, d)
+
+        return rest
+    if e.op == "mul":
+        inner, other = (parts[0], e.args[1]) if e.args[1].op == "const" else (parts[1], e.args[0])
+        c = abs(whole(other)) if other.op == "const" else 1
+
+        def scaled(t: Extents) -> tuple[int, int]:
+            span, n = inner(t)
+            return span * c, n
+
+        return scaled
+
+    def general(t: Extents) -> tuple[int, int]:
+        span, n = 0, 1
+        for p in parts:
+            s, k = p(t)
+            span, n = span + s, n * k
+        return span, min(n, span + 1)
+
+    return general
+
+
+# --------------------------------------------------------------------------- all nests
+
+
+def _ratio(a: float, b: float, empty: float = 0.0) -> float:
+    return a / b if b else empty
+
+
+def _combine(parts: list[_Nest], nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
+    main = max(parts, key=lambda p: (p.flops, p.points))
+    work = [max(p.flops, p.points) for p in parts]
+    total_work = sum(work)
+
+    def mean(values: Sequence[float]) -> float:
+        return sum(v * w for v, w in zip(values, work, strict=True)) / total_work
+
+    flops = sum(p.flops for p in parts)
+    loads = stores = body_bytes = 0
+    for p in parts:
+        for a in p.accesses:
+            n = p.outputs * p.repeats if a.access.store else p.outputs if a.access.outside else p.points
+            body_bytes += n * a.item
+            if a.access.store:
+                stores += n
+            else:
+                loads += n
+    caches = (target.l1_bytes, target.l2_bytes, target.l3_bytes)
+    missing = [[p.missing(c) for c in caches] for p in parts]
+    l1 = sum(p.traffic(p.block, dense=True) for p in parts)
+    l2, l3, memory = (sum(m[n][0] for m in missing) for n in range(3))
+    distinct: dict[str, int] = {}
+    for p in parts:
+        for a, sizes in zip(p.unique, p.dense, strict=True):
+            distinct[a.access.tensor] = max(distinct.get(a.access.tensor, 0), sizes[0])
+    if sum(distinct.values()) > target.l3_bytes:
+        memory = max(memory, sum(distinct.values()))
+    written = {a.access.tensor for p in parts for a in p.accesses if a.access.store}
+    read = {a.access.tensor for p in parts for a in p.accesses if not a.access.store}
+    staged = sum(s.layout.size * p.nest.itemsize * prod(p.trips[: s.depth]) for p in parts for s in p.nest.staged)
+    touched = sum(p.work[p.block] for p in parts)
+    iterations = sum(p.iterations for p in parts)
+    inner = [0.0] * 6
+    for n in range(6):
+        inner[n] = float(main.work[max(0, main.block - n)])
+    reduced = prod(main.nest.axes[a] for i, a in enumerate(main.nest.axes) if i in main.reduced)
+    fits = missing[parts.index(main)]
+    loops = main.nest.loops
+    values = (
+        flops, sum(p.points for p in parts), loads, stores,
+        l1, l2, l3, memory,
+        sum(distinct.values()), staged, sum(distinct[t] for t in written & read),
+        _ratio(body_bytes, l1, 1.0), _ratio(l1, l2, _far(l1)), _ratio(l2, l3, _far(l2)), _ratio(l3, memory, _far(l3)),
+        _ratio(flops, l1), _ratio(flops, l2, _far(flops)), _ratio(flops, l3, _far(flops)),
+        _ratio(flops, memory, _far(flops)),
+        len(parts), len(loops), sum(x.kind == "parallel" for x in loops),
+        main.tasks, mean([p.busy for p in parts]), main.flops / main.tasks,
+        mean([p.lanes for p in parts]), mean([float(p.lanes > 1) for p in parts]),
+        mean([p.useful for p in parts]), mean([p.even for p in parts]), mean([float(p.across) for p in parts]),
+        main.block_points, main.block_outputs, main.block_registers,
+        (main.block_registers + main.operands) / target.registers, main.block_useful,
+        main._product("unroll"),
+        main.trips[main.block - 1] if main.block else 1, reduced,
+        iterations, _ratio(flops, iterations), sum(p.overhead for p in parts), main.repeats,
+        *inner,
+        fits[0][1], fits[1][1], fits[2][1],
+        _ratio(sum(d[p.block] for p in parts for d in p.dense), touched, 1.0),
+    )  # fmt: skip
+    return dict(zip(FEATURES, map(float, values), strict=True))
+
+
+def _far(x: float) -> float:
+    """Stands for "no traffic at all": the greatest reuse there could be."""
+    return float(max(x, 1.0))

@@ -1,0 +1,147 @@
+"""float16 and bfloat16 as storage: values are computed as float. Rounding is to nearest, ties to even."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, special, words
+
+_SHARED = """
+TW_DEVICE float widen(f16 h) { return to_float(h); }
+TW_DEVICE float widen(bf16 h) { return to_float(h); }
+TW_DEVICE void narrow(f16 &h, float x) { h = to_f16(x); }
+TW_DEVICE void narrow(bf16 &h, float x) { h = to_bf16(x); }
+"""
+
+_PTX = (
+    """
+TW_DEVICE float to_float(f16 h) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h.bits)); return x; }
+TW_DEVICE float to_float(bf16 h) { return bits_float((u32)h.bits << 16); }
+TW_DEVICE f16 to_f16(float x) { f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x)); return h; }
+TW_DEVICE bf16 to_bf16(float x) { bf16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(x)); return h; }
+TW_DEVICE u32 pack_f16(float low, float high) {
+    u32 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r;
+}
+TW_DEVICE u32 pack_bf16(float low, float high) {
+    u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r;
+}
+"""
+    + _SHARED
+)
+
+# Not-a-numbers come out as the one that the hardware gives (0x7fff).
+_EMULATED = (
+    """
+TW_DEVICE float to_float(f16 h) {
+    u32 sign = (h.bits & 0x8000u) << 16, rest = (h.bits & 0x7fffu) << 13;
+    if (rest >= 0x0f800000u) return bits_float(sign | rest | 0x7f800000u);
+    return bits_float(sign | float_bits(bits_float(rest) * 0x1p+112f));
+}
+TW_DEVICE float to_float(bf16 h) { return bits_float((u32)h.bits << 16); }
+TW_DEVICE f16 to_f16(float x) {
+    u32 b = float_bits(x), a = b & 0x7fffffffu, r;
+    if (a > 0x7f800000u) return {0x7fff};
+    if (a >= 0x477ff000u) r = 0x7c00u;
+    else if (a < 0x38800000u) r = float_bits(bits_float(a) + 0.5f) - 0x3f000000u;  // the sum rounds
+    else r = (a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13;
+    return {(u16)(r | ((b >> 16) & 0x8000u))};
+}
+TW_DEVICE bf16 to_bf16(float x) {
+    u32 b = float_bits(x);
+    return {(u16)(x != x ? 0x7fffu : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16)};
+}
+TW_DEVICE u32 pack_f16(float low, float high) { return to_f16(low).bits | (u32)to_f16(high).bits << 16; }
+TW_DEVICE u32 pack_bf16(float low, float high) { return to_bf16(low).bits | (u32)to_bf16(high).bits << 16; }
+"""
+    + _SHARED
+)
+
+_WIDEN = """
+    for (int i = threadIdx.x; i < 128; i += 32) {
+        tw::u16 low = (tw::u16)(x0[i] & 0xffff), high = (tw::u16)(x0[i] >> 16);
+        tw::f16 h;
+        tw::bf16 b;
+        h.bits = low;
+        b.bits = high;
+        out[4 * i] = tw::to_float(h);
+        out[4 * i + 1] = tw::to_float(b);
+        out[4 * i + 2] = tw::widen(h);
+        out[4 * i + 3] = tw::widen(b);
+    }
+"""
+
+_NARROW = """
+    for (int i = threadIdx.x; i < 128; i += 32) {
+        float x = x0[i], y = x0[127 - i];
+        tw::f16 h;
+        tw::bf16 b;
+        tw::narrow(h, x);
+        tw::narrow(b, x);
+        out[8 * i] = tw::to_float(h);
+        out[8 * i + 1] = tw::to_float(b);
+        out[8 * i + 2] = tw::to_float(tw::to_f16(x));
+        out[8 * i + 3] = tw::to_float(tw::to_bf16(x));
+        tw::u32 p = tw::pack_f16(x, y), q = tw::pack_bf16(x, y);
+        for (int half = 0; half < 2; half++) {
+            h.bits = (tw::u16)(p >> (16 * half));
+            b.bits = (tw::u16)(q >> (16 * half));
+            out[8 * i + 4 + 2 * half] = tw::to_float(h);
+            out[8 * i + 5 + 2 * half] = tw::to_float(b);
+        }
+    }
+"""
+
+
+def to_bf16(x: Array) -> Array:
+    """bfloat16 bits of float32 values, to nearest even, by 64-bit arithmetic on the bits."""
+    bits = x.view(np.uint32).astype(np.uint64)
+    down = bits >> np.uint64(16)
+    rest = bits & np.uint64(0xFFFF)
+    up = (rest > 0x8000) | ((rest == 0x8000) & (down & np.uint64(1) == 1))
+    return np.where(np.isnan(x), 0x7FFF, down + up).astype(np.uint16)
+
+
+def from_bf16(bits: Array) -> Array:
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _widen(x: Array) -> Array:
+    low, high = (x & 0xFFFF).astype(np.uint16), (x >> 16).astype(np.uint16)
+    with np.errstate(all="ignore"):
+        pair = [low.view(np.float16).astype(np.float32), from_bf16(high)]
+    return np.stack(pair * 2, axis=1).reshape(-1)
+
+
+def _narrow(x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        half, brain = x.astype(np.float16).astype(np.float32), from_bf16(to_bf16(x))
+    return np.stack([half, brain, half, brain, half, brain, half[::-1], brain[::-1]], axis=1).reshape(-1)
+
+
+def _bits() -> tuple[Array, ...]:
+    ends = [0, 0x8000, 1, 0x3FF, 0x400, 0x7BFF, 0x7C00, 0xFC00, 0x7C01, 0x7E00, 0x7FFF, 0x7F80, 0xFF80, 0x7F81]
+    x = words(128, 40)
+    x[: len(ends)] = [e | ends[-1 - n] << 16 for n, e in enumerate(ends)]
+    return (x,)
+
+
+def _values() -> tuple[Array, ...]:
+    # All exponents that float16 has, and some below and above.
+    w = words(96, 41)
+    exponent = np.arange(96, dtype=np.uint32) % np.uint32(48) + np.uint32(127 - 28)
+    mixed = (w & np.uint32(0x807FFFFF)) | exponent << np.uint32(23)
+    return (np.concatenate([special(), mixed.view(np.float32)]),)
+
+
+PRIMITIVE = Primitive(
+    "convert",
+    "float16 and bfloat16 to float and back (to nearest even), one at a time or two in a word",
+    80,
+    _PTX,
+    _EMULATED,
+    ("to_float", "to_f16", "to_bf16", "pack_f16", "pack_bf16", "widen", "narrow"),
+    (
+        Conformance("widen", _WIDEN, _bits, "float32", 512, _widen),
+        Conformance("narrow", _NARROW, _values, "float32", 1024, _narrow),
+    ),
+)

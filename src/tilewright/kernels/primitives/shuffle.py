@@ -1,0 +1,94 @@
+"""Exchange of 32-bit values between the lanes of a full warp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.kernels.primitives.primitive import Conformance, Primitive, words
+
+_PTX = """
+template <class T> union word_ { T value; u32 bits; __device__ word_() {} };
+template <class T> TW_DEVICE T shuffle_xor(T v, int mask) {
+    static_assert(sizeof(T) == 4, "32-bit values");
+    word_<T> w; w.value = v; w.bits = __shfl_xor_sync(0xffffffffu, w.bits, mask); return w.value;
+}
+template <class T> TW_DEVICE T shuffle_down(T v, int delta) {
+    static_assert(sizeof(T) == 4, "32-bit values");
+    word_<T> w; w.value = v; w.bits = __shfl_down_sync(0xffffffffu, w.bits, delta); return w.value;
+}
+template <class T> TW_DEVICE T shuffle(T v, int lane) {
+    static_assert(sizeof(T) == 4, "32-bit values");
+    word_<T> w; w.value = v; w.bits = __shfl_sync(0xffffffffu, w.bits, lane); return w.value;
+}
+"""
+
+_EMULATED = """
+struct shuffle_ { u32 bits, from, result; };
+TW_DEVICE void shuffle_all_(void *const *lanes, int) {
+    for (int l = 0; l < 32; l++) {
+        shuffle_ *mine = (shuffle_ *)lanes[l];
+        mine->result = ((const shuffle_ *)lanes[mine->from])->bits;
+    }
+}
+template <class T> TW_DEVICE T shuffle_any_(T v, u32 from, const char *name, int line) {
+    static_assert(sizeof(T) == 4, "32-bit values");
+    shuffle_ mine = {0, from, 0};
+    __builtin_memcpy(&mine.bits, &v, 4);
+    emu::warp_collective(name, line, &mine, shuffle_all_);
+    __builtin_memcpy(&v, &mine.result, 4);
+    return v;
+}
+template <class T> TW_DEVICE T shuffle_xor(T v, int mask, int line = __builtin_LINE()) {
+    return shuffle_any_(v, (emu::lane() ^ (u32)mask) & 31u, "shuffle_xor", line);
+}
+template <class T> TW_DEVICE T shuffle_down(T v, int delta, int line = __builtin_LINE()) {
+    u32 from = emu::lane() + (u32)delta;
+    return shuffle_any_(v, from < 32u ? from : emu::lane(), "shuffle_down", line);
+}
+template <class T> TW_DEVICE T shuffle(T v, int lane, int line = __builtin_LINE()) {
+    return shuffle_any_(v, (u32)lane & 31u, "shuffle", line);
+}
+"""
+
+_XOR = """
+    int t = threadIdx.x;
+    for (int i = 0; i < 5; i++) out[32 * i + t] = tw::shuffle_xor(x0[t], 1 << i);
+    out[160 + t] = (tw::u32)tw::shuffle_xor((int)x0[t], 21);
+"""
+
+_DOWN = """
+    int t = threadIdx.x;
+    for (int i = 0; i < 5; i++) out[32 * i + t] = tw::float_bits(tw::shuffle_down(tw::bits_float(x0[t]), 1 << i));
+"""
+
+_ANY = """
+    int t = threadIdx.x;
+    out[t] = tw::shuffle(x0[t], 31 - t);
+    out[32 + t] = tw::shuffle(x0[t], 7);
+    out[64 + t] = tw::shuffle(x0[t], t * 5 % 32);
+"""
+
+_LANE = np.arange(32)
+
+PRIMITIVE = Primitive(
+    "shuffle",
+    "values of other lanes: of the lane with some bits flipped, of one further up, of any",
+    80,
+    _PTX,
+    _EMULATED,
+    ("shuffle_xor", "shuffle_down", "shuffle"),
+    (
+        Conformance(
+            "xor", _XOR, lambda: (words(32, 60),), "uint32", 192,
+            lambda x: np.concatenate([x[_LANE ^ m] for m in (1, 2, 4, 8, 16, 21)]),
+        ),
+        Conformance(
+            "down", _DOWN, lambda: (words(32, 61) & np.uint32(0x3FFFFFFF),), "uint32", 160,
+            lambda x: np.concatenate([x[np.where(_LANE + d < 32, _LANE + d, _LANE)] for d in (1, 2, 4, 8, 16)]),
+        ),
+        Conformance(
+            "any", _ANY, lambda: (words(32, 62),), "uint32", 96,
+            lambda x: np.concatenate([x[::-1], np.full(32, x[7]), x[_LANE * 5 % 32]]),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,262 @@
+"""Evaluates a stage's expressions on boxes of its axes, as arrays that broadcast against each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.kernels.expression.bounds import Bounds
+from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers
+from tilewright.kernels.expression.numerics import decode, erf, round_tf32
+from tilewright.kernels.expression.program import Stage
+
+Array = np.ndarray[Any, Any]
+Box = tuple[tuple[int, int], ...]
+"""First and one past the last value of each axis."""
+
+_CHUNK = 1 << 18  # points at a time: operands stay in cache
+
+
+@dataclass(frozen=True)
+class Source:
+    """A tensor, or the part of a stage's result that starts at ``origin``.
+
+    ``bits``: the dtype whose bit patterns the elements are, if they are.
+    """
+
+    array: Array
+    origin: tuple[int, ...]
+    bits: str = ""
+
+    def convert(self, values: Array) -> Array:
+        """Elements in the dtype that the interpreter computes in."""
+        if self.bits:
+            return decode(values, self.bits).astype(np.float64)
+        kind = values.dtype.kind
+        if kind == "b":
+            return values
+        return values.astype(np.int64 if kind in "iu" else np.float64, copy=False)
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
+    "floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "max": np.maximum,
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
+    "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log,
+    "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "tanh": np.tanh, "erf": erf,
+    "floor": np.floor, "round_tf32": round_tf32,
+}  # fmt: skip
+
+
+def convert(value: Array, dtype: str, source: str) -> Array:
+    """A cast: reals keep their value, reals become whole toward zero, whole numbers wrap."""
+    if dtype in FLOATS:
+        return value.astype(np.float64, copy=False)
+    if dtype == "bool":
+        return value.astype(np.bool_, copy=False)
+    if source in FLOATS:
+        value = np.trunc(value)
+    narrow = np.int64 if dtype == INDEX else np.dtype(dtype)
+    return value.astype(np.int64, copy=False).astype(narrow, copy=False).astype(np.int64, copy=False)
+
+
+class Scope:
+    """Evaluates expressions where axes hold a range each, or vars an array each.
+
+    Axis number ``d`` of ``box`` lies along dimension ``d`` of every array.
+    """
+
+    def __init__(
+        self,
+        axes: Sequence[str],
+        box: Box,
+        sources: Mapping[str, Source],
+        shapes: Mapping[str, tuple[int, ...]],
+        variables: Mapping[str, Array] | None = None,
+    ) -> None:
+        self._dims = {a: d for d, a in enumerate(axes)}
+        self._box = box
+        self._sources = sources
+        self._shapes = shapes
+        self._variables = variables or {}
+        self._bounds = Bounds({a: (lo, hi - 1) for a, (lo, hi) in zip(axes, box, strict=True)})
+        self._numbers = ValueNumbers()
+        self._known: dict[tuple[int, tuple[int, ...]], Array] = {}
+        self._guarded: dict[int, bool] = {}
+
+    def value(self, e: Expr) -> Array:
+        """The expression's values; dimensions that it does not depend on have size 1."""
+        return self._value(e, (), None)
+
+    def _value(self, e: Expr, path: tuple[int, ...], active: Array | None) -> Array:
+        # ``active`` holds where the enclosing selects take this branch; ``path`` identifies it.
+        number = self._numbers.of(e)
+        key = (number, path if active is not None and self._reads_unproved(e) else ())
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._compute(e, path, active)
+        return found
+
+    def _compute(self, e: Expr, path: tuple[int, ...], active: Array | None) -> Array:
+        op = e.op
+        if op == "const":
+            return np.asarray(e.value, np.float64 if e.dtype in FLOATS else None)
+        if op == "axis":
+            return self._axis(str(e.value), 1, 0)
+        if op == "var":
+            return self._variables[str(e.value)]
+        if op == "load":
+            return self._load(e, path, active)
+        if op == "select":
+            return self._select(e, path, active)
+        args = [self._value(a, path, active) for a in e.args]
+        if op == "cast":
+            return convert(args[0], e.dtype, e.args[0].dtype)
+        result: Array = np.asarray(_FUNCTIONS[op](*args))
+        return result
+
+    def _axis(self, name: str, scale: int, offset: int) -> Array:
+        d = self._dims[name]
+        low, high = self._box[d]
+        shape = [1] * len(self._box)
+        shape[d] = high - low
+        return (np.arange(low, high) * scale + offset).reshape(shape)
+
+    def _select(self, e: Expr, path: tuple[int, ...], active: Array | None) -> Array:
+        condition = self._value(e.args[0], path, active)
+        number = self._numbers.of(e.args[0])
+        yes, no = condition, np.logical_not(condition)
+        if active is not None:
+            yes, no = active & yes, active & no
+        a = self._value(e.args[1], (*path, number + 1), yes)
+        b = self._value(e.args[2], (*path, -number - 1), no)
+        return np.where(condition, a, b)
+
+    def _reads_unproved(self, e: Expr) -> bool:
+        """Whether ``e`` holds a read whose index may leave its tensor."""
+        number = self._numbers.of(e)
+        found = self._guarded.get(number)
+        if found is None:
+            found = any(self._reads_unproved(a) for a in e.args) or (
+                e.op == "load"
+                and not all(
+                    low >= 0 and high < n
+                    for (low, high), n in zip(map(self._bounds.of, e.args), self._shapes[str(e.value)], strict=True)
+                )
+            )
+            self._guarded[number] = found
+        return found
+
+    # reads
+
+    def _load(self, e: Expr, path: tuple[int, ...], active: Array | None) -> Array:
+        source = self._sources[str(e.value)]
+        view = self._slice(e, source)
+        if view is not None:
+            return source.convert(view)
+        index: list[Array] = []
+        shape = self._shapes[str(e.value)]
+        for dim, (a, n) in enumerate(zip(e.args, shape, strict=True)):
+            at = self._value(a, path, active)
+            low, high = self._bounds.of(a)
+            if low < 0 or high >= n:
+                self._check(e, dim, at, n, active)
+                at = np.clip(at, 0, n - 1)
+            start, held = source.origin[dim], source.array.shape[dim]
+            # A stage's held part covers every read that is taken; the others may point anywhere.
+            at = at - start if held == n else np.clip(at - start, 0, held - 1)
+            index.append(at)
+        return source.convert(source.array[tuple(index)])
+
+    @staticmethod
+    def _check(e: Expr, dim: int, at: Array, n: int, active: Array | None) -> None:
+        outside = (at < 0) | (at >= n)
+        if active is not None:
+            outside = outside & active
+        if outside.any():
+            worst = np.broadcast_to(at, outside.shape)[outside].flat[0]
+            raise IndexError(f"{e!r} reads at {worst} along axis {dim}, which has {n} elements")
+
+    def _slice(self, e: Expr, source: Source) -> Array | None:
+        """A read as a strided view, where every index is an axis times a number plus a number."""
+        slices: list[slice] = []
+        dims: list[int | None] = []
+        for index, start, held in zip(e.args, source.origin, source.array.shape, strict=True):
+            form = self._bounds.linear(index)
+            shift = form.const - start
+            if not form.coef:
+                first, last, step = shift, shift, 1
+                dims.append(None)
+            else:
+                axis, step = next(iter(form.coef.items()))
+                if len(form.coef) > 1 or form.atoms or step < 0 or self._dims[axis] in dims:
+                    return None
+                low, high = self._box[self._dims[axis]]
+                first, last = low * step + shift, (high - 1) * step + shift
+                dims.append(self._dims[axis])
+            if first < 0 or last >= held:
+                return None
+            slices.append(slice(first, last + 1, step))
+        at: tuple[Any, ...] = (*slices, ...)  # the ellipsis makes a scalar an array of rank 0
+        view = source.array[at]
+        # Put the tensor's axes in the box's order, those read at one place last.
+        placed = sorted((place, d) for d, place in enumerate(dims) if place is not None)
+        view = view.transpose([d for _, d in placed] + [d for d, place in enumerate(dims) if place is None])
+        shape = [1] * len(self._box)
+        for position, (place, _) in enumerate(placed):
+            shape[place] = view.shape[position]
+        result: Array = view.reshape(shape)
+        return result
+
+
+class Body:
+    """A stage's body, ready to be evaluated on boxes."""
+
+    def __init__(self, stage: Stage, sources: Mapping[str, Source], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.stage = stage
+        self.axes = (*stage.axes, *stage.reduce_axes)
+        self.extents = (*stage.extents, *stage.reduce)
+        self._sources, self._shapes = sources, shapes
+
+    def scope(self, box: Box) -> Scope:
+        """Evaluation over a box of the axes, reduce axes last."""
+        return Scope(self.axes, box, self._sources, self._shapes)
+
+    def map_into(self, out: Array, box: Box, memory: int) -> None:
+        """Fill ``out`` with the box of a map's values."""
+        (expr,) = self.stage.body
+        for part in chunks(box, points_within(expr, memory)):
+            at = tuple(slice(lo - b, hi - b) for (lo, hi), (b, _) in zip(part, box, strict=True))
+            out[at] = self.scope(part).value(expr)
+
+
+def points_within(e: Expr, memory: int) -> int:
+    """How many points at a time keep an expression's temporaries within ``memory`` bytes."""
+    return max(1, min(_CHUNK, memory // (8 * (2 + weight(e)))))
+
+
+def weight(e: Expr) -> int:
+    """How many arrays an evaluation holds at once, at most; those of indices are small or views."""
+    numbers = ValueNumbers()
+    return len({numbers.of(n) for n in e.walk() if n.dtype != INDEX})
+
+
+def chunks(box: Box, points: int) -> Iterator[Box]:
+    """The box in parts of at most ``points`` points, in order; outer axes are cut first."""
+    extents = [hi - lo for lo, hi in box]
+    sizes = list(extents)
+    for d in range(len(sizes)):
+        inner = math.prod(sizes[d + 1 :])
+        sizes[d] = max(1, min(sizes[d], points // inner if inner <= points else 1))
+        if inner <= points:
+            break
+    counts = [-(-n // s) for n, s in zip(extents, sizes, strict=True)]
+    for position in np.ndindex(*counts):
+        yield tuple(
+            (lo + p * s, min(hi, lo + (p + 1) * s)) for p, s, (lo, hi) in zip(position, sizes, box, strict=True)
+        )

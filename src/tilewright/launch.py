@@ -1,0 +1,144 @@
+"""How an artifact is called: functions, their arguments and workspace, as plain JSON (docs/architecture.md).
+
+Every backend and the runtime interpret it. ``core`` hands these names on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+ABI_VERSION = 1
+"""Version of the binary interface between artifacts and their callers (docs/architecture.md)."""
+
+IntExpr = Union[int, str, list[Any]]
+"""An integer over named values, as plain JSON: ``7``, ``"KC"``, ``["+", ["*", "MC", "KC"], 64]``.
+
+Operators: ``+ * - // % min max ceildiv roundup`` (the last rounds its first operand up to a
+multiple of its second). ``+ * min max`` take two or more operands, the others exactly two.
+"""
+
+
+def evaluate(expr: IntExpr, names: Mapping[str, int]) -> int:
+    """Value of an integer expression. Raises ``KeyError`` for an unknown name or operator."""
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, str):
+        return names[expr]
+    op, *rest = expr
+    values = [evaluate(r, names) for r in rest]
+    result = values[0]
+    for v in values[1:]:
+        result = _INT_OPS[op](result, v)
+    return result
+
+
+_INT_OPS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": lambda a, b: a if a <= b else b,
+    "max": lambda a, b: a if a >= b else b,
+    "ceildiv": lambda a, b: -(-a // b),
+    "roundup": lambda a, b: -(-a // b) * b,
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call of one function: its symbol, and the names of the integers passed to it.
+
+    A GPU kernel also has a ``grid`` (blocks in x, y and z, integer expressions over launch arguments),
+    a ``block`` (threads in x, y and z) and ``shared`` bytes of dynamic shared memory. It gets a pointer
+    to every tensor, one to the workspace, then its arguments as 32-bit integers; ``parameters`` gives
+    another list: pairs of a kind and a value, ``("tensor", number)``, ``("workspace", byte offset)``,
+    ``("int32", expression)``, ``("int64", expression)``, ``("float32", number)`` or
+    ``("float64", number)``.
+    """
+
+    symbol: str
+    arguments: tuple[str, ...] = ()
+    grid: tuple[IntExpr, ...] = ()
+    block: tuple[int, ...] = ()
+    shared: IntExpr = 0
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    def to_json(self) -> list[Any]:
+        plain = [self.symbol, list(self.arguments)]
+        if not self.grid:
+            return plain
+        shape: dict[str, Any] = {"grid": list(self.grid), "block": list(self.block), "shared": self.shared}
+        if self.parameters:
+            shape["parameters"] = [list(p) for p in self.parameters]
+        return [*plain, shape]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Launch:
+        shape = data[2] if len(data) > 2 else {}
+        return Launch(
+            data[0], tuple(data[1]), tuple(shape.get("grid", ())), tuple(shape.get("block", ())),
+            shape.get("shared", 0), tuple((k, v) for k, v in shape.get("parameters", ())),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Prepack:
+    """A constant input rearranged once, before the first call.
+
+    ``launch`` gets the original tensors and, in place of a workspace, ``bytes`` of zeroed memory (4096-byte
+    aligned) to fill; from then on every launch finds that memory where tensor number ``input`` would be.
+    """
+
+    input: int
+    bytes: IntExpr
+    launch: Launch
+
+    def to_json(self) -> list[Any]:
+        return [self.input, self.bytes, self.launch.to_json()]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Prepack:
+        return Prepack(data[0], data[1], Launch.from_json(data[2]))
+
+
+@dataclass(frozen=True)
+class LaunchProgram:
+    """How an artifact is called, as plain JSON; every backend and the runtime interpret this.
+
+    ``launches`` run in order on the same tensors and workspace. ``workspace`` is its size in bytes
+    and ``zero_fill`` how many of its first bytes are cleared before the first launch, both integer
+    expressions over launch arguments (zero-size when 0). ``align`` is the alignment, in bytes, that
+    every tensor's first element must have. Tensors are dense and row-major in the specs' shapes, but for
+    those constant inputs that ``prepack`` rearranges.
+    """
+
+    launches: tuple[Launch, ...]
+    workspace: IntExpr = 0
+    zero_fill: IntExpr = 0
+    align: int = 1
+    abi: int = ABI_VERSION
+    prepack: tuple[Prepack, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "abi": self.abi,
+            "launches": [x.to_json() for x in self.launches],
+            "workspace": self.workspace,
+            "zero_fill": self.zero_fill,
+            "align": self.align,
+            **({"prepack": [x.to_json() for x in self.prepack]} if self.prepack else {}),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> LaunchProgram:
+        return LaunchProgram(
+            launches=tuple(Launch.from_json(x) for x in data["launches"]),
+            workspace=data["workspace"],
+            zero_fill=data["zero_fill"],
+            align=data["align"],
+            abi=data["abi"],
+            prepack=tuple(Prepack.from_json(x) for x in data.get("prepack", ())),
+        )

@@ -1,0 +1,171 @@
+"""Which stages compute exactly on small whole numbers.
+
+Every value is tracked as a bound on its size and a power of two that divides it; while bound over
+step fits the mantissa, additions, multiplications, comparisons, selects, minima and maxima round
+nothing, in any order, so a kernel's result must equal the reference bit for bit. A result that is
+rounded once, by a last cast to a narrower type, is known to the bit as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, Expr
+from tilewright.kernels.expression.program import Program, Stage
+
+MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
+TF32_BITS = 11
+REACHES = (8, 4, 3, 2, 1)
+ROOM = 4.0  # a narrow real result should hold sums of this many times their typical size
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Multiples of ``step`` (a power of two) of size at most ``bound``, typically of ``size``."""
+
+    bound: float
+    step: float = 1.0
+    size: float = 1.0
+
+
+def exact_stages(program: Program, reach: int) -> frozenset[str]:
+    """Stages whose results are exact when float inputs are whole numbers up to ``reach``."""
+    return frozenset(_grids(program, reach)) - {t.name for t in program.inputs}
+
+
+def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
+    """The largest reach at which the most stages are exact, and those stages.
+
+    For a 16-bit or 8-bit real output, one at which sums are small enough to be told apart in it, if there is one.
+    """
+    best: tuple[int, frozenset[str]] = (1, frozenset())
+    inputs = {t.name for t in program.inputs}
+    limit = 2.0 ** MANTISSA.get(program.output.dtype, 53)
+    rank = (0, 0.0)
+    for reach in REACHES:
+        grids = {name: g for name, g in _grids(program, reach).items() if name not in inputs}
+        largest = max((ROOM * g.size / g.step for g in grids.values()), default=0.0)
+        crowded = largest / limit if program.output.dtype in NARROW else 0.0
+        if (len(grids), -max(crowded, 1.0)) > rank:
+            best, rank = (reach, frozenset(grids)), (len(grids), -max(crowded, 1.0))
+    return best
+
+
+def full_range(program: Program) -> frozenset[str]:
+    """8-bit whole inputs that may hold anything: no whole arithmetic of the program overflows then.
+
+    All of them, or none.
+    """
+    names = frozenset(t.name for t in program.inputs if t.dtype in ("int8", "uint8"))
+    known = {t.name: Grid({"int8": 128.0, "uint8": 255.0}.get(t.dtype, 8.0)) for t in program.inputs}
+    for s in program.stages:
+        ranges = s.ranges
+        parts = [*s.body] if s.monoid is None else [*s.body, s.monoid.finish]
+        whole = [e for part in s.body for e in part.walk() if e.dtype in INTEGERS]
+        if any(_grid(e, known, {}, ranges) is None for e in whole):
+            return frozenset()
+        grid = _stage(s, known, False)
+        if grid is not None:
+            known[s.name] = grid
+        elif any(p.dtype in INTEGERS for p in parts):
+            return frozenset()
+    return names
+
+
+def _grids(program: Program, reach: int) -> dict[str, Grid]:
+    known: dict[str, Grid] = {}
+    for t in program.inputs:
+        known[t.name] = Grid(1.0) if t.dtype == "bool" else Grid(float(reach), 1.0, math.sqrt(reach * (reach + 1) / 3))
+    for s in program.stages:
+        grid = _stage(s, known, s is program.stages[-1])
+        if grid is not None:
+            known[s.name] = grid
+    return known
+
+
+def _stage(stage: Stage, known: Mapping[str, Grid], last: bool) -> Grid | None:
+    ranges = stage.ranges
+    bodies = [_grid(_unrounded(e) if last and stage.monoid is None else e, known, {}, ranges) for e in stage.body]
+    if any(b is None for b in bodies):
+        return None
+    parts = [b for b in bodies if b is not None]
+    m = stage.monoid
+    if m is None:
+        return parts[0] if last else _fits(parts[0], stage.dtype)
+    count = stage.terms
+    ops = {n.op for e in m.combine for n in e.walk()} - {"var", "const"}
+    if len(parts) == 1 and ops == {"add"}:
+        parts = [Grid(parts[0].bound * count, parts[0].step, parts[0].size * math.sqrt(count))]
+    elif ops & {"add", "sub", "mul", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor"}:
+        return None
+    fitted = [_fits(p, e.dtype) for p, e in zip(parts, stage.body, strict=True)]
+    if any(f is None for f in fitted):
+        return None
+    finish = _unrounded(m.finish) if last else m.finish
+    return _grid(finish, known, {f"l{n}": p for n, p in enumerate(parts)}, ranges)
+
+
+def _unrounded(e: Expr) -> Expr:
+    """What a final cast to a real type rounds; any other expression as it is."""
+    return e.args[0] if e.op == "cast" and e.dtype in MANTISSA else e
+
+
+def _fits(grid: Grid, dtype: str) -> Grid | None:
+    if dtype in MANTISSA:
+        return grid if grid.bound / grid.step <= 2.0 ** MANTISSA[dtype] else None
+    if dtype in INTEGERS:
+        signed = 0 if dtype.startswith("u") else 1
+        return grid if grid.bound < 2.0 ** (8 * ITEMSIZE[dtype] - signed) else None
+    return grid
+
+
+def _grid(e: Expr, known: Mapping[str, Grid], variables: Mapping[str, Grid], ranges: Mapping[str, int]) -> Grid | None:
+    if e.op == "load":
+        return known.get(str(e.value))
+    if e.op == "var":
+        return variables.get(str(e.value))
+    if e.op == "axis":
+        return Grid(float(max(ranges[str(e.value)] - 1, 1)))
+    if e.op == "const":
+        return _constant(float(e.value)) if isinstance(e.value, (bool, int, float)) else None
+    args = [_grid(a, known, variables, ranges) for a in e.args]
+    if any(a is None for a in args):
+        return None
+    result = _combine(e, [a for a in args if a is not None])
+    return None if result is None else _fits(result, e.dtype)
+
+
+def _constant(value: float) -> Grid | None:
+    if value == 0:
+        return Grid(0.0)
+    if not math.isfinite(value):
+        return None
+    step = 1.0
+    while value % step and step > 2.0**-10:
+        step /= 2
+    return Grid(abs(value), step, abs(value)) if value % step == 0 else None
+
+
+def _combine(e: Expr, args: list[Grid]) -> Grid | None:
+    op = e.op
+    bound, step, size = max(a.bound for a in args), min(a.step for a in args), max(a.size for a in args)
+    if op in ("add", "sub"):
+        return Grid(args[0].bound + args[1].bound, step, math.hypot(args[0].size, args[1].size))
+    if op == "mul":
+        return Grid(args[0].bound * args[1].bound, args[0].step * args[1].step, args[0].size * args[1].size)
+    if op in ("neg", "abs", "min", "max"):
+        return Grid(bound, step, size)
+    if op == "select":
+        a, b = args[1:]
+        return Grid(max(a.bound, b.bound), min(a.step, b.step), max(a.size, b.size))
+    if op in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"):
+        return Grid(1.0)
+    if op == "floor" or (op in ("floordiv", "mod") and e.dtype in (*INTEGERS, INDEX)):
+        return Grid(max(bound, 1.0), 1.0, size)
+    if op == "round_tf32":
+        return Grid(bound, step, size) if bound / step <= 2.0**TF32_BITS else None
+    if op == "cast":
+        return Grid(bound, step if e.dtype in MANTISSA else 1.0, size)
+    return None  # div, mod of reals, and the transcendental functions round

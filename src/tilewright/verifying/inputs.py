@@ -1,0 +1,89 @@
+"""The input sets on which kernels are checked and timed.
+
+Three sets, each in buffers placed differently (docs/measurement.md): two of random normal values,
+and one of small whole numbers whose sums and products are exact, so that a single dropped term
+shows. Values depend on the recipe and on the tensor's position alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.verifying.exact import full_range
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one input set is drawn and where its buffers lie.
+
+    ``kind``: ``normal``, ``positive`` (uniform in [0.5, 1.5), where normal values leave the domain of
+    a log or a root) or ``whole`` (whole numbers from ``-reach`` to ``reach``).
+    """
+
+    kind: str
+    seed: int
+    place: str
+    reach: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} inputs, seed {self.seed}"
+
+    def positive(self) -> Recipe:
+        return replace(self, kind="positive")
+
+
+RECIPES = (Recipe("normal", 0, "end"), Recipe("normal", 1, "start"), Recipe("whole", 2, "odd"))
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy dtype in which a tensor is passed; dtypes that NumPy lacks travel as their bits."""
+    return storage_dtype(dtype)
+
+
+def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int], full: bool = False) -> Array:
+    """Values of the program's input number ``index``; ``full``: 8-bit whole numbers over their whole range."""
+    rng = np.random.default_rng([recipe.seed, index])
+    if tensor.dtype == "bool":
+        return rng.integers(0, 2, tensor.shape).astype(np.bool_)
+    if tensor.dtype not in FLOATS:
+        low, high = (0, bounds[tensor.name]) if tensor.name in bounds else (-recipe.reach, recipe.reach + 1)
+        if full and tensor.name not in bounds and recipe.kind != "whole":
+            kind = np.iinfo(tensor.dtype)
+            low, high = int(kind.min), int(kind.max) + 1
+        return rng.integers(max(low, 0) if tensor.dtype == "uint8" else low, high, tensor.shape).astype(
+            numpy_dtype(tensor.dtype)
+        )
+    if recipe.kind == "whole":
+        values: Array = rng.integers(-recipe.reach, recipe.reach + 1, tensor.shape).astype(np.float32)
+    elif recipe.kind == "positive":
+        values = rng.random(tensor.shape, dtype=np.float32) + np.float32(0.5)
+    else:
+        values = rng.standard_normal(tensor.shape, dtype=np.float32)
+    return encode(values, tensor.dtype)
+
+
+def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> tuple[Array, ...]:
+    """Every input of a program; ``bounds`` gives the exclusive limit of inputs used as indices."""
+    full = full_range(program)
+    return tuple(make_input(t, n, recipe, bounds, t.name in full) for n, t in enumerate(program.inputs))
+
+
+def decoded(values: Array, dtype: str) -> Array:
+    """Values of a tensor as it is passed: bits as float32, all others unchanged."""
+    return decode(values, dtype)
+
+
+def rounded(values: Array, dtype: str) -> Array:
+    """Values in a real ``dtype``, rounded to nearest even; those that NumPy lacks as float32."""
+    return decode(encode(values, dtype), dtype)

@@ -1,0 +1,205 @@
+"""Reference results: which values an output may hold, computed once and kept.
+
+Per input set the interpreter gives each element's value and tolerance; what is kept is the closed
+interval in the output's own dtype, so that checking is two comparisons an element. Intervals that
+took long to compute are also written to the cache folder, with a checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright import verifying
+from tilewright.core import digest
+from tilewright.kernels import expression, reference
+from tilewright.kernels.expression import expr
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.reference import evaluate_block
+from tilewright.verifying import inputs, tolerance
+from tilewright.verifying.inputs import Array, Recipe, numpy_dtype
+
+Block = tuple[slice, ...]
+
+WORTH_KEEPING = 0.05  # seconds of computation from which an interval is written to disk
+_LARGEST_VALUE = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+LARGEST = 256 << 20  # bytes of one kept array
+FOLDER_LIMIT = 1 << 30  # bytes of all of them
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Lowest and highest right value of every element of a block.
+
+    ``free`` marks elements whose reference is not finite; these must be ``value`` (NaN where that is
+    NaN). ``None`` when there are none, as usual.
+    """
+
+    block: Block
+    low: Array
+    high: Array
+    free: Array | None = None
+    value: Array | None = None
+
+
+class References:
+    """Intervals of one program, by recipe and block, from memory, disk or the interpreter."""
+
+    def __init__(self, source: Program, folder: Path | None = None, memory: int = 256 << 20) -> None:
+        self.program = source
+        self.folder = folder
+        self.memory = memory
+
+    def intervals(
+        self, recipe: Recipe, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str]
+    ) -> list[Interval]:
+        """The intervals of ``blocks`` for inputs drawn by ``recipe``; ``stages`` are exact on these."""
+        places = [[[s.start, s.stop] for s in b] for b in blocks]
+        what = [self.program.dumps(), recipe.kind, recipe.seed, recipe.reach, sorted(stages), _code()]
+        names = [digest([*what, place]) for place in places]
+        found = [self._read(name, b) for name, b in zip(names, blocks, strict=True)]
+        absent = [n for n, f in enumerate(found) if f is None]
+        if absent:
+            began = time.perf_counter()
+            computed = compute(self.program, values, [blocks[n] for n in absent], stages, self.memory)
+            keep = time.perf_counter() - began > WORTH_KEEPING
+            for n, interval in zip(absent, computed, strict=True):
+                found[n] = interval
+                if keep:
+                    self._write(names[n], interval)
+            if keep and self.folder is not None:
+                _prune(self.folder)
+        return [f for f in found if f is not None]
+
+    def _read(self, name: str, block: Block) -> Interval | None:
+        if self.folder is None:
+            return None
+        path = self.folder / f"{name}.npy"
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        both = np.load(io.BytesIO(data[32:]), allow_pickle=False)
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return Interval(block, both[0], both[1])
+
+    def _write(self, name: str, interval: Interval) -> None:
+        if self.folder is None or interval.free is not None or interval.low.nbytes > LARGEST:
+            return
+        buffer = io.BytesIO()
+        np.save(buffer, np.stack([interval.low, interval.high]), allow_pickle=False)
+        data = buffer.getvalue()
+        # Losing a reference costs its computation only: a full or read-only disk is no error here.
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = self.folder / f".{name}.{os.getpid()}"
+            temporary.write_bytes(hashlib.sha256(data).digest() + data)
+            os.replace(temporary, self.folder / f"{name}.npy")
+
+
+def compute(
+    source: Program, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str], memory: int
+) -> list[Interval]:
+    """Value and tolerance of every block by the interpreter, as intervals in the output's dtype."""
+    kind = numpy_dtype(source.output.dtype)
+    wide = widened(source, values)
+    with np.errstate(all="ignore"):
+        found = [np.asarray(evaluate_block(source, wide, b, memory)) for b in blocks]
+        if source.output.dtype in expr.BITS:
+            kind = np.dtype(np.float32)
+        if source.output.dtype == "bool":
+            return [Interval(b, v, v) for b, v in zip(blocks, found, strict=True)]
+        if source.output.dtype not in expr.FLOATS:
+            return _whole_intervals(source, stages, wide, blocks, found, memory)
+        if source.output.name in stages:  # known to the bit, once rounded to the output's dtype
+            right = [inputs.rounded(v, source.output.dtype) for v in found]
+            if all(np.isfinite(v).all() for v in right):
+                return [Interval(b, v, v) for b, v in zip(blocks, right, strict=True)]
+        derived = tolerance.error_program(source, stages)
+        given = tolerance_inputs(derived, source, wide)
+        errors = [np.asarray(evaluate_block(derived.program, given, b, memory)) for b in blocks]
+        return [as_interval(b, v, e, kind, source.output.dtype) for b, v, e in zip(blocks, found, errors, strict=True)]
+
+
+def _whole_intervals(
+    source: Program, stages: frozenset[str], wide: tuple[Array, ...], blocks: Sequence[Block], found: list[Array],
+    memory: int,
+) -> list[Interval]:  # fmt: skip
+    """Intervals of a whole-number output: wider than a point where rounding before a step may decide."""
+    kind = np.dtype(source.output.dtype)
+    derived = tolerance.error_program(source, stages)
+    given = tolerance_inputs(derived, source, wide)
+    out = []
+    for block, value in zip(blocks, found, strict=True):
+        low = high = value
+        if derived.program.inputs or len(derived.program.stages) > 1:
+            error = np.asarray(evaluate_block(derived.program, given, block, memory))
+            reach = np.floor(np.where(np.isfinite(error), error, 0.0)).astype(np.int64)
+            limits = np.iinfo(kind)
+            low, high = (np.clip(v, limits.min, limits.max) for v in (value - reach, value + reach))
+        out.append(Interval(block, low.astype(kind), high.astype(kind)))
+    return out
+
+
+def widened(source: Program, values: Sequence[Array]) -> tuple[Array, ...]:
+    """Real inputs in float64, once, so that the interpreter need not convert them for every block."""
+    out = []
+    for t, v in zip(source.inputs, values, strict=True):
+        out.append(inputs.decoded(v, t.dtype).astype(np.float64) if t.dtype in expr.FLOATS else v)
+    return tuple(out)
+
+
+def as_interval(block: Block, value: Array, error: Array, kind: np.dtype[Any], dtype: str = "") -> Interval:
+    """``value`` plus and minus ``error``, rounded outward to ``kind``, in which values of ``dtype`` are compared."""
+    largest = float(_LARGEST_VALUE.get(dtype) or np.finfo(kind).max)
+    with np.errstate(all="ignore"):
+        low, high = (value - error).astype(kind), (value + error).astype(kind)
+        # Rounding to kind may have moved a bound inward.
+        low = np.where(low > value - error, np.nextafter(low, kind.type(-np.inf)), low)
+        high = np.where(high < value + error, np.nextafter(high, kind.type(np.inf)), high)
+        free = ~(np.isfinite(value) & np.isfinite(error) & (np.abs(value) <= largest))
+        if not free.any():
+            return Interval(block, low, high)
+        expected = value.astype(kind) if dtype not in _LARGEST_VALUE else inputs.rounded(value, dtype)
+        return Interval(block, low, high, free, expected)
+
+
+def tolerance_inputs(derived: tolerance.ErrorProgram, source: Program, wide: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Inputs of an error program: the checked program's own, their sizes, their squares."""
+    by_name = {t.name: v for t, v in zip(source.inputs, wide, strict=True)}
+    change: dict[str, Callable[[Array], Array]] = {"same": lambda v: v, "abs": np.abs, "square": np.square}
+    return tuple(change[how](by_name[name]) for name, how in derived.derivations)
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """Hash of the code that decides what a reference is."""
+    folders = (Path(p.__path__[0]) for p in (expression, reference, verifying))
+    files = (f for folder in folders for f in sorted(folder.glob("*.py")))
+    return digest([*(hashlib.sha256(f.read_bytes()).hexdigest() for f in files), np.__version__])
+
+
+def _prune(folder: Path) -> None:
+    """Drop the least recently used until the folder is within its limit."""
+    with contextlib.suppress(OSError):  # another process may be at it too
+        entries = sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in folder.iterdir()), reverse=True)
+        total = 0
+        for _, size, path in entries:
+            total += size
+            if total > FOLDER_LIMIT:
+                path.unlink()

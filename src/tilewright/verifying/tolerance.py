@@ -1,0 +1,573 @@
+"""How far an honest kernel's result may lie from the float64 reference, element by element.
+
+First-order rounding analysis of a program, written as another program in the same language: the
+interpreter evaluates it like any other, whole or by blocks. With ``u`` half the spacing of the
+stage's dtype at 1, every operation adds ``u`` times its result to the errors of its operands, carried
+through by their derivatives. A sum of K terms ``t`` gets
+
+    2 u sqrt(K) (|sum| + (4 + q) sqrt(sum t^2))
+
+where ``q u`` bounds a term's own relative error: rounding errors of one sum are independent of sign,
+so they grow with sqrt(K) times the size of a typical partial sum, whatever the order of summation
+(worst-case bounds, with K in place of sqrt(K), would hide real mistakes). Terms that can't be negative
+get ``u (2 sqrt(K) + q) sum``. The result is doubled once at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, Expr, const
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right, simple_monoid
+from tilewright.verifying.exact import MANTISSA
+
+UNIT = {
+    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+}  # fmt: skip
+SLACK = 2.0
+FUNCTION_UNITS = 4.0  # what exp, log, tanh, erf and rsqrt of a kernel may be off by, in u
+TINY = 1e-35  # results below this may be flushed to zero
+TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
+HALF_STEP = {"float16": 2.0**-25, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
+"""Half the distance of a dtype's smallest values."""
+F64 = "float64"
+
+Terms = dict[tuple[str, ...], tuple[float, tuple[Expr, ...]]]
+"""A sum of products: coefficient and non-negative factors, by the factors' text."""
+
+
+@dataclass(frozen=True)
+class ErrorProgram:
+    """``program`` computes the tolerance; its inputs are ``derive`` of the checked program's.
+
+    ``derivations`` names, in order, each input's source and function (``same``, ``abs``, ``square``).
+    ``stepwise``: a rounded value decides a position (argmax) or a stored condition, so that a small share of
+    results may honestly be another, which the tolerance does not cover.
+    """
+
+    program: Program
+    derivations: tuple[tuple[str, str], ...]
+    stepwise: bool
+
+
+def error_program(program: Program, exact: frozenset[str] = frozenset()) -> ErrorProgram:
+    """Derive the tolerances of a program; stages named in ``exact`` add no error of their own."""
+    return _Deriver(program, exact).run()
+
+
+def number(e: Expr) -> float:
+    """Value of a constant."""
+    assert isinstance(e.value, (bool, int, float))
+    return float(e.value)
+
+
+def f64(op: str, *args: Expr) -> Expr:
+    return Expr(op, F64, args)
+
+
+def _const(value: float) -> Expr:
+    return const(float(value), F64)
+
+
+def _product(factors: Iterable[Expr]) -> Expr:
+    fs = list(factors)
+    return reduce(lambda a, b: f64("mul", a, b), fs) if fs else _const(1.0)
+
+
+def _add(*parts: Terms) -> Terms:
+    out: Terms = {}
+    for p in parts:
+        for key, (c, factors) in p.items():
+            out[key] = (out[key][0] + c if key in out else c, factors)
+    return out
+
+
+def _times(terms: Terms, c: float, factors: tuple[Expr, ...] = ()) -> Terms:
+    out: Terms = {}
+    for k, fs in terms.values():
+        out = _add(out, _term(k * c, (*fs, *factors)))
+    return out
+
+
+def _term(c: float, factors: Iterable[Expr]) -> Terms:
+    ordered = sorted(((repr(f), f) for f in factors), key=lambda p: p[0])
+    return {tuple(t for t, _ in ordered): (c, tuple(f for _, f in ordered))} if c else {}
+
+
+def _expression(terms: Terms) -> Expr:
+    parts = [f64("mul", _const(c), _product(fs)) if fs else _const(c) for c, fs in terms.values()]
+    return reduce(lambda a, b: f64("add", a, b), parts) if parts else _const(0.0)
+
+
+@dataclass
+class _Deriver:
+    source: Program
+    exact: frozenset[str]
+    stages: list[Stage] = field(default_factory=list)
+    inputs: dict[str, tuple[Tensor, str, str]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)  # stage -> the tensor of its error
+    positive: set[str] = field(default_factory=set)
+    infinite: set[str] = field(default_factory=set)  # stages that may hold infinities by definition (masks)
+    stepwise: bool = False
+
+    def run(self) -> ErrorProgram:
+        for s in self.source.stages:
+            self._stage(s)
+        out = self.source.output
+        axes = tuple(Expr("axis", INDEX, (), f"i{d}") for d in range(len(out.shape)))
+        terms = self._rounding(out.name, axes)
+        if not terms:
+            terms = _term(0.0, ()) or {(): (0.0, ())}
+        floor = _const(TINY if out.name not in self.exact else 0.0)
+        body = f64("add", f64("mul", _const(SLACK), _expression(terms)), floor)
+        last = Stage(f"s{len(self.source.stages) + len(self.stages)}e", out.shape, (), (body,), F64)
+        kept = _reachable([*self.stages, last])
+        used = {str(x.value) for s in kept for x in s.loads()}
+        inputs = [t for t in self.inputs.values() if t[0].name in used]
+        return ErrorProgram(
+            Program(tuple(t for t, _, _ in inputs), tuple(kept)),
+            tuple((source, how) for _, source, how in inputs),
+            self.stepwise,
+        )
+
+    # ------------------------------------------------------------------ stages
+
+    def _stage(self, s: Stage) -> None:
+        if s.monoid is None:
+            body = self._value(s.body[0])
+            self._emit(Stage(s.name, s.extents, (), (body,), F64))
+            if self._nonnegative(s.body[0]):
+                self.positive.add(s.name)
+            if self._infinite(s.body[0]):
+                self.infinite.add(s.name)
+            if s.dtype == "bool" and s.name not in self.exact:
+                self.stepwise |= self._uncertain(s.body[0], {}) is not None
+            self._finish(s, self._error(s.body[0], {}) if s.name not in self.exact else {})
+            return
+        ops = {n.op for e in s.monoid.combine for n in e.walk()} - {"var"}
+        if len(s.body) == 1 and ops == {"add"}:
+            self._sum(s)
+        elif len(s.body) == 1 and ops in ({"min"}, {"max"}):
+            self._extreme(s)
+        elif len(s.body) == 1 and ops == {"mul"}:
+            self._prod(s)
+        else:
+            self._any_monoid(s)
+
+    def _sum(self, s: Stage) -> None:
+        assert s.monoid is not None
+        body, dt = s.body[0], s.body[0].dtype
+        acc = self._reduce(s, f"{s.name}v", "add", self._value(body))
+        nonnegative = self._nonnegative(body)
+        if nonnegative:
+            self.positive.add(acc)
+        k = s.terms
+        u = UNIT.get(dt, 0.0)
+        total = _load(acc, s)
+        terms: Terms = {}
+        if s.name not in self.exact and u:
+            c, size = self._magnitude(body)
+            size_key = _term(1.0, size)
+            own = 0.0
+            other: Terms = {}
+            for key, (coefficient, factors) in self._error(body, {}).items():
+                if key in size_key and c:
+                    own += coefficient / c
+                else:
+                    other = _add(other, {key: (coefficient, factors)})
+            if nonnegative:
+                terms = _term(2 * u * math.sqrt(k) + own, (total,))
+            else:
+                square = self._reduce(s, f"{s.name}q", "add", self._squared(body))
+                self.positive.add(square)
+                spread = f64("sqrt", _load(square, s))
+                terms = _add(
+                    _term(2 * u * math.sqrt(k), (f64("abs", total),)),
+                    _term((8 * u + own) * math.sqrt(k), (spread,)),
+                )
+            for n, (coefficient, factors) in enumerate(other.values()):
+                carried = self._reduce(s, f"{s.name}p{n}", "add", _product(factors))
+                terms = _add(terms, _term(coefficient, (_load(carried, s),)))
+        self._apply_finish(s, acc, terms, nonnegative)
+
+    def _extreme(self, s: Stage) -> None:
+        assert s.monoid is not None
+        body = s.body[0]
+        op = s.monoid.combine[0].op
+        acc = self._reduce(s, f"{s.name}v", op, self._value(body))
+        nonnegative = self._nonnegative(body)
+        if nonnegative:
+            self.positive.add(acc)
+        terms: Terms = {}
+        error = self._error(body, {}) if s.name not in self.exact else {}
+        c, size = self._magnitude(body)
+        if error and nonnegative and op == "max" and error.keys() == _term(1.0, size).keys() and c:
+            ((coefficient, _),) = error.values()
+            terms = _term(coefficient / c, (_load(acc, s),))
+        elif error:
+            worst = self._reduce(s, f"{s.name}p", "max", _expression(error))
+            terms = _term(1.0, (_load(worst, s),))
+        self._apply_finish(s, acc, terms, nonnegative)
+
+    def _prod(self, s: Stage) -> None:
+        """Relative errors add up: of the roundings, whose signs are independent, as sqrt(K); of the factors, all."""
+        body = s.body[0]
+        acc = self._reduce(s, f"{s.name}v", "mul", self._value(body))
+        size = f64("abs", _load(acc, s))
+        u = UNIT.get(body.dtype, 0.0)
+        terms: Terms = {}
+        if s.name not in self.exact and u:
+            terms = _term(2 * u * math.sqrt(s.terms), (size,))
+            error = self._error(body, {})
+            if error:
+                share = f64("div", _expression(error), f64("max", f64("abs", self._value(body)), _const(TINY)))
+                terms = _add(terms, _term(1.0, (size, _load(self._reduce(s, f"{s.name}p", "add", share), s))))
+        self._apply_finish(s, acc, terms, False)
+
+    def _any_monoid(self, s: Stage) -> None:
+        """A monoid of several parts: bounded by the size of what went in, and its square."""
+        assert s.monoid is not None
+        components = tuple(self._value(e) for e in s.body)
+        m = s.monoid
+        widened = Monoid(
+            m.name,
+            tuple(self._value(x) for x in m.identity),
+            tuple(self._value(x) for x in m.combine),
+            self._value(m.finish),
+        )
+        dtype = F64 if s.dtype in FLOATS else s.dtype
+        self._emit(Stage(s.name, s.extents, s.reduce, components, dtype, widened, s.scan))
+        errors = [self._error(e, {}) for e in s.body]
+        if s.dtype not in FLOATS:
+            # A position: honest rounding can only move it between near ties.
+            self.stepwise |= any(errors) and s.name not in self.exact
+            return
+        ops = {n.op for e in m.combine for n in e.walk()}
+        rounds = bool(ops & {"add", "sub", "mul", "div", "exp", "log", "sqrt"})
+        if s.name in self.exact or not (rounds or any(errors)):
+            return
+        largest: list[Expr] = []
+        for n, e in enumerate(s.body):
+            if e.dtype in FLOATS:
+                size = f64("abs", self._value(e))
+                largest.append(_load(self._reduce(s, f"{s.name}a{n}", "max", size), s))
+        u = UNIT.get(s.dtype, UNIT["float32"])
+        c = 8 * u * (2 + math.sqrt(s.terms))
+        terms = _term(c, (f64("abs", _load(s.name, s)),))
+        for x in largest:
+            terms = _add(terms, _term(c, (x,)), _term(c, (x, x)))
+        for n, error in enumerate(errors):
+            if error:
+                worst = self._reduce(s, f"{s.name}p{n}", "max", _expression(error))
+                terms = _add(terms, _term(2.0 * s.terms, (_load(worst, s),)))
+        self._finish(s, terms)
+
+    def _reduce(self, s: Stage, name: str, op: str, body: Expr) -> str:
+        identity = {"add": 0.0, "mul": 1.0, "max": -math.inf, "min": math.inf}[op]
+        combine = f64(op, left(0, F64), right(0, F64))
+        kind = {"add": "sum", "mul": "prod"}.get(op, op)
+        m = simple_monoid(kind, F64, identity, combine)
+        self._emit(Stage(name, s.extents, s.reduce, (body,), F64, m, s.scan))
+        return name
+
+    def _apply_finish(self, s: Stage, acc: str, terms: Terms, nonnegative: bool) -> None:
+        """The reduced value through the monoid's ``finish``, and the error with it."""
+        assert s.monoid is not None
+        finish = s.monoid.finish
+        total = _load(acc, s)
+        value = self._value(finish, {"l0": total})
+        self._emit(Stage(s.name, s.extents, (), (value,), F64))
+        plain = finish.op == "var"
+        if nonnegative and plain:
+            self.positive.add(s.name)
+        if s.name in self.exact:
+            terms = {}
+        elif not plain:
+            terms = self._error(finish, {"l0": (total, terms)})
+        self._finish(s, terms)
+
+    def _finish(self, s: Stage, terms: Terms) -> None:
+        if not terms:
+            return
+        name = f"{s.name}e"
+        self._emit(Stage(name, s.extents, (), (_expression(terms),), F64))
+        self.positive.add(name)
+        self.errors[s.name] = name
+
+    def _emit(self, s: Stage) -> None:
+        self.stages.append(s)
+
+    def _rounding(self, stage: str, indices: tuple[Expr, ...]) -> Terms:
+        error = self.errors.get(stage)
+        return _term(1.0, (Expr("load", F64, indices, error),)) if error else {}
+
+    # ------------------------------------------------------------------ inputs
+
+    def _input(self, name: str, how: str) -> str:
+        """The name, in the derived program, of an input or of its absolute values or squares."""
+        key = f"{name}.{how}"
+        if key not in self.inputs:
+            t = next(x for x in self.source.inputs if x.name == name)
+            dtype = F64 if t.dtype in FLOATS else t.dtype
+            index = int(name[1:]) * 3 + ("same", "abs", "square").index(how)
+            self.inputs[key] = (Tensor(f"x{index}", t.shape, dtype), name, how)
+        return self.inputs[key][0].name
+
+    def _is_input(self, name: str) -> bool:
+        return any(t.name == name for t in self.source.inputs)
+
+    # ------------------------------------------------------------------ expressions
+
+    def _value(self, e: Expr, variables: Mapping[str, Expr] | None = None, how: str = "same") -> Expr:
+        """The expression itself in float64, over the derived program's tensors."""
+
+        def convert(n: Expr) -> Expr | None:
+            if n.op == "load":
+                source = str(n.value)
+                if self._is_input(source):
+                    dtype = F64 if n.dtype in FLOATS else n.dtype
+                    kind = how if n.dtype in FLOATS else "same"
+                    return Expr("load", dtype, n.args, self._input(source, kind))
+                whole = n.dtype not in FLOATS and self._kept_whole(source)
+                return Expr("load", n.dtype if whole else F64, n.args, source)
+            if n.op == "var" and variables and str(n.value) in variables:
+                return variables[str(n.value)]
+            if n.op == "const" and n.dtype in FLOATS:
+                return const(n.value, F64)  # type: ignore[arg-type]
+            if n.dtype in FLOATS and n.dtype != F64:
+                if n.op == "cast" and n.args[0].dtype == F64:
+                    return n.args[0]
+                return Expr(n.op, F64, n.args, n.value)
+            return None
+
+        return e.map(convert)
+
+    def _kept_whole(self, stage: str) -> bool:
+        s = next(x for x in self.source.stages if x.name == stage)
+        return s.monoid is not None and len(s.body) > 1
+
+    def _magnitude(self, e: Expr) -> tuple[float, tuple[Expr, ...]]:
+        """|e| as a coefficient and factors."""
+        if e.op == "const":
+            return abs(number(e)), ()
+        if e.op == "mul":
+            (c, a), (d, b) = self._magnitude(e.args[0]), self._magnitude(e.args[1])
+            return c * d, (*a, *b)
+        if e.op in ("neg", "abs") or (e.op == "cast" and e.args[0].dtype in FLOATS):
+            return self._magnitude(e.args[0])
+        if e.op == "load" and self._is_input(str(e.value)):
+            value = self._value(e, how="abs")
+            return 1.0, (value if e.dtype in FLOATS else f64("abs", f64("cast", value)),)
+        if self._guarded(e):
+            return 1.0, (self._value(e, how="abs"),)
+        value = self._value(e)
+        if value.dtype != F64:
+            value = f64("cast", value)
+        return 1.0, (value if self._nonnegative(e) else f64("abs", value),)
+
+    def _squared(self, e: Expr) -> Expr:
+        """e squared, as products of squared inputs where it is one: those stay contractions."""
+        if e.op == "const":
+            return _const(number(e) ** 2)
+        if e.op == "mul":
+            return f64("mul", self._squared(e.args[0]), self._squared(e.args[1]))
+        if e.op in ("neg", "abs") or (e.op == "cast" and e.args[0].dtype in FLOATS):
+            return self._squared(e.args[0])
+        if (e.op == "load" and e.dtype in FLOATS and self._is_input(str(e.value))) or self._guarded(e):
+            return self._value(e, how="square")
+        value = self._value(e)
+        if value.dtype != F64:
+            value = f64("cast", value)
+        return f64("mul", value, value)
+
+    def _guarded(self, e: Expr) -> bool:
+        """A padded read: ``select(inside, x[...], 0)`` of an input, with a condition on axes alone."""
+        return (
+            e.op == "select"
+            and e.dtype in FLOATS
+            and e.args[1].op == "load"
+            and self._is_input(str(e.args[1].value))
+            and e.args[2].op == "const"
+            and number(e.args[2]) == 0
+            and not e.args[0].loads()
+        )
+
+    def _nonnegative(self, e: Expr) -> bool:
+        if e.op in ("abs", "exp", "sqrt", "rsqrt") or e.dtype == "bool":
+            return True
+        if e.op == "const":
+            return number(e) >= 0
+        if e.op == "load":
+            return str(e.value) in self.positive
+        if e.op == "mul" and repr(e.args[0]) == repr(e.args[1]):
+            return True
+        if e.op in ("add", "mul", "div", "min"):
+            return all(self._nonnegative(a) for a in e.args)
+        if e.op == "max":
+            return any(self._nonnegative(a) for a in e.args)
+        if e.op == "select":
+            return all(self._nonnegative(a) for a in e.args[1:])
+        return e.op in ("cast", "floor", "round_tf32") and self._nonnegative(e.args[0])
+
+    def _infinite(self, e: Expr) -> bool:
+        """Whether infinities may stand here by definition, as masks put them."""
+        if e.op == "const":
+            return math.isinf(number(e))
+        if e.op == "load":
+            return str(e.value) in self.infinite
+        return e.op not in ("exp", "div", "tanh", "erf", "rsqrt") and any(
+            self._infinite(a) for a in e.args if a.dtype in FLOATS
+        )
+
+    def _error(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
+        """Absolute error of ``e`` as computed in its own dtype."""
+        u = UNIT.get(e.dtype, 0.0)
+        if e.op == "load":
+            return self._rounding(str(e.value), self._value(e).args)
+        if e.op == "var":
+            return variables[str(e.value)][1] if str(e.value) in variables else {}
+        if e.op == "const":
+            exact = not u or number(e) % 2.0**-8 == 0 or not math.isfinite(number(e))
+            return {} if exact else _term(u * abs(number(e)), ())
+        if e.op == "axis":
+            return {}
+        parts = [self._error(a, variables) for a in e.args]
+        if e.op in ("neg", "abs"):
+            return parts[0]
+        if e.op in ("min", "max"):
+            return _add(*parts)
+        if e.op == "select":
+            return self._select(e, parts, variables)
+        if e.op == "cast":
+            return self._cast(e, parts[0], variables)
+        if e.dtype == "bool":  # what depends on it asks _uncertain
+            return {}
+        if not u:  # whole arithmetic is exact, but may carry on a step
+            self.stepwise |= any(parts) and e.op not in ("add", "sub")
+            return _add(*parts)
+        names = {k: v[0] for k, v in variables.items()}
+        return self._operation(e, parts, u, names)
+
+    def _select(self, e: Expr, parts: list[Terms], variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
+        names = {k: v[0] for k, v in variables.items()}
+        condition, a, b = (self._value(x, names) for x in e.args)
+        yes, no = _expression(parts[1]), _expression(parts[2])
+        uncertain = self._uncertain(e.args[0], variables)
+        if uncertain is not None:  # either branch may be taken
+            apart = f64("mul", _const(1 / SLACK), f64("abs", f64("sub", a, b)))
+            either = f64("add", apart, f64("max", yes, no))
+            return _term(1.0, (f64("select", uncertain, either, f64("select", condition, yes, no)),))
+        if not parts[1] and not parts[2]:
+            return {}
+        return _term(1.0, (f64("select", condition, yes, no),))
+
+    def _uncertain(self, e: Expr, variables: Mapping[str, tuple[Expr, Terms]]) -> Expr | None:
+        """Where rounding may turn a condition over; ``None`` where it cannot."""
+        if e.op in ("lt", "le", "gt", "ge", "eq", "ne") and e.args[0].dtype != "bool":
+            names = {k: v[0] for k, v in variables.items()}
+            error = _add(*(self._error(a, variables) for a in e.args))
+            if not error:
+                return None
+            apart = f64("abs", f64("sub", *(self._value(a, names) for a in e.args)))
+            return Expr("le", "bool", (apart, f64("mul", _const(SLACK), _expression(error))))
+        if e.op == "cast" and e.args[0].dtype != "bool":
+            return self._uncertain(Expr("ne", "bool", (e.args[0], const(0, e.args[0].dtype))), variables)
+        parts = [x for a in e.args if a.dtype == "bool" and (x := self._uncertain(a, variables)) is not None]
+        return reduce(lambda a, b: Expr("or", "bool", (a, b)), parts) if parts else None
+
+    def _stepped(self, x: Expr, error: Terms, step: Callable[[Expr], Expr]) -> Terms:
+        """How far a step function may be off when its argument is: exactly, once doubled."""
+        if not error:
+            return {}
+        reach = f64("mul", _const(SLACK), _expression(error))
+        high, low = step(f64("add", x, reach)), step(f64("sub", x, reach))
+        return _term(1 / SLACK, (f64("abs", f64("sub", high, low)),))
+
+    def _cast(self, e: Expr, error: Terms, variables: Mapping[str, tuple[Expr, Terms]]) -> Terms:
+        source = e.args[0].dtype
+        if e.dtype in FLOATS and _holds(e.dtype, source):
+            return error  # widening
+        value = self._value(e.args[0], {k: v[0] for k, v in variables.items()})
+        if source == "bool":
+            uncertain = self._uncertain(e.args[0], variables)
+            return {} if uncertain is None else _term(1 / SLACK, (f64("select", uncertain, _const(1), _const(0)),))
+        if e.dtype in FLOATS:
+            own = _term(UNIT[e.dtype], (f64("abs", value),))
+            return _add(error, own, _term(HALF_STEP.get(e.dtype, 0.0), ()))
+        if source in FLOATS and e.dtype != "bool":
+            return self._stepped(value, error, lambda x: f64("cast", Expr("cast", "int64", (x,))))
+        return error
+
+    def _operation(self, e: Expr, parts: list[Terms], u: float, names: Mapping[str, Expr]) -> Terms:
+        op = e.op
+        args = [self._value(a, names) for a in e.args]
+        value = Expr(op, F64, tuple(args))
+        size = value if self._nonnegative(e) else f64("abs", value)
+        if self._infinite(e):  # infinities are exact
+            size = f64("select", Expr("lt", "bool", (f64("abs", value), _const(math.inf))), size, _const(0))
+        if op == "mul" and not self._infinite(e):
+            c, factors = self._magnitude(e) if not names else (1.0, (size,))
+            (ca, fa), (cb, fb) = (
+                self._magnitude(a) if not names else (1.0, (f64("abs", v),)) for a, v in zip(e.args, args, strict=True)
+            )
+            return _add(_times(parts[0], cb, fb), _times(parts[1], ca, fa), _term(u * c, factors))
+        own = _term(u, (size,))
+        if op in ("add", "sub"):
+            return _add(*parts, own)
+        if op == "div":
+            inverse = f64("div", _const(1.0), f64("abs", args[1]))
+            carried = _add(_times(parts[0], 1.0, (inverse,)), _times(parts[1], 1.0, (size, inverse)))
+            return _add(carried, _term(2 * u, (size,)))
+        if op == "mul":
+            return _add(*(_times(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
+        if op == "floor":
+            return self._stepped(args[0], parts[0], lambda x: f64("floor", x))
+        if op == "round_tf32":  # defined to the bit, but a value that is off may be rounded the other way
+            return _add(parts[0], _term(TF32_STEP, (size,))) if parts[0] else {}
+        near = _term(FUNCTION_UNITS * u, (size,))
+        return _add(near, self._carried(op, args[0], value, parts[0]), _term(u, ()) if op == "log" else {})
+
+    def _carried(self, op: str, x: Expr, value: Expr, error: Terms) -> Terms:
+        """An argument's error times the function's derivative."""
+        if not error:
+            return {}
+        if op == "exp":
+            return _times(error, 1.0, (value,))
+        if op == "log":
+            return _times(error, 1.0, (f64("div", _const(1.0), f64("abs", x)),))
+        if op == "sqrt":  # not the derivative, which is infinite at 0
+            e = _expression(error)
+            below = f64("add", f64("add", value, f64("sqrt", e)), _const(1e-300))
+            return _term(math.sqrt(2.0), (f64("div", e, below),))
+        if op == "rsqrt":
+            return _times(error, 0.5, (value, value, value))
+        if op == "tanh":
+            return _times(error, 1.0, (f64("sub", _const(1.0), f64("mul", value, value)),))
+        assert op == "erf", op
+        return _times(error, 2 / math.sqrt(math.pi), (f64("exp", f64("neg", f64("mul", x, x))),))
+
+
+def _holds(dtype: str, source: str) -> bool:
+    """Whether a real dtype holds every value of another dtype."""
+    if source in FLOATS:
+        narrower = (dtype, source) in (("float16", "bfloat16"), ("float8_e4m3fn", "float8_e5m2"))
+        return UNIT[source] >= UNIT[dtype] and not narrower
+    return source == INDEX or 8 * ITEMSIZE[source] <= MANTISSA[dtype]
+
+
+def _load(name: str, s: Stage) -> Expr:
+    return Expr("load", F64, tuple(Expr("axis", INDEX, (), a) for a in s.axes), name)
+
+
+def _reachable(stages: list[Stage]) -> list[Stage]:
+    needed = {stages[-1].name}
+    kept: list[Stage] = []
+    for s in reversed(stages):
+        if s.name in needed:
+            kept.append(s)
+            needed |= {str(x.value) for x in s.loads()}
+    return kept[::-1]

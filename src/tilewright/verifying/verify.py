@@ -1,0 +1,279 @@
+"""Checking a kernel's results before it is timed.
+
+Every input set lies in guarded buffers placed in its own way; the output is poisoned before the call;
+afterwards the inputs must be unchanged, the canaries whole, and every checked element inside its
+interval. Where a reference of the whole output would take too long, blocks are checked (corners,
+full lines along every axis, random blocks) and, for contractions, all of it by projection.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.numerics import decode, encode
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.reference import evaluate_block, index_bounds
+from tilewright.verifying import tolerance
+from tilewright.verifying.buffers import LINE, GuardedArray
+from tilewright.verifying.exact import whole_reach
+from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs, numpy_dtype
+from tilewright.verifying.projection import Projection, project
+from tilewright.verifying.references import Block, Interval, References, widened
+
+Run = Callable[[Sequence[int]], None]
+"""Calls a kernel on the addresses of its inputs and output."""
+
+ALL_SETS = tuple(range(len(RECIPES)))
+FEW_SETS = (0, 2)  # for a binary that has passed all of them with other launch arguments
+FULL_REFERENCE = 1.5  # seconds that one whole reference may take
+# Where rounding feeds a comparison or a floor, this share of results for each term of the longest sum
+# may honestly fall on the other side; the exact set has no such excuse.
+STEPPED_SHARE = 1e-3
+MOST_STEPPED = 0.05
+
+
+@dataclass
+class InputSet:
+    """Guarded buffers of one recipe: inputs, their pristine copies, the output, what is expected."""
+
+    recipe: Recipe
+    inputs: list[GuardedArray]
+    pristine: list[Array]
+    output: GuardedArray
+    intervals: list[Interval]
+    projection: Projection | None
+    excused: float  # share of results that may be wrong
+
+    @property
+    def pointers(self) -> list[int]:
+        return [*(g.address for g in self.inputs), self.output.address]
+
+
+class Verifier:
+    """Checks kernels of one program. Input sets and references are made when first needed."""
+
+    def __init__(self, program: Program, references: References | None = None, full: float = FULL_REFERENCE) -> None:
+        self.program = program
+        self.references = references or References(program)
+        self.bounds = index_bounds(program)
+        self.full = full
+        reach, self.exact = whole_reach(program)
+        self.recipes = tuple(Recipe(r.kind, r.seed, r.place, reach) for r in RECIPES)
+        self._sets: dict[tuple[int, int], InputSet] = {}
+        self._blocks: list[Block] | None = None
+        self._timing: tuple[str, tuple[Array, ...]] | None = None
+        self.positive = False
+
+    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1) -> str | None:
+        """What is wrong with a kernel, in one line, or ``None``."""
+        for n in sets:
+            problem = self.check_set(run, self.input_set(n, align))
+            if problem:
+                return problem
+        return None
+
+    def check_set(self, run: Run, data: InputSet) -> str | None:
+        """Run the kernel on one input set and compare."""
+        data.output.poison()
+        run(data.pointers)
+        problem = self._side_effects(data)
+        if problem:
+            return problem
+        out = decoded(data.output.array, self.program.output.dtype)
+        for interval in data.intervals:
+            problem = mismatch(out, interval, data.recipe, data.excused)
+            if problem:
+                return problem
+        if data.projection is not None:
+            wrong = data.projection.wrong(out)
+            if wrong:
+                return f"{wrong} of {data.projection.expected.size} projected sums differ ({data.recipe.name})"
+        return None
+
+    def _side_effects(self, data: InputSet) -> str | None:
+        for n, (guarded, pristine) in enumerate(zip(data.inputs, data.pristine, strict=True)):
+            if not np.array_equal(guarded.data, pristine):
+                guarded.data[:] = pristine
+                return f"changes its input number {n} ({data.recipe.name})"
+        for n, guarded in enumerate((*data.inputs, data.output)):
+            if guarded.trespassed():
+                guarded.restore()
+                what = f"input number {n}" if n < len(data.inputs) else "the output"
+                return f"writes outside {what} ({data.recipe.name})"
+        return None
+
+    def timing_values(self) -> tuple[Array, ...]:
+        """What kernels are timed on, drawn once: a final moves it to many places."""
+        kind = "positive" if self.positive else "normal"
+        if self._timing is None or self._timing[0] != kind:
+            self._timing = kind, make_inputs(self.program, Recipe(kind, 0, "heap"), self.bounds)
+        return self._timing[1]
+
+    # ------------------------------------------------------------------ input sets
+
+    def has(self, n: int, align: int = 1) -> bool:
+        """Whether an input set and its references are at hand."""
+        return (n, align) in self._sets
+
+    def input_set(self, n: int, align: int = 1) -> InputSet:
+        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes."""
+        key = (n, align)
+        if key not in self._sets:
+            self._sets[key] = self._make(self.recipes[n], align)
+        return self._sets[key]
+
+    def _make(self, recipe: Recipe, align: int) -> InputSet:
+        whole = recipe.kind == "whole"
+        if recipe.kind == "normal" and self.positive:
+            recipe = recipe.positive()
+        values = make_inputs(self.program, recipe, self.bounds)
+        exact = self.exact if whole else frozenset[str]()
+        blocks = self._chosen_blocks(values)
+        intervals = self.references.intervals(recipe, values, blocks, exact)
+        if not whole and not self.positive and any(i.free is not None for i in intervals):
+            # A log or root of negative values: most of the result would be NaN and tell nothing.
+            self.positive = True
+            return self._make(recipe, align)
+        everything = exact >= {s.name for s in self.program.stages}
+        if whole and not everything and any(i.free is not None for i in intervals):
+            values = tuple(natural(v, t.dtype) for v, t in zip(values, self.program.inputs, strict=True))
+            recipe = Recipe("natural", recipe.seed, recipe.place, recipe.reach)
+            intervals = self.references.intervals(recipe, values, blocks, frozenset())
+        partial = len(blocks) > 1
+        projection = project(self.program, values, recipe.seed) if partial and whole and everything else None
+        return self._place(recipe, values, intervals, projection, everything, align)
+
+    def _place(
+        self, recipe: Recipe, values: Sequence[Array], intervals: list[Interval],
+        projection: Projection | None, everything: bool, align: int,
+    ) -> InputSet:  # fmt: skip
+        guarded = []
+        for v in values:
+            g = GuardedArray(v.shape, v.dtype, recipe.place, align)
+            g.array[...] = v
+            guarded.append(g)
+        out = self.program.output
+        output = GuardedArray(out.shape, numpy_dtype(out.dtype), recipe.place, align)
+        excused = 0.0
+        if not everything and tolerance.error_program(self.program).stepwise:
+            longest = max(s.terms for s in self.program.stages)
+            excused = min(MOST_STEPPED, STEPPED_SHARE * longest)
+        pristine = [g.data.copy() for g in guarded]
+        return InputSet(recipe, guarded, pristine, output, intervals, projection, excused)
+
+    def _chosen_blocks(self, values: tuple[Array, ...]) -> list[Block]:
+        if self._blocks is None:
+            shape = self.program.output.shape
+            whole: Block = tuple(slice(0, n) for n in shape)
+            self._blocks = [whole]
+            if self.program.flops > 2e8:
+                seconds = self._seconds_an_element(values)
+                if seconds * math.prod(shape) > self.full:
+                    self._blocks = sample_blocks(shape, int(self.full / seconds))
+        return self._blocks
+
+    def _seconds_an_element(self, values: tuple[Array, ...]) -> float:
+        """Cost of the reference, from two blocks at the output's end: what both cost is no guide."""
+        shape = self.program.output.shape
+        wide = widened(self.program, values)
+        points, seconds = [], []
+        for parts in (256, 256, 32):  # the first is a warm-up
+            share, block = parts, []
+            for n in shape:
+                cut = min(n, share)
+                share = max(1, share // cut)
+                block.append(slice(n - max(1, n // cut), n))
+            began = time.perf_counter()
+            evaluate_block(self.program, wide, tuple(block), self.references.memory)
+            seconds.append(time.perf_counter() - began)
+            points.append(math.prod(s.stop - s.start for s in block))
+        if points[2] > points[1]:
+            return max(seconds[2] - seconds[1], 1e-9) / (points[2] - points[1])
+        return seconds[2] / points[2]
+
+
+def natural(values: Array, dtype: str) -> Array:
+    """Reals made positive whole numbers; whole inputs as they are."""
+    return encode(np.abs(decode(values, dtype)) + 1, dtype) if dtype in FLOATS else values
+
+
+def sample_blocks(shape: Sequence[int], budget: int, seed: int = 7) -> list[Block]:
+    """Blocks of an output that stand for it: corners, lines along each axis, random blocks.
+
+    About ``budget`` elements in all, never fewer than the corners.
+    """
+    rng = np.random.default_rng(seed)
+    side = [min(n, 8) for n in shape]
+    corners: list[Block] = [
+        tuple(slice(0, w) if low else slice(n - w, n) for low, n, w in zip(ends, shape, side, strict=True))
+        for ends in itertools.product((True, False), repeat=len(shape))
+    ][:16]
+    # A full line crosses every tile edge of its axis; at both ends and at random places across.
+    lines: list[Block] = []
+    for d, n in enumerate(shape):
+        for where in ("first", "last", "random", "random"):
+            at = [0 if where == "first" else m - 1 if where == "last" else int(rng.integers(m)) for m in shape]
+            lines.append(tuple(slice(0, n) if e == d else slice(x, x + 1) for e, x in enumerate(at)))
+    inside: list[Block] = []
+    for _ in range(16):
+        start = [int(rng.integers(n - w + 1)) for n, w in zip(shape, side, strict=True)]
+        inside.append(tuple(slice(x, x + w) for x, w in zip(start, side, strict=True)))
+    chosen: list[Block] = []
+    spent = 0
+    for b in (*corners, *lines, *inside):
+        spent += math.prod(s.stop - s.start for s in b)
+        if chosen and len(chosen) >= len(corners) and spent > budget:
+            break
+        if b not in chosen:
+            chosen.append(b)
+    return chosen
+
+
+def mismatch(out: Array, interval: Interval, recipe: Recipe, share: float = 0.0) -> str | None:
+    """The first wrong element of a block, in words, or ``None``; a ``share`` may be wrong."""
+    got: Any = out[interval.block]
+    # NaN fails both comparisons, as does whatever was left unwritten.
+    right = (got >= interval.low) & (got <= interval.high)
+    if right.all():
+        return None
+    if interval.free is not None and interval.value is not None:
+        right = np.where(interval.free, _right_where_free(got, interval.value), right)
+    wrong = int((~right).sum())
+    if wrong <= share * right.size:
+        return None
+    at = tuple(int(x) for x in np.unravel_index(int(np.argmin(right)), right.shape))
+    place = tuple(s.start + x for s, x in zip(interval.block, at, strict=True))
+    low, high = interval.low[at], interval.high[at]
+    wanted = f"{low}" if low == high else f"{low} to {high}"
+    return f"element {place} is {got[at]}, expected {wanted}; {wrong} of {right.size} wrong ({recipe.name})"
+
+
+def _right_where_free(got: Array, value: Array) -> Array:
+    """NaN must be NaN, an infinity at least huge; a finite value of unknown error, no NaN."""
+    huge = np.finfo(value.dtype).max / 2
+    infinite = np.sign(value) * got >= huge
+    return np.where(np.isnan(value), np.isnan(got), np.where(np.isinf(value), infinite, ~np.isnan(got)))
+
+
+def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int = 0) -> list[GuardedArray]:
+    """Buffers for timing: random inputs as NumPy places its arrays, then the output as the runtime places its own.
+
+    A kernel timed on cache-line aligned inputs only would look faster than its users will see it. ``shift`` moves
+    all of them.
+    """
+    buffers = []
+    for n, v in enumerate(verifier.timing_values()):
+        g = GuardedArray(v.shape, v.dtype, "heap", align, stagger=n * (2 * shift + 1) + shift)
+        g.array[...] = v
+        buffers.append(g)
+    out, stagger = program.output, len(buffers) * (2 * shift + 1) + shift
+    buffers.append(GuardedArray(out.shape, numpy_dtype(out.dtype), "heap", max(align, LINE), stagger))
+    return buffers

@@ -1,0 +1,1 @@
+"""What several tests and benchmarks stand on: simulated farms and their faults, a filled database, GPU programs."""

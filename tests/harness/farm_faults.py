@@ -1,0 +1,400 @@
+"""A tuning run on a simulated farm that is disturbed in its middle, and what must hold of it afterwards.
+
+Everything is real but the devices and the compiler, which only pretend: their answers depend on the schedule alone, so
+that a disturbed run can be held against an undisturbed one. ``tests/harness/farm_fault_matrix.py`` has the faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from harness.farm import SimulatedFarm, SleepingMeasurer
+from tilewright.core import Candidate, Failure, FailureKind, Outcome
+from tilewright.database import Database
+from tilewright.farm.client import Farm
+from tilewright.farm.errors import Refused
+from tilewright.farm.link import Door
+from tilewright.measure.measuring import NO_PEAKS
+from tilewright.tuner import Observer, TuneResult, tune
+
+SIZES = {"m": 64, "n": 64, "k": 64}
+TESTS = Path(__file__).parents[1]
+RUNNERS = 4
+HEARTBEAT = 0.25
+WAIT = 30.0
+
+
+class Device(SleepingMeasurer):
+    """A pretended device whose kernels the scene watches.
+
+    ``broken``: from now on it is lost with every kernel.
+    """
+
+    def __init__(self, name: str, scene: Scene) -> None:
+        super().__init__(scene.kernel_seconds)
+        self.name = name
+        self.broken = False
+        self._scene = scene
+
+    def _one(self, candidate: Candidate) -> Outcome:
+        self._scene.begins(self, candidate)
+        if self.broken:
+            return Failure(FailureKind.DEVICE_LOST, "CUDA_ERROR_ILLEGAL_ADDRESS and every call after it")
+        failure = self._scene.failing.get(candidate.schedule.key)
+        return failure or super()._one(candidate)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a run left in its database. ``times``: seconds by schedule, of the trials that have some."""
+
+    run: str
+    state: str
+    numbers: tuple[int, ...]
+    keys: tuple[str, ...]
+    times: dict[str, float]
+    failures: dict[str, str]
+    best: str
+
+    @classmethod
+    def of(cls, location: str | Path, run: str = "last") -> Stored:
+        with Database.open(os.fspath(location)) as database:
+            stored = database.run(run)
+            trials = database.trials(stored.id)
+            best = database.best(stored.task, stored.device_model)
+        return cls(
+            stored.id, stored.state, tuple(t.number for t in trials), tuple(t.schedule.key for t in trials),
+            {t.schedule.key: t.seconds for t in trials if t.seconds is not None},
+            {t.schedule.key: t.outcome.kind.value for t in trials if isinstance(t.outcome, Failure)},
+            best.schedule.key if best else "",
+        )  # fmt: skip
+
+    def middling(self, count: int = 1) -> list[str]:
+        """Schedules from the middle of the run that are far from the fastest: what befalls them changes no winner."""
+        middle = self.keys[len(self.keys) // 4 : 3 * len(self.keys) // 4]
+        slow = sorted((k for k in middle if k in self.times), key=lambda k: -self.times[k])
+        return slow[:count]
+
+    def problems(self, undisturbed: Stored) -> list[str]:
+        """Why this run is not as it would have been without the fault; empty if it is."""
+        count = len(undisturbed.numbers)
+        found = []
+        if self.state != "done":
+            found.append(f"the run is {self.state}")
+        if self.numbers != tuple(range(count)):
+            found.append(f"trials are numbered {self.numbers}, not 0 to {count - 1}")
+        if len(set(self.keys)) != count:
+            found.append(f"{count - len(set(self.keys))} trials are there twice")
+        if self.best != undisturbed.best:
+            found.append("another schedule won")
+        return found
+
+
+class Halfway(Observer):
+    """Calls ``action`` once, when so many trials are stored."""
+
+    def __init__(self, trials: int, action: Callable[[], None]) -> None:
+        self._left = trials
+        self._action = action
+
+    def trial(self, record: Any, best: Any) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._action()
+
+
+class Relay:
+    """A TCP relay that can stop relaying without closing anything, as a cut cable does (in the farm's thread)."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._open = asyncio.Event()
+        self._open.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> int:
+        """Listen on a free port, which is returned."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def cut(self) -> None:
+        self._open.clear()
+
+    def heal(self) -> None:
+        self._open.set()
+
+    def drop(self) -> None:
+        """Reset every connection."""
+        for w in list(self._writers):
+            w.transport.abort()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.heal()
+        self.drop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        ends = {writer}
+        self._writers.add(writer)
+        try:
+            await self._open.wait()
+            onward, back = await asyncio.open_connection("127.0.0.1", self._port)
+            ends.add(back)
+            self._writers.add(back)
+            await asyncio.gather(self._pump(reader, back), self._pump(onward, writer))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._writers -= ends
+            for end in ends:
+                end.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                await self._open.wait()
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()
+
+
+class Scene:
+    """Four simulated runners, a builder, and a run on them of ``trials`` trials. Use it as a context manager.
+
+    ``undisturbed``: what the same run left without a fault, for faults that need to know its schedules.
+    ``location``: of the database, a file in ``folder`` unless given.
+    """
+
+    kernel_seconds = 0.001
+
+    def __init__(
+        self, folder: Path, trials: int, *, strategy: str = "evolutionary", undisturbed: Stored | None = None,
+        certs: Path | None = None, location: str = "", patience: float = 20.0, runners: int = RUNNERS, seed: int = 1,
+    ) -> None:  # fmt: skip
+        self.folder = folder
+        self.trials = trials
+        self.strategy = strategy
+        self.seed = seed
+        self.undisturbed = undisturbed
+        self.location = location or str(folder / "runs.db")
+        self.farm = SimulatedFarm(folder, [], heartbeat=HEARTBEAT, patience=patience, grace=20.0, certs=certs)
+        self.devices: dict[str, Device] = {}
+        self.failing: dict[str, Failure] = {}
+        self.begun = 0
+        self.over = threading.Event()
+        self._plans: dict[int, Callable[[Device], object]] = {}
+        self._victims: dict[str, Callable[[Device], object]] = {}
+        self._lock = threading.Lock()
+        self._relays: list[Relay] = []
+        self._processes: list[subprocess.Popen[str]] = []
+        self._count = runners
+
+    def __enter__(self) -> Scene:
+        self.farm.__enter__()
+        self.farm.call(self._start())
+        self.wait_for(lambda: len(self.members()) == self._count + 1)
+        return self
+
+    async def _start(self) -> None:
+        self.farm.start_builder()
+        for n in range(self._count):
+            self._runner(f"sim-{n}")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.over.set()
+        for p in self._processes:
+            p.kill()
+            p.wait()
+        self.farm.call(self._end())
+        self.farm.__exit__(kind, error, trace)
+
+    async def _end(self) -> None:
+        for relay in self._relays:
+            await relay.stop()
+
+    # ------------------------------------------------------------------ the run
+
+    def tune(self, *, resume: str | None = None, patience: float = 30.0, **more: Any) -> TuneResult:
+        """The run, or the rest of it, from a client of its own in this thread."""
+        settings: dict[str, Any] = (
+            {} if resume else {"seed": self.seed, "strategy": self.strategy, "cost_model": "random"}
+        )
+        with contextlib.ExitStack() as stack:
+            farm = more.pop("farm", None) or stack.enter_context(
+                Farm(self.farm.address, more.pop("certs", self.farm.certs), patience=patience)
+            )
+            return tune(
+                "matmul",
+                trials=self.trials,
+                db=self.location,
+                farm=farm,
+                resume=resume,
+                params=SIZES,
+                **settings,
+                **more,
+            )
+
+    def stored(self) -> Stored:
+        return Stored.of(self.location)
+
+    # ------------------------------------------------------------------ when a fault strikes
+
+    def at(self, share: float, action: Callable[[Device], object]) -> None:
+        """Call ``action`` in the middle of a job: when so large a share of the trials' kernels has been begun."""
+        self._plans[max(1, int(share * self.trials))] = action
+
+    def on(self, key: str, action: Callable[[Device], object]) -> None:
+        """Call ``action`` whenever a device begins the kernel of this schedule."""
+        self._victims[key] = action
+
+    def begins(self, device: Device, candidate: Candidate) -> None:
+        with self._lock:
+            self.begun += 1
+            action = self._plans.pop(self.begun, None) or self._victims.get(candidate.schedule.key)
+        if action is not None:
+            action(device)
+
+    # ------------------------------------------------------------------ what a fault does
+
+    def kill(self, device: Device) -> None:
+        """End a runner in the middle of its job: its connection breaks, and its result never comes."""
+        service = next(s for s in reversed(self.farm.services) if s.name == device.name)
+        self.farm.soon(service.stop)
+        self.over.wait(WAIT)
+
+    def start_runner(self, name: str, **more: Any) -> None:
+        """Another runner, or a killed one again."""
+        self.farm.call(self._joined(name, **more))
+
+    async def _joined(self, name: str, **more: Any) -> None:
+        await asyncio.wait_for(self._runner(name, **more).connected.wait(), WAIT)
+
+    def _runner(self, name: str, **more: Any) -> Any:
+        device = self.devices[name] = Device(name, self)
+        return self.farm.start_runner(name, device, **more)
+
+    def let_in(self, certs: Path, role: str) -> None:
+        """Wait until the server lets in a certificate that has just been issued."""
+
+        async def enters() -> bool:
+            try:
+                await (await Door(self.farm.address, certs, role).enter()).close()
+            except Refused:
+                return False
+            return True
+
+        self.wait_for(lambda: bool(self.farm.call(enters())))
+
+    def drain(self, name: str) -> None:
+        """Have a runner leave, by command."""
+        with Farm(self.farm.address, self.farm.certs) as farm:
+            farm.ask("drain", name=name)
+
+    def start_process(self, name: str, *, skew: float = 0.0, file_bytes: int = 0) -> subprocess.Popen[str]:
+        """A runner in a process of its own; see :func:`serve`."""
+        code = f"from harness.farm_faults import serve; serve({self.farm.address!r}, {name!r}, " + (
+            f"{str(self.folder / name)!r}, {self.kernel_seconds}, {skew}, {file_bytes})"
+        )
+        p = subprocess.Popen([sys.executable, "-c", code], cwd=TESTS, stdin=subprocess.DEVNULL, text=True)
+        self._processes.append(p)
+        self.wait_for(lambda: name in self.members())
+        return p
+
+    def start_client(self) -> subprocess.Popen[str]:
+        """This scene's run from a process of its own."""
+        code = (
+            "from tilewright import tune\n"
+            f"tune('matmul', trials={self.trials}, db={self.location!r}, farm={self.farm.address!r}, seed={self.seed}, "
+            f"strategy={self.strategy!r}, cost_model='random', params={SIZES!r})"
+        )
+        p = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, text=True)
+        self._processes.append(p)
+        return p
+
+    def relay(self) -> tuple[Relay, str]:
+        """A relay to the server, and its address."""
+        assert self.farm.hub is not None
+        relay = Relay(self.farm.hub.server.port)
+        self._relays.append(relay)
+        scheme = self.farm.address.partition("://")[0]
+        return relay, f"{scheme}://127.0.0.1:{self.farm.call(relay.start())}"
+
+    # ------------------------------------------------------------------ what there is to see
+
+    def status(self) -> dict[str, Any]:
+        with Farm(self.farm.address, self.farm.certs) as farm:
+            return farm.status()
+
+    def member(self, name: str) -> dict[str, Any]:
+        """What the farm's status says of a worker; empty when it is not there."""
+        return next((w for w in self.status()["workers"] if w["name"] == name), {})
+
+    def members(self) -> Collection[str]:
+        hub = self.farm.hub
+        return () if hub is None else tuple(hub.keeper.members)
+
+    def said(self, text: str) -> str:
+        """The line in which a process of the farm said this. Raises ``AssertionError`` if none did."""
+        for line in list(self.farm.said):
+            if text in line:
+                return line
+        raise AssertionError(f"nobody said {text!r}:\n" + "\n".join(self.farm.said))
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        self.farm.wait_for(condition, WAIT)
+
+
+def serve(address: str, name: str, folder: str, seconds: float, skew: float = 0.0, file_bytes: int = 0) -> None:
+    """Be a simulated runner until it is killed.
+
+    ``skew``: seconds by which this process' clock is ahead. ``file_bytes``: no file may be longer, as on a full disk.
+    """
+    from harness.farm import simulated_device
+    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.farm.workers.runner import Bench, Runner
+
+    if file_bytes:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    if skew:
+        true_time = time.time
+        time.time = lambda: true_time() + skew
+    measurer = SleepingMeasurer(seconds)
+    bench = Bench(simulated_device(name), lambda _target: measurer, contextlib.nullcontext, lambda _task: NO_PEAKS)
+
+    async def work() -> None:
+        runner = Runner(Door(address, None, "runner"), name, bench, ArtifactCache(folder), lambda _line: None)
+        await runner.run()
+
+    asyncio.run(work())
+
+
+def expect(condition: object, otherwise: str) -> None:
+    """Raise ``AssertionError`` unless it holds: the fault left no trace, or the wrong one."""
+    if not condition:
+        raise AssertionError(otherwise)
