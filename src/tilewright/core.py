@@ -12,7 +12,8 @@ One trial, in these words::
     Database.add_trials                             -> TrialRecords
 
 Every noun has a canonical ``key`` and a JSON round trip (``to_json`` / ``from_json``).
-This module, ``launch`` (how an artifact is called), ``errors`` and ``caching`` import only the standard library.
+This module, ``launch`` (how an artifact is called), ``serialization``, ``errors`` and ``caching`` import only the
+standard library.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tilewright.errors import (
     UsageError,
 )
 from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, evaluate
+from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
 __all__ = [
     "ABI_VERSION", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Failure", "FailureKind",
@@ -42,12 +44,6 @@ __all__ = [
     "TrialRecord", "UsageError", "Value", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
     "outcome_from_json",
 ]  # fmt: skip
-
-Value = Union[int, float, str, bool]
-"""What a knob or an operator attribute may hold."""
-
-Pairs = tuple[tuple[str, Value], ...]
-"""An ordered, hashable mapping from names to values."""
 
 IMPLICIT = ("dtype", "constant")
 """Attributes of every operator, declared or not."""
@@ -82,7 +78,7 @@ def digest(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class TensorSpec:
+class TensorSpec(JsonList, sparse=("constant",)):
     """Name, shape (elements per axis; ``()`` is a scalar) and dtype of an argument.
 
     ``constant``: given once, before the first call, so that kernels may rearrange it (weights).
@@ -93,16 +89,9 @@ class TensorSpec:
     dtype: str
     constant: bool = False
 
-    def to_json(self) -> list[Any]:
-        return [self.name, list(self.shape), self.dtype, *([True] if self.constant else [])]
-
-    @staticmethod
-    def from_json(data: list[Any]) -> TensorSpec:
-        return TensorSpec(data[0], tuple(data[1]), *data[2:])
-
 
 @dataclass(frozen=True)
-class Workload:
+class Workload(Json):
     """One computation with fixed sizes, dtypes and attributes.
 
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
@@ -131,34 +120,9 @@ class Workload:
         shown = [f"{k}={v}" for k, v in self.params if k not in plain or plain[k] != v]
         return " ".join([self.op, *shown])
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "op": self.op,
-            "params": dict(self.params),
-            "defaults": dict(self.defaults),
-            "program": self.program,
-            "inputs": [s.to_json() for s in self.inputs],
-            "output": self.output.to_json(),
-            "flops": self.flops,
-            "precision": self.precision,
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Workload:
-        return Workload(
-            op=data["op"],
-            params=tuple(data["params"].items()),
-            defaults=tuple(data["defaults"].items()),
-            program=data["program"],
-            inputs=tuple(TensorSpec.from_json(s) for s in data["inputs"]),
-            output=TensorSpec.from_json(data["output"]),
-            flops=data["flops"],
-            precision=data["precision"],
-        )
-
 
 @dataclass(frozen=True)
-class Target:
+class Target(Json, sparse=("limits",)):
     """What code is generated for: an instruction set and a number of threads.
 
     ``isa`` names the features whose compiler flags are used (sorted); ``vector_bytes`` and
@@ -193,24 +157,9 @@ class Target:
     def key(self) -> str:
         return digest([self.kind, self.variant, self.arch, list(self.isa), self.threads])
 
-    def to_json(self) -> dict[str, Any]:
-        data = {**self.__dict_fields(), "isa": list(self.isa)}
-        if self.limits:
-            data["limits"] = dict(self.limits)
-        else:
-            del data["limits"]
-        return data
-
-    def __dict_fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Target:
-        return Target(**{**data, "isa": tuple(data["isa"]), "limits": tuple(data.get("limits", {}).items())})
-
 
 @dataclass(frozen=True)
-class Task:
+class Task(Json):
     """What a tuning run optimises: one workload on one target."""
 
     workload: Workload
@@ -220,19 +169,12 @@ class Task:
     def key(self) -> str:
         return digest([self.workload.key, self.target.key])
 
-    def to_json(self) -> dict[str, Any]:
-        return {"workload": self.workload.to_json(), "target": self.target.to_json()}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Task:
-        return Task(Workload.from_json(data["workload"]), Target.from_json(data["target"]))
-
 
 # --------------------------------------------------------------------------- how it is computed
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Json):
     """A short, immutable, replayable list of decisions, with the template that reads them.
 
     ``structure`` names the binary; ``launch`` is passed to it as arguments when it is called, so
@@ -241,8 +183,8 @@ class Schedule:
 
     template: str
     version: int
-    structure: Pairs
-    launch: Pairs = ()
+    structure: PairList
+    launch: PairList = ()
 
     @cached_property
     def structure_key(self) -> str:
@@ -256,23 +198,6 @@ class Schedule:
     def values(self) -> Mapping[str, Value]:
         """Every decision by name, both halves."""
         return dict(self.structure + self.launch)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "template": self.template,
-            "version": self.version,
-            "structure": [list(p) for p in self.structure],
-            "launch": [list(p) for p in self.launch],
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Schedule:
-        return Schedule(
-            data["template"],
-            data["version"],
-            tuple((k, v) for k, v in data["structure"]),
-            tuple((k, v) for k, v in data["launch"]),
-        )
 
 
 @dataclass(frozen=True)
@@ -298,7 +223,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Artifact:
+class Artifact(Json):
     """A compiled kernel: a shared library on disk, named by its content, and how to call it.
 
     ``sha256`` is the hash of the library's bytes. One library may hold several kernels (compile
@@ -316,26 +241,6 @@ class Artifact:
     cached: bool = False
     resources: Pairs = ()  # of a GPU kernel: registers, spill_bytes, shared_bytes, ...
 
-    def to_json(self) -> dict[str, Any]:
-        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data["program"] = self.program.to_json()
-        data["target"] = self.target.to_json()
-        data["flags"] = list(self.flags)
-        data["resources"] = dict(self.resources)
-        return data
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Artifact:
-        return Artifact(
-            **{
-                **data,
-                "program": LaunchProgram.from_json(data["program"]),
-                "target": Target.from_json(data["target"]),
-                "flags": tuple(data["flags"]),
-                "resources": tuple(data.get("resources", {}).items()),
-            }
-        )
-
 
 # --------------------------------------------------------------------------- what came out
 
@@ -352,7 +257,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(Json):
     """A checked and timed trial.
 
     ``seconds``: median time of one call. ``spread``: relative interquartile range of the samples.
@@ -371,11 +276,6 @@ class Measurement:
     measure_seconds: float = 0.0
     environment: Pairs = ()
 
-    def to_json(self) -> dict[str, Any]:
-        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data["environment"] = dict(self.environment)
-        return data
-
 
 Outcome = Union[Measurement, Failure]
 
@@ -383,7 +283,7 @@ Outcome = Union[Measurement, Failure]
 def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
     if "failure" in data:
         return Failure(FailureKind(data["failure"]), data["message"])
-    return Measurement(**{**data, "environment": tuple(data["environment"].items())})
+    return Measurement.from_json(data)
 
 
 @dataclass(frozen=True)

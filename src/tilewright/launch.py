@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
+from tilewright.serialization import Json, JsonList
+
 ABI_VERSION = 1
 """Version of the binary interface between artifacts and their callers (docs/architecture.md)."""
 
@@ -85,7 +87,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Prepack:
+class Prepack(JsonList):
     """A constant input rearranged once, before the first call.
 
     ``launch`` gets the original tensors and, in place of a workspace, ``bytes`` of zeroed memory (4096-byte
@@ -96,16 +98,9 @@ class Prepack:
     bytes: IntExpr
     launch: Launch
 
-    def to_json(self) -> list[Any]:
-        return [self.input, self.bytes, self.launch.to_json()]
-
-    @staticmethod
-    def from_json(data: list[Any]) -> Prepack:
-        return Prepack(data[0], data[1], Launch.from_json(data[2]))
-
 
 @dataclass(frozen=True)
-class LaunchProgram:
+class LaunchProgram(Json, sparse=("prepack",)):
     """How an artifact is called, as plain JSON; every backend and the runtime interpret this.
 
     ``launches`` run in order on the same tensors and workspace. ``workspace`` is its size in bytes
@@ -121,24 +116,3 @@ class LaunchProgram:
     align: int = 1
     abi: int = ABI_VERSION
     prepack: tuple[Prepack, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "abi": self.abi,
-            "launches": [x.to_json() for x in self.launches],
-            "workspace": self.workspace,
-            "zero_fill": self.zero_fill,
-            "align": self.align,
-            **({"prepack": [x.to_json() for x in self.prepack]} if self.prepack else {}),
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> LaunchProgram:
-        return LaunchProgram(
-            launches=tuple(Launch.from_json(x) for x in data["launches"]),
-            workspace=data["workspace"],
-            zero_fill=data["zero_fill"],
-            align=data["align"],
-            abi=data["abi"],
-            prepack=tuple(Prepack.from_json(x) for x in data.get("prepack", ())),
-        )

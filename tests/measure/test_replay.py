@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from replay import ReplayRunner
 
 from tilewright.core import (
     Artifact,
@@ -16,7 +17,6 @@ from tilewright.core import (
     TrialRecord,
 )
 from tilewright.kernels.operators import get_operator
-from tilewright.measure.replay import ReplayRunner
 from tilewright.testing.runner import Item, RunnerContract
 
 TARGET = Target("cpu", "portable", "x86_64", (), 16, 16)

@@ -27,6 +27,7 @@ from tilewright.core import Candidate, LaunchProgram, Pairs, Schedule, Target, T
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import lower
+from tilewright.serialization import Json
 from tilewright.verifying.buffers import GuardedArray
 from tilewright.verifying.references import References
 from tilewright.verifying.verify import FULL_REFERENCE, InputSet, Verifier
@@ -115,7 +116,7 @@ def subject_of(candidate: Candidate) -> Subject:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Json):
     """A bug: what, where in the kernel, and in which run it showed.
 
     ``kind``: ``wrong_result``, ``compile``, ``launch`` (the device would refuse it), or what the emulator found:
@@ -132,9 +133,6 @@ class Finding:
     order: str = ""
     inputs: str = ""
     sanitizer: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def place(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tilewright.decoding import WORD, decode
 from tilewright.farm.jobs import understood
 from tilewright.measure.devices import DeviceDescription
+from tilewright.serialization import WORD, decode
 
 _DEVICE = r"cpu:\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*|(cuda|emulator):\d{1,4}"
 _CLASS = r"[a-z0-9][a-z0-9.+-]{0,99}"

@@ -19,9 +19,9 @@ from tilewright.core import (
     Task,
     TilewrightError,
 )
-from tilewright.decoding import decode
 from tilewright.farm.errors import FarmError
 from tilewright.measure.runner import Item
+from tilewright.serialization import decode
 
 LONGEST = 2000  # characters of a failure's message
 

@@ -13,9 +13,8 @@ import platform
 import re
 import socket
 import uuid
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.device import CpuDevice, affinity, available_cores, format_cores
@@ -26,6 +25,7 @@ from tilewright.building.toolchain import toolchain_for
 from tilewright.core import Pairs, Target, TilewrightError, UsageError, Value, digest
 from tilewright.measure.places import Place, find_place
 from tilewright.measure.runner import memory_limit
+from tilewright.serialization import Json
 
 _LONGEST = 300  # characters of a text
 _CLASS = 100
@@ -36,7 +36,7 @@ _CPU_WORDS = {"cpu", "processor", "r", "tm"}
 
 
 @dataclass(frozen=True)
-class DeviceDescription:
+class DeviceDescription(Json):
     """A device and its host.
 
     ``device``: its name on its host (``cpu:0-1``, ``cuda:0``, ``emulator:0``); ``model``: under which kernels are
@@ -57,10 +57,6 @@ class DeviceDescription:
     driver: str = ""
     host: str = ""
     labels: Pairs = ()
-
-    def to_json(self) -> dict[str, Any]:
-        data = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**data, "target": self.target.to_json(), "labels": dict(self.labels)}
 
 
 # --------------------------------------------------------------------------- finding

@@ -7,9 +7,10 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tilewright.core import Device, Failure, Outcome, Target, Task
+from tilewright.serialization import Json
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
@@ -21,15 +22,12 @@ OnWait = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Peaks:
+class Peaks(Json):
     """What a device reaches at most: ``flops``, operations a second on a task's elements, and ``bandwidth``, bytes from
     memory a second; ``None`` where it is not known."""
 
     flops: float | None = None
     bandwidth: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"flops": self.flops, "bandwidth": self.bandwidth}
 
 
 NO_PEAKS = Peaks()

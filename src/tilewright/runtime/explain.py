@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from tilewright.core import Value
+from tilewright.serialization import Json
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Json):
     """How calls with these parameters are answered, and why.
 
     ``tier``: ``exact`` (a kernel tuned for them), ``default`` (a template's untuned default) or
@@ -30,9 +30,6 @@ class Explanation:
     device_model: str | None = None
     threads: int | None = None
     run: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "params": dict(self.params), "schedule": dict(self.schedule)}
 
     def __str__(self) -> str:
         what = " ".join([self.op, *(f"{k}={v}" for k, v in self.params.items())])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.runtime.forking import ForkLock
+from tilewright.serialization import Json
 
 TIERS = ("exact", "default", "fallback")
 REASONS = (
@@ -29,7 +29,7 @@ _CELLS = (*TIERS, *REASONS)
 
 
 @dataclass(frozen=True)
-class Stats:
+class Stats(Json):
     """Calls that a library answered.
 
     ``tiers``: how many by a tuned kernel (``exact``), a template's default (``default``) and
@@ -40,9 +40,6 @@ class Stats:
     calls: int
     tiers: dict[str, int]
     reasons: dict[str, int]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"calls": self.calls, "tiers": dict(self.tiers), "reasons": dict(self.reasons)}
 
 
 class Counters:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tilewright.core import UsageError, Value
+from tilewright.serialization import Json
 
 Half = Literal["structure", "launch"]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Json):
     """A knob: a name and the values it may take, all of one type.
 
     ``half`` says what a value changes: ``structure`` the binary, ``launch`` an integer passed to it
@@ -56,13 +57,6 @@ class Choice:
         if isinstance(value, str):
             return (float(index),)
         return (math.copysign(math.log2(1.0 + abs(value)), value),)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "values": list(self.values), "half": self.half, "ordered": self.ordered}
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Choice:
-        return Choice(data["name"], tuple(data["values"]), data["half"], data["ordered"])
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,6 @@ class Grid:
     size: float = 1.0
 
 
-def exact_stages(program: Program, reach: int) -> frozenset[str]:
-    """Stages whose results are exact when float inputs are whole numbers up to ``reach``."""
-    return frozenset(_grids(program, reach)) - {t.name for t in program.inputs}
-
-
 def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
     """The largest reach at which the most stages are exact, and those stages.
 

@@ -29,6 +29,7 @@ from pathlib import Path
 
 from tilewright.core import TilewrightError
 from tilewright.paths import cache_root
+from tilewright.serialization import Json
 
 LIMIT = 2 << 30  # bytes
 GRACE = 120.0  # seconds for which a used entry is safe from collection
@@ -38,18 +39,13 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class CacheStats:
+class CacheStats(Json):
     """What a cache holds: where, how many entries, their bytes, and the bound on these."""
 
     root: str
     entries: int
     bytes: int
     limit_bytes: int
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "root": self.root, "entries": self.entries, "bytes": self.bytes, "limit_bytes": self.limit_bytes,
-        }  # fmt: skip
 
 
 class ArtifactCache:

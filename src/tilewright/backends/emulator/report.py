@@ -12,6 +12,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tilewright.serialization import Json
+
 Index = tuple[int, int, int]
 
 KINDS = (
@@ -22,7 +24,7 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Bug:
+class Bug(Json):
     """One defect of a kernel: its kind (of :data:`KINDS`), what happened, and where.
 
     ``line`` is the line of the kernel's source; it, ``block`` and ``thread`` (x, y, z) are ``None``
@@ -34,15 +36,6 @@ class Bug:
     line: int | None = None
     block: Index | None = None
     thread: Index | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "message": self.message,
-            "line": self.line,
-            "block": list(self.block) if self.block else None,
-            "thread": list(self.thread) if self.thread else None,
-        }
 
     def __str__(self) -> str:
         where = [f"line {self.line}"] if self.line else []

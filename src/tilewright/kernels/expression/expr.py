@@ -34,9 +34,7 @@ ITEMSIZE = {
     "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, INDEX: 8,
 }  # fmt: skip
 
-ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-LOGIC = ("and", "or", "not")
 FUNCTIONS = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor", "round_tf32")
 LEAVES = ("const", "axis", "load", "var")
 

@@ -12,14 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from tilewright.core import cached_property, canonical_json
 from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, Expr, ValueNumbers, const
+from tilewright.serialization import JsonList
 
 
 @dataclass(frozen=True)
-class Monoid:
+class Monoid(JsonList):
     """An associative reduction over tuples of accumulators.
 
     ``identity`` starts each component; ``combine`` merges two partial results ``l0, l1, ...`` and
@@ -31,24 +31,6 @@ class Monoid:
     identity: tuple[Expr, ...]
     combine: tuple[Expr, ...]
     finish: Expr
-
-    def to_json(self) -> list[Any]:
-        return [
-            self.name,
-            [e.to_json() for e in self.identity],
-            [e.to_json() for e in self.combine],
-            self.finish.to_json(),
-        ]
-
-    @staticmethod
-    def from_json(data: list[Any]) -> Monoid:
-        name, identity, combine, finish = data
-        return Monoid(
-            name,
-            tuple(Expr.from_json(e) for e in identity),
-            tuple(Expr.from_json(e) for e in combine),
-            Expr.from_json(finish),
-        )
 
 
 def left(component: int, dtype: str) -> Expr:
@@ -62,7 +44,7 @@ def right(component: int, dtype: str) -> Expr:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(JsonList, sparse=("constant",)):
     """A dense, row-major array: a program's input or a stage's result.
 
     ``constant``: an input that is given once, before the first call (weights).
@@ -92,7 +74,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(JsonList, sparse=("scan",)):
     """One tensor, element by element: a map, a reduction with a monoid, or a scan.
 
     ``extents``: size of each axis ``i0, i1, ...`` (the result's shape); ``reduce``: of each reduce
@@ -147,33 +129,9 @@ class Stage:
         """How many elements at most are combined into one value (1 for a map)."""
         return math.prod(self.reduce) if self.scan is None else self.extents[self.scan]
 
-    def to_json(self) -> list[Any]:
-        return [
-            self.name,
-            list(self.extents),
-            list(self.reduce),
-            [e.to_json() for e in self.body],
-            self.dtype,
-            self.monoid.to_json() if self.monoid else None,
-            *([self.scan] if self.scan is not None else []),
-        ]
-
-    @staticmethod
-    def from_json(data: list[Any]) -> Stage:
-        name, extents, reduce, body, dtype, monoid, *scan = data
-        return Stage(
-            name,
-            tuple(extents),
-            tuple(reduce),
-            tuple(Expr.from_json(e) for e in body),
-            dtype,
-            Monoid.from_json(monoid) if monoid else None,
-            *scan,
-        )
-
 
 @dataclass(frozen=True)
-class Program:
+class Program(JsonList):
     """Inputs in call order, and stages in an order in which each reads only earlier tensors.
 
     The last stage is the result.
@@ -203,12 +161,6 @@ class Program:
         """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted."""
         return sum(s.points * flops_per_point(s) for s in self.stages)
 
-    def to_json(self) -> list[Any]:
-        return [
-            [[t.name, list(t.shape), t.dtype, *([True] if t.constant else [])] for t in self.inputs],
-            [s.to_json() for s in self.stages],
-        ]
-
     def dumps(self) -> str:
         """Canonical text: equal for programs that compute the same thing the same way."""
         return canonical_json(self.to_json())
@@ -220,11 +172,7 @@ class Program:
 
 @lru_cache(maxsize=256)
 def _parse(text: str) -> Program:
-    inputs, stages = json.loads(text)
-    return Program(
-        tuple(Tensor(n, tuple(s), *rest) for n, s, *rest in inputs),
-        tuple(Stage.from_json(s) for s in stages),
-    )
+    return Program.from_json(json.loads(text))
 
 
 def count_ops(*exprs: Expr) -> int:

@@ -15,6 +15,7 @@ from tilewright.kernels.operator import Operator, operator
 from tilewright.kernels.operator_file import load_operator
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.own import source
+from tilewright.serialization import Json
 
 CPU, CUDA = ".cpp .cc .cxx .c", ".cu .cuh"
 KINDS = {**dict.fromkeys(CPU.split(), "cpu"), **dict.fromkeys(CUDA.split(), "cuda")}
@@ -24,11 +25,10 @@ PREFIX = "own_"
 """What every own template's name begins with."""
 
 _RESERVED = ("tw", "TW_", "emu", "__")
-_FIELDS = ("path", "text", "entry", "constraints", "grid", "block", "shared", "parameters", "reference")
 
 
 @dataclass(frozen=True)
-class OwnKernel:
+class OwnKernel(Json):
     """A kernel to tune. Make one with :func:`own_kernel`.
 
     ``text``: the file with its local includes. ``knobs``: macros and their values. ``constraints``, ``grid``,
@@ -83,23 +83,6 @@ class OwnKernel:
                 f"Use --target {self.kind}, or a file that ends in {CUDA if self.kind == 'cpu' else CPU}",
             )
         return asked
-
-    def to_json(self) -> dict[str, Any]:
-        data = {name: getattr(self, name) for name in _FIELDS}
-        return {
-            **data, "constraints": list(self.constraints), "knobs": [[k, list(v)] for k, v in self.knobs],
-            "with_templates": self.with_templates,
-        }  # fmt: skip
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> OwnKernel:
-        return OwnKernel(
-            **{
-                **data,
-                "constraints": tuple(data["constraints"]),
-                "knobs": tuple((k, tuple(v)) for k, v in data["knobs"]),
-            }
-        )
 
 
 def is_kernel_file(name: str) -> bool:

@@ -1,9 +1,10 @@
-"""Plain values into dataclasses: the right ones come through, others are refused with the field's name."""
+"""Dataclasses as JSON and back; and values from outside: the right ones come through, others are refused by name."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.core import Pairs
-from tilewright.decoding import LONGEST, MOST, decode
+from tilewright.serialization import LONGEST, MOST, Json, JsonList, PairList, decode
 
 
 @dataclass(frozen=True)
@@ -88,3 +89,65 @@ def test_whatever_comes_is_refused_or_of_the_right_types(name: str, value: Any) 
     assert all(isinstance(w, str) and w.isprintable() for w in found.words)
     assert isinstance(found.inner, Inner)
     assert all(isinstance(v, int | float | str) for _, v in found.more)
+
+
+@dataclass(frozen=True)
+class Point(JsonList, sparse=("mark",)):
+    name: str
+    at: tuple[int, ...]
+    mark: int | None = None
+
+
+@dataclass(frozen=True)
+class Everything(Json, sparse=("late",)):
+    number: float
+    points: tuple[Point, ...]
+    best: Point | None
+    facts: Pairs
+    steps: PairList
+    ends: tuple[tuple[str, tuple[int, ...]], ...]
+    late: Pairs = ()
+    memo: object = field(default=None, compare=False)
+
+
+WORDS = st.text(max_size=3)
+PAIRS = st.dictionaries(WORDS, st.integers() | st.booleans() | WORDS).map(lambda d: tuple(d.items()))
+NUMBERS = st.lists(st.integers(), max_size=3).map(tuple)
+POINTS = st.builds(Point, WORDS, NUMBERS, st.none() | st.integers())
+EVERYTHING = st.builds(
+    Everything, st.floats(allow_nan=False), st.lists(POINTS, max_size=3).map(tuple), st.none() | POINTS, PAIRS, PAIRS,
+    st.lists(st.tuples(WORDS, NUMBERS), max_size=3).map(tuple), PAIRS,
+)  # fmt: skip
+
+
+@given(EVERYTHING)
+def test_json_and_back(value: Everything) -> None:
+    text = json.dumps(value.to_json())
+    back = Everything.from_json(json.loads(text))
+    assert back == value
+    assert json.dumps(back.to_json()) == text
+
+
+def test_the_form_of_json() -> None:
+    value = Everything(1.5, (Point("a", (1,)), Point("b", (), 0)), None, (("x", 1),), (("y", 2),), (("z", (3,)),))
+    data = {
+        "number": 1.5, "points": [["a", [1]], ["b", [], 0]], "best": None, "facts": {"x": 1}, "steps": [["y", 2]],
+        "ends": [["z", [3]]],
+    }  # fmt: skip
+    assert value.to_json() == data
+    assert Everything.from_json(data) == value
+    assert replace(value, late=(("w", True),), memo=3).to_json() == {**data, "late": {"w": True}}
+
+
+@pytest.mark.parametrize(
+    "data", [None, 3, [], ["number"], {"number": 1.0}, {"other": 1}, {"points": [["a"]]}, {"steps": [["y", 2, 3]]}]
+)
+def test_nonsense_is_refused(data: Any) -> None:
+    whole = {"number": 1.5, "points": [], "best": None, "facts": {}, "steps": [], "ends": []}
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Everything.from_json({**whole, **data} if isinstance(data, dict) and set(data) != {"number"} else data)
+
+
+def test_a_list_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        Point.from_json(["a", [1], 2, 3])

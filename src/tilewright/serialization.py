@@ -1,0 +1,161 @@
+"""Dataclasses as plain JSON values and back, by their own annotations.
+
+:class:`Json` and :class:`JsonList` are the bases of what is stored or sent; :func:`decode` reads what comes from
+outside, which may be anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from operator import methodcaller
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Value = Union[int, float, str, bool]
+"""What a knob or an operator attribute may hold."""
+
+Pairs = tuple[tuple[str, Value], ...]
+"""An ordered, hashable mapping from names to values; a map in JSON."""
+
+PairList = Annotated[Pairs, "list"]
+"""The same, as a list of pairs in JSON: where order is part of what is meant."""
+
+LONGEST = 300  # characters of a text
+MOST = 64  # entries of a list or a map
+WORD = r"[a-z0-9_.]{1,40}"
+_LARGEST = 1 << 60  # of numbers that mean something
+
+T = TypeVar("T")
+_Convert = Callable[[Any], Any]
+
+
+class Json:
+    """A dataclass with one JSON form: a map of its fields, those left out that take no part in comparison.
+
+    ``sparse`` fields are absent where they have their default: values without them look as before there were any.
+    """
+
+    _sparse: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, sparse: tuple[str, ...] = (), **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._sparse = sparse or cls._sparse
+
+    def to_json(self) -> Any:
+        values = (
+            (name, write, default, getattr(self, name)) for name, (write, _, default) in _fields(type(self)).items()
+        )
+        return {name: write(v) for name, write, default, v in values if name not in self._sparse or v != default}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for nonsense."""
+        known = _fields(cls)
+        return cls(**{name: known[name][1](data[name]) for name in data})
+
+
+class JsonList(Json):
+    """As :class:`Json`, but a list of the fields in order; ``sparse`` ones are the last."""
+
+    def to_json(self) -> Any:
+        return list(super().to_json().values())
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Raises as :meth:`Json.from_json`."""
+        return super().from_json(dict(zip(list(_fields(cls))[: len(data)], data, strict=True)))
+
+
+_FIELDS: dict[type[Any], dict[str, tuple[_Convert, _Convert, Any]]] = {}
+
+
+def _fields(kind: type[Any]) -> dict[str, tuple[_Convert, _Convert, Any]]:
+    """By field: how it is written and read, and its default."""
+    if kind not in _FIELDS:
+        hints = get_type_hints(kind, include_extras=True)
+        _FIELDS[kind] = {f.name: (*_converters(hints[f.name]), f.default) for f in fields(kind) if f.compare}
+    return _FIELDS[kind]
+
+
+def _converters(annotation: Any) -> tuple[_Convert, _Convert]:
+    """How a value is written and read."""
+    if annotation == Pairs:
+        return dict, lambda pairs: tuple(pairs.items())
+    origin, kinds = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        origin, kinds = tuple, get_args(kinds[0])
+    if hasattr(annotation, "from_json"):
+        return methodcaller("to_json"), annotation.from_json
+    if origin is Mapping:
+        return dict, dict
+    if NoneType in kinds:
+        write, read = _converters(Union[tuple(k for k in kinds if k is not NoneType)])
+        return lambda v: None if v is None else write(v), lambda v: None if v is None else read(v)
+    if origin is tuple and kinds[-1] is ...:
+        write, read = _converters(kinds[0])
+        if write is _same:
+            return list, tuple
+        return lambda values: [write(v) for v in values], lambda values: tuple([read(v) for v in values])
+    if origin is tuple:
+        writers, readers = zip(*map(_converters, kinds), strict=True)
+        return _all(writers, list), _all(readers, tuple)
+    return _same, _same
+
+
+def _all(converters: tuple[_Convert, ...], kind: _Convert) -> _Convert:
+    """A conversion of as many values as there are converters, into a list or a tuple."""
+    plain = all(c is _same for c in converters)
+
+    def convert(values: Any) -> Any:
+        if len(values) != len(converters):
+            raise ValueError(f"{len(values)} values in place of {len(converters)}")
+        return kind(values if plain else [c(v) for c, v in zip(converters, values, strict=True)])
+
+    return convert
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def decode(kind: type[T], data: Any, where: str = "") -> T:
+    """An instance of the dataclass ``kind`` from a map of all its fields; only a map of words to values may be missing.
+
+    Texts are short and printable, numbers finite and those in fields not below zero, lists and maps short.
+    Raises ``ValueError`` that names the field at fault; ``where`` is put before its name.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{where.rstrip('.') or 'the whole'} is no map but {type(data).__name__}")
+    hints = get_type_hints(kind)
+    annotations = {f.name: hints[f.name] for f in fields(kind)}  # type: ignore[arg-type]
+    for name in data:
+        if name not in annotations:
+            raise ValueError(f"unknown field {ascii(f'{where}{name}')[:60]}")
+    for name, annotation in annotations.items():
+        if name not in data and annotation != Pairs:
+            raise ValueError(f"it lacks {where}{name}")
+    return kind(**{name: _value(annotations[name], value, f"{where}{name}") for name, value in data.items()})
+
+
+def _value(annotation: Any, value: Any, name: str, least: int = 0) -> Any:
+    if is_dataclass(annotation):
+        return decode(annotation, value, f"{name}.")  # type: ignore[arg-type]
+    kinds = get_args(annotation) or (annotation,)
+    if annotation == Pairs:
+        words = isinstance(value, Mapping) and all(isinstance(k, str) and re.fullmatch(WORD, k) for k in value)
+        if not words or len(value) > MOST:
+            raise ValueError(f"{name} is no map of {MOST} names at most")
+        return tuple((k, _value(Value, v, f"{name}.{k}", -_LARGEST)) for k, v in value.items())
+    if get_origin(annotation) is tuple:  # of one type
+        if not isinstance(value, list | tuple) or len(value) > MOST:
+            raise ValueError(f"{name} is no list of {MOST} at most")
+        return tuple(_value(kinds[0], v, name) for v in value)
+    if type(value) not in kinds and not (type(value) is int and float in kinds):
+        raise ValueError(f"{name} may not be {type(value).__name__}")
+    if isinstance(value, str) and not (len(value) <= LONGEST and value.isprintable()):
+        raise ValueError(f"{name} is no printable text of {LONGEST} characters at most")
+    if isinstance(value, int | float) and not least <= value <= _LARGEST:
+        raise ValueError(f"{name} is no number of {least} to {_LARGEST}")
+    return value
