@@ -1,4 +1,4 @@
-// cpu_stencil version 1, cpu:avx512
+// cpu_stencil version 2, cpu:avx512
 namespace tw_golden_ {
 struct Ctx { const float *x0; const float *x1; const float *x2; const float *x3; const float *x4; const float *x5; float *s1; long strips, tasks; };
 TW_NOINLINE void task(void *ctx, long task_, long) {

@@ -16,10 +16,10 @@ from tilewright.core import Candidate, IllegalSchedule, LaunchProgram
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import Expr, axis, select
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.attention import match
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates.attention import CpuAttention
 from tilewright.kernels.templates.attention.blocks import Blocks
-from tilewright.kernels.templates.attention.match import match
 from tilewright.kernels.templates.attention.staging import staged_reads
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.testing.kernels import Array, compile_kernels, launch_values, random_arrays, run_kernel, task_of

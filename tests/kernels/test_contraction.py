@@ -31,7 +31,7 @@ def task(p: Program, target: Target = AVX512) -> Task:
 
 
 def found(p: Program) -> Contraction:
-    c = match(p)
+    c = match(p.dumps())
     assert c is not None
     return c
 
@@ -46,7 +46,7 @@ def two(body: Callable[[te.Expr, te.Expr], te.Expr], reduce: Callable[..., te.Re
 
 def test_matmul_axes() -> None:
     c = found(program("matmul", m=4, n=5, k=6))
-    assert (c.m.axes, c.n.axes, c.k.axes, c.outer.axes) == (("i0",), ("i1",), ("r0",), ())
+    assert (c.m.axes, c.n.axes, c.k.axes, c.batch.axes) == (("i0",), ("i1",), ("r0",), ())
     assert (c.a.tensor, c.b.tensor, c.out_strides["i0"]) == ("x0", "x1", 5)
 
 
@@ -59,13 +59,13 @@ def test_vectors_lie_along_the_innermost_output_axis_that_is_not_1() -> None:
 
 def test_batch_is_outer() -> None:
     c = found(program("batch_matmul", b=3, m=4, n=5, k=6))
-    assert (c.outer.axes, c.m.axes, c.n.axes) == (("i0",), ("i1",), ("i2",))
+    assert (c.batch.axes, c.m.axes, c.n.axes) == (("i0",), ("i1",), ("i2",))
 
 
 def test_convolution_axes() -> None:
     c = found(program("conv2d", n=2, ci=3, h=9, w=9, co=4, kh=3, kw=3, padding=1))
     # Output n, co, ho, wo: pixels fuse into N, channels are M; images do not fuse with pixels.
-    assert (c.outer.axes, c.m.axes, c.n.axes) == (("i0",), ("i1",), ("i2", "i3"))
+    assert (c.batch.axes, c.m.axes, c.n.axes) == (("i0",), ("i1",), ("i2", "i3"))
     assert c.k.size == 27
     assert c.b.affine is None
     assert c.a.affine is not None

@@ -63,7 +63,7 @@ def task(p: Program, threads: int = 1, variant: str = VARIANTS[0]) -> Task:
 
 
 def found(p: Program) -> Contraction:
-    c = match(p)
+    c = match(p.dumps())
     assert c is not None
     return c
 
@@ -96,19 +96,19 @@ def verify(t: Task, schedules: list[Schedule], inputs: list[Any]) -> None:
 
 def test_channels_last_axes() -> None:
     c = found(conv(2, (9, 11), 5, 19, 3, 1, 1))
-    assert (c.m.axes, c.n.axes, c.k.axes, c.outer.axes) == (("i0", "i1", "i2"), ("i3",), ("r0", "r1", "r2"), ())
+    assert (c.m.axes, c.n.axes, c.k.axes, c.batch.axes) == (("i0", "i1", "i2"), ("i3",), ("r0", "r1", "r2"), ())
     assert c.b.affine is not None
     assert c.k.stride(c.b.affine) == 19
 
 
 def test_groups_are_outer() -> None:
     c = found(conv(2, (8, 8), 16, 64, 3, 1, 1, groups=4))
-    assert (c.outer.extents, c.n.extents, c.m.extents) == ((4,), (16,), (2, 8, 8))
+    assert (c.batch.extents, c.n.extents, c.m.extents) == ((4,), (16,), (2, 8, 8))
 
 
 def test_phases_of_a_transposed_convolution_are_outer() -> None:
     c = found(transposed(2, 4, 5, 8, 20, 4, 2, 1))
-    assert (c.outer.extents, c.m.extents, c.n.extents) == ((2, 2), (2, 4, 5), (20,))
+    assert (c.batch.extents, c.m.extents, c.n.extents) == ((2, 2), (2, 4, 5), (20,))
     assert len(c.atoms) == 4  # (f + 1) // 2 and (f + 1) % 2 of both phases
     assert c.in_place
 
@@ -123,7 +123,7 @@ def test_capsule_columns_can_be_outer() -> None:
     c = found(capsule(2, 8, 8, 4, 8, 3, 1, 1, 2))
     assert c.n.size == 16
     assert c.narrow is not None
-    assert (c.narrow.n.size, c.narrow.outer.size) == (8, 2)
+    assert (c.narrow.n.size, c.narrow.batch.size) == (8, 2)
     assert found(conv(2, (9, 9), 6, 24, 3)).narrow is None
 
 

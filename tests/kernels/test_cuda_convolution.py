@@ -8,7 +8,7 @@ from convolution_programs import FORMS
 from harness.gpu_programs import WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.cuda.match import match
+from tilewright.kernels.templates.cuda.match import match_text as match
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.cuda_template import CudaTemplateContract
@@ -56,7 +56,7 @@ def test_both_templates_match(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_both_sides_are_read_as_they_lie(name: str) -> None:
     """Each side is one read, so that it is copied, not computed element by element."""
-    c = match(FORMS[name]())
+    c = match(FORMS[name]().dumps())
     assert c is not None
     assert operand(c, "a").plain is not None
     assert operand(c, "b").plain is not None
@@ -78,7 +78,7 @@ def test_both_sides_are_read_as_they_lie(name: str) -> None:
     ],
 )
 def test_phases_are_batches_and_channels_come_in_vectors(name: str, batch: tuple[int, ...], width: int) -> None:
-    c = match(FORMS[name]())
+    c = match(FORMS[name]().dumps())
     assert c is not None
     assert c.batch.extents == batch
     image = operand(c, "a" if operand(c, "a").plain.tensor.name == "x0" else "b")  # type: ignore[union-attr]
@@ -86,10 +86,10 @@ def test_phases_are_batches_and_channels_come_in_vectors(name: str, batch: tuple
 
 
 def test_scales_of_quantised_weights_multiply_the_sum() -> None:
-    c = match(FORMS["dequantised"]())
+    c = match(FORMS["dequantised"]().dumps())
     assert c is not None
-    assert {str(x.value) for x in c.b.loads()} == {"x1"}
+    assert {str(x.value) for x in c.rhs.loads()} == {"x1"}
     assert {str(x.value) for x in c.monoid.finish.loads()} == {"x2"}
-    scaled = match(CONTRACTIONS["scaled"]())  # a scale for each part of K stays
+    scaled = match(CONTRACTIONS["scaled"]().dumps())  # a scale for each part of K stays
     assert scaled is not None
     assert not scaled.monoid.finish.loads()

@@ -10,9 +10,10 @@ from harness.gpu_programs import WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.reduce_window import Window
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda_stencil import CudaStencil
-from tilewright.kernels.templates.cuda_stencil.match import Stencil, Window, match_text
+from tilewright.kernels.templates.cuda_stencil.match import Stencil, match
 from tilewright.kernels.templates.cuda_stencil.plan import plan
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
@@ -45,7 +46,7 @@ class TestContractSanitized(CudaTemplateContract):
 
 
 def matched(program: Program) -> Stencil:
-    found = match_text(program.dumps())
+    found = match(program.dumps())
     assert found is not None
     return found
 

@@ -16,8 +16,8 @@ from tilewright.core import Candidate, Target, evaluate
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.parts import split
 from tilewright.kernels.templates import TEMPLATES
-from tilewright.kernels.templates.generic.parts import split
 from tilewright.testing import programs
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 

@@ -12,8 +12,8 @@ from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INDEX, axis, binary
+from tilewright.kernels.families.linearizer import Linearizer
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.map.linear import Linearizer
 from tilewright.kernels.templates.map.match import match
 from tilewright.kernels.templates.map.turn import turn
 from tilewright.testing import programs

@@ -124,7 +124,7 @@ def test_it_comes_before_the_contraction_template() -> None:
 
 
 def test_spans_cover_an_axis_once_and_mark_the_edges() -> None:
-    found = match(window("NHWC", 1, 8, (30, 31), (5, 5), 2, 2))
+    found = match(window("NHWC", 1, 8, (30, 31), (5, 5), 2, 2).dumps())
     assert found is not None
     for size in range(1, 17):
         for axis, source in (("i1", 30), ("i2", 31)):

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 from tilewright.core import cached_property, canonical_json
 from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, Expr, ValueNumbers, const
@@ -189,7 +190,17 @@ def count_ops(*exprs: Expr) -> int:
     return len(seen)
 
 
-def flops_per_point(stage: Stage) -> int:
+class Reduced(Protocol):
+    """What is evaluated at every point: a stage, or several merged in one."""
+
+    @property
+    def body(self) -> tuple[Expr, ...]: ...
+
+    @property
+    def monoid(self) -> Monoid | None: ...
+
+
+def flops_per_point(stage: Reduced) -> int:
     """Operations of one body evaluation with its combine; at least one when reducing."""
     ops = count_ops(*stage.body)
     if stage.monoid is not None:

@@ -33,6 +33,7 @@ class Template(Protocol):
     """
 
     name: str
+    family: str  # the class of programs that it computes (``kernels/families``), or "user" for a kernel written by hand
     version: int
     kinds: tuple[str, ...]  # target kinds it generates for: ("cpu",), ("cuda",)
 

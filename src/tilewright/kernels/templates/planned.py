@@ -24,6 +24,7 @@ class PlannedTemplate(ABC, Generic[F, P]):
     """A :class:`~.base.Template` whose ``find`` gives an ``F``, and an ``F`` with a schedule a plan ``P``."""
 
     name: str
+    family: str
     version: int
     kinds: tuple[str, ...]
     refusal: str

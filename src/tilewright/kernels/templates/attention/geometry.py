@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.core import IntExpr, Target, Value
-from tilewright.kernels.templates.attention.match import Attention, Rows
+from tilewright.kernels.families.attention import Attention, Rows
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.attention.staging import staged_reads
-from tilewright.kernels.templates.group import Group
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
 ITEM = 4  # bytes of a float32, in which everything is computed

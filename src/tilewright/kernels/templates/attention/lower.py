@@ -11,9 +11,9 @@ from __future__ import annotations
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.printer import Memo, Printer
 from tilewright.kernels.expression.expr import Expr, axis
+from tilewright.kernels.families.attention import SCORE, VALUE, Rows
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
 from tilewright.kernels.templates.attention.geometry import PAGE, Plan
-from tilewright.kernels.templates.attention.match import SCORE, VALUE, Rows
 from tilewright.kernels.templates.attention.micro import score_tile, turn, value_tile
 from tilewright.kernels.templates.attention.staging import StagedRead, staged_reads, with_tiles
 from tilewright.kernels.templates.generic.access import Reader, flat_index, storage, write

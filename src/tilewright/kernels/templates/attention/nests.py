@@ -8,10 +8,10 @@ from functools import lru_cache
 from tilewright.core import Value
 from tilewright.kernels.expression.expr import Expr, axis, const
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.attention import Attention
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.attention.geometry import Plan
-from tilewright.kernels.templates.attention.match import Attention
-from tilewright.kernels.templates.group import Group
 
 EXP_FLOPS = 3
 """Operations of a weight beside its score: difference, exp, sum."""

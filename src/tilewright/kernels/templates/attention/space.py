@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.core import Target, Value
+from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.attention.geometry import ITEM
-from tilewright.kernels.templates.attention.match import Attention
 from tilewright.kernels.templates.contraction.space import CODE_LIMIT, fits, step_cycles
 from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace

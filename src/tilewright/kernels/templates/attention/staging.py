@@ -13,7 +13,7 @@ from tilewright.kernels.expression.bounds import Bounds
 from tilewright.kernels.expression.expr import FLOATS, Expr, same
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Tensor, strides_of
-from tilewright.kernels.templates.attention.match import Attention
+from tilewright.kernels.families.attention import Attention
 
 
 @dataclass(frozen=True, eq=False)

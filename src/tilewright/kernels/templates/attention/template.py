@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Schedule, Target, Task, Value
+from tilewright.kernels.families.attention import Attention, match
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.attention import space as spaces
 from tilewright.kernels.templates.attention.geometry import ITEM, Plan, plan
 from tilewright.kernels.templates.attention.lower import launch_program, source
-from tilewright.kernels.templates.attention.match import Attention, match
 from tilewright.kernels.templates.attention.nests import nests
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.planned import PlannedTemplate
@@ -20,6 +20,7 @@ class CpuAttention(PlannedTemplate[Attention, Plan]):
     """softmax(f(Q K^T)) V in one pass over blocks of keys; vectors lie along the queries."""
 
     name = "cpu_attention"
+    family = "attention"
     version = 1
     kinds = ("cpu",)
     refusal = "is no attention"

@@ -42,15 +42,15 @@ def _images(c: Contraction, target: Target, a: str) -> int:
     """Batch items at a time: as many as are worth reading B again for."""
     options = batches(c)[a]
     items = options[-1]
-    item = ITEMSIZE[c.dtype]
+    item = ITEMSIZE[c.acc]
     if a == "copy":
         return options[-2] if len(options) > 2 else options[0]
     w = c.a.window
     a_bytes = w.tensor.size * item if w else 0
     b_bytes = c.n.size * c.k.size * item
     # One part reads A once for all outer positions, and B once more, which costs little where all of it stays in L2.
-    stays = c.outer.size * b_bytes + a_bytes // items <= target.l2_bytes
-    worth = c.outer.size > 1 and a_bytes > target.l2_bytes and (stays or b_bytes * 2 < a_bytes // items)
+    stays = c.batch.size * b_bytes + a_bytes // items <= target.l2_bytes
+    worth = c.batch.size > 1 and a_bytes > target.l2_bytes and (stays or b_bytes * 2 < a_bytes // items)
     return options[0] if worth else items
 
 
@@ -58,13 +58,13 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
     """How the operands are read."""
     legal = next(r for r in within.constraints if r.reads == WAY)
     found = [f for f in forms(c, target) if legal.holds(dict(zip(WAY, f.key, strict=True)))]
-    item = ITEMSIZE[c.dtype]
+    item = ITEMSIZE[c.acc]
     a = side(c, c.a, "m")
     clipped = [proto(c, target, f.a, f.b, f.images).k_walks[-1].size for f in found if f.a == "clip"]
     inner = min(clipped, default=0)
     # Groups that each read a part of every pixel: copying an image brings it to the cache in order.
     w = c.a.window
-    scattered = c.outer.size > 1 and w is not None and w.tensor.size * item > 4 * target.l2_bytes
+    scattered = c.batch.size > 1 and w is not None and w.tensor.size * item > 4 * target.l2_bytes
     # A padded copy that leaves room for nothing else in L2 is read from further away than the tensor saves.
     copied = window.image(c)
     large_copy = copied is not None and copied.size // batch_items(c) * item * 2 > target.l2_bytes
@@ -91,7 +91,7 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
 
 def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A member of the space."""
-    item = ITEMSIZE[c.dtype]
+    item = ITEMSIZE[c.acc]
     lanes = target.vector_bytes // item
     m, k = c.m.size, c.k.size
     form = _way(c, target, within)
@@ -159,7 +159,7 @@ def _threads(c: Contraction, threads: int, within: SearchSpace, divide_k: bool) 
     tm, tn, tk = min(
         legal,
         key=lambda t: (
-            c.outer.size * t[0] * t[1] * t[2] < threads,
+            c.batch.size * t[0] * t[1] * t[2] < threads,
             t[2],
             t[0] * t[1],
             abs(c.m.size / t[0] - c.n.size / t[1]),

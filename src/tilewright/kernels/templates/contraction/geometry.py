@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tilewright.core import Target, Value, cached_property
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.match import Contraction, Operand
 from tilewright.kernels.templates.contraction.window import Clip, Image, Table
-from tilewright.kernels.templates.group import Group
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 
 
@@ -26,7 +26,7 @@ class Side:
 
 def side(c: Contraction, operand: Operand, group: str) -> Side | None:
     """The operand's strides, where its axes fuse there."""
-    if operand.affine is None or operand.tensor is None or operand.value.dtype != c.dtype:
+    if operand.affine is None or operand.tensor is None or operand.value.dtype != c.acc:
         return None
     along = (c.m if group == "m" else c.n).stride(operand.affine)
     k = c.k.stride(operand.affine)
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def item(self) -> int:
-        return ITEMSIZE[self.c.dtype]
+        return ITEMSIZE[self.c.acc]
 
     @property
     def lanes(self) -> int:
@@ -111,11 +111,11 @@ class Plan:
 
     @property
     def ctype(self) -> str:
-        return "float" if self.c.dtype == "float32" else "double"
+        return "float" if self.c.acc == "float32" else "double"
 
     @property
     def vtype(self) -> str:
-        return "tw::f32v" if self.c.dtype == "float32" else "tw::f64v"
+        return "tw::f32v" if self.c.acc == "float32" else "tw::f64v"
 
     # ------------------------------------------------------------------ loops
 
@@ -260,12 +260,12 @@ def batch_items(c: Contraction) -> int:
 
 def direct_a(c: Contraction) -> bool:
     """Whether A can be read where it is."""
-    return c.a.affine is not None and c.a.value.dtype == c.dtype
+    return c.a.affine is not None and c.a.value.dtype == c.acc
 
 
 def direct_b(c: Contraction) -> bool:
     """Whether B can be read where it is: vectors along N are contiguous."""
-    return c.b.affine is not None and c.b.value.dtype == c.dtype and c.n.stride(c.b.affine) == 1
+    return c.b.affine is not None and c.b.value.dtype == c.acc and c.n.stride(c.b.affine) == 1
 
 
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Plan:

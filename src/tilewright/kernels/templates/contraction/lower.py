@@ -113,12 +113,12 @@ def _task(p: Plan, e: Epilogue) -> str:
     lines += [
         " const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;",
         " const long tk=t%x->TK, o=t/x->TK; (void)o;",
-        *[f" const long o_{a}={s}; (void)o_{a};" for a, s in c.outer.split("o").items()],
+        *[f" const long o_{a}={s}; (void)o_{a};" for a, s in c.batch.split("o").items()],
         f" const long r0=ti*{nr}L/x->TM, r1=(ti+1)*{nr}L/x->TM, c0=tj*{nc}L/x->TN, c1=(tj+1)*{nc}L/x->TN;",
         f" const long k0=tk*{units}L/x->TK, k1=(tk+1)*{units}L/x->TK;",
     ]
     strides = c.out_strides
-    outer = "+".join(["0L"] + [f"{strides[a]}L*o_{a}" for a in c.outer.axes])
+    outer = "+".join(["0L"] + [f"{strides[a]}L*o_{a}" for a in c.batch.axes])
     if p.chunks > 1:
         outer += f"+x->chunk*{_chunk_rows(p)}L"
     lines.append(f" {out_type} *out=({out_type}*)x->t[{len(c.program.inputs)}]+{outer};")
@@ -224,11 +224,11 @@ def _combine_task(p: Plan, e: Epilogue) -> str:
     lines = [
         "TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
         f" const long o=t/{p.m.size}L, m=t%{p.m.size}L; (void)o;",
-        *[f" const long o_{a}={s}; (void)o_{a};" for a, s in c.outer.split("o").items()],
+        *[f" const long o_{a}={s}; (void)o_{a};" for a, s in c.batch.split("o").items()],
         *split,
     ]
     strides = c.out_strides
-    at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{strides[a]}L*o_{a}" for a in c.outer.axes])
+    at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{strides[a]}L*o_{a}" for a in c.batch.axes])
     if p.chunks > 1:
         at += f"+x->chunk*{_chunk_rows(p)}L"
     lines += [
@@ -280,9 +280,9 @@ def _entry(p: Plan, e: Epilogue, symbol: str) -> str:
     lines.append(f" for(x->chunk=0;x->chunk<{p.chunks}L;x->chunk++) {{")
     if p.image:
         lines.append(f"  tw::parallel_for(env,{image_rows(p)}L,copy_row,x);")
-    lines.append(f"  tw::parallel_for(env,{c.outer.size}L*x->TM*x->TN*x->TK,task,x);")
+    lines.append(f"  tw::parallel_for(env,{c.batch.size}L*x->TM*x->TN*x->TK,task,x);")
     if p.split_k:
-        lines.append(f"  tw::parallel_for(env,{c.outer.size * p.m.size}L,merge,x);")
+        lines.append(f"  tw::parallel_for(env,{c.batch.size * p.m.size}L,merge,x);")
     lines.append(" }\n return 0; }")
     return "\n".join(lines)
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from tilewright.core import Value
 from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.program import count_ops, flops_per_point
+from tilewright.kernels.families.contraction import Contraction
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.match import Grouped
 from tilewright.kernels.templates.tiles import ceildiv
 
 
@@ -29,8 +29,8 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     nc = max(width, min(get("NC"), ceildiv(n, p.lanes) * p.lanes) // width * width)
     kc = max(p.unit, min(get("KC"), k) // p.unit * p.unit)
     loops: list[Loop] = []
-    if c.outer.size > 1:
-        loops.append(Loop("o", c.outer.size, 1, "parallel" if p.threads > 1 else "serial"))
+    if c.batch.size > 1:
+        loops.append(Loop("o", c.batch.size, 1, "parallel" if p.threads > 1 else "serial"))
     for name, extent, split in (("k", k, get("TK")), ("n", n, get("TN")), ("m", m, get("TM"))):
         if p.threads > 1 and split > 1:
             loops.append(Loop(name, extent, ceildiv(extent, split), "parallel"))
@@ -48,7 +48,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         Loop("n", n, 1, "vector", "register"),
     ]
     names: dict[str, Expr] = {a: const(0, "index") for a in c.stage.axes}
-    names |= c.outer.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
+    names |= c.batch.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
     accesses = []
     staged = []
     panels = Layout.row_major(ceildiv(mc, rows), ceildiv(kc, p.unroll), rows, p.unroll)
@@ -68,7 +68,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
 
 
 def nest(
-    c: Grouped,
+    c: Contraction,
     names: Mapping[str, Expr],
     loops: Sequence[Loop],
     accesses: Sequence[Access],
@@ -90,8 +90,8 @@ def nest(
     after = count_ops(c.stage.monoid.finish) + sum(count_ops(*x.body) for x in c.epilogue)
     out = Access(c.output.name, tuple(names[a] for a in c.stage.axes), c.output.dtype, store=True)
     extents = {"m": c.m.size, "n": c.n.size, "k": c.k.size}
-    if c.outer.size > 1:
-        extents["o"] = c.outer.size
+    if c.batch.size > 1:
+        extents["o"] = c.batch.size
     return LoopNest(
         name=c.stage.name,
         axes=extents,

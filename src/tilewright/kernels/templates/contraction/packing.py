@@ -155,7 +155,7 @@ def _general(p: Plan, which: str, place: str) -> str:
 def _runs(p: Plan) -> str | None:
     """Columns that differ only in the innermost N axis are copied together, clipped by the padding."""
     w = p.c.b.window
-    if w is None or w.tensor.dtype != p.c.dtype:
+    if w is None or w.tensor.dtype != p.c.acc:
         return None
     fill = "0" if w.fill is None else print_expr(w.fill, axis={}, load=no_load, var={}, lanes=None)
     inner, extent = p.c.n.axes[-1], p.c.n.extents[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import Launch, Prepack
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.contraction.clip import (
     a_panel_elements,
     panel_elements,
@@ -11,7 +12,6 @@ from tilewright.kernels.templates.contraction.clip import (
 )  # fmt: skip
 from tilewright.kernels.templates.contraction.geometry import Plan
 from tilewright.kernels.templates.contraction.match import Contraction, Operand
-from tilewright.kernels.templates.group import Group
 
 FLAG = 64
 """Bytes behind all else that say whether skipped steps matter, of which the first element is used."""
@@ -32,7 +32,7 @@ def constant(c: Contraction, which: str) -> int | None:
 def outer_axes(c: Contraction, operand: Operand) -> Group:
     """The outer axes that an operand depends on."""
     names = operand.value.axes()
-    kept = [(a, e) for a, e in zip(c.outer.axes, c.outer.extents, strict=True) if a in names]
+    kept = [(a, e) for a, e in zip(c.batch.axes, c.batch.extents, strict=True) if a in names]
     return Group(tuple(a for a, _ in kept), tuple(e for _, e in kept))
 
 
@@ -98,7 +98,7 @@ def entries(p: Plan, symbol: str) -> str:
         group = outer_axes(p.c, operand)
         size = a_panel_elements(p) if which == "a" else panel_elements(p)
         outer = "0L"
-        for a, e in zip(p.c.outer.axes, p.c.outer.extents, strict=True):
+        for a, e in zip(p.c.batch.axes, p.c.batch.extents, strict=True):
             outer = f"({outer})*{e}L+" + (f"o_{a}" if a in group.axes else "0L")
         names = " ".join(f"const long o_{a}={t}; (void)o_{a};" for a, t in group.split("u").items())
         blocks = p.row_count if which == "a" else p.column_blocks.count

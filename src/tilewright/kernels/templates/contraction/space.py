@@ -118,7 +118,7 @@ def _ways_a(c: Contraction) -> list[str]:
         found.append("direct")
     if can_clip:
         found.append("clip")
-    if image is not None and image.size * ITEMSIZE[c.dtype] <= LARGEST_IMAGE:
+    if image is not None and image.size * ITEMSIZE[c.acc] <= LARGEST_IMAGE:
         found.append("copy")
     if constant(c, "a") is not None:
         found.append("prepack")
@@ -182,7 +182,7 @@ def splits(threads: int, extent: int, least: int) -> list[int]:
 
 def space(c: Contraction, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a contraction on a target."""
-    item = ITEMSIZE[c.dtype]
+    item = ITEMSIZE[c.acc]
     lanes = target.vector_bytes // item
     m, n, k = c.m.size, c.n.size, c.k.size
     short = m <= 2
@@ -276,13 +276,13 @@ def batches(c: Contraction) -> dict[str, tuple[int, ...]]:
     """
     items = batch_items(c)
     found = window.image(c)
-    one = max(1, found.size // items * ITEMSIZE[c.dtype]) if found else 1
+    one = max(1, found.size // items * ITEMSIZE[c.acc]) if found else 1
     few = max([d for d in range(1, items + 1) if items % d == 0 and d * one <= SMALL_IMAGES] or [1])
     parts = tuple(sorted({1, items}))
     return {
         "copy": tuple(sorted({few, *parts})),
         "prepack": (items,),
-        **dict.fromkeys(("direct", "clip", "pack"), parts if c.outer.size > 1 else (items,)),
+        **dict.fromkeys(("direct", "clip", "pack"), parts if c.batch.size > 1 else (items,)),
     }
 
 
@@ -310,7 +310,7 @@ def _n(values: Mapping[str, Value], name: str) -> int:
 
 
 def _thread_knobs(c: Contraction, threads: int, unit: int) -> tuple[list[Choice], list[Constraint]]:
-    outer = c.outer.size
+    outer = c.batch.size
     tm, tn = splits(threads, c.m.size, 4), splits(threads, c.n.size, 16)
     tk = splits(threads, c.k.size, max(64, unit))[:3] if c.in_place and outer * c.output.size <= 1 << 20 else [1]
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import LEAVES, Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.index_forms import IndexForms, position
 from tilewright.kernels.templates.contraction.geometry import Plan
-from tilewright.kernels.templates.contraction.match import DTYPES, NARROWED, IndexForms, position
+from tilewright.kernels.templates.contraction.match import DTYPES, NARROWED
 from tilewright.kernels.templates.contraction.text import (
     C_TYPES,
     along_m,
@@ -56,10 +57,10 @@ class Epilogue:
         assert c.stage.monoid is not None
         finish = c.stage.monoid.finish
         self.chain: list[tuple[str, Expr]] = []
-        if not (finish.op == "var" and finish.value == "l0") or finish.dtype != c.dtype:
+        if not (finish.op == "var" and finish.value == "l0") or finish.dtype != c.acc:
             self.chain.append((c.stage.name, finish))
         self.chain += [(s.name, s.body[0]) for s in c.epilogue]
-        self.narrowed = c.output.dtype in (*DTYPES, *NARROWED) and c.output.dtype != c.dtype and bool(c.epilogue)
+        self.narrowed = c.output.dtype in (*DTYPES, *NARROWED) and c.output.dtype != c.acc and bool(c.epilogue)
         if self.narrowed:
             # The conversion to the output's type is part of storing; casts print nothing else.
             stage, e = self.chain[-1]
@@ -68,8 +69,8 @@ class Epilogue:
         self.chain = [(s, self._hoisted(e)) for s, e in self.chain]
         self.trivial = not self.chain and c.in_place
         self.reads: list[Read] = []
-        self.vector = all(x.dtype in (c.dtype, "bool", "index") for _, e in self.chain for x in e.walk()) and (
-            c.output.dtype == c.dtype or self.narrowed
+        self.vector = all(x.dtype in (c.acc, "bool", "index") for _, e in self.chain for x in e.walk()) and (
+            c.output.dtype == c.acc or self.narrowed
         )
         stages = {s.name for s in c.program.stages}
         for _, e in self.chain:
@@ -98,7 +99,7 @@ class Epilogue:
         """``e`` with what depends on columns and outer axes only, and is not cheap, read from a table."""
         if e.op in LEAVES:
             return e
-        if self._by_column(e) and e.dtype == self.p.c.dtype and any(
+        if self._by_column(e) and e.dtype == self.p.c.acc and any(
             x.op not in (*LEAVES, *CHEAP) and x.dtype != "index" for x in e.walk()
         ):  # fmt: skip
             known = [repr(t) for t in self.tables]
@@ -123,18 +124,18 @@ class Epilogue:
 
     def _table_axes(self, axes: tuple[str, ...]) -> list[Expr]:
         c = self.p.c
-        return [axis(a) for a in axes if a in c.outer.axes or a in c.n.axes]
+        return [axis(a) for a in axes if a in c.batch.axes or a in c.n.axes]
 
     @property
     def columns(self) -> int:
         """Elements of one table: every outer position and column."""
-        return self.p.c.outer.size * self.p.c.n.size
+        return self.p.c.batch.size * self.p.c.n.size
 
     def _table_position(self) -> Linear:
         c = self.p.c
         coef: dict[str, int] = {}
         step = 1
-        for group in (c.n, c.outer):
+        for group in (c.n, c.batch):
             for a, e in zip(reversed(group.axes), reversed(group.extents), strict=True):
                 coef[a] = step
                 step *= e
@@ -148,7 +149,7 @@ class Epilogue:
         axes = axis_texts(p, n="n")
         lines = [
             "TW_NOINLINE void fill_tables(const Ctx *x) {",
-            f" for(long o=0;o<{c.outer.size}L;o++) for(long n=0;n<{c.n.size}L;n++) {{ (void)o;",
+            f" for(long o=0;o<{c.batch.size}L;o++) for(long n=0;n<{c.n.size}L;n++) {{ (void)o;",
             outer_names(p),
         ]
         for number, e in enumerate(self.tables):
@@ -160,13 +161,13 @@ class Epilogue:
 
     def _read(self, x: Expr) -> None:
         p, c = self.p, self.p.c
-        linear = IndexForms(frozenset(c.outer.axes))
+        linear = IndexForms(frozenset(c.batch.axes))
         table = str(x.value).startswith(TABLE)
         where = self._table_position() if table else position(x, c.program.tensors[str(x.value)], linear)
         steps = [w.group.stride(where) for w in p.m_walks] if where else [None]
         n = c.n.stride(where) if where else None
         known = all(a in c.atoms for a in linear.atoms)
-        if where is None or not known or None in steps or n not in (0, 1) or x.dtype != c.dtype:
+        if where is None or not known or None in steps or n not in (0, 1) or x.dtype != c.acc:
             self.vector = False
             return
         self.reads.append(Read(f"e{len(self.reads)}", x, where, tuple(s or 0 for s in steps), n))

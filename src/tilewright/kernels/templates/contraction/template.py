@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Schedule, Target, Value
-from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.contraction import space as spaces
@@ -22,12 +21,13 @@ class CpuContraction(PlannedTemplate[Contraction, Plan]):
     """A reduction of f(A, B) where A and B share only reduce and batch axes."""
 
     name = "cpu_contraction"
+    family = "contraction"
     version = 3
     kinds = ("cpu",)
     refusal = "is no contraction"
 
     def find(self, program: str) -> Contraction | None:
-        return match(Program.loads(program))
+        return match(program)
 
     def span(self, found: Contraction, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)

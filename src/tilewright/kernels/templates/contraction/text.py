@@ -33,12 +33,12 @@ def combine_text(p: Plan, left: str, right: str) -> str:
 
 def outer_names(p: Plan) -> str:
     """Declarations of ``o_<axis>`` from the outer index ``o``."""
-    return "".join(f" const long o_{a}={t}; (void)o_{a};\n" for a, t in p.c.outer.split("o").items())
+    return "".join(f" const long o_{a}={t}; (void)o_{a};\n" for a, t in p.c.batch.split("o").items())
 
 
 def outer_texts(c: Contraction) -> dict[str, str]:
     """C text of every outer axis and atom, given ``o_<axis>``."""
-    texts = {a: f"o_{a}" for a in c.outer.axes}
+    texts = {a: f"o_{a}" for a in c.batch.axes}
     atoms = {n: f"({print_expr(e, axis=texts, load=no_load, var={}, lanes=None)})" for n, e in c.atoms.items()}
     return texts | atoms
 
@@ -108,7 +108,7 @@ def axis_texts(p: Plan, m: str = "m", n: str = "n") -> dict[str, str]:
     """C text of every output axis, given the fused M and N positions and ``o_<axis>``."""
     c = p.c
     texts = dict.fromkeys(c.stage.axes, "0L")
-    texts.update({a: f"o_{a}" for a in c.outer.axes})
+    texts.update({a: f"o_{a}" for a in c.batch.axes})
     texts.update({a: f"({t})" for a, t in c.m.split(m).items()})
     texts.update({a: f"({t})" for a, t in c.n.split(n).items()})
     return texts

@@ -14,7 +14,8 @@ from functools import lru_cache
 
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import strides_of
-from tilewright.kernels.templates.contraction.match import Contraction, Window, evaluate_index
+from tilewright.kernels.families.index_forms import Window, evaluate_index
+from tilewright.kernels.templates.contraction.match import Contraction
 
 MOST_VARIANTS = 6
 """Ranges of rows of a register tile for which code is printed."""
@@ -52,7 +53,7 @@ class Image:
 def image(c: Contraction) -> Image | None:
     """The padded copy of A's tensor that serves all reads; ``None`` where a guard is about more than its edges."""
     w = c.a.window
-    if w is None or not w.bounds or w.tensor.dtype != c.dtype:
+    if w is None or not w.bounds or w.tensor.dtype != c.acc:
         return None
     edges = []
     for d, size in zip(w.dims, w.tensor.shape, strict=True):
@@ -83,7 +84,7 @@ class Clip:
 def clip(c: Contraction) -> Clip | None:
     """A's guards as bounds of loops, where they can be and a skipped step adds nothing."""
     w = c.a.window
-    if w is None or not w.bounds or w.tensor.dtype != c.dtype or not c.is_product_sum or not c.m.axes:
+    if w is None or not w.bounds or w.tensor.dtype != c.acc or not c.is_product or not c.m.axes:
         return None
     if w.fill is None or w.fill.value != 0 or len(c.k.axes) < 2:
         return None
@@ -146,7 +147,7 @@ def _table(key: _Key, starts: tuple[tuple[int, int], ...]) -> Table | None:
     c, where = key.c, key.where
     assert where.axis is not None
     names = {a for b in where.rows for n in b.coef for a in (c.atoms[n].axes() if n in c.atoms else (n,))}
-    axes = tuple(a for a in c.outer.axes if a in names)
+    axes = tuple(a for a in c.batch.axes if a in names)
     points = c.points(axes)
     trips = c.stage.ranges[where.axis]
     if len(points) * len(starts) * trips > MOST_ENTRIES:

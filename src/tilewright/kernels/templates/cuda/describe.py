@@ -31,8 +31,8 @@ def accesses(c: CudaContraction, split: bool) -> tuple[Access, ...]:
     for group, fused in ((c.batch, "z"), (c.m, "m"), (c.n, "n"), (c.k, "k")):
         names |= group.indices(fused)
     found = []
-    for value in (c.a, c.b):
-        for read in value.loads() if value is not None else ():
+    for value in (c.lhs, c.rhs):
+        for read in value.loads():
             found.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
     if split:
         at = axis("m") * c.n.size + axis("n")
@@ -55,8 +55,7 @@ def read_after(c: CudaContraction) -> tuple[Expr, ...]:
 
 def staged_names(c: CudaContraction, side: str) -> tuple[str, ...]:
     """Tensors of a side, which its tile in shared memory holds the values of."""
-    value = c.side(side)
-    return tuple(dict.fromkeys(str(x.value) for x in value.loads())) if value is not None else ()
+    return tuple(dict.fromkeys(str(x.value) for x in c.side(side).loads()))
 
 
 @lru_cache(maxsize=256)

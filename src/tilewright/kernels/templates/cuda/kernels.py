@@ -14,6 +14,7 @@ from tilewright.core import Launch
 from tilewright.kernels.codegen.ranges import Range
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const
 from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.families.parts import Part
 from tilewright.kernels.templates.cuda.text import (
     NARROW,
     STORAGE,
@@ -24,7 +25,6 @@ from tilewright.kernels.templates.cuda.text import (
     printer,
     to_storage,
 )
-from tilewright.kernels.templates.generic.parts import Part
 
 ALIGN = 256
 """Bytes to which an intermediate is aligned in the workspace."""

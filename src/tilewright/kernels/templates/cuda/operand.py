@@ -13,10 +13,10 @@ from functools import cached_property, lru_cache
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cuda.flatten import position
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
-from tilewright.kernels.templates.group import Group
 
 FAR = 1 << 40
 CONVERSIONS = ("cast", "round_tf32")
@@ -48,9 +48,7 @@ class Operand:
 
     @property
     def value(self) -> Expr:
-        found = self.c.side(self.side)
-        assert found is not None
-        return found
+        return self.c.side(self.side)
 
     @property
     def dtype(self) -> str:
@@ -65,7 +63,7 @@ class Operand:
     @property
     def group(self) -> Group:
         """M for side A, N for side B."""
-        return self.c.group(self.side)
+        return self.c.free(self.side)
 
     @cached_property
     def plain(self) -> Plain | None:

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.parts import Part
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.kernels import outputs, points
 from tilewright.kernels.templates.generic.nests import distinct_loads
-from tilewright.kernels.templates.generic.parts import Part
 
 WARP = 32
 

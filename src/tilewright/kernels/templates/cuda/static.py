@@ -58,9 +58,7 @@ def blocks_per_sm(target: Target, threads: int, registers: int, shared_bytes: in
 
 
 def element_bytes(c: CudaContraction, side: str) -> int:
-    """Bytes that one value of a side takes in global memory; 0 for an absent side."""
-    if c.side(side) is None:
-        return 0
+    """Bytes that one value of a side takes in global memory."""
     plain = operand(c, side).plain
     if plain is not None:
         return ITEMSIZE[plain.tensor.dtype]

@@ -14,8 +14,8 @@ from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.group import Group
 
 STORAGE = {
     "float32": "float", "float64": "double", "float16": "tw::f16", "bfloat16": "tw::bf16",

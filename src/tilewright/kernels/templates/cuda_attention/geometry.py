@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.attention.match import Attention
+from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_attention.match import Form
 from tilewright.kernels.templates.tiles import ceildiv

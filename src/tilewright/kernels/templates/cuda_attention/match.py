@@ -8,8 +8,8 @@ from functools import lru_cache
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
-from tilewright.kernels.templates.attention.match import Attention
-from tilewright.kernels.templates.attention.match import match as attention
+from tilewright.kernels.families.attention import Attention
+from tilewright.kernels.families.attention import match as attention
 from tilewright.kernels.templates.cuda.flatten import position
 from tilewright.kernels.templates.cuda.kernels import supported
 

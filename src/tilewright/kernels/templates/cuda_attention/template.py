@@ -21,6 +21,7 @@ class CudaAttention(PlannedTemplate[Form, Plan]):
     """softmax(f(Q K^T)) V in one pass over blocks of keys: on Tensor Cores where all three are 16-bit."""
 
     name = "cuda_attention"
+    family = "attention"
     version = 1
     kinds = ("cuda",)
     refusal = "is no attention"

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, axis, const
 from tilewright.kernels.expression.program import Tensor, strides_of
+from tilewright.kernels.families.attention import SCORE, VALUE
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
-from tilewright.kernels.templates.attention.match import SCORE, VALUE
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
@@ -19,7 +20,6 @@ from tilewright.kernels.templates.cuda.text import (
 )
 from tilewright.kernels.templates.cuda_attention.geometry import Plan
 from tilewright.kernels.templates.cuda_attention.match import SIXTEEN, Side
-from tilewright.kernels.templates.group import Group
 
 LINE = '#line 1 "kernel"\n'
 

@@ -14,12 +14,12 @@ from itertools import product
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.families.parts import Part, recompute, split
 from tilewright.kernels.templates.cuda import raster
 from tilewright.kernels.templates.cuda.kernels import outputs
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.generic.knobs import chosen, merging_knobs
-from tilewright.kernels.templates.generic.parts import Part, recompute, split
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace
 

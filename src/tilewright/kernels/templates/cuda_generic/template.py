@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from tilewright.core import Candidate, LaunchProgram, Schedule, Task
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.parts import Part, split
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda import kernels
@@ -15,7 +16,6 @@ from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_generic.lower import body, source
 from tilewright.kernels.templates.cuda_generic.space import Plan, build_space, plan
 from tilewright.kernels.templates.generic.knobs import chosen
-from tilewright.kernels.templates.generic.parts import Part, split
 from tilewright.search_space import SearchSpace
 
 REGISTERS = 40
@@ -28,6 +28,7 @@ class CudaGeneric:
     """Computes any program whose element types a GPU kernel can hold."""
 
     name = "cuda_generic"
+    family = "generic"
     version = 1
     kinds: tuple[str, ...] = ("cuda",)
 

@@ -9,10 +9,10 @@ from functools import cached_property, lru_cache
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers, axis, load
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor, count_ops
+from tilewright.kernels.families.parts import recompute, split
 from tilewright.kernels.templates.cuda.flatten import collapse, flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.vectors import unconditional
-from tilewright.kernels.templates.generic.parts import recompute, split
 
 OUT = "out"
 MOST_AGAIN = 4

@@ -23,6 +23,7 @@ class CudaMap(PlannedTemplate[MapProgram, Plan]):
     """Elementwise chains, conversions, permuted axes, rows chosen by an index."""
 
     name = "cuda_map"
+    family = "elementwise"
     version = 1
     kinds = ("cuda",)
     refusal = "is no map"

@@ -55,7 +55,7 @@ WHOLE = ("int8", "uint8")
 def match_text(text: str) -> Product | None:
     """The product that a program (canonical text) is, or ``None``: another body, dtype or reduction."""
     c = contraction(text)
-    if c is None or c.a is None or not c.is_product:
+    if c is None or not c.is_product:
         return None
     sides = [Operand(c, side) for side in ("a", "b")]
     types = {o.plain.tensor.dtype for o in sides if o.plain is not None}

@@ -26,6 +26,7 @@ class CudaMma(PlannedTemplate[Product, Plan]):
     """A sum of products of two tensors on Tensor Cores (``mma.sync``): 16-bit, TF32 and 8-bit operands."""
 
     name = "cuda_mma"
+    family = "contraction"
     version = 2
     kinds = ("cuda",)
     refusal = "is no product that Tensor Cores multiply"

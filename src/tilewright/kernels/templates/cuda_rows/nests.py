@@ -6,11 +6,11 @@ from functools import lru_cache
 
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_rows.match import RowProgram
 from tilewright.kernels.templates.cuda_rows.plan import WARP, Plan, analysis
-from tilewright.kernels.templates.group import Group
 
 OUT = "out"
 

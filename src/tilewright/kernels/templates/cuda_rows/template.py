@@ -21,6 +21,7 @@ class CudaRows(PlannedTemplate[RowProgram, Plan]):
     """Softmax, normalisations, sums along rows, argmax: a part of a warp, a warp or a block a row."""
 
     name = "cuda_rows"
+    family = "row_reduction"
     version = 1
     kinds = ("cuda",)
     refusal = "is no row program"

@@ -51,7 +51,7 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
     """A schedule by arithmetic on the sizes and the target's limits."""
     options: dict[str, tuple[Any, ...]] = {k.name: k.values for k in within.knobs}
     t = min(_candidates(c, target, options), key=lambda t: (cycles(c, target, t), -t.bm * t.bn))
-    sides = {s: operand(c, s) for s in ("a", "b") if c.side(s) is not None}
+    sides = {s: operand(c, s) for s in ("a", "b")}
     steps = ceildiv(ceildiv(c.k.size, t.bk), t.split)
     transposed = any(o.contiguous == "k" for o in sides.values())
     ring = "async" in options["copy"] and not transposed and steps > 2
@@ -78,11 +78,11 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
         "GROUP": max(g for g in options["GROUP"] if g <= min(8, ceildiv(c.m.size, t.bm))),
     }
     for side, vector, pad, extent in (("a", "VA", "pad_a", t.bm), ("b", "VB", "pad_b", t.bn)):
-        along = sides[side].contiguous if side in sides else "mn"
+        along = sides[side].contiguous
         # No wider than one write to shared memory, so that neighbours write to different banks.
-        wide = min(t.bk if along == "k" else extent, 16 // VALUE_BYTES[sides[side].dtype] if side in sides else 1)
+        wide = min(t.bk if along == "k" else extent, 16 // VALUE_BYTES[sides[side].dtype])
         values[vector] = max(v for v in options[vector] if v <= wide)
-        values[pad] = PAD if along == "k" and side in sides else 0
+        values[pad] = PAD if along == "k" else 0
     return values
 
 
@@ -122,11 +122,10 @@ def _deep(
     lanes = [x for x in options["lanes_n"] if threads_n % x == 0 and threads_m % (32 // x) == 0]
     if not lanes:
         return
-    item = VALUE_BYTES[c.b.dtype]
+    item = VALUE_BYTES[c.rhs.dtype]
     best = min(lanes, key=lambda x: (_wavefronts(tm, tn, 32 // x, x, item), abs(x - 8)))
     for bk in depths:
-        a = bm if c.a is not None else 0
-        if max(a, bn) * bk > 32 * threads:
+        if max(bm, bn) * bk > 32 * threads:
             continue
         used = registers(c, bm, bn, bk, tm, tn, "direct", 2)
         if used > limit(target, "registers_per_thread"):
@@ -144,8 +143,8 @@ def _wavefronts(tm: int, tn: int, lanes_m: int, lanes_n: int, item: int) -> floa
 
 
 def _along(c: CudaContraction, side: str) -> str:
-    """Along what a side is contiguous; ``""`` for an absent one."""
-    return operand(c, side).contiguous if c.side(side) is not None else ""
+    """Along what a side is contiguous."""
+    return operand(c, side).contiguous
 
 
 def _waste(c: CudaContraction, t: Tile) -> float:
@@ -153,8 +152,8 @@ def _waste(c: CudaContraction, t: Tile) -> float:
     worst = 1.0
     for side, extent in (("a", t.bm), ("b", t.bn)):
         along = _along(c, side)
-        size = min(extent, c.group(side).size) if along == "mn" else min(t.bk, c.k.size)
-        if along and operand(c, side).width(along) > 1:
+        size = min(extent, c.free(side).size) if along == "mn" else min(t.bk, c.k.size)
+        if operand(c, side).width(along) > 1:
             worst = max(worst, SECTOR / (size * element_bytes(c, side)))
     return 1 + 0.25 * (worst - 1)
 
@@ -165,7 +164,7 @@ def cycles(c: CudaContraction, target: Target, t: Tile) -> float:
     rate = float(target.limit["fp64_flops" if c.acc == "float64" else "fp32_flops"]) / (2 * sms * clock)
     if c.acc.startswith("int"):
         rate /= 2 if c.acc == "int32" else 8
-    item = VALUE_BYTES[c.b.dtype]
+    item = VALUE_BYTES[c.rhs.dtype]
     warps = t.threads / 32
     multiply = t.bm * t.bn / rate
     shared = warps * _wavefronts(t.tm, t.tn, 32 // t.lanes_n, t.lanes_n, item)

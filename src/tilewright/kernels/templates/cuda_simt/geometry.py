@@ -150,10 +150,7 @@ class Plan:
         return 32 // self.lanes_n
 
     @cached_property
-    def a(self) -> SideTile | None:
-        """Side A's tile, if the body has a side A."""
-        if self.c.a is None:
-            return None
+    def a(self) -> SideTile:
         return SideTile(operand(self.c, "a"), self.bm, self.bk, self.va, self.pad_a, self.threads)
 
     @cached_property
@@ -162,16 +159,16 @@ class Plan:
 
     @property
     def sides(self) -> tuple[SideTile, ...]:
-        return (self.b,) if self.a is None else (self.a, self.b)
+        return (self.a, self.b)
 
     @property
     def vector_m(self) -> int:
         """Rows that one read of a fragment of A holds."""
-        return read_width(self.tm, VALUE_BYTES[self.c.a.dtype] if self.c.a is not None else 4)
+        return read_width(self.tm, VALUE_BYTES[self.c.lhs.dtype])
 
     @property
     def vector_n(self) -> int:
-        return read_width(self.tn, VALUE_BYTES[self.c.b.dtype])
+        return read_width(self.tn, VALUE_BYTES[self.c.rhs.dtype])
 
     @property
     def tiles_m(self) -> int:
@@ -213,11 +210,7 @@ def read_width(tile: int, size: int) -> int:
 
 def words(c: CudaContraction) -> tuple[int, int, int]:
     """32-bit registers that a value of side A, of side B and an accumulator take."""
-    return (
-        VALUE_BYTES[c.a.dtype] // 4 if c.a is not None else 0,
-        VALUE_BYTES[c.b.dtype] // 4,
-        VALUE_BYTES[c.acc] // 4,
-    )
+    return VALUE_BYTES[c.lhs.dtype] // 4, VALUE_BYTES[c.rhs.dtype] // 4, VALUE_BYTES[c.acc] // 4
 
 
 def registers(c: CudaContraction, bm: int, bn: int, bk: int, tm: int, tn: int, copy: str, stages: int) -> int:
@@ -240,8 +233,6 @@ def addressing(c: CudaContraction, side: str) -> tuple[int, int]:
 
     The compiler keeps what does not change from tile to tile: an offset, or every axis of a padded read.
     """
-    if c.side(side) is None:
-        return 1, 0
     o = operand(c, side)
     width = o.width(o.contiguous)
     if o.plain is None:
@@ -253,13 +244,13 @@ def addressing(c: CudaContraction, side: str) -> tuple[int, int]:
 @lru_cache(maxsize=256)
 def computed_sides(c: CudaContraction) -> int:
     """How many sides are computed element by element."""
-    return sum(c.side(s) is not None and operand(c, s).plain is None for s in ("a", "b"))
+    return sum(operand(c, s).plain is None for s in ("a", "b"))
 
 
 def shared_bytes(c: CudaContraction, bm: int, bn: int, bk: int, stages: int) -> int:
     """Shared memory of a block with every row padded, so that padding never decides what is legal."""
-    a = VALUE_BYTES[c.a.dtype] if c.a is not None else 0
-    return stages * bk * ((bm + PAD) * a + (bn + PAD) * VALUE_BYTES[c.b.dtype])
+    a, b = VALUE_BYTES[c.lhs.dtype], VALUE_BYTES[c.rhs.dtype]
+    return stages * bk * ((bm + PAD) * a + (bn + PAD) * b)
 
 
 def plan(c: CudaContraction, values: Mapping[str, Value]) -> Plan:

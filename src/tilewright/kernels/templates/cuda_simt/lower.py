@@ -259,7 +259,7 @@ def _compute(p: Plan) -> str:
         return f"if ({k} < left) {call}" if ragged else call
 
     out = [_read(p, s) for s in p.sides] + [_step(p)]
-    at = ("int ty, " if p.a is not None else "") + "int tx" + (", int left" if ragged else "")
+    at = "int ty, int tx" + (", int left" if ragged else "")
     out.append(f"TW_DEVICE void compute({tiles}{VALUE[c.acc]} (&acc){_shape(p)}, {at}) {{\n")
     # Two sets by name, not by index: an array indexed in an unrolled loop may end up in memory.
     for s in p.sides:
@@ -399,9 +399,8 @@ def _slot(s: SideTile, slot: str) -> str:
 
 def _multiply(p: Plan, tiles: str) -> str:
     """A call of ``compute`` for tile ``t``; ``tiles`` is the text of its first arguments."""
-    at = [*(["ty"] if p.a is not None else []), "tx"]
     left = [f"{p.c.k.size} - t * {p.bk}"] if _ragged(p) else []
-    return f"compute({tiles}acc, {', '.join([*at, *left])});"
+    return f"compute({tiles}acc, {', '.join(['ty', 'tx', *left])});"
 
 
 def _registers(p: Plan, indent: str) -> str:

@@ -61,8 +61,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
 def static(p: Plan, target: Target, values: Mapping[str, Value]) -> dict[str, float]:
     """The numbers of :data:`~..cuda.static.STATIC`."""
     c = p.c
-    a = VALUE_BYTES[c.a.dtype] if c.a is not None else 0
-    read = p.lanes_m * p.tm * a + p.lanes_n * p.tn * VALUE_BYTES[c.b.dtype]
+    read = p.lanes_m * p.tm * VALUE_BYTES[c.lhs.dtype] + p.lanes_n * p.tn * VALUE_BYTES[c.rhs.dtype]
     return shared_static.static(
         target,
         c,

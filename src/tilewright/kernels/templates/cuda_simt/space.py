@@ -52,16 +52,13 @@ def depths(k: int) -> list[int]:
 
 def vectors(c: CudaContraction, side: str) -> list[int]:
     """Values of VA and VB: powers of two up to what alignment and extents allow."""
-    if c.side(side) is None:
-        return [1]
     o = operand(c, side)
     return [v for v in (1, 2, 4, 8, 16) if v <= o.width(o.contiguous)]
 
 
 def copies(c: CudaContraction) -> list[str]:
     """Values of ``copy``: asynchronous copies take sides as they lie in memory."""
-    sides = [s for s in ("a", "b") if c.side(s) is not None]
-    return ["direct", "async"] if all(operand(c, s).copied for s in sides) else ["direct"]
+    return ["direct", "async"] if all(operand(c, s).copied for s in ("a", "b")) else ["direct"]
 
 
 def space(c: CudaContraction, target: Target, template: str, version: int) -> SearchSpace:
@@ -77,7 +74,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
     batches = c.batch.size
     split = {d: splitk.splits(c, ceildiv(c.k.size, d)) for d in depths(c.k.size)}
     every = sorted({s for found in split.values() for s in found})
-    along = {s: operand(c, s).contiguous for s in ("a", "b") if c.side(s) is not None}
+    along = {s: operand(c, s).contiguous for s in ("a", "b")}
     knobs = [
         Choice("BM", tuple(bm)),
         Choice("TM", tuple(t for t in THREAD_TILES if t <= bm[-1])),
@@ -95,7 +92,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         Choice("split_k", (False, True) if every else (False,)),
         Choice("SPLIT", (1, *every), half="launch"),
         Choice("GROUP", tuple(raster.groups(ceildiv(c.m.size, bm[0]), ceildiv(c.n.size, bn[0]))), half="launch"),
-        Choice("pad_a", (0, PAD) if c.a is not None else (0,)),
+        Choice("pad_a", (0, PAD)),
         Choice("pad_b", (0, PAD)),
     ]
 
@@ -129,7 +126,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         Constraint((*shape, "lanes_n"), warps, "the block's threads do not divide into warps of lanes_n columns"),
         Constraint(
             (*shape, "BK"),
-            lambda v: max(_n(v, "BM") * bool(words(c)[0]), _n(v, "BN")) * _n(v, "BK") <= IN_FLIGHT * threads(v),
+            lambda v: max(_n(v, "BM"), _n(v, "BN")) * _n(v, "BK") <= IN_FLIGHT * threads(v),
             f"a thread copies more than {IN_FLIGHT} elements a tile",
         ),
         Constraint(
@@ -187,7 +184,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         ),
     ]
     for side, name, extent in (("a", "VA", "BM"), ("b", "VB", "BN")):
-        if side in along and vectors(c, side) != [1]:
+        if vectors(c, side) != [1]:
             size = extent if along[side] == "mn" else "BK"
             rules.append(
                 Constraint(

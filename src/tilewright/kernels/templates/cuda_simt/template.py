@@ -18,9 +18,10 @@ from tilewright.search_space import SearchSpace
 
 
 class CudaSimt(PlannedTemplate[CudaContraction, Plan]):
-    """A reduction of f(A, B), or of one operand, in shared-memory and register tiles."""
+    """A reduction of f(A, B) in shared-memory and register tiles."""
 
     name = "cuda_simt"
+    family = "contraction"
     version = 2
     kinds = ("cuda",)
     refusal = "is no contraction"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.reduce_window import at_offset
 from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.kernels import declared, digits, evaluated, stored
 from tilewright.kernels.templates.cuda.reduction import Accumulators
@@ -20,7 +21,6 @@ from tilewright.kernels.templates.cuda.text import (
     to_storage,
 )
 from tilewright.kernels.templates.cuda.vectors import element, pack, packs, stores, unconditional
-from tilewright.kernels.templates.cuda_stencil.match import at_offset
 from tilewright.kernels.templates.cuda_stencil.plan import Plan
 
 

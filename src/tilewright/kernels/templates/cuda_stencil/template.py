@@ -11,7 +11,7 @@ from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_stencil import space as spaces
 from tilewright.kernels.templates.cuda_stencil.lower import source
-from tilewright.kernels.templates.cuda_stencil.match import Stencil, match_text
+from tilewright.kernels.templates.cuda_stencil.match import Stencil, match
 from tilewright.kernels.templates.cuda_stencil.plan import Plan, plan
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
@@ -21,12 +21,13 @@ class CudaStencil(PlannedTemplate[Stencil, Plan]):
     """Depthwise convolution and pooling: several outputs a thread, which share what they read."""
 
     name = "cuda_stencil"
+    family = "reduce_window"
     version = 1
     kinds = ("cuda",)
     refusal = "is no stencil"
 
     def find(self, program: str) -> Stencil | None:
-        return match_text(program)
+        return match(program)
 
     def span(self, found: Stencil, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)

@@ -40,7 +40,7 @@ F32 = Kind("f32", "float", 1, 4.0)
 def kind_of(c: Dot, target: Target) -> Kind:
     """The fastest kind that computes a product exactly as it is defined."""
     isa = set(target.isa)
-    if c.dtype == "float32":
+    if c.acc == "float32":
         both = c.a.dtype == c.b.dtype == "bfloat16"
         return BF16 if both and "avx512bf16" in isa else F32
     if c.a.dtype in BYTES and c.b.dtype in BYTES:
@@ -117,8 +117,8 @@ TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd128((Pair)a,(P
 def functions(c: Dot, kind: Kind, vector_bytes: int) -> str:
     """Types and functions of a kind: ``V`` sums, ``W`` units, ``E`` packed elements, ``step(sum, a, b)``."""
     head = (
-        f"typedef tw::{'f32v' if c.dtype == 'float32' else 'i32v'} V; typedef tw::i32v W; "
-        f"typedef {'float' if c.dtype == 'float32' else 'int'} S; typedef {kind.element} E;\n"
+        f"typedef tw::{'f32v' if c.acc == 'float32' else 'i32v'} V; typedef tw::i32v W; "
+        f"typedef {'float' if c.acc == 'float32' else 'int'} S; typedef {kind.element} E;\n"
         f"enum {{ L={vector_bytes // UNIT}, G={kind.group} }};\n"
         "TW_INLINE int unit(const char *p) { int v; __builtin_memcpy(&v,p,4); return v; }\n"
     )

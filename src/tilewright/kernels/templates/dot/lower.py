@@ -93,7 +93,7 @@ def _task(p: Plan) -> str:
     lines = [
         "TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
         " const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;",
-        " " + declare(c.outer, "o"),
+        " " + declare(c.batch, "o"),
         f" const long ob={'+'.join(b_outer) or '0'}; (void)ob;",
         f" const long r0=ti*{rows.count}L/x->TM, r1=(ti+1)*{rows.count}L/x->TM;",
         f" const long c0=tj*{cols.count}L/x->TN, c1=(tj+1)*{cols.count}L/x->TN;",
@@ -101,14 +101,14 @@ def _task(p: Plan) -> str:
     if p.pack_a or p.pack_b == "blocks" or not c.in_place:
         lines.append(" char *const mine=x->ws+w*x->bytes;")
     if c.in_place:
-        out = linear(Linear(0, {a: c.out_strides[a] for a in c.outer.axes}), names)
+        out = linear(Linear(0, {a: c.out_strides[a] for a in c.batch.axes}), names)
         lines.append(f" S *const out=(S*)x->t[{len(c.program.inputs)}]+{out}; const long ldc={c.ldc}L;")
     else:
         lines.append(f" S *const out=(S*)(mine+x->a_bytes+x->b_bytes); const long ldc=x->NT*{p.vectors * p.lanes}L;")
     for name, operand, in_place in (("A", c.a, not p.pack_a), ("B", c.b, p.in_place_b)):
         if in_place and operand.raw is not None:
             raw = operand.raw
-            at = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.outer.axes}), names)
+            at = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.batch.axes}), names)
             number, size = number_of(c, raw.tensor.name), ITEMSIZE[raw.tensor.dtype]
             lines.append(f" const char *const {name}=(const char*)x->t[{number}]+({at})*{size}L;")
     lines.append(" for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);")
@@ -193,7 +193,7 @@ def _entry(p: Plan, symbol: str) -> str:
         ]
     else:
         lines.append(" x.packed=nullptr; x.ws=(char*)workspace;")
-    lines.append(f" tw::parallel_for(env,{c.outer.size}L*x.TM*x.TN,task,&x);")
+    lines.append(f" tw::parallel_for(env,{c.batch.size}L*x.TM*x.TN,task,&x);")
     lines.append(" return 0; }")
     return "\n".join(lines)
 

@@ -1,14 +1,13 @@
-"""Recognising products of 16-bit reals and of 8-bit whole numbers, summed in float32 or int32.
+"""Which contractions the CPU computes as dot products of 16-bit reals and of 8-bit whole numbers.
 
-A sum over all reduce axes of one value a side times another; output axes fall into M (only side A
-reads them), N (only side B does, the innermost one among them) and outer axes. Sides may be padded
-reads, which is all that the fast instructions take, or any other value, which is converted while it
-is copied. Elementwise stages may follow.
+Sums of a product of two values, in float32 or int32. Of the family's groups, M and N keep the innermost axes that
+are one axis in the output; the others are batch axes here. Sides may be padded reads, which is all that the fast
+instructions take, or any other value, which is converted while it is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,9 +15,11 @@ from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Stage, Tensor
-from tilewright.kernels.templates.contraction.match import Grouped, IndexForms, check_maps, fused, position
-from tilewright.kernels.templates.contraction.sides import NoMatch, split
-from tilewright.kernels.templates.group import Group
+from tilewright.kernels.families.contraction import Contraction, contractions
+from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.index_forms import IndexForms, position
+from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.templates.contraction.match import fused
 
 HALF = ("bfloat16", "float16")
 BYTES = ("int8", "uint8")
@@ -55,12 +56,11 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Dot(Grouped):
-    """A matched program: ``sum over k of a * b``, then the monoid's finish and ``epilogue``."""
+class Dot(Contraction):
+    """A contraction that is ``sum over k of a * b``, with its two operands."""
 
     a: Operand
     b: Operand
-    dtype: str  # of the sum: float32 or int32
 
     @property
     def ldc(self) -> int:
@@ -70,13 +70,13 @@ class Dot(Grouped):
     @property
     def in_place(self) -> bool:
         """Whether unfinished sums can live in the output."""
-        return self.output.dtype == self.dtype
+        return self.output.dtype == self.acc
 
     @property
     def b_outer(self) -> Group:
         """The outer axes that side B reads."""
         used = self.b.value.axes()
-        pairs = [(x, e) for x, e in zip(self.outer.axes, self.outer.extents, strict=True) if x in used]
+        pairs = [(x, e) for x, e in zip(self.batch.axes, self.batch.extents, strict=True) if x in used]
         return Group(tuple(x for x, _ in pairs), tuple(e for _, e in pairs))
 
     @property
@@ -93,75 +93,36 @@ class Dot(Grouped):
         return inputs[reads[0]]
 
 
-def match(program: Program) -> Dot | None:
-    """The product that a program is, or ``None``."""
-    return _match(program.dumps())
-
-
 @lru_cache(maxsize=256)
-def _match(text: str) -> Dot | None:
-    try:
-        return _recognise(Program.loads(text))
-    except NoMatch:
-        return None
+def match(text: str) -> Dot | None:
+    """The product that a program (canonical text) is, or ``None`` where it is none that is computed here."""
+    for form in contractions(text):
+        try:
+            return _computed(form)
+        except NoMatch:
+            continue
+    return None
 
 
-def _recognise(program: Program) -> Dot:
-    stage, *after = program.stages
-    dtype = _sum_dtype(stage)
+def _computed(form: Contraction) -> Dot:
+    program = form.program
+    if form.acc not in ("float32", "int32") or not form.is_product:
+        raise NoMatch
+    if form.lhs.dtype != form.acc or form.rhs.dtype != form.acc or [x.op for x in form.body.args] != ["var", "var"]:
+        raise NoMatch
     if any(t.dtype not in STORED for t in (*program.inputs, program.output)):
         raise NoMatch
-    _check_epilogue(program, stage, after)
-    ranges = stage.ranges
-    wide = tuple(x for x in stage.axes if ranges[x] > 1)
-    if not wide:
-        raise NoMatch
-    sides = split(stage.body[0], wide[-1], frozenset(wide), (dtype,), reads=True)
-    if sides.a is None or sides.b is None or sides.function is None:
-        raise NoMatch
-    function = sides.function
-    if function.op != "mul" or [x.op for x in function.args] != ["var", "var"]:
-        raise NoMatch
-    a, b = _operand(sides.a, program), _operand(sides.b, program)
-    if dtype == "float32" and not any(x.dtype in HALF for side in (a, b) for x in side.value.loads()):
+    _check_epilogue(program, form.stage, form.epilogue)
+    a, b = _operand(form.lhs, program), _operand(form.rhs, program)
+    if form.acc == "float32" and not any(x.dtype in HALF for side in (a, b) for x in side.value.loads()):
         raise NoMatch  # nothing here is better at float32 than the contraction template
-    m_axes = [x for x in wide if x in sides.a_axes and x not in sides.b_axes]
-    n_axes = [x for x in wide if x in sides.b_axes and x not in sides.a_axes]
-    if not m_axes and (b.raw is None or b.raw.bounds):
-        raise NoMatch  # a window over one tensor (depthwise): nothing is reused across rows
-    strides = dict(zip(stage.axes, program.output.strides, strict=True))
-    m, n = fused(m_axes, ranges, strides), fused(n_axes, ranges, strides)
-    outer = tuple(x for x in wide if x not in m.axes and x not in n.axes)
+    if not form.m.axes and (b.raw is None or b.raw.bounds):
+        raise NoMatch  # nothing is reused across rows
+    m, n = fused(form, form.m), fused(form, form.n)
+    batch = form.group([x for x in form.wide if x not in m.axes and x not in n.axes])
     return Dot(
-        program=program,
-        stage=stage,
-        epilogue=tuple(after),
-        outer=Group(outer, tuple(ranges[x] for x in outer)),
-        m=m,
-        n=n,
-        k=Group(stage.reduce_axes, stage.reduce),
-        a=a,
-        b=b,
-        dtype=dtype,
-    )
-
-
-def _sum_dtype(stage: Stage) -> str:
-    """The type of a plain sum in float32 or int32; anything else is no match."""
-    monoid = stage.monoid
-    if monoid is None or stage.scan is not None or len(monoid.identity) != 1 or not stage.reduce:
-        raise NoMatch
-    dtype = monoid.identity[0].dtype
-    (combine,) = monoid.combine
-    if (
-        dtype not in ("float32", "int32")
-        or monoid.identity[0].value != 0
-        or (combine.op, combine.dtype) != ("add", dtype)
-        or sorted(str(x.value) for x in combine.args if x.op == "var") != ["l0", "r0"]
-        or stage.body[0].dtype != dtype
-    ):
-        raise NoMatch
-    return dtype
+        program, form.stage, form.epilogue, batch, m, n, form.k, form.lhs, form.rhs, form.body, a, b
+    )  # fmt: skip
 
 
 def _operand(value: Expr, program: Program) -> Operand:
@@ -186,9 +147,8 @@ def _raw(value: Expr, program: Program) -> Raw | None:
     return None if where is None else Raw(tensor, where, bounds)
 
 
-def _check_epilogue(program: Program, stage: Stage, after: list[Stage]) -> None:
+def _check_epilogue(program: Program, stage: Stage, after: Sequence[Stage]) -> None:
     """Reads under a ``select`` that could lie outside of their tensors are refused; so are positions used as values."""
-    check_maps(stage, after)
     assert stage.monoid is not None
     for s, e in ((stage, stage.monoid.finish), *((s, s.body[0]) for s in after)):
         bounds: dict[str, Range] = {x: (0, extent - 1) for x, extent in s.ranges.items()}

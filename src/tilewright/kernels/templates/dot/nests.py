@@ -25,8 +25,8 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     nc = max(width, min(get("NC"), p.column_vectors * p.lanes) // width * width)
     kc = min(get("KC"), k)
     loops: list[Loop] = []
-    if c.outer.size > 1:
-        loops.append(Loop("o", c.outer.size, 1, "parallel" if p.threads > 1 else "serial"))
+    if c.batch.size > 1:
+        loops.append(Loop("o", c.batch.size, 1, "parallel" if p.threads > 1 else "serial"))
     for name, extent, split in (("n", n, get("TN")), ("m", m, get("TM"))):
         if p.threads > 1 and split > 1:
             loops.append(Loop(name, extent, ceildiv(extent, split), "parallel"))
@@ -44,7 +44,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         Loop("n", n, 1, "vector", "register"),
     ]
     names: dict[str, Expr] = {a: const(0, "index") for a in (*c.stage.axes, *c.stage.reduce_axes)}
-    names |= c.outer.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
+    names |= c.batch.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
     a_layout = Layout.row_major(mc, p.units * g)
     b_shape = (ceildiv(nc, width), kc) if p.pack_b == "blocks" else (ceildiv(n, width), k)
     b_layout = Layout.row_major(b_shape[0], ceildiv(b_shape[1], g), width, g)

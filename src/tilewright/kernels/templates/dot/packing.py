@@ -8,11 +8,11 @@ buffer of single rows, filled run by run or element by element.
 from __future__ import annotations
 
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import BF16, U8S8, conversions, from_value
 from tilewright.kernels.templates.dot.match import STORED, Operand
 from tilewright.kernels.templates.dot.texts import axis_names, declare, linear, number_of, scalar
-from tilewright.kernels.templates.group import Group
 
 
 def source_type(p: Plan, operand: Operand) -> str:
@@ -64,7 +64,7 @@ def row(p: Plan, which: str) -> str:
     """``row_b``: elements [f0, f0+n) of N at one k; ``row_a``: of K at one m; both into ``d``."""
     c = p.c
     operand, along, fixed, outer = (
-        (c.b, c.n, Group(c.k.axes, c.k.extents), c.b_outer) if which == "b" else (c.a, c.k, c.m, c.outer)
+        (c.b, c.n, Group(c.k.axes, c.k.extents), c.b_outer) if which == "b" else (c.a, c.k, c.m, c.batch)
     )
     half = which == "b" and p.half_b  # 16-bit patterns as they are
     kind = "unsigned short" if half else "E"
@@ -243,7 +243,7 @@ def pack_a(p: Plan) -> str:
     c, g, raw, step = p.c, p.kind.group, p.c.a.raw, p.a_row
     lines = [
         "TW_NOINLINE void pack_a(const Ctx *x, long o, long m0, long rows, char *q) { (void)o;",
-        " " + declare(c.outer, "o"),
+        " " + declare(c.batch, "o"),
     ]
     pad = f" for(long i={p.k};i<{p.units * g};i++) ((E*)(q+r*{step}L))[i]=0;" if p.k % g else ""
     m_step = c.m.stride(raw.where) if raw is not None and not raw.bounds else None
@@ -252,7 +252,7 @@ def pack_a(p: Plan) -> str:
         lines.append(f" for(long r=0;r<rows;r++) {{ row_a(x,o,m0+r,0,{p.k}L,(E*)(q+r*{step}L));{pad} }} }}\n")
         return "\n".join(lines)
     source = source_type(p, c.a)
-    outer = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.outer.axes}), axis_names(c))
+    outer = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.batch.axes}), axis_names(c))
     lines.append(
         f" const {source} *s=(const {source}*)x->t[{number_of(c, raw.tensor.name)}]+{outer}+m0*{m_step}L; long r=0;"
     )

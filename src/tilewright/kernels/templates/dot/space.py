@@ -167,7 +167,7 @@ def _n(values: Mapping[str, Value], name: str) -> int:
 
 
 def _thread_knobs(c: Dot, threads: int) -> tuple[list[Choice], Constraint]:
-    outer = c.outer.size
+    outer = c.batch.size
     tm, tn = splits(threads, c.m.size, 4), splits(threads, c.n.size, 16)
 
     def fair(v: Mapping[str, Value]) -> bool:
@@ -244,5 +244,5 @@ def _default_threads(c: Dot, threads: int, within: SearchSpace) -> dict[str, Val
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
     rule = next(r for r in within.constraints if r.reads == ("TM", "TN"))
     legal = [t for t in itertools.product(options["TM"], options["TN"]) if rule.holds({"TM": t[0], "TN": t[1]})]
-    tm, tn = min(legal, key=lambda t: (c.outer.size * t[0] * t[1] < threads, t[0] * t[1], t[0]))
+    tm, tn = min(legal, key=lambda t: (c.batch.size * t[0] * t[1] < threads, t[0] * t[1], t[0]))
     return {"TM": tm, "TN": tn}

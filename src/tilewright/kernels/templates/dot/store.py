@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Printer
 from tilewright.kernels.expression.expr import LEAVES, Expr
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.templates.contraction.match import position
+from tilewright.kernels.families.index_forms import position
 from tilewright.kernels.templates.dot.geometry import Plan
 from tilewright.kernels.templates.dot.kinds import BF16
 from tilewright.kernels.templates.dot.match import STORED
@@ -68,14 +68,14 @@ class Epilogue:
         """Declarations of the addresses at row ``m``, column ``n`` of outer position ``o``."""
         c = self.p.c
         names = axis_names(c)
-        out = linear(Linear(0, {a: c.out_strides[a] for a in c.outer.axes}), names)
+        out = linear(Linear(0, {a: c.out_strides[a] for a in c.batch.axes}), names)
         texts = [
-            declare(c.outer, "o"),
+            declare(c.batch, "o"),
             f"{self.out_type} *const out=({self.out_type}*)x->t[{len(c.program.inputs)}]+{out}+m*{c.ldc}L+n; ",
         ]
         for r in self.reads:
             if r.where is not None:
-                at = linear(Linear(r.where.const, {a: r.where.of(a) for a in c.outer.axes}), names)
+                at = linear(Linear(r.where.const, {a: r.where.of(a) for a in c.batch.axes}), names)
                 kind = STORED[r.load.dtype]
                 number = number_of(c, str(r.load.value))
                 texts.append(f"const {kind} *const {r.name}=(const {kind}*)x->t[{number}]+{at}+{r.m}L*m+{r.n}L*n; ")
@@ -109,7 +109,7 @@ class Epilogue:
             text = f"v_{r.name}"
             known[repr(r.load)] = text
             if r.where is None:
-                index = declare(c.outer, "o") + declare(c.m, "m") + declare(c.n, "(n+l)")
+                index = declare(c.batch, "o") + declare(c.m, "m") + declare(c.n, "(n+l)")
                 upto = "count" if some else "L"
                 lines.append(f" {lane} {text}={{}}; for(long l=0;l<{upto};l++) {{ {index}"
                              f"{text}[l]={element(c, r.load, names)}; }}")  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Schedule, Target, Value
-from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.dot import space as spaces
@@ -21,12 +20,13 @@ class CpuDot(PlannedTemplate[Dot, Plan]):
     """A sum of products of 16-bit reals in float32, or of whole numbers in int32."""
 
     name = "cpu_dot"
-    version = 1
+    family = "contraction"
+    version = 2
     kinds = ("cpu",)
     refusal = "is no product that this template computes"
 
     def find(self, program: str) -> Dot | None:
-        return match(Program.loads(program))
+        return match(program)
 
     def span(self, found: Dot, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)

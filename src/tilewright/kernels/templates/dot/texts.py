@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.dot.match import STORED, Dot
-from tilewright.kernels.templates.group import Group
 
 
 def number_of(c: Dot, tensor: str) -> int:
@@ -23,7 +23,7 @@ def declare(group: Group, fused: str, prefix: str = "") -> str:
 
 def axis_names(c: Dot) -> dict[str, str]:
     """Text of every axis: its own name; axes of one element are 0."""
-    used = {*c.outer.axes, *c.m.axes, *c.n.axes, *c.k.axes}
+    used = {*c.batch.axes, *c.m.axes, *c.n.axes, *c.k.axes}
     return {a: a if a in used else "0L" for a in (*c.stage.axes, *c.stage.reduce_axes)}
 
 

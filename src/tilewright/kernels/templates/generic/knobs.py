@@ -10,7 +10,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, NARROW
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage
-from tilewright.kernels.templates.generic.parts import (
+from tilewright.kernels.families.parts import (
     Part,
     inlinable,
     recompute,

@@ -10,10 +10,10 @@ from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, compu
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.generic.access import Reader, storage, write
 from tilewright.kernels.templates.generic.nests import Plan, loops
-from tilewright.kernels.templates.generic.parts import simple_operator
 
 ALIGN = 64
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers, axis
 from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.parts import Part
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.generic.knobs import NONE, lane_count
-from tilewright.kernels.templates.generic.parts import Part
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from functools import lru_cache
 
 from tilewright.core import Candidate, Launch, LaunchProgram, Schedule, Task
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.parts import split
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.generic.knobs import build_space, chosen
 from tilewright.kernels.templates.generic.lower import print_kernel
 from tilewright.kernels.templates.generic.nests import Plan, nest, plan
-from tilewright.kernels.templates.generic.parts import split
 from tilewright.search_space import SearchSpace
 
 
@@ -20,6 +20,7 @@ class GenericCpu:
     """Computes any program: a loop nest a stage, merged, ordered, blocked and vectorised as told."""
 
     name = "cpu_generic"
+    family = "generic"
     version = 2
     kinds = ("cpu",)
 

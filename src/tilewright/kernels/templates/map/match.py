@@ -27,7 +27,7 @@ from tilewright.kernels.expression.expr import (
 )
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Stage, Tensor
-from tilewright.kernels.templates.map.linear import Linearizer
+from tilewright.kernels.families.linearizer import Linearizer
 
 MAX_NODES = 3000
 """Operations of the inlined expression, a repeated value counted again; beyond, stages are kept apart elsewhere."""

@@ -16,7 +16,7 @@ from math import prod
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
-from tilewright.kernels.templates.map.linear import Linearizer
+from tilewright.kernels.families.linearizer import Linearizer
 from tilewright.kernels.templates.map.match import Map
 from tilewright.search_space import Choice, Constraint, SearchSpace
 

@@ -20,6 +20,7 @@ class CpuMap(PlannedTemplate[Map, spaces.Plan]):
     """Computes programs without reductions in one pass over the output."""
 
     name = "cpu_map"
+    family = "elementwise"
     version = 1
     kinds = ("cpu",)
     refusal = "is no map"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.families.linearizer import Linearizer
 from tilewright.kernels.templates.generic.access import flat_index
-from tilewright.kernels.templates.map.linear import Linearizer
 from tilewright.kernels.templates.map.text import Text, ctype
 from tilewright.kernels.templates.map.turn import turn
 

@@ -29,7 +29,7 @@ class OwnTemplate:
 
     def __init__(self, kernel: OwnKernel) -> None:
         self.kernel = kernel
-        self.name = kernel.name
+        self.name, self.family = kernel.name, "user"
         self.kinds: tuple[str, ...] = (kernel.kind,)
 
     def matches(self, task: Task) -> bool:

@@ -25,6 +25,7 @@ class _Partition:
     """What both templates share."""
 
     name: str
+    family = "partition"
     base: int
     kinds: tuple[str, ...]
 

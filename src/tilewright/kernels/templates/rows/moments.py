@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from tilewright.kernels.expression.expr import Expr, ValueNumbers, const
 from tilewright.kernels.expression.program import Monoid, left, right
-from tilewright.kernels.templates.generic.parts import simple_operator
+from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.templates.rows.match import RowProgram, RowStage, in_passes
 
 TOLERANCE = {"float32": 4e-7, "float64": 1e-15}

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.core import canonical_json
 from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, Expr, cast, const, whole
 from tilewright.kernels.expression.program import Monoid
-from tilewright.kernels.templates.generic.parts import simple_operator
+from tilewright.kernels.families.parts import simple_operator
 
 KNOWN = ("sum", "prod", "max", "min", "argmax", "argmin")
 TRIALS = 64

@@ -9,8 +9,8 @@ from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, compu
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Tensor, count_ops
+from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.templates.generic.access import Reader, write
-from tilewright.kernels.templates.generic.parts import simple_operator
 from tilewright.kernels.templates.rows import blocks
 from tilewright.kernels.templates.rows.hoist import Hoist, moving_names, value_text
 from tilewright.kernels.templates.rows.match import RowStage

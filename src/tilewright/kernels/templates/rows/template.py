@@ -19,6 +19,7 @@ class CpuRows(PlannedTemplate[RowProgram, spaces.Plan]):
     """Chains of maps and reductions over the elements of the same rows: softmax, norms, sums."""
 
     name = "cpu_rows"
+    family = "row_reduction"
     version = 2
     kinds = ("cpu",)
     refusal = "does not work row by row"

@@ -237,8 +237,7 @@ class Block:
     ) -> None:
         """Accumulate, finish and store one block."""
         s = self.p.s
-        monoid = s.stage.monoid
-        assert monoid is not None
+        monoid = s.monoid
         acc = [self.fresh("acc") for _ in range(span.size)]
         start = self.printer({}, {}, {}, None).vector_text(monoid.identity[0])
         for a in acc:
@@ -302,9 +301,8 @@ class Block:
         """Whether the body outside is the reduction's identity."""
         s = self.p.s
         r = s.reads[0]
-        assert s.stage.monoid is not None
         body = s.body.map(lambda n: r.outside if n.op == "var" else None)
-        return len(s.reads) == 1 and r.outside is not None and same(body, s.stage.monoid.identity[0])
+        return len(s.reads) == 1 and r.outside is not None and same(body, s.monoid.identity[0])
 
     def _constant(self, w: Writer, number: int, reads: dict[tuple[int, str], str]) -> str:
         r = self.p.s.reads[number]
@@ -319,8 +317,7 @@ class Block:
     def _combine(self, w: Writer, acc: str, values: Mapping[str, str], outside: bool) -> None:
         if outside and self._neutral():
             return
-        monoid = self.p.s.stage.monoid
-        assert monoid is not None
+        monoid = self.p.s.monoid
         text = self.printer({}, {}, values, None).vector_text(self.p.s.body)
         merge = self.printer({}, {}, {"l0": acc, "r0": text}, None)
         w.line(f"{acc} = {merge.vector_text(monoid.combine[0])};")

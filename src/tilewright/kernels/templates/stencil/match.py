@@ -1,8 +1,7 @@
-"""Recognising stencils: a reduction over a window of a tensor, with elementwise stages after it.
+"""Which windowed reductions the CPU computes, and their reads.
 
 The body is a function of reads at sums of axes, each behind conditions of the form "a sum is at least 0"
-(padding). At least one read moves with every output axis and with a window; a read that some output axis does
-not move (a shared N axis) makes a contraction instead.
+(padding). At least one read moves with every output axis, and with the innermost one by few elements.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, cast, whole
+from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, whole
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Program, Stage, Tensor
-from tilewright.kernels.templates.contraction.match import check_maps
-from tilewright.kernels.templates.contraction.sides import NoMatch
-from tilewright.kernels.templates.map.linear import Linearizer
+from tilewright.kernels.expression.program import Monoid, Program, Tensor
+from tilewright.kernels.families.linearizer import Linearizer
+from tilewright.kernels.families.parts import Part
+from tilewright.kernels.families.reduce_window import ReduceWindow, reduce_window
+from tilewright.kernels.families.sides import NoMatch
 from tilewright.kernels.templates.map.match import flattened
 
 MONOIDS = ("sum", "prod", "max", "min")
@@ -51,12 +51,12 @@ class Stencil:
     """A matched program, its tensors flat.
 
     ``body`` is over vars ``a0, a1, ...``, the values of ``reads``; ``value``, the result, over ``l0``, the reduced
-    body. ``axes`` are the output's of more than one element, outermost first. ``windows``: for each output axis
-    the reduce axes that move with it along some dimension.
+    body. ``axes`` are the output's of more than one element, outermost first, ``windows`` those of them that have
+    a window.
     """
 
     program: Program
-    stage: Stage
+    part: Part
     tensors: Mapping[str, Tensor]
     axes: tuple[str, ...]
     ranges: Mapping[str, int]
@@ -64,7 +64,7 @@ class Stencil:
     reads: tuple[Read, ...]
     body: Expr
     value: Expr
-    windows: Mapping[str, frozenset[str]]
+    windows: frozenset[str]
 
     @property
     def inner(self) -> str:
@@ -75,73 +75,58 @@ class Stencil:
         return self.tensors[self.program.output.name]
 
     @property
+    def monoid(self) -> Monoid:
+        assert self.part.monoid is not None
+        return self.part.monoid
+
+    @property
     def accumulator(self) -> str:
         """The dtype of the sum."""
-        assert self.stage.monoid is not None
-        return self.stage.monoid.identity[0].dtype
+        return self.monoid.identity[0].dtype
 
     @property
     def taps(self) -> int:
-        return prod(self.stage.reduce)
-
-
-def match(program: Program) -> Stencil | None:
-    """The stencil that a program is, or ``None``."""
-    return _match(program.dumps())
+        return prod(self.part.reduce)
 
 
 @lru_cache(maxsize=256)
-def _match(text: str) -> Stencil | None:
-    program = Program.loads(text)
-    if not program.plain:
-        return None
+def match(text: str) -> Stencil | None:
+    """The windowed reduction that a program (canonical text) is, or ``None`` where it is none that is computed here."""
+    form = reduce_window(text)
     try:
-        return _recognise(program)
+        return None if form is None else _computed(form)
     except NoMatch:
         return None
 
 
-def _recognise(program: Program) -> Stencil:
-    stage, *after = program.stages
-    monoid = stage.monoid
-    if monoid is None or len(monoid.identity) != 1 or not stage.reduce or monoid.name not in MONOIDS:
+def _computed(form: ReduceWindow) -> Stencil:
+    program, part = form.program, form.part
+    monoid = part.monoid
+    if monoid is None or len(monoid.identity) != 1 or monoid.name not in MONOIDS:
         raise NoMatch
-    if monoid.identity[0].dtype not in ACCUMULATED or sum(1 for _ in stage.body[0].walk()) > MAX_NODES:
+    if monoid.identity[0].dtype not in ACCUMULATED or max(_nodes(part.body[0]), _nodes(part.value)) > MAX_NODES:
         raise NoMatch
-    value = _epilogue(program, stage, after)
-    ranges = stage.ranges
-    axes = tuple(a for a in stage.axes if ranges[a] > 1)
-    if not axes:
-        raise NoMatch
+    ranges = part.ranges
+    axes = tuple(a for a in part.axes if ranges[a] > 1)
     lin = Linearizer({a: (0, n - 1) for a, n in ranges.items()})
-    body, reads = _reads(flattened(stage.body[0], program, ranges), lin, axes[-1])
-    windows, paired = _windows(stage)
-    single = {a for a in stage.axes if ranges[a] == 1}
-    data = [r for r in reads if r.tensor in paired and set(axes) <= r.axes | ({axes[-1]} if r.repeat > 1 else set())]
+    body, reads = _reads(flattened(part.body[0], program, ranges), lin, axes[-1])
+    single = {a for a in part.axes if ranges[a] == 1}
+    data = [r for r in reads if set(axes) <= r.axes | ({axes[-1]} if r.repeat > 1 else set())]
     if not data or any(_moving(r, axes[-1]) == 0 and r.repeat == 1 for r in data):
         raise NoMatch
     reads = tuple(_without(r, single) for r in reads)
     conditions = {tuple((g.const, *sorted(g.axes.items())) for g in r.guards) for r in reads if r.guards}
     if len(conditions) > 1:
         raise NoMatch  # blocks test one set of conditions for all reads
-    strides = {a: s for a, s in zip(stage.axes, program.output.strides, strict=True) if a in axes}
+    strides = {a: s for a, s in zip(part.axes, program.output.strides, strict=True) if a in axes}
     tensors = {t.name: Tensor(t.name, (t.size,), t.dtype) for t in (*program.inputs, program.output)}
-    value = flattened(value, program, ranges).substitute({a: Expr("const", INDEX, (), 0) for a in single})
-    return Stencil(program, stage, tensors, axes, ranges, strides, reads, body, value, windows)
+    value = flattened(part.value, program, ranges).substitute({a: Expr("const", INDEX, (), 0) for a in single})
+    windows = frozenset(w.axis for w in form.windows)
+    return Stencil(program, part, tensors, axes, ranges, strides, reads, body, value, windows)
 
 
-def _epilogue(program: Program, stage: Stage, after: list[Stage]) -> Expr:
-    """The result as a function of ``l0``, the reduced body."""
-    assert stage.monoid is not None
-    known: dict[str, Expr] = {stage.name: cast(stage.monoid.finish, stage.dtype)}
-    check_maps(stage, after)
-    for s in after:
-        if sum(1 for _ in s.body[0].walk()) > MAX_NODES:
-            raise NoMatch
-        known[s.name] = cast(s.body[0].map(lambda n: known.get(str(n.value)) if n.op == "load" else None), s.dtype)
-        if sum(1 for _ in known[s.name].walk()) > MAX_NODES:
-            raise NoMatch
-    return known[program.output.name]
+def _nodes(e: Expr) -> int:
+    return sum(1 for _ in e.walk())
 
 
 def _moving(r: Read, inner: str) -> int:
@@ -220,23 +205,6 @@ def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
     if found.rest:
         raise NoMatch
     return (found.plus(-(e.op in ("lt", "gt"))),)
-
-
-def _windows(stage: Stage) -> tuple[dict[str, frozenset[str]], set[str]]:
-    """For each output axis the reduce axes that move with it along some dimension, and the tensors where one does."""
-    found: dict[str, set[str]] = {}
-    paired: set[str] = set()
-    for x in stage.loads():
-        for i in x.args:
-            axes = i.axes()
-            reduce = {a for a in axes if a.startswith("r")}
-            if reduce and any(n.op in ("floordiv", "mod") for n in i.walk()):
-                raise NoMatch
-            if reduce and axes - reduce:
-                paired.add(str(x.value))
-            for a in axes - reduce:
-                found.setdefault(a, set()).update(reduce)
-    return {a: frozenset(r) for a, r in found.items()}, paired
 
 
 __all__ = ["Read", "Stencil", "match"]

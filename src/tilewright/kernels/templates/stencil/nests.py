@@ -30,7 +30,7 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
         loops = [vectors, *loops, *along]
     else:
         loops += [*along, vectors] if p.order == "bv" else [vectors, *along]
-    reduce = dict(zip(s.stage.reduce_axes, s.stage.reduce, strict=True))
+    reduce = dict(zip(s.part.reduce_axes, s.part.reduce, strict=True))
     loops += [Loop(a, reduce[a], 1) for a in p.rolled]
     loops += [Loop(a, reduce[a], 1, "unroll", "register") for a in p.unrolled]
     if p.block is not None:
@@ -39,8 +39,8 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
     accesses, after = _body(s)
     return (
         LoopNest(
-            s.stage.name, {a: s.ranges[a] for a in (*s.axes, *s.stage.reduce_axes)}, tuple(loops), accesses,
-            flops_per_point=flops_per_point(s.stage), itemsize=ITEMSIZE[s.accumulator], flops_per_output=after,
+            s.part.stage, {a: s.ranges[a] for a in (*s.axes, *s.part.reduce_axes)}, tuple(loops), accesses,
+            flops_per_point=flops_per_point(s.part), itemsize=ITEMSIZE[s.accumulator], flops_per_output=after,
         ),
     )  # fmt: skip
 

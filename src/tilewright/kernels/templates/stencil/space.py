@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def unrolled(self) -> tuple[str, ...]:
-        return tuple(a for a in self.s.stage.reduce_axes if a not in self.rolled)
+        return tuple(a for a in self.s.part.reduce_axes if a not in self.rolled)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def fits(s: Stencil, block: str | None) -> bool:
 
 def blocks(s: Stencil) -> tuple[str, ...]:
     """Axes along which a block can share reads."""
-    data = {a for a in s.axes[:-1] if s.windows.get(a) and fits(s, a) and not any(a in r.at.opaque for r in s.reads)}
+    data = {a for a in s.axes[:-1] if a in s.windows and fits(s, a) and not any(a in r.at.opaque for r in s.reads)}
     return (*(a for a in s.axes[:-1] if a in data), NONE)
 
 
@@ -140,7 +140,7 @@ def _holds(g: Linear, axis: str, ranges: Mapping[str, int]) -> tuple[int, int]:
 def code(s: Stencil, block: str | None, size: int, rolled: bool, lanes: int) -> int:
     """Combines printed."""
     must = required(s, block)
-    taps = prod(n for a, n in zip(s.stage.reduce_axes, s.stage.reduce, strict=True) if not rolled or a in must)
+    taps = prod(n for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True) if not rolled or a in must)
     along = sum(x.size for x in spans(s, block, size)) if block else 1
     return along * len(spans(s, s.inner, lanes)) * taps
 
@@ -148,7 +148,7 @@ def code(s: Stencil, block: str | None, size: int, rolled: bool, lanes: int) -> 
 def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
     """Into how many strips a block's axis may be cut: no more than there are blocks between the edges."""
     before = [a for a in s.axes[:-1] if a != block]
-    if not before or not s.windows.get(before[-1]) or before[-1] > block:
+    if not before or before[-1] not in s.windows or before[-1] > block:
         return (1,)
     run = max(x.count for x in spans(s, block, size))
     return tuple(k for k in (1, 2, 4, 8) if k == 1 or k <= run)
@@ -210,7 +210,7 @@ def legal(s: Stencil, lanes: int) -> set[tuple[str, int, bool]]:
     for axis in blocks(s):
         block = None if axis == NONE else axis
         sizes = (1,) if block is None else tuple(x for x in SIZES if 1 < x <= s.ranges[block])
-        loose = set(s.stage.reduce_axes) - required(s, block)
+        loose = set(s.part.reduce_axes) - required(s, block)
         for size in sizes:
             for rolled in (False, True) if loose else (False,):
                 if code(s, block, size, rolled, lanes) <= MAX_CODE:
@@ -237,7 +237,7 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
     }  # fmt: skip
     if axis != NONE:
         # Rows of the window, and the row that is written, in half the first cache.
-        row = s.ranges[axis] * s.ranges[s.inner] * ITEMSIZE[s.accumulator] * (s.stage.reduce[0] + 1)
+        row = s.ranges[axis] * s.ranges[s.inner] * ITEMSIZE[s.accumulator] * (s.part.reduce[0] + 1)
         values["strips"] = max(k for k in strips(s, axis, size) if k == 1 or row >= k * target.l1_bytes // 2)
         few = s.taps + size + 3 <= target.registers and not rolled
         if few and int(values["strips"]) > 1 and s.ranges[s.inner] > lanes:
@@ -252,7 +252,7 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> Plan:
     """The decisions of a schedule."""
     block = None if values["block"] == NONE else str(values["block"])
     must = required(s, block)
-    rolled = tuple(a for a in s.stage.reduce_axes if values["rolled"] and a not in must)
+    rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
     return Plan(
         s,
         target,

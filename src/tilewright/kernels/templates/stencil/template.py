@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Task, Value
-from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.planned import PlannedTemplate
@@ -21,7 +20,8 @@ class CpuStencil(PlannedTemplate[Stencil, spaces.Plan]):
     """Reduces windows directly, without copies: depthwise convolutions, pooling, filters."""
 
     name = "cpu_stencil"
-    version = 1
+    family = "reduce_window"
+    version = 2
     kinds = ("cpu",)
     refusal = "is no stencil"
 
@@ -30,7 +30,7 @@ class CpuStencil(PlannedTemplate[Stencil, spaces.Plan]):
         return super().matches(task) and _printable(task.workload.program, task.target)
 
     def find(self, program: str) -> Stencil | None:
-        return match(Program.loads(program))
+        return match(program)
 
     def span(self, found: Stencil, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)
@@ -50,5 +50,5 @@ class CpuStencil(PlannedTemplate[Stencil, spaces.Plan]):
 
 @lru_cache(maxsize=64)
 def _printable(program: str, target: Target) -> bool:
-    s = match(Program.loads(program))
+    s = match(program)
     return s is not None and bool(spaces.legal(s, spaces.lanes_of(s, target)))

@@ -1,0 +1,159 @@
+"""Contractions: a reduction of a function of two sides, with elementwise stages after it.
+
+Products, convolutions, distances. Output axes fall into M (only the left side reads them), N (only the right side
+does) and batch axes (both do, or neither). All reduce axes are K. The right side is the one that reads the
+innermost axis that not every read has. Where M is empty, nothing is reused, and every output must have elements of
+the right side to itself: what slides along an output axis is a window over one tensor (:mod:`.reduce_window`), and
+matrices chosen by an index tensor are no matrix of this product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.core import cached_property
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.linear import linearise
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
+from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.sides import NoMatch, split
+from tilewright.kernels.rewrite import normal_forms
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A matched program: ``stage`` reduces ``body`` over K, ``epilogue`` are maps over its result.
+
+    ``program`` computes the task's program in the same memory, but stages before the reduction are part of it
+    now, and axes may have been split in two or dropped (:mod:`~tilewright.kernels.rewrite`): use its stages and
+    shapes for indices, and the task's for the arrays that callers pass.
+    ``lhs`` and ``rhs`` are the values of the two sides over the stage's axes; ``body`` is over the vars ``a`` and
+    ``b`` that stand for them.
+    """
+
+    program: Program
+    stage: Stage
+    epilogue: tuple[Stage, ...]
+    batch: Group
+    m: Group
+    n: Group
+    k: Group
+    lhs: Expr
+    rhs: Expr
+    body: Expr
+
+    @property
+    def output(self) -> Tensor:
+        return self.program.output
+
+    @property
+    def monoid(self) -> Monoid:
+        assert self.stage.monoid is not None
+        return self.stage.monoid
+
+    @property
+    def acc(self) -> str:
+        """What is accumulated: the element type of the sums."""
+        return self.monoid.identity[0].dtype
+
+    @property
+    def wide(self) -> tuple[str, ...]:
+        """Output axes of more than one element, outermost first."""
+        ranges = self.stage.ranges
+        return tuple(x for x in self.stage.axes if ranges[x] > 1)
+
+    def group(self, axes: Sequence[str]) -> Group:
+        """Axes of the stage walked as one."""
+        ranges = self.stage.ranges
+        return Group(tuple(axes), tuple(ranges[x] for x in axes))
+
+    @cached_property
+    def out_strides(self) -> dict[str, int]:
+        """Elements between neighbours in the output along each output axis."""
+        return dict(zip(self.stage.axes, self.output.strides, strict=True))
+
+    @cached_property
+    def is_sum(self) -> bool:
+        """Whether the reduction is a plain sum."""
+        combine, identity = self.monoid.combine[0], self.monoid.identity[0]
+        names = {str(x.value) for x in combine.args if x.op == "var"}
+        return combine.op == "add" and names == {"l0", "r0"} and identity.op == "const" and identity.value == 0
+
+    @cached_property
+    def is_product(self) -> bool:
+        """Whether this is a sum of ``a * b``, to which a step with ``a = 0`` and a finite ``b`` adds nothing."""
+        names = [str(x.value) for x in self.body.args if x.op == "var"]
+        return self.is_sum and self.body.op == "mul" and sorted(names) == ["a", "b"]
+
+
+@lru_cache(maxsize=256)
+def contractions(text: str) -> tuple[Contraction, ...]:
+    """The contractions that a program (canonical text) can be seen as, the most rewritten one first."""
+    program = Program.loads(text)
+    found = []
+    for form in normal_forms(program) if program.plain else ():
+        try:
+            found.append(recognise(form))
+        except NoMatch:
+            continue
+    return tuple(found)
+
+
+def recognise(program: Program) -> Contraction:
+    """The contraction that a program is as it stands. Raises ``NoMatch``."""
+    stage, *after = program.stages
+    if stage.monoid is None or len(stage.monoid.identity) != 1 or not stage.reduce:
+        raise NoMatch
+    (body,), acc = stage.body, stage.monoid.identity[0].dtype
+    if body.dtype != acc or stage.monoid.combine[0].dtype != acc:
+        raise NoMatch
+    check_maps(stage, after)
+    ranges = stage.ranges
+    wide = tuple(x for x in stage.axes if ranges[x] > 1)
+    found: Contraction | None = None
+    for mark in reversed(wide):
+        try:
+            sides = split(body, mark, frozenset(wide), reads=True)
+        except NoMatch:
+            continue
+        assert sides.a is not None
+        assert sides.b is not None
+        assert sides.function is not None
+        m = [x for x in wide if x in sides.a_axes and x not in sides.b_axes]
+        n = [x for x in wide if x in sides.b_axes and x not in sides.a_axes]
+        batch, m_group, n_group = (
+            Group(tuple(axes), tuple(ranges[x] for x in axes))
+            for axes in ([x for x in wide if x not in m and x not in n], m, n)
+        )
+        k = Group(stage.reduce_axes, stage.reduce)
+        one = Contraction(program, stage, tuple(after), batch, m_group, n_group, k, sides.a, sides.b, sides.function)
+        if m:
+            return one
+        found = found or one
+    if found is None or not _read_once(found):
+        raise NoMatch
+    return found
+
+
+def _read_once(c: Contraction) -> bool:
+    """Whether every output has elements of the right side to itself: plain reads, outputs and K in other indices."""
+    reduced = {a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1}
+    indices = [i for x in c.rhs.loads() for i in x.args]
+    mixed = any(i.axes() & reduced and i.axes() & set(c.wide) for i in indices)
+    return c.rhs.op != "select" and not mixed and not any(linearise(i).atoms for i in indices)
+
+
+def check_maps(stage: Stage, after: Sequence[Stage]) -> None:
+    """Later stages must be maps over the same axes that read earlier stages in place; ``stage`` reads inputs only."""
+    own = {stage.name}
+    for s in after:
+        if s.monoid is not None or s.extents != stage.extents:
+            raise NoMatch
+        for read in s.loads():
+            if str(read.value) in own and [(i.op, i.value) for i in read.args] != [("axis", x) for x in s.axes]:
+                raise NoMatch
+        own.add(s.name)
+    if {str(x.value) for x in stage.loads()} & own:
+        raise NoMatch

@@ -1,0 +1,110 @@
+"""Index expressions as linear forms, and reads behind linear conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tilewright.kernels.expression.expr import INDEX, Expr, whole
+from tilewright.kernels.expression.linear import Linear, linearise
+from tilewright.kernels.expression.program import Program, Tensor
+
+
+@dataclass(frozen=True)
+class Window:
+    """A read of ``tensor`` at ``dims`` (an index along each of its axes) where all ``bounds`` are at least 0.
+
+    Elsewhere the value is ``fill`` (``None`` where there are no bounds).
+    """
+
+    tensor: Tensor
+    dims: tuple[Linear, ...]
+    bounds: tuple[Linear, ...] = ()
+    fill: Expr | None = None
+
+    @property
+    def position(self) -> Linear:
+        """The element's place in the tensor."""
+        total = Linear(0, {})
+        for d, stride in zip(self.dims, self.tensor.strides, strict=True):
+            total = total.plus(d, stride)
+        return total
+
+
+_INDEX: dict[str, Callable[..., int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "neg": lambda x: -x,
+    "floordiv": lambda x, y: x // y, "mod": lambda x, y: x % y, "min": min, "max": max,
+}  # fmt: skip
+
+
+def evaluate_index(e: Expr, at: Mapping[str, int]) -> int:
+    """Value of an index expression without reads."""
+    if e.op == "const":
+        return whole(e)
+    if e.op == "axis":
+        return at[str(e.value)]
+    return _INDEX[e.op](*(evaluate_index(x, at) for x in e.args))
+
+
+class IndexForms:
+    """Reads index expressions as linear forms; functions of ``outer`` axes become atoms."""
+
+    def __init__(self, outer: frozenset[str] = frozenset()) -> None:
+        self.outer = outer
+        self.atoms: dict[str, Expr] = {}
+
+    def of(self, index: Expr) -> Linear | None:
+        """The form of an index, if it is linear."""
+        form = linearise(index)
+        if not all(self._allowed(e) for e in form.atoms.values()):
+            return None
+        self.atoms.update(form.atoms)
+        return form
+
+    def _allowed(self, term: Expr) -> bool:
+        axes = term.axes()
+        known = all(e.op in ("const", "axis", *_INDEX) for e in term.walk())
+        return bool(axes) and axes <= self.outer and known and term.op != "mul"
+
+    def window(self, value: Expr, program: Program) -> Window | None:
+        """A read, or a read guarded by linear inequalities."""
+        bounds: list[Linear] | None = []
+        fill = None
+        if value.op == "select" and value.args[2].op == "const":
+            bounds, fill, value = self.bounds(value.args[0]), value.args[2], value.args[1]
+        if value.op != "load" or bounds is None:
+            return None
+        dims = [self.of(i) for i in value.args]
+        if any(d is None for d in dims):
+            return None
+        return Window(program.tensors[str(value.value)], tuple(d for d in dims if d), tuple(bounds), fill)
+
+    def bounds(self, condition: Expr) -> list[Linear] | None:
+        """A conjunction of linear inequalities as ``form >= 0`` each, or ``None``."""
+        if condition.op == "and":
+            parts = [self.bounds(x) for x in condition.args]
+            return None if any(x is None for x in parts) else [y for x in parts for y in (x or [])]
+        if condition.op not in ("lt", "le", "gt", "ge") or condition.args[0].dtype != INDEX:
+            return None
+        x, y = (self.of(e) for e in condition.args)
+        if x is None or y is None:
+            return None
+        if condition.op in ("lt", "le"):
+            x, y = y, x
+        return [x.plus(y, -1).plus(Linear(-(condition.op in ("lt", "gt")), {}))]
+
+
+def affine(index: Expr) -> Linear | None:
+    """An index expression as a linear form of axes, if it is one."""
+    return IndexForms().of(index)
+
+
+def position(load: Expr, tensor: Tensor, linear: IndexForms | None = None) -> Linear | None:
+    """Where a load reads, as a linear form, if all its indices are linear."""
+    total = Linear(0, {})
+    for index, stride in zip(load.args, tensor.strides, strict=True):
+        one = (linear or IndexForms()).of(index)
+        if one is None:
+            return None
+        total = total.plus(one, stride)
+    return total

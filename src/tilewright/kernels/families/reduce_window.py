@@ -1,0 +1,121 @@
+"""Windowed reductions: each output reduces what lies near it in a tensor, with maps before and after.
+
+Depthwise convolution, pooling, stencils. A *window* is a pair of an output axis and a reduce axis that move one index
+of a read together, by ``stride`` and ``dilation``: outputs that are neighbours along it share what they read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from tilewright.kernels.expression.expr import INDEX, Expr
+from tilewright.kernels.expression.linear import linearise
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.index_forms import affine
+from tilewright.kernels.families.parts import Part, split
+
+MOST_TAPS = 4096
+"""Elements of a window."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Output axis ``axis`` and reduce axis ``tap``: they read at ``stride * axis + dilation * tap``."""
+
+    axis: str
+    tap: str
+    stride: int
+    dilation: int
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceWindow:
+    """A matched program: one part, whose every reduce axis of more than one element is the tap of a window."""
+
+    program: Program
+    part: Part
+    windows: tuple[Window, ...]
+
+
+@lru_cache(maxsize=256)
+def reduce_window(text: str) -> ReduceWindow | None:
+    """The windowed reduction that a program (canonical text) is, or ``None``; the same object each time."""
+    program = Program.loads(text)
+    reductions = [s.name for s in program.stages if s.monoid is not None]
+    if not program.plain or len(reductions) != 1:
+        return None
+    maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)
+    parts = split(program, maps, frozenset(reductions) - {program.output.name})
+    if parts is None or len(parts) != 1 or not parts[0].axes or prod(parts[0].reduce) > MOST_TAPS:
+        return None
+    (part,) = parts
+    found = tuple(w for w in _windows(part) if all(_moves(e, w) for e in part.body))
+    taps = {w.tap for w in found}
+    if not found or any(n > 1 and r not in taps for r, n in zip(part.reduce_axes, part.reduce, strict=True)):
+        return None
+    return ReduceWindow(program, part, found)
+
+
+def _windows(part: Part) -> list[Window]:
+    """Windows of reads that every output axis moves; empty without such a read."""
+    ranges = part.ranges
+    wide = {a for a in part.axes if ranges[a] > 1}
+    found: dict[str, Window] = {}
+    for x in (x for e in part.body for x in e.loads()):
+        if not wide <= x.axes():
+            continue
+        for index in x.args:
+            where = affine(index)
+            if where is None:
+                continue
+            moved = [a for a in wide if where.of(a)]
+            taps = [r for r in part.reduce_axes if ranges[r] > 1 and where.of(r)]
+            if len(moved) == len(taps) == 1:
+                stride, dilation = where.of(moved[0]), where.of(taps[0])
+                if stride > 0 and dilation > 0:
+                    found.setdefault(moved[0], Window(moved[0], taps[0], stride, dilation))
+    return sorted(found.values(), key=lambda w: part.axes.index(w.axis))
+
+
+# --------------------------------------------------------------------------- values that outputs share
+
+
+def together(e: Expr, w: Window) -> bool:
+    """Whether an expression sees a window's two axes in ``stride * axis + dilation * tap`` only."""
+    if e.dtype == INDEX:
+        where = linearise(e)
+        if where.step(w.axis) is None or where.step(w.tap) is None:
+            return False
+        by, rest = divmod(where.of(w.axis), w.stride)
+        return rest == 0 and where.of(w.tap) == by * w.dilation
+    return all(together(a, w) for a in e.args)
+
+
+def shared(e: Expr, w: Window) -> list[Expr]:
+    """The largest subexpressions that outputs along a window share: they read memory, and see the axes together."""
+    if together(e, w):
+        return [e] if w.axis in e.axes() and e.loads() and e.dtype != INDEX else []
+    return [x for a in e.args if a.dtype != INDEX for x in shared(a, w)]
+
+
+def at_offset(e: Expr, w: Window, offset: int) -> Expr:
+    """A shared expression where ``stride * axis + dilation * tap`` is ``offset`` more than ``stride * axis``."""
+    if e.dtype == INDEX and e.op != "load":
+        where = linearise(e)
+        if not where.of(w.axis):
+            return e
+        by = where.of(w.axis) // w.stride
+        return where.without(w.tap).plus(by * offset).expr()
+    if not e.args:
+        return e
+    return Expr(e.op, e.dtype, tuple(at_offset(a, w, offset) for a in e.args), e.value)
+
+
+def _moves(e: Expr, w: Window) -> bool:
+    """Whether some value of a body is shared along a window."""
+    return bool(shared(e, w)) or w.axis not in e.axes()
+
+
+__all__ = ["ReduceWindow", "Window", "at_offset", "reduce_window", "shared", "together"]
