@@ -131,7 +131,8 @@ SHIM = r"""
 typedef void (*tw_body)(void *, long, long);
 struct tw_shim_env { void (*parallel_for)(void *, long, tw_body, void *); void *pool; long threads; };
 static void serial(void *, long tasks, tw_body body, void *ctx) { for (long t = 0; t < tasks; t++) body(ctx, t, 0); }
-extern "C" __attribute__((visibility("default"))) double tw_shim_time(int n, void **functions, long long **arguments, void **tensors, void *ws, long repeats) {
+extern "C" __attribute__((visibility("default"))) double
+tw_shim_time(int n, void **functions, long long **arguments, void **tensors, void *ws, long repeats) {
     tw_shim_env env = {serial, 0, 1};
     struct timespec a, b;
     clock_gettime(CLOCK_MONOTONIC, &a);

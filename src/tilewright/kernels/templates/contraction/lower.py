@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import IntExpr, Launch, LaunchProgram
+from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.contraction import clip, micro, prepack
 from tilewright.kernels.templates.contraction.geometry import Plan
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
@@ -100,97 +101,164 @@ def _chunk_a(p: Plan) -> int:
     return p.images * p.a_position.of(p.c.m.axes[0]) if p.a_position else 0
 
 
+TASK = """\
+TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+$if pack_a: T *pa=(T*)(x->ws+w*x->bytes);
+$if pack_b: T *pb=(T*)(x->ws+w*x->bytes+x->a_bytes);
+ const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
+ const long tk=t%x->TK, o=t/x->TK; (void)o;
+$batch
+ const long r0=ti*${rows}L/x->TM, r1=(ti+1)*${rows}L/x->TM, c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
+ const long k0=tk*${units}L/x->TK, k1=(tk+1)*${units}L/x->TK;
+ $out_type *out=($out_type*)x->t[$inputs]+$outer;
+$if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*${outputs}L+$outer;
+$operands
+$if clip: const T *skip=$skipped;
+$after
+$unless in_place: alignas(64) T tile[$tile];
+ for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
+  for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);
+$if clip:   long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
+$unless clip:   const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
+$if clip:   if(x->skips) mode|=1;
+$if pack_b:   pack_b(x,o,cb0,cb1,pc*${unit}L,kc*${unit}L,pb);
+   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
+$if pack_a:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
+$if pack_a:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
+    $loops {
+     $walks
+     const T *a=$a;
+     const T *b=$b;
+     T *c=$c;
+$before
+     $call
+$finish
+    } } } } }"""
+
+
 def _task(p: Plan, e: Epilogue) -> str:
     c = p.c
-    nr, nc = p.row_count, p.column_blocks.count
-    units, unit = p.units, p.unit
-    out_type = C_TYPES[c.output.dtype]
-    lines = ["TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;"]
-    if p.a == "pack":
-        lines.append(" T *pa=(T*)(x->ws+w*x->bytes);")
-    if p.b == "pack":
-        lines.append(" T *pb=(T*)(x->ws+w*x->bytes+x->a_bytes);")
-    lines += [
-        " const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;",
-        " const long tk=t%x->TK, o=t/x->TK; (void)o;",
-        *[f" const long o_{a}={s}; (void)o_{a};" for a, s in c.batch.split("o").items()],
-        f" const long r0=ti*{nr}L/x->TM, r1=(ti+1)*{nr}L/x->TM, c0=tj*{nc}L/x->TN, c1=(tj+1)*{nc}L/x->TN;",
-        f" const long k0=tk*{units}L/x->TK, k1=(tk+1)*{units}L/x->TK;",
-    ]
     strides = c.out_strides
     outer = "+".join(["0L"] + [f"{strides[a]}L*o_{a}" for a in c.batch.axes])
     if p.chunks > 1:
         outer += f"+x->chunk*{_chunk_rows(p)}L"
-    lines.append(f" {out_type} *out=({out_type}*)x->t[{len(c.program.inputs)}]+{outer};")
-    if p.split_k:
-        lines.append(f" if(tk) out=(T*)(x->ws+{p.threads}*x->bytes)+(tk-1)*{c.output.size}L+{outer};")
+    i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
+    here = f"{along_m(tuple(w.other for w in p.m_walks))}+{_columns_out(p)}"
+    return fill(
+        TASK,
+        {
+            "pack_a": p.a == "pack",
+            "pack_b": p.b == "pack",
+            "split_k": p.split_k,
+            "clip": p.clip,
+            "in_place": c.in_place,
+            "batch": _batch(p),
+            "rows": p.row_count,
+            "columns": p.column_blocks.count,
+            "units": p.units,
+            "unit": p.unit,
+            "out_type": C_TYPES[c.output.dtype],
+            "inputs": len(c.program.inputs),
+            "outer": outer,
+            "threads": p.threads,
+            "outputs": c.output.size,
+            "operands": _operands(p),
+            "skipped": prepack.skipped_sums(p) if p.clip else "",
+            "after": _read_after(e) if e.inline or (e.pass_over and e.vector and not p.split_k) else [],
+            "tile": p.rows * p.width,
+            "unroll": p.unroll,
+            "unroll_less": p.unroll - 1,
+            "panel_step": p.rows * p.unroll,
+            "loops": f"{j_loop} {i_loop}" if p.order == "ji" else f"{i_loop} {j_loop}",
+            "walks": walk_names(p),
+            "a": _tile_a(p),
+            "b": _tile_b(p),
+            "c": f"out+{here}" if c.in_place else "tile",
+            "before": _bounds(p),
+            "call": _row_call(p, e),
+            "finish": _finish(p, e, here) if e.pass_over and not p.split_k else [],
+        },
+    )
+
+
+def _batch(p: Plan) -> list[str]:
+    """Declarations of the batch axes."""
+    return [f" const long o_{a}={s}; (void)o_{a};" for a, s in p.c.batch.split("o").items()]
+
+
+def _read_after(e: Epilogue) -> list[str]:
+    """Pointers to what is read once sums are finished."""
+    return [f" const T *{r.name}={e.base(r)};" for r in e.reads]
+
+
+def _operands(p: Plan) -> list[str]:
+    """Pointers to the operands that are not packed here."""
+    lines = []
     for which, how in (("A", p.a), ("B", p.b)):
         if how == "prepack":
             lines.append(f" const T *{which}={prepack.panels(p, which.lower())};")
         elif how != "pack":
             chunk = f"+x->chunk*{_chunk_a(p)}L" if which == "A" and p.chunks > 1 and not p.image else ""
             lines.append(f" const T *{which}={operand_pointer(p, which.lower())}{chunk};")
-    if p.clip:
-        lines.append(f" const T *skip={prepack.skipped_sums(p)};")
-    if e.inline or (e.pass_over and e.vector and not p.split_k):
-        lines += [f" const T *{r.name}={e.base(r)};" for r in e.reads]
-    if not c.in_place:
-        lines.append(f" alignas(64) T tile[{p.rows * p.width}];")
-    lines += [
-        " for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);",
-        "  for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);",
-        f"   {'' if p.clip else 'const '}long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;",
-    ]
-    if p.clip:
-        lines.append("   if(x->skips) mode|=1;")
-    if p.b == "pack":
-        lines.append(f"   pack_b(x,o,cb0,cb1,pc*{unit}L,kc*{unit}L,pb);")
-    lines.append("   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);")
+    return lines
+
+
+def _tile_a(p: Plan) -> str:
+    """Where the rows of a register tile begin."""
     if p.a == "pack":
-        lines.append(f"    pack_a(x,o,rb0,rb1,pc*{unit}L,kc*{unit}L,pa);")
-        lines.append(f"    const long pstep=(kc+{p.unroll - 1})/{p.unroll}*{p.rows * p.unroll}L;")
-    i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
-    lines.append("    " + (j_loop + " " + i_loop if p.order == "ji" else i_loop + " " + j_loop) + " {")
-    lines.append("     " + walk_names(p))
-    if p.a == "pack":
-        lines.append("     const T *a=pa+(rb-rb0)*pstep;")
-    elif p.a == "prepack":
-        whole = clip.a_panel_elements(p) // p.row_count
-        lines.append(f"     const T *a=A+rb*{whole}L+pc*{p.rows}L;")
-    else:
-        lines.append(f"     const T *a=A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{p.k_walks[0].a}L;")
+        return "pa+(rb-rb0)*pstep"
+    if p.a == "prepack":
+        return f"A+rb*{clip.a_panel_elements(p) // p.row_count}L+pc*{p.rows}L"
+    return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{p.k_walks[0].a}L"
+
+
+def _tile_b(p: Plan) -> str:
+    """Where the columns of a register tile begin."""
     if p.b == "pack":
-        lines.append(f"     const T *b=pb+(cb-cb0)*kc*{unit * p.width}L;")
-    elif p.b == "prepack":
-        lines.append(f"     const T *b=B+cb*{c.k.size * p.width}L+pc*{unit * p.width}L;")
-    else:
-        lines.append(f"     const T *b=B+{cols_start(p)}+pc*{p.k_walks[0].other}L;")
-    here = f"{along_m(tuple(w.other for w in p.m_walks))}+{_columns_out(p)}"
-    lines.append("     T *c=tile;" if not c.in_place else f"     T *c=out+{here};")
+        return f"pb+(cb-cb0)*kc*{p.unit * p.width}L"
+    if p.b == "prepack":
+        return f"B+cb*{p.c.k.size * p.width}L+pc*{p.unit * p.width}L"
+    return f"B+{cols_start(p)}+pc*{p.k_walks[0].other}L"
+
+
+def _height(p: Plan) -> str:
+    """Rows of the register tile, in each of its lines."""
     rows = p.row_blocks
-    height = f"{rows.size}L" if rows.even else f"({rows.size}L-({shorter(p)}))"
+    return f"{rows.size}L" if rows.even else f"({rows.size}L-({shorter(p)}))"
+
+
+def _valid(p: Plan) -> str:
+    """Columns of the register tile that exist."""
     cols = p.column_blocks
     wide = f"{p.width}L" if cols.even else f"({p.width}L-(cb>={cols.full}L?{p.lanes}L:0L))"
-    valid = f"tw::imin({wide},{c.n.size}L-{cols_start(p)})"
-    if micro.nested(p):
-        if p.table:
-            lines.append(f"     const unsigned char *spans={clip.spans(p)};")
-        if p.clip:
-            sums = f"skip+cb*{clip.trips(p) * p.width}L"
-            start = f"start({sums},kr,{'spans' if p.table else '0'},{height}*{p.lines}L,{valid},c);"
-            lines.append(f"     if(x->skips&&pc==0) {{ {clip.bounds(p, False)} {start} }}")
-        lines.append("     " + clip.bounds(p, True))
-    lines.append("     " + _row_call(p, e))
-    if e.pass_over and not p.split_k:
-        for line in range(p.lines):
-            down = line * p.m_walks[-2].other if line else 0
-            sums = f"c+{p.row_c(line * p.inner)}L,{_row_step(p)}L"
-            lines.append(
-                f"     if(mode&2) finish(x,o,{_first_row(p, line)},{cols_start(p)},{height},{valid},"
-                f"{sums},out+{here}+{down}L{e.pass_arguments(line, cols_start(p))});"
-            )
-    lines.append("    } } } } }")
-    return "\n".join(lines)
+    return f"tw::imin({wide},{p.c.n.size}L-{cols_start(p)})"
+
+
+def _bounds(p: Plan) -> list[str]:
+    """What a tile over nested loops needs to know before: where its walks begin and end, what they skip."""
+    if not micro.nested(p):
+        return []
+    lines = []
+    if p.table:
+        lines.append(f"     const unsigned char *spans={clip.spans(p)};")
+    if p.clip:
+        sums = f"skip+cb*{clip.trips(p) * p.width}L"
+        start = f"start({sums},kr,{'spans' if p.table else '0'},{_height(p)}*{p.lines}L,{_valid(p)},c);"
+        lines.append(f"     if(x->skips&&pc==0) {{ {clip.bounds(p, False)} {start} }}")
+    return [*lines, "     " + clip.bounds(p, True)]
+
+
+def _finish(p: Plan, e: Epilogue, here: str) -> list[str]:
+    """Calls that finish a tile's sums, line by line."""
+    lines = []
+    for line in range(p.lines):
+        down = line * p.m_walks[-2].other if line else 0
+        sums = f"c+{p.row_c(line * p.inner)}L,{_row_step(p)}L"
+        lines.append(
+            f"     if(mode&2) finish(x,o,{_first_row(p, line)},{cols_start(p)},{_height(p)},{_valid(p)},"
+            f"{sums},out+{here}+{down}L{e.pass_arguments(line, cols_start(p))});"
+        )
+    return lines
 
 
 def _columns_out(p: Plan) -> str:
@@ -212,41 +280,53 @@ def _first_row(p: Plan, line: int) -> str:
     return text
 
 
+MERGE = """\
+TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ const long o=t/${rows}L, m=t%${rows}L; (void)o;
+$batch
+$places
+ T *d=(T*)x->t[$inputs]+$at;
+ const T *s=(const T*)(x->ws+$threads*x->bytes)+$at;
+ for(long j=0;j<${columns}L;j+=L) { const long n=${columns}L-j;
+  V v=n>=L?tw::load<V>(d+j):tw::load_n<V>(d+j,n);
+  for(long k=0;k<x->TK-1;k++) { const T *y=s+k*${outputs}L+j;
+   const V r=n>=L?tw::load<V>(y):tw::load_n<V>(y,n); v=$combined; }
+  if(n>=L) tw::store(d+j,v); else tw::store_n(d+j,v,n); }
+$finish
+}"""
+
+
 def _combine_task(p: Plan, e: Epilogue) -> str:
     c = p.c
-    last = len(p.m_walks) - 1
-    split = []
-    step = 1
-    for d in range(last, -1, -1):
+    places, step = [], 1
+    for d in range(len(p.m_walks) - 1, -1, -1):
         at = "m" if step == 1 else f"m/{step}L"
-        split.append(f" const long l{d}={at if d == 0 else f'({at})%{p.m_walks[d].size}L'};")
+        places.append(f" const long l{d}={at if d == 0 else f'({at})%{p.m_walks[d].size}L'};")
         step *= p.m_walks[d].size
-    lines = [
-        "TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
-        f" const long o=t/{p.m.size}L, m=t%{p.m.size}L; (void)o;",
-        *[f" const long o_{a}={s}; (void)o_{a};" for a, s in c.batch.split("o").items()],
-        *split,
-    ]
     strides = c.out_strides
     at = "+".join([along_m(tuple(w.other for w in p.m_walks))] + [f"{strides[a]}L*o_{a}" for a in c.batch.axes])
     if p.chunks > 1:
         at += f"+x->chunk*{_chunk_rows(p)}L"
-    lines += [
-        f" T *d=(T*)x->t[{len(c.program.inputs)}]+{at};",
-        f" const T *s=(const T*)(x->ws+{p.threads}*x->bytes)+{at};",
-        f" for(long j=0;j<{c.n.size}L;j+=L) {{ const long n={c.n.size}L-j;",
-        "  V v=n>=L?tw::load<V>(d+j):tw::load_n<V>(d+j,n);",
-        f"  for(long k=0;k<x->TK-1;k++) {{ const T *y=s+k*{c.output.size}L+j;",
-        f"   const V r=n>=L?tw::load<V>(y):tw::load_n<V>(y,n); v={combine_text(p, 'v', 'r')}; }}",
-        "  if(n>=L) tw::store(d+j,v); else tw::store_n(d+j,v,n); }",
-    ]
+    finish = []
     if e.pass_over:
-        if e.vector:
-            lines += [f" const T *{r.name}={e.base(r)};" for r in e.reads]
         first = f"m+x->chunk*{p.m.size}L" if p.chunks > 1 else "m"
-        lines.append(f" finish(x,o,{first},0,1,{c.n.size}L,d,0L,d{e.pass_arguments(0, '0')});")
-    lines.append("}")
-    return "\n".join(lines)
+        finish = _read_after(e) if e.vector else []
+        finish.append(f" finish(x,o,{first},0,1,{c.n.size}L,d,0L,d{e.pass_arguments(0, '0')});")
+    return fill(
+        MERGE,
+        {
+            "rows": p.m.size,
+            "columns": c.n.size,
+            "batch": _batch(p),
+            "places": places,
+            "inputs": len(c.program.inputs),
+            "at": at,
+            "threads": p.threads,
+            "outputs": c.output.size,
+            "combined": combine_text(p, "v", "r"),
+            "finish": finish,
+        },
+    )
 
 
 def _fixed(p: Plan, e: Epilogue) -> tuple[int, int]:
@@ -256,35 +336,52 @@ def _fixed(p: Plan, e: Epilogue) -> tuple[int, int]:
     return (image + 4095) // 4096 * 4096, (tables + 4095) // 4096 * 4096
 
 
+ENTRY = """\
+TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
+ const long mt=tw::imin(tw::imax(1,args[1]/$rows),${row_count}L);
+ const long nt=tw::imin(tw::imax(1,args[2]/$width),${column_count}L);
+ Ctx c{}; Ctx *x=&c; x->t=tensors; x->ws=(char*)workspace+${fixed}L; x->image=(T*)workspace;
+ x->tables=(T*)((char*)workspace+${image}L); x->KC=$units; x->MT=mt; x->NT=nt; $splits
+ x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes;
+$if clip: x->skips=$flag;
+$if tables: fill_tables(x);
+ for(x->chunk=0;x->chunk<${chunks}L;x->chunk++) {
+$if copied:  tw::parallel_for(env,${copied}L,copy_row,x);
+  tw::parallel_for(env,${batch}L*x->TM*x->TN*x->TK,task,x);
+$if split_k:  tw::parallel_for(env,${merged}L,merge,x);
+ }
+ return 0; }"""
+
+
 def _entry(p: Plan, e: Epilogue, symbol: str) -> str:
     c = p.c
     r, u, width = p.rows, p.unroll, p.width
     kc = f"tw::imin((args[0]+{u - 1})/{u}*{u},{-(-c.k.size // u) * u}L)"
-    a_bytes = f"(mt*{r}L*{kc}*{p.item}L+4095)/4096*4096" if p.a == "pack" else "0"
-    b_bytes = f"(nt*{width}L*{kc}*{p.item}L+4095)/4096*4096" if p.b == "pack" else "0"
-    splits = "".join(f"x.{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS))
     image, tables = _fixed(p, e)
-    units = "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})"
-    lines = [
-        f"TW_ENTRY({symbol}) {{ using namespace {symbol}_; (void)workspace;",
-        f" const long mt=tw::imin(tw::imax(1,args[1]/{r}),{p.row_count}L);",
-        f" const long nt=tw::imin(tw::imax(1,args[2]/{width}),{p.column_blocks.count}L);",
-        f" Ctx c{{}}; Ctx *x=&c; x->t=tensors; x->ws=(char*)workspace+{image + tables}L; x->image=(T*)workspace;",
-        f" x->tables=(T*)((char*)workspace+{image}L); x->KC={units}; x->MT=mt; x->NT=nt; {splits.replace('x.', 'x->')}",
-        f" x->a_bytes={a_bytes}; x->bytes=x->a_bytes+{b_bytes};",
-    ]
-    if p.clip:
-        lines.append(f" x->skips={prepack.flag(p)};")
-    if e.tables:
-        lines.append(" fill_tables(x);")
-    lines.append(f" for(x->chunk=0;x->chunk<{p.chunks}L;x->chunk++) {{")
-    if p.image:
-        lines.append(f"  tw::parallel_for(env,{image_rows(p)}L,copy_row,x);")
-    lines.append(f"  tw::parallel_for(env,{c.batch.size}L*x->TM*x->TN*x->TK,task,x);")
-    if p.split_k:
-        lines.append(f"  tw::parallel_for(env,{c.batch.size * p.m.size}L,merge,x);")
-    lines.append(" }\n return 0; }")
-    return "\n".join(lines)
+    return fill(
+        ENTRY,
+        {
+            "symbol": symbol,
+            "rows": r,
+            "width": width,
+            "row_count": p.row_count,
+            "column_count": p.column_blocks.count,
+            "image": image,
+            "fixed": image + tables,
+            "units": "args[0]" if p.unit == 1 else f"tw::imax(1,args[0]/{p.unit})",
+            "splits": "".join(f"x->{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS)),
+            "a_bytes": f"(mt*{r}L*{kc}*{p.item}L+4095)/4096*4096" if p.a == "pack" else "0",
+            "b_bytes": f"(nt*{width}L*{kc}*{p.item}L+4095)/4096*4096" if p.b == "pack" else "0",
+            "clip": p.clip,
+            "flag": prepack.flag(p) if p.clip else "",
+            "tables": bool(e.tables),
+            "chunks": p.chunks,
+            "copied": image_rows(p) if p.image else "",
+            "batch": c.batch.size,
+            "split_k": p.split_k,
+            "merged": c.batch.size * p.m.size,
+        },
+    )
 
 
 def launch_program(p: Plan, symbol: str) -> LaunchProgram:
