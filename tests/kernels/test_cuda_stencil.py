@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from stencil_programs import PROGRAMS as STENCILS
 
 from harness import gpu_programs
 from harness.gpu_profile import excess_sectors, profile
@@ -21,11 +22,12 @@ from tilewright.testing.kernels import task_of
 
 TEMPLATE = CudaStencil()
 SM80 = target("sm_80")
+CASES = {**WINDOWS, "nhwc_global": STENCILS["nhwc_global"]}
 
 
 class TestContract(CudaTemplateContract):
     templates = ("cuda_stencil",)
-    programs = WINDOWS
+    programs = CASES
     schedules = 3
 
 
@@ -40,7 +42,7 @@ class TestContractThoroughly(CudaTemplateContract):
 @pytest.mark.nightly
 class TestContractSanitized(CudaTemplateContract):
     templates = ("cuda_stencil",)
-    programs = WINDOWS
+    programs = CASES
     schedules = 3
     sanitize = ("address", "undefined")
 

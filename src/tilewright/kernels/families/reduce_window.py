@@ -38,6 +38,12 @@ class ReduceWindow:
     part: Part
     windows: tuple[Window, ...]
 
+    @property
+    def walked(self) -> tuple[Window, ...]:
+        """Windows that more than one output lies along; all of them where none does."""
+        ranges = self.part.ranges
+        return tuple(w for w in self.windows if ranges[w.axis] > 1) or self.windows
+
 
 @lru_cache(maxsize=256)
 def reduce_window(text: str) -> ReduceWindow | None:
@@ -59,7 +65,10 @@ def reduce_window(text: str) -> ReduceWindow | None:
 
 
 def _windows(part: Part) -> list[Window]:
-    """Windows of reads that every output axis moves; empty without such a read."""
+    """Windows of reads that every output axis moves; empty without such a read.
+
+    The axis of a window may have one element: a window as large as what it moves over.
+    """
     ranges = part.ranges
     wide = {a for a in part.axes if ranges[a] > 1}
     found: dict[str, Window] = {}
@@ -70,7 +79,7 @@ def _windows(part: Part) -> list[Window]:
             where = affine(index)
             if where is None:
                 continue
-            moved = [a for a in wide if where.of(a)]
+            moved = [a for a in part.axes if where.of(a)]
             taps = [r for r in part.reduce_axes if ranges[r] > 1 and where.of(r)]
             if len(moved) == len(taps) == 1:
                 stride, dilation = where.of(moved[0]), where.of(taps[0])

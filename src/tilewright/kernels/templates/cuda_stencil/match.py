@@ -79,7 +79,7 @@ def match(text: str) -> Stencil | None:
     made = replace(part, body=body, value=flat(part.value, program.tensors))
     if not fits(tensors, made.expressions, made.ranges, (outputs(made),)):
         return None
-    return Stencil(program, tensors, made, form.windows)
+    return Stencil(program, tensors, made, form.walked)
 
 
 __all__ = ["Stencil", "match"]
