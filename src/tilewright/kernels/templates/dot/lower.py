@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import IntExpr, Launch, LaunchProgram, Prepack
+from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.dot import kinds, micro, packing
@@ -63,19 +64,30 @@ def _whole_bytes(p: Plan, kc: str) -> str:
     return f"{p.column_vectors}L*({p.units}L*{p.b_vector}L{head})"
 
 
+PACK = """\
+TW_NOINLINE void pack_task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ const long pieces=tw::imin(${pieces}L,${count}L), i=t%pieces, o=t/pieces;
+ const long c0=i*${count}L/pieces, c1=(i+1)*${count}L/pieces;
+ char *q=x->packed+o*($whole);
+ for(long k0=0;k0<${k}L;k0+=x->KC) { const long kc=tw::imin(x->KC,${k}L-k0);
+  char *to=q+$block+$start*$panel;
+  pack_b(x,o,c0,c1,k0,kc,to); } }
+"""
+
+
 def _pack_task(p: Plan) -> str:
     """Packs some columns of B, all of k."""
-    count = p.column_blocks.count
-    return "\n".join(
-        [
-            "TW_NOINLINE void pack_task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
-            f" const long pieces=tw::imin({PIECES * p.threads}L,{count}L), i=t%pieces, o=t/pieces;",
-            f" const long c0=i*{count}L/pieces, c1=(i+1)*{count}L/pieces;",
-            f" char *q=x->packed+o*({_whole_bytes(p, 'x->KC')});",
-            f" for(long k0=0;k0<{p.k}L;k0+=x->KC) {{ const long kc=tw::imin(x->KC,{p.k}L-k0);",
-            f"  char *to=q+{_block_bytes(p, 'k0')}+{p.column_blocks.start('c0')}*{p.panel('kc')};",
-            "  pack_b(x,o,c0,c1,k0,kc,to); } }\n",
-        ]
+    return fill(
+        PACK,
+        {
+            "pieces": PIECES * p.threads,
+            "count": p.column_blocks.count,
+            "whole": _whole_bytes(p, "x->KC"),
+            "k": p.k,
+            "block": _block_bytes(p, "k0"),
+            "start": p.column_blocks.start("c0"),
+            "panel": p.panel("kc"),
+        },
     )
 
 
@@ -83,72 +95,92 @@ def _pack_count(p: Plan) -> str:
     return f"{p.c.b_outer.size}L*{min(PIECES * p.threads, p.column_blocks.count)}L"
 
 
+TASK = """\
+TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;
+ $batch
+ const long ob=$b_outer; (void)ob;
+ const long r0=ti*${rows}L/x->TM, r1=(ti+1)*${rows}L/x->TM;
+ const long c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
+$if mine: char *const mine=x->ws+w*x->bytes;
+$if in_place: S *const out=(S*)x->t[$inputs]+$out; const long ldc=${ldc}L;
+$unless in_place: S *const out=(S*)(mine+x->a_bytes+x->b_bytes); const long ldc=x->NT*${width}L;
+$operands
+ for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
+$if pack_a:  pack_a(x,o,$first_row,$last_row-$first_row,mine);
+  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
+   for(long k0=0;k0<${k}L;k0+=x->KC) { const long kc=tw::imin(x->KC,${k}L-k0);
+    const long mode=(k0>0?1:0)|(k0+kc>=${k}L?2:0), panel=$panel;
+$if blocks:    char *const B=mine+x->a_bytes; pack_b(x,ob,cb0,cb1,k0,kc,B);
+$if direct_b:    (void)panel;
+$if whole:    const char *const B=x->packed+ob*($whole)+$block;
+    $loops {
+     const long m=$row, v=$column, n=v*${lanes}L;
+     const char *a=$a;
+     const char *b=$b;
+     $call
+    } } } } }
+"""
+
+
 def _task(p: Plan) -> str:
     c, rows, cols = p.c, p.row_blocks, p.column_blocks
-    names = axis_names(c)
     b_outer, step = [], 1
     for a, extent in zip(reversed(c.b_outer.axes), reversed(c.b_outer.extents), strict=True):
         b_outer.append(f"{a}*{step}L")
         step *= extent
-    lines = [
-        "TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;",
-        " const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;",
-        " " + declare(c.batch, "o"),
-        f" const long ob={'+'.join(b_outer) or '0'}; (void)ob;",
-        f" const long r0=ti*{rows.count}L/x->TM, r1=(ti+1)*{rows.count}L/x->TM;",
-        f" const long c0=tj*{cols.count}L/x->TN, c1=(tj+1)*{cols.count}L/x->TN;",
-    ]
-    if p.pack_a or p.pack_b == "blocks" or not c.in_place:
-        lines.append(" char *const mine=x->ws+w*x->bytes;")
-    if c.in_place:
-        out = linear(Linear(0, {a: c.out_strides[a] for a in c.batch.axes}), names)
-        lines.append(f" S *const out=(S*)x->t[{len(c.program.inputs)}]+{out}; const long ldc={c.ldc}L;")
-    else:
-        lines.append(f" S *const out=(S*)(mine+x->a_bytes+x->b_bytes); const long ldc=x->NT*{p.vectors * p.lanes}L;")
+    i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
+    units = f"kc/{p.kind.group}L" if p.rest else f"(kc+{p.kind.group - 1}L)/{p.kind.group}L"
+    where = "m*ldc+n" if c.in_place else f"(m-{rows.start('rb0')})*ldc+n-{cols.start('cb0')}*{p.lanes}L"
+    tail = f"(cb=={cols.count - 1}L?{p.tail}L:{p.lanes}L)"
+    a = f"mine+(m-{rows.start('rb0')})*{p.a_step}L" if p.pack_a else f"A+m*{p.a_step}L"
+    base = cols.start("cb0") if p.pack_b == "blocks" else "0"
+    b = f"B+k0*{p.b_row}L+n*{p.b_item}L" if p.in_place_b else f"B+(v-{base})*panel"
+    stored = Linear(0, {x: c.out_strides[x] for x in c.batch.axes})
+    return fill(
+        TASK,
+        {
+            "batch": declare(c.batch, "o"),
+            "b_outer": "+".join(b_outer) or "0",
+            "rows": rows.count,
+            "columns": cols.count,
+            "mine": p.pack_a or p.pack_b == "blocks" or not c.in_place,
+            "in_place": c.in_place,
+            "inputs": len(c.program.inputs),
+            "out": linear(stored, axis_names(c)),
+            "ldc": c.ldc,
+            "width": p.vectors * p.lanes,
+            "operands": _operands(p),
+            "pack_a": p.pack_a,
+            "first_row": rows.start("rb0"),
+            "last_row": rows.start("rb1"),
+            "k": p.k,
+            "panel": p.panel("kc"),
+            "blocks": p.pack_b == "blocks",
+            "direct_b": p.pack_b != "blocks" and p.in_place_b,
+            "whole": "" if p.pack_b == "blocks" or p.in_place_b else _whole_bytes(p, "x->KC"),
+            "block": _block_bytes(p, "k0"),
+            "loops": f"{j_loop} {i_loop}" if p.order == "ji" else f"{i_loop} {j_loop}",
+            "row": rows.start("rb"),
+            "column": cols.start("cb"),
+            "lanes": p.lanes,
+            "a": f"{a}+k0*{p.kind.bytes}L",
+            "b": b,
+            "call": _choose(p, f"(x,{units},a,b,out+{where},ldc,mode,{tail},o,m,n);"),
+        },
+    )
+
+
+def _operands(p: Plan) -> list[str]:
+    """Pointers to the operands that are read where they lie."""
+    c, names, lines = p.c, axis_names(p.c), []
     for name, operand, in_place in (("A", c.a, not p.pack_a), ("B", c.b, p.in_place_b)):
         if in_place and operand.raw is not None:
             raw = operand.raw
             at = linear(Linear(raw.where.const, {a: raw.where.of(a) for a in c.batch.axes}), names)
             number, size = number_of(c, raw.tensor.name), ITEMSIZE[raw.tensor.dtype]
             lines.append(f" const char *const {name}=(const char*)x->t[{number}]+({at})*{size}L;")
-    lines.append(" for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);")
-    if p.pack_a:
-        first = rows.start("rb0")
-        height = f"{rows.start('rb1')}-{first}"
-        lines.append(f"  pack_a(x,o,{first},{height},mine);")
-    lines += [
-        "  for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);",
-        f"   for(long k0=0;k0<{p.k}L;k0+=x->KC) {{ const long kc=tw::imin(x->KC,{p.k}L-k0);",
-        f"    const long mode=(k0>0?1:0)|(k0+kc>={p.k}L?2:0), panel={p.panel('kc')};",
-    ]
-    if p.pack_b == "blocks":
-        lines.append("    char *const B=mine+x->a_bytes; pack_b(x,ob,cb0,cb1,k0,kc,B);")
-        base = f"{cols.start('cb0')}"
-    elif p.in_place_b:
-        lines.append("    (void)panel;")
-        base = ""
-    else:
-        lines.append(f"    const char *const B=x->packed+ob*({_whole_bytes(p, 'x->KC')})+{_block_bytes(p, 'k0')};")
-        base = "0"
-    units = f"kc/{p.kind.group}L" if p.rest else f"(kc+{p.kind.group - 1}L)/{p.kind.group}L"
-    i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
-    lines.append("    " + (f"{j_loop} {i_loop}" if p.order == "ji" else f"{i_loop} {j_loop}") + " {")
-    lines.append(f"     const long m={rows.start('rb')}, v={cols.start('cb')}, n=v*{p.lanes}L;")
-    bytes_k = p.kind.bytes
-    if p.pack_a:
-        lines.append(f"     const char *a=mine+(m-{rows.start('rb0')})*{p.a_step}L+k0*{bytes_k}L;")
-    else:
-        lines.append(f"     const char *a=A+m*{p.a_step}L+k0*{bytes_k}L;")
-    if p.in_place_b:
-        lines.append(f"     const char *b=B+k0*{p.b_row}L+n*{p.b_item}L;")
-    else:
-        lines.append(f"     const char *b=B+(v-{base})*panel;")
-    where = "m*ldc+n" if c.in_place else f"(m-{rows.start('rb0')})*ldc+n-{cols.start('cb0')}*{p.lanes}L"
-    tail = f"(cb=={cols.count - 1}L?{p.tail}L:{p.lanes}L)"
-    call = f"(x,{units},a,b,out+{where},ldc,mode,{tail},o,m,n);"
-    lines.append("     " + _choose(p, call))
-    lines.append("    } } } } }\n")
-    return "\n".join(lines)
+    return lines
 
 
 def _choose(p: Plan, call: str) -> str:
@@ -168,44 +200,55 @@ def _choose(p: Plan, call: str) -> str:
     return f"if(rb<{rows.full}L) {{ {by_columns(rows.size)} }} else {{ {by_columns(rows.size - 1)} }}"
 
 
+ENTRY = """\
+TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
+ const long kc=tw::imin(args[0],${k}L); (void)kc;
+ const long mt=tw::imin(tw::imax(1,args[1]/$rows),${row_count}L);
+ const long nt=tw::imin(tw::imax(1,args[2]/$width),${column_count}L);
+ Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; $splits
+ x.a_bytes=$a_bytes; x.b_bytes=$b_bytes; x.bytes=x.a_bytes+x.b_bytes+$sums;
+$if once: x.packed=(char*)tensors[$constant]; x.ws=(char*)workspace;
+$if whole: x.packed=(char*)workspace; x.ws=x.packed+$whole;
+$if whole: tw::parallel_for(env,$pack_count,pack_task,&x);
+$if blocks: x.packed=nullptr; x.ws=(char*)workspace;
+ tw::parallel_for(env,${batch}L*x.TM*x.TN,task,&x);
+ return 0; }"""
+
+
 def _entry(p: Plan, symbol: str) -> str:
     c, width = p.c, p.vectors * p.lanes
-    splits = "".join(f"x.{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS))
-    a_bytes = f"mt*{p.rows * p.a_row}L" if p.pack_a else "0"
-    panel = p.panel("kc")
-    b_bytes = f"nt*{p.vectors}L*{panel}" if p.pack_b == "blocks" else "0"
-    sums = "0" if c.in_place else f"(args[0]<{p.k}L?mt*nt*{p.rows * width * UNIT}L:0)"
-    lines = [
-        f"TW_ENTRY({symbol}) {{ using namespace {symbol}_; (void)workspace;",
-        f" const long kc=tw::imin(args[0],{p.k}L); (void)kc;",
-        f" const long mt=tw::imin(tw::imax(1,args[1]/{p.rows}),{p.row_blocks.count}L);",
-        f" const long nt=tw::imin(tw::imax(1,args[2]/{width}),{p.column_blocks.count}L);",
-        f" Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; {splits}",
-        f" x.a_bytes={a_bytes}; x.b_bytes={b_bytes}; x.bytes=x.a_bytes+x.b_bytes+{sums};",
-    ]
-    if p.pack_b == "once":
-        lines.append(f" x.packed=(char*)tensors[{c.constant_b}]; x.ws=(char*)workspace;")
-    elif p.pack_b == "whole":
-        size = f"{c.b_outer.size}L*({_whole_bytes(p, 'args[0]')})"
-        lines += [
-            f" x.packed=(char*)workspace; x.ws=x.packed+{size};",
-            f" tw::parallel_for(env,{_pack_count(p)},pack_task,&x);",
-        ]
-    else:
-        lines.append(" x.packed=nullptr; x.ws=(char*)workspace;")
-    lines.append(f" tw::parallel_for(env,{c.batch.size}L*x.TM*x.TN,task,&x);")
-    lines.append(" return 0; }")
-    return "\n".join(lines)
+    whole = p.pack_b == "whole"
+    return fill(
+        ENTRY,
+        {
+            "symbol": symbol,
+            "k": p.k,
+            "rows": p.rows,
+            "width": width,
+            "row_count": p.row_blocks.count,
+            "column_count": p.column_blocks.count,
+            "splits": "".join(f"x.{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS)),
+            "a_bytes": f"mt*{p.rows * p.a_row}L" if p.pack_a else "0",
+            "b_bytes": f"nt*{p.vectors}L*{p.panel('kc')}" if p.pack_b == "blocks" else "0",
+            "sums": "0" if c.in_place else f"(args[0]<{p.k}L?mt*nt*{p.rows * width * UNIT}L:0)",
+            "once": p.pack_b == "once",
+            "constant": c.constant_b,
+            "whole": f"{c.b_outer.size}L*({_whole_bytes(p, 'args[0]')})" if whole else "",
+            "pack_count": _pack_count(p),
+            "blocks": p.pack_b not in ("once", "whole"),
+            "batch": c.batch.size,
+        },
+    )
+
+
+PREPACK = """\
+TW_ENTRY(${symbol}_pack) { using namespace ${symbol}_;
+ Ctx x{}; x.t=tensors; x.KC=args[0]; x.packed=(char*)workspace;
+ tw::parallel_for(env,$count,pack_task,&x); return 0; }"""
 
 
 def _prepack(p: Plan, symbol: str) -> str:
-    return "\n".join(
-        [
-            f"TW_ENTRY({symbol}_pack) {{ using namespace {symbol}_;",
-            " Ctx x{}; x.t=tensors; x.KC=args[0]; x.packed=(char*)workspace;",
-            f" tw::parallel_for(env,{_pack_count(p)},pack_task,&x); return 0; }}",
-        ]
-    )
+    return fill(PREPACK, {"symbol": symbol, "count": _pack_count(p)})
 
 
 def packed_bytes(p: Plan) -> IntExpr:
