@@ -9,6 +9,7 @@ infinity or NaN in their values does not spread.
 from __future__ import annotations
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import Memo, Printer
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.families.attention import SCORE, VALUE, Rows
@@ -98,19 +99,27 @@ class _Fresh:
 # --------------------------------------------------------------------------- keys, values and queries
 
 
+CONVERT = """\
+TW_NOINLINE void convert_$name(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ const $kind *s=(const $kind*)x->t[$number]+t*${chunk}L;
+ float *d=(float*)(x->ws+${offset}L)+t*${chunk}L;
+ const long n=tw::imin(${chunk}L,${size}L-t*${chunk}L); long j=0;
+ for(;j+L<=n;j+=L) tw::store(d+j,tw::load<V>(s+j));
+ if(j<n) tw::store_n(d+j,tw::load_n<V>(s+j,n-j),n-j); }"""
+
+
 def _convert(p: Plan, rows: Rows) -> str:
     t = rows.tensor
-    number = [x.name for x in p.a.program.inputs].index(t.name)
-    kind = "signed char" if t.dtype == "bool" else storage(t.dtype)
-    return "\n".join(
-        [
-            f"TW_NOINLINE void convert_{t.name}(void *ctx, long t, long w) {{ const Ctx *x=(const Ctx*)ctx; (void)w;",
-            f" const {kind} *s=(const {kind}*)x->t[{number}]+t*{CHUNK}L;",
-            f" float *d=(float*)(x->ws+{p.converted_offset(rows)}L)+t*{CHUNK}L;",
-            f" const long n=tw::imin({CHUNK}L,{t.size}L-t*{CHUNK}L); long j=0;",
-            " for(;j+L<=n;j+=L) tw::store(d+j,tw::load<V>(s+j));",
-            " if(j<n) tw::store_n(d+j,tw::load_n<V>(s+j,n-j),n-j); }",
-        ]
+    return fill(
+        CONVERT,
+        {
+            "name": t.name,
+            "kind": "signed char" if t.dtype == "bool" else storage(t.dtype),
+            "number": [x.name for x in p.a.program.inputs].index(t.name),
+            "chunk": CHUNK,
+            "offset": p.converted_offset(rows),
+            "size": t.size,
+        },
     )
 
 
@@ -192,25 +201,36 @@ def _score_pass(p: Plan, score: Expr, fresh: _Fresh) -> list[str]:
     return [*lines, " }"]
 
 
+STAGE = """\
+TW_NOINLINE void stage_$name(const Ctx *x$outer, long q0, long nq, long ja, long jb,
+ float *d) {$unused
+$pointers
+ const $kind *from=(const $kind*)$tensor+($base);
+ const long n=jb-ja;
+ for(long l=0;l<nq;l+=L) { const long wide=tw::imin(nq-l,L); long j=0;
+  if(wide==L) for(;j+L<=n;j+=L) turn(from+l*${along}L+j,${along}L,d+j*W+l,W);
+  for(;j<n;j++) for(long i=0;i<wide;i++) d[j*W+l+i]=$value; }
+}"""
+
+
 def _stage(p: Plan, r: StagedRead) -> str:
     """A function that turns a block of a mask or bias into a tile [key][query]."""
     t = r.tensor
-    kind = "signed char" if t.dtype == "bool" else storage(t.dtype)
     base = _printer(p, {p.a.query: "q0", p.a.key: "ja"}, None, None, {}, None)
     element = f"from[(l+i)*{r.along}L+j]"
-    value = f"tw::widen({element})" if "float16" in t.dtype else f"(float){element}"
-    return "\n".join(
-        [
-            f"TW_NOINLINE void stage_{r.name}(const Ctx *x{_outer_parameters(p)}, long q0, long nq, long ja, long jb,",
-            f" float *d) {{{_unused(p)}",
-            *_pointers(p, r.load),
-            f" const {kind} *from=(const {kind}*){t.name}+({flat_index(r.load.args, t, base)});",
-            " const long n=jb-ja;",
-            " for(long l=0;l<nq;l+=L) { const long wide=tw::imin(nq-l,L); long j=0;",
-            f"  if(wide==L) for(;j+L<=n;j+=L) turn(from+l*{r.along}L+j,{r.along}L,d+j*W+l,W);",
-            f"  for(;j<n;j++) for(long i=0;i<wide;i++) d[j*W+l+i]={value}; }}",
-            "}",
-        ]
+    return fill(
+        STAGE,
+        {
+            "name": r.name,
+            "outer": _outer_parameters(p),
+            "unused": _unused(p),
+            "pointers": _pointers(p, r.load),
+            "kind": "signed char" if t.dtype == "bool" else storage(t.dtype),
+            "tensor": t.name,
+            "base": flat_index(r.load.args, t, base),
+            "along": r.along,
+            "value": f"tw::widen({element})" if "float16" in t.dtype else f"(float){element}",
+        },
     )
 
 
@@ -256,36 +276,42 @@ def _weigh(p: Plan) -> str:
 # --------------------------------------------------------------------------- the result
 
 
+FINISH = """\
+TW_NOINLINE void finish(const Ctx *x$outer, long q0, long nq, float *o, const float *l, float *rows) {$unused\
+(void)rows; (void)q0;
+$pointers
+ $kind *$output=($kind*)x->t[$number];
+ float *d=$to;
+ for(long b=0;b<nq;b+=L) { const long n=tw::imin(nq-b,L);
+  const V h=tw::splat<V>(1.0f)/tw::load<V>(l+b);
+  for(long e=0;e<${width}L;e++) tw::store(o+e*W+b,tw::load<V>(o+e*W+b)*h);
+  float *g=d+b*${step}L; long e=0;
+  if(n==L) for(;e+L<=${width}L;e+=L) turn(o+e*W+b,W,g+e,${step}L);
+  for(;e<${width}L;e++) for(long i=0;i<n;i++) g[i*${step}L+e]=o[e*W+b+i]; }
+$after
+}"""
+
+
 def _finish(p: Plan) -> str:
     """A function that divides by the sums, turns the result and applies what comes after."""
-    a, d = p.a, p.a.width
+    a = p.a
     strides = dict(zip((*_rows_axes(p), "e"), a.output.strides, strict=True))
-    number = len(a.program.inputs)
-    kind = storage(a.output.dtype)
-    lines = [
-        f"TW_NOINLINE void finish(const Ctx *x{_outer_parameters(p)}, long q0, long nq, float *o, const float *l,"
-        f" float *rows) {{{_unused(p)}(void)rows; (void)q0;",
-        *_pointers(p, a.finish),
-        f" {kind} *{a.output.name}=({kind}*)x->t[{number}];",
-    ]
-    if a.plain_finish:
-        at = "+".join([f"q0*{strides[a.query]}L", *(f"o_{b}*{strides[b]}L" for b in a.outer)])
-        lines.append(f" float *d={a.output.name}+{at};")
-        step = strides[a.query]
-    else:
-        lines.append(" float *d=rows;")
-        step = d
-    lines += [
-        " for(long b=0;b<nq;b+=L) { const long n=tw::imin(nq-b,L);",
-        "  const V h=tw::splat<V>(1.0f)/tw::load<V>(l+b);",
-        f"  for(long e=0;e<{d}L;e++) tw::store(o+e*W+b,tw::load<V>(o+e*W+b)*h);",
-        f"  float *g=d+b*{step}L; long e=0;",
-        f"  if(n==L) for(;e+L<={d}L;e+=L) turn(o+e*W+b,W,g+e,{step}L);",
-        f"  for(;e<{d}L;e++) for(long i=0;i<n;i++) g[i*{step}L+e]=o[e*W+b+i]; }}",
-    ]
-    if not a.plain_finish:
-        lines += _row_pass(p)
-    return "\n".join([*lines, "}"])
+    at = "+".join([f"q0*{strides[a.query]}L", *(f"o_{b}*{strides[b]}L" for b in a.outer)])
+    return fill(
+        FINISH,
+        {
+            "outer": _outer_parameters(p),
+            "unused": _unused(p),
+            "pointers": _pointers(p, a.finish),
+            "kind": storage(a.output.dtype),
+            "output": a.output.name,
+            "number": len(a.program.inputs),
+            "to": f"{a.output.name}+{at}" if a.plain_finish else "rows",
+            "width": a.width,
+            "step": strides[a.query] if a.plain_finish else a.width,
+            "after": [] if a.plain_finish else _row_pass(p),
+        },
+    )
 
 
 def _rows_axes(p: Plan) -> tuple[str, ...]:
@@ -320,70 +346,106 @@ def _base(p: Plan, rows: Rows, inner: str) -> str:
     return flat_index(rows.load.args, rows.tensor, printer)
 
 
+# With a causal mask the last strips take longest: they come first, so that threads end together. Whole tiles that are
+# masked are left out at both ends of a block.
+TASK = """\
+TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
+ const long o=t/${strips}L, q0=($last_strip-t%${strips}L)*W, nq=tw::imin(W,${queries}L-q0); (void)o;
+$axes
+ float *q=(float*)(x->ws+${converted}L+w*x->bytes), *s=q+${depth}L*W;
+ float *o_=s+$tiles*x->score_rows*W, *m=o_+${width}L*W, *l=m+W, *c=l+W, *rows=c+W;
+ queries(x$outer,q0,nq,q,s);
+ for(long i=0;i<W;i++) { m[i]=-__builtin_inff(); l[i]=0; }
+ const float *k=x->k+($base_k), *v=x->v+($base_v);
+ long first=1;
+ for(long j=0;j<${keys}L;j+=x->KB) { long ja=j, jb=tw::imin(j+x->KB,${keys}L);
+$if masked:  if(masked(x$outer,q0,q0+nq-1,ja,jb-1)) continue;
+$if masked:  while(ja+$rows<jb&&masked(x$outer,q0,q0+nq-1,ja,ja+$rows_less)) ja+=$rows;
+$if masked:  for(long z;ja+$rows<jb;jb=z) { z=ja+(jb-ja-1)/$rows*$rows;
+$if masked:   if(!masked(x$outer,q0,q0+nq-1,z,jb-1)) break; }
+  float *d=s; long i=ja;
+  for(;i+$rows<=jb;i+=$rows,d+=${tile}L) scores_$rows(k+i*${along_k}L,q,d);
+$if rest:  if(i<jb) scores_$rest(k+i*${along_k}L,q,d);
+$stages
+  weigh(x$outer,q0,nq,ja,jb,s,m,l,c);
+  for(long b=0;b<${full}L;b++) values_$block$values
+$unless even:  for(long b=$full;b<${blocks}L;b++) values_$smaller$values
+  first=0; }
+ if(first) for(long i=0;i<${width}L*W;i++) o_[i]=0;
+ finish(x$outer,q0,nq,o_,l,rows); }"""
+
+
 def _task(p: Plan) -> str:
-    a, r = p.a, p.key_rows
-    outer = _outer_arguments(p)
-    blocks = p.value_blocks
-    lines = [
-        "TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;",
-        # With a causal mask the last strips take longest: they come first, so that threads end together.
-        f" const long o=t/{p.strips}L, q0=({p.strips - 1}L-t%{p.strips}L)*W, nq=tw::imin(W,{a.queries}L-q0); (void)o;",
-        *[f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
-        f" float *q=(float*)(x->ws+{p.converted_bytes}L+w*x->bytes), *s=q+{a.depth}L*W;",
-        f" float *o_=s+{p.tiles}*x->score_rows*W, *m=o_+{a.width}L*W, *l=m+W, *c=l+W, *rows=c+W;",
-        f" queries(x{outer},q0,nq,q,s);",
-        " for(long i=0;i<W;i++) { m[i]=-__builtin_inff(); l[i]=0; }",
-        f" const float *k=x->k+({_base(p, a.k, 'r0')}), *v=x->v+({_base(p, a.v, 'e')});",
-        " long first=1;",
-        f" for(long j=0;j<{a.keys}L;j+=x->KB) {{ long ja=j, jb=tw::imin(j+x->KB,{a.keys}L);",
-    ]
-    if _blocks(p).masked(a.score) != FALSE:
-        # Whole tiles that are masked are left out at both ends of the block.
-        lines += [
-            f"  if(masked(x{outer},q0,q0+nq-1,ja,jb-1)) continue;",
-            f"  while(ja+{r}<jb&&masked(x{outer},q0,q0+nq-1,ja,ja+{r - 1})) ja+={r};",
-            f"  for(long z;ja+{r}<jb;jb=z) {{ z=ja+(jb-ja-1)/{r}*{r};",
-            f"   if(!masked(x{outer},q0,q0+nq-1,z,jb-1)) break; }}",
-        ]
-    lines += [
-        "  float *d=s; long i=ja;",
-        f"  for(;i+{r}<=jb;i+={r},d+={r * p.strip}L) scores_{r}(k+i*{a.k.along}L,q,d);",
-    ]
-    if p.key_rest:
-        lines.append(f"  if(i<jb) scores_{p.key_rest}(k+i*{a.k.along}L,q,d);")
-    for n, read in enumerate(staged_reads(a), 1):
-        lines.append(f"  stage_{read.name}(x{outer},q0,nq,ja,jb,s+{n}*x->score_rows*W);")
-    lines.append(f"  weigh(x{outer},q0,nq,ja,jb,s,m,l,c);")
-    each = f"{blocks.start('b')}"
-    call = f"(jb-ja,v+ja*{a.v.along}L+{each}*{a.v.inner}L,s,o_+{each}*W,c,first);"
-    lines.append(f"  for(long b=0;b<{blocks.full}L;b++) values_{blocks.size}{call}")
-    if not blocks.even:
-        lines.append(f"  for(long b={blocks.full};b<{blocks.count}L;b++) values_{blocks.size - 1}{call}")
-    lines += [
-        "  first=0; }",
-        f" if(first) for(long i=0;i<{a.width}L*W;i++) o_[i]=0;",
-        f" finish(x{outer},q0,nq,o_,l,rows); }}",
-    ]
-    return "\n".join(lines)
+    a = p.a
+    outer, blocks = _outer_arguments(p), p.value_blocks
+    start = blocks.start("b")
+    return fill(
+        TASK,
+        {
+            "strips": p.strips,
+            "last_strip": f"{p.strips - 1}L",
+            "queries": a.queries,
+            "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
+            "converted": p.converted_bytes,
+            "depth": a.depth,
+            "tiles": p.tiles,
+            "width": a.width,
+            "outer": outer,
+            "base_k": _base(p, a.k, "r0"),
+            "base_v": _base(p, a.v, "e"),
+            "keys": a.keys,
+            "masked": _blocks(p).masked(a.score) != FALSE,
+            "rows": p.key_rows,
+            "rows_less": p.key_rows - 1,
+            "tile": p.key_rows * p.strip,
+            "along_k": a.k.along,
+            "rest": p.key_rest,
+            "stages": [
+                f"  stage_{read.name}(x{outer},q0,nq,ja,jb,s+{n}*x->score_rows*W);"
+                for n, read in enumerate(staged_reads(a), 1)
+            ],
+            "full": blocks.full,
+            "block": blocks.size,
+            "values": f"(jb-ja,v+ja*{a.v.along}L+{start}*{a.v.inner}L,s,o_+{start}*W,c,first);",
+            "even": blocks.even,
+            "blocks": blocks.count,
+            "smaller": blocks.size - 1,
+        },
+    )
+
+
+ENTRY = """\
+TW_ENTRY($symbol) { using namespace ${symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;
+ x.k=$k; x.v=$v; x.KB=$block;
+ x.score_rows=tw::imax(x.KB,${depth}L);
+ x.bytes=((${fixed}L+$tiles*x.score_rows*W)*4+$page_less)/$page*$page;
+$conversions
+ tw::parallel_for(env,${tasks}L,task,&x); return 0; }"""
 
 
 def _entry(p: Plan, symbol: str) -> str:
-    a = p.a
-    numbers = {t.name: n for n, t in enumerate(a.program.inputs)}
+    numbers = {t.name: n for n, t in enumerate(p.a.program.inputs)}
 
     def where(rows: Rows) -> str:
         if rows.converted:
             return f"(const float*)(x.ws+{p.converted_offset(rows)}L)"
         return f"(const float*)tensors[{numbers[rows.tensor.name]}]"
 
-    lines = [
-        f"TW_ENTRY({symbol}) {{ using namespace {symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;",
-        f" x.k={where(a.k)}; x.v={where(a.v)}; x.KB={p.block_text('args[0]')};",
-        f" x.score_rows=tw::imax(x.KB,{a.depth}L);",
-        f" x.bytes=(({p.fixed}L+{p.tiles}*x.score_rows*W)*4+{PAGE - 1})/{PAGE}*{PAGE};",
-    ]
-    for r in p.converted:
-        tasks = -(-r.tensor.size // CHUNK)
-        lines.append(f" tw::parallel_for(env,{tasks}L,convert_{r.tensor.name},&x);")
-    lines.append(f" tw::parallel_for(env,{p.outer.size * p.strips}L,task,&x); return 0; }}")
-    return "\n".join(lines)
+    return fill(
+        ENTRY,
+        {
+            "symbol": symbol,
+            "k": where(p.a.k),
+            "v": where(p.a.v),
+            "block": p.block_text("args[0]"),
+            "depth": p.a.depth,
+            "fixed": p.fixed,
+            "tiles": p.tiles,
+            "page": PAGE,
+            "page_less": PAGE - 1,
+            "conversions": [
+                f" tw::parallel_for(env,{-(-r.tensor.size // CHUNK)}L,convert_{r.tensor.name},&x);" for r in p.converted
+            ],
+            "tasks": p.outer.size * p.strips,
+        },
+    )
