@@ -60,8 +60,8 @@ def bench(shape: str, args: argparse.Namespace, database: str) -> dict[str, Any]
         "gflops": workload.flops / c.our_seconds / 1e9,
         "peak_gflops": c.peak_flops / 1e9,
         "peak_fraction": c.peak_fraction,
-        "ratios": {r.rival: [r.ratio, r.low, r.high] for r in c.ratios},
-        "kernels": {r.rival: r.kernels for r in c.ratios if r.kernels},
+        "ratios": {r.baseline: [r.ratio, r.low, r.high] for r in c.ratios},
+        "kernels": {r.baseline: r.kernels for r in c.ratios if r.kernels},
         "skipped": dict(c.skipped),
     }
     return row

@@ -171,7 +171,7 @@ def random_set(torch: Any, workload: Any, gen: Any) -> list[Any]:
 
 def rivals_of(torch: Any, workload: Any, inputs: list[list[Any]], outputs: list[Any], triton: Any) -> dict[str, Call]:
     """Every rival on the input sets, by name."""
-    from tilewright.baselines.pytorch import compared, ways_of
+    from tilewright.baselines.pytorch import compared, variants_of
 
     params = dict(workload.params)
     dtype = workload.inputs[0].dtype
@@ -188,7 +188,7 @@ def rivals_of(torch: Any, workload: Any, inputs: list[list[Any]], outputs: list[
         if triton is not None and dtype in ("float16", "bfloat16"):
             found["triton"] = lambda i: triton(*inputs[i], outputs[i])
     elif compared(workload):
-        every = [ways_of(workload, x) for x in inputs]
+        every = [variants_of(workload, x) for x in inputs]
         for name in every[0]:
             found[f"torch {name}"] = lambda i, name=name: every[i][name].run(*every[i][name].tensors)  # type: ignore[misc]
     return found
@@ -196,13 +196,15 @@ def rivals_of(torch: Any, workload: Any, inputs: list[list[Any]], outputs: list[
 
 def relative_error(torch: Any, workload: Any, inputs: list[Any], got: Any) -> float:
     """Ours from PyTorch in float64; NaN where it does not compute this."""
-    from tilewright.baselines.pytorch import compared, ways_of
+    from tilewright.baselines.pytorch import compared, variants_of
 
     if not compared(workload):
         return float("nan")
     try:
-        way = next(iter(ways_of(workload, [x.double() if x.is_floating_point() else x for x in inputs]).values()))
-        want = way.result(way.run(*way.tensors)).double()
+        variant = next(
+            iter(variants_of(workload, [x.double() if x.is_floating_point() else x for x in inputs]).values())
+        )
+        want = variant.result(variant.run(*variant.tensors)).double()
         return float((got.double() - want).norm() / want.norm())
     except (RuntimeError, NotImplementedError):
         return float("nan")

@@ -84,8 +84,8 @@ def run_case(case: Case, rivals: Sequence[str], args: argparse.Namespace, databa
         "gflops": workload.flops / c.our_seconds / 1e9,
         "peak_fraction": c.peak_fraction,
         "gbytes": bytes_touched(workload) / c.our_seconds / 1e9,
-        "ratios": {r.rival: [r.ratio, r.low, r.high] for r in c.ratios},
-        "ways": {r.rival: r.way for r in c.ratios},
+        "ratios": {r.baseline: [r.ratio, r.low, r.high] for r in c.ratios},
+        "ways": {r.baseline: r.variant for r in c.ratios},
         "skipped": dict(c.skipped),
     }
     return row

@@ -1,4 +1,4 @@
-"""What PyTorch is timed on computes the workload: in every way, layout and with rearranged weights."""
+"""What PyTorch is timed on computes the workload: in every variant, layout and with rearranged weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("op", "params"), CASES, ids=lambda v: v if isinstance(v, str) else v.get("layout", ""))
 def test_every_way_computes_the_workload(op: str, params: dict[str, Any]) -> None:
-    from tilewright.baselines.pytorch import as_array, compared, ways
+    from tilewright.baselines.pytorch import as_array, compared, variants
 
     operator = get_operator(op)
     workload = operator.workload(**params)
@@ -47,7 +47,7 @@ def test_every_way_computes_the_workload(op: str, params: dict[str, Any]) -> Non
     want = operator.numpy(*inputs, **dict(workload.params))
     assert compared(workload)
     with torch.no_grad():
-        found = {name: as_array(w.result(w.run(*w.tensors))) for name, w in ways(workload, inputs).items()}
+        found = {name: as_array(w.result(w.run(*w.tensors))) for name, w in variants(workload, inputs).items()}
     assert found
     for name, got in found.items():
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-4, err_msg=name)

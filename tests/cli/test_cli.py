@@ -155,7 +155,8 @@ def test_space_and_its_sample(cli: Any) -> None:
 
 def test_bench_pairs_with_numpy(cli: Any, db: str) -> None:
     data = cli("bench", "matmul", *SIZES, "--db", db, "--against", "numpy,openblas", "--rounds", "5", "--json").json
-    assert [r["rival"] for r in data["ratios"]] == ["numpy", "openblas"]
+    assert [r["baseline"] for r in data["ratios"]] == ["numpy", "openblas"]
+    assert all(r["rival"] == r["baseline"] and r["way"] == r["variant"] for r in data["ratios"])  # their earlier names
     assert all(r["ratio"] > 0 for r in data["ratios"])
     assert 0 < data["peak_fraction"] < 1.2
 
@@ -164,7 +165,7 @@ def test_bench_gives_variances_that_are_not_negative(cli: Any, tmp_path: Path) -
     given = ("batch_norm", "shape=2,3,16", "--db", str(tmp_path / "t.db"))
     assert cli("tune", *given, "--trials", "1").code == 0
     data = cli("bench", *given, "--against", "numpy", "--rounds", "3", "--json").json
-    assert [r["rival"] for r in data["ratios"]] == ["numpy"], data["skipped"]
+    assert [r["baseline"] for r in data["ratios"]] == ["numpy"], data["skipped"]
 
 
 def test_verify_rechecks_stored_kernels(cli: Any, db: str) -> None:

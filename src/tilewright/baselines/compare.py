@@ -1,8 +1,8 @@
 """Paired comparison of a tuned kernel with other libraries, interleaved in one process.
 
 ``compare`` starts a fresh process per environment (thread counts and forced kernel sets are read
-when a library loads), pinned to the device's cores. There, every round times each contestant in
-turn; a ratio is the median over rounds of rival time / our time, so drift cancels out.
+when a library loads), pinned to the device's cores. There, every round times each variant of each
+baseline in turn; a ratio is the median over rounds of baseline time / our time, so drift cancels out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.baselines.libraries import RIVALS, openblas_core
+from tilewright.baselines.libraries import BASELINES, openblas_core
 from tilewright.core import TensorSpec, TilewrightError, UsageError, Workload
 
 IDLE_SECONDS = 0.12
@@ -25,13 +25,13 @@ IDLE_SECONDS = 0.12
 
 @dataclass(frozen=True)
 class Ratio:
-    """One rival beside our kernel: ``ratio`` above 1 means that ours is faster.
+    """One baseline beside our kernel: ``ratio`` above 1 means that ours is faster.
 
-    ``low`` and ``high``: quartiles of the paired ratios. ``seconds`` are medians of one call. ``way``: the
-    fastest of the ways in which the rival computes it.
+    ``low`` and ``high``: quartiles of the paired ratios. ``seconds`` are medians of one call. ``variant``: the
+    fastest of the baseline's.
     """
 
-    rival: str
+    baseline: str
     ratio: float
     low: float
     high: float
@@ -39,15 +39,15 @@ class Ratio:
     our_seconds: float
     rounds: int
     kernels: str | None = None
-    way: str | None = None
+    variant: str | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every rival that ran, and why the others did not.
+    """Every baseline that ran, and why the others did not.
 
     ``peak_flops``: multiply-adds a second that the cores reach at most, sampled in every round for as
-    long as a contestant is; ``peak_fraction``: our share of it, paired. ``our_seconds``: one call.
+    long as a kernel is; ``peak_fraction``: our share of it, paired. ``our_seconds``: one call.
     """
 
     ratios: tuple[Ratio, ...]
@@ -57,11 +57,11 @@ class Comparison:
     our_seconds: float
 
 
-def check_rivals(names: Sequence[str]) -> None:
-    """Raise ``UsageError`` for a rival that there is not."""
+def check_baselines(names: Sequence[str]) -> None:
+    """Raise ``UsageError`` for a baseline that there is not."""
     for name in names:
-        if name not in RIVALS:
-            raise UsageError(f"unknown rival {name!r}", f"Choose among {', '.join(RIVALS)}")
+        if name not in BASELINES:
+            raise UsageError(f"unknown baseline {name!r}", f"Choose among {', '.join(BASELINES)}")
 
 
 def compare(
@@ -75,17 +75,17 @@ def compare(
     processes: int = 1,
     min_round_seconds: float = 2e-3,
 ) -> Comparison:
-    """Pair the best stored kernel of ``workload`` with each rival in ``against``.
+    """Pair the best stored kernel of ``workload`` with each baseline in ``against``.
 
     ``rounds`` in all, spread over ``processes``: where a process's arrays happen to lie in memory moves
     a time by a few percent, so a figure to quote wants several.
 
-    Raises ``UsageError`` for an unknown rival and ``TilewrightError`` when no kernel is stored.
+    Raises ``UsageError`` for an unknown baseline and ``TilewrightError`` when no kernel is stored.
     """
-    check_rivals(against)
+    check_baselines(against)
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name in against:
-        groups.setdefault(tuple(sorted(RIVALS[name].environment().items())), []).append(name)
+        groups.setdefault(tuple(sorted(BASELINES[name].environment().items())), []).append(name)
     request = {
         "database": os.fspath(database),
         "workload": workload.to_json(),
@@ -99,7 +99,7 @@ def compare(
     ours: list[float] = []
     peaks: list[float] = []
     for environment, names in groups.items():
-        parts = [_child({**request, "rivals": names}, dict(environment), threads) for _ in range(processes)]
+        parts = [_child({**request, "baselines": names}, dict(environment), threads) for _ in range(processes)]
         mine = [t for p in parts for t in p["times"][""]]
         ours += mine
         peaks += [x for p in parts for x in p["peaks"]]
@@ -107,9 +107,9 @@ def compare(
             if name in parts[0]["skipped"]:
                 skipped[name] = parts[0]["skipped"][name]
                 continue
-            ways = {w: [t for p in parts for t in p["times"][f"{name}/{w}"]] for w in parts[0]["ways"][name]}
-            best = min(ways, key=lambda w: statistics.median(ways[w]))
-            ratios[name] = _ratio(name, best, ways[best], mine, parts[0]["kernels"])
+            times = {v: [t for p in parts for t in p["times"][f"{name}/{v}"]] for v in parts[0]["variants"][name]}
+            best = min(times, key=lambda v: statistics.median(times[v]))
+            ratios[name] = _ratio(name, best, times[best], mine, parts[0]["kernels"])
     return Comparison(
         tuple(ratios[n] for n in against if n in ratios),
         skipped,
@@ -119,11 +119,11 @@ def compare(
     )
 
 
-def _ratio(name: str, way: str, theirs: Sequence[float], ours: Sequence[float], kernels: str | None) -> Ratio:
+def _ratio(name: str, variant: str, theirs: Sequence[float], ours: Sequence[float], kernels: str | None) -> Ratio:
     pairs = [t / o for t, o in zip(theirs, ours, strict=True)]
     low, _, high = statistics.quantiles(pairs, n=4)
     return Ratio(
-        rival=name,
+        baseline=name,
         ratio=statistics.median(pairs),
         low=low,
         high=high,
@@ -131,7 +131,7 @@ def _ratio(name: str, way: str, theirs: Sequence[float], ours: Sequence[float], 
         our_seconds=statistics.median(ours),
         rounds=len(pairs),
         kernels=kernels if name in ("numpy", "openblas") else None,
-        way=way,
+        variant=variant,
     )
 
 
@@ -219,28 +219,28 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         ours = real(call(*given, out=out))
         if not np.isnan(ours).any():
             break
-    contestants: dict[str, Callable[[], Any]] = {"": lambda: call(*given, out=out)}
+    calls: dict[str, Callable[[], Any]] = {"": lambda: call(*given, out=out)}
     near = {"bfloat16": 2e-2, "float16": 3e-3}.get(kind, 1e-3)
     skipped: dict[str, str] = {}
-    ways: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {}
     scale = float(np.abs(ours).max()) or 1.0
-    for name in request["rivals"]:
-        rival = RIVALS[name]
-        reason = rival.missing(workload)
+    for name in request["baselines"]:
+        baseline = BASELINES[name]
+        reason = baseline.missing(workload)
         if reason:
             skipped[name] = reason
             continue
-        for way, contestant in rival.prepare(workload, inputs, empty(out.shape, out.dtype, LINE), threads).items():
-            returned = contestant.call()
-            right = contestant.result is None or np.allclose(
-                real(contestant.result(returned)), ours, rtol=near, atol=near / 10 * scale
+        for label, variant in baseline.prepare(workload, inputs, empty(out.shape, out.dtype, LINE), threads).items():
+            returned = variant.call()
+            right = variant.result is None or np.allclose(
+                real(variant.result(returned)), ours, rtol=near, atol=near / 10 * scale
             )
             if not right:
                 skipped[name] = "its result differs from ours"
                 continue
-            ways.setdefault(name, []).append(way)
-            contestants[f"{name}/{way}"] = contestant.call
-        if name in ways:
+            variants.setdefault(name, []).append(label)
+            calls[f"{name}/{label}"] = variant.call
+        if name in variants:
             skipped.pop(name, None)
     target = parse_target("auto", threads)
     cores = (request["cores"] or affinity())[:threads]
@@ -250,9 +250,9 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         def sample_peak() -> None:
             peaks.append(probe.sample(request["min_round_seconds"]) * 4 / out.itemsize)
 
-        times = interleave(contestants, request["rounds"], request["min_round_seconds"], threads, sample_peak)
+        times = interleave(calls, request["rounds"], request["min_round_seconds"], threads, sample_peak)
     kernels = openblas_core()
-    return {"times": times, "peaks": peaks, "skipped": skipped, "ways": ways, "kernels": kernels}
+    return {"times": times, "peaks": peaks, "skipped": skipped, "variants": variants, "kernels": kernels}
 
 
 def interleave(
@@ -262,7 +262,7 @@ def interleave(
     threads: int,
     each_round: Callable[[], None] = lambda: None,
 ) -> dict[str, list[float]]:
-    """Seconds of one call for each contestant and round; contestants take turns within a round.
+    """Seconds of one call for each of ``calls`` and each round; they take turns within a round.
 
     One thread is timed on its CPU clock, which other processes disturb less. ``each_round`` is called
     once a round, untimed.
@@ -276,11 +276,11 @@ def interleave(
         repeats[name] = max(1, round(min_seconds * 1e9 / max(clock() - start, 1)))
     out: dict[str, list[float]] = {name: [] for name in calls}
     for r in range(rounds):
-        # Every other round runs backwards, so that no contestant always follows the same one.
+        # Every other round runs backwards, so that none always follows the same one.
         for name, call in list(calls.items())[:: -1 if r % 2 else 1]:
             n = repeats[name]
             if threads > 1:
-                # A rival's idle threads may spin for 50 milliseconds or more, on the cores that others need.
+                # A baseline's idle threads may spin for 50 milliseconds or more, on the cores that others need.
                 time.sleep(IDLE_SECONDS)
                 for _ in range(min(n, 3)):
                     call()

@@ -1,7 +1,7 @@
 """Other libraries that compute a workload, for paired comparisons.
 
-A rival is one entry of ``RIVALS``. Rivals that need another process environment (a forced kernel
-set, for example) say so in ``environment``; rivals with equal environments share a process.
+A baseline is one entry of ``BASELINES``. Baselines that need another process environment (a forced kernel
+set, for example) say so in ``environment``; baselines with equal environments share a process.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tilewright.core import IMPLICIT
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.baselines.pytorch import Way
+    from tilewright.baselines import pytorch
     from tilewright.core import Workload
 
     Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Variant:
     """What is timed, and how what it returns becomes the workload's output (which is not timed).
 
     ``result`` is ``None`` for a yardstick that computes nothing.
@@ -38,16 +38,16 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Rival:
+class Baseline:
     """``missing`` says why it cannot run here (or ``None``).
 
-    ``prepare`` gives the ways in which it computes a workload, by name: the fastest of them counts.
+    ``prepare`` gives the variants of a workload that it has, by name: the fastest of them counts.
     """
 
     name: str
     about: str
     missing: Callable[[Workload], str | None]
-    prepare: Callable[[Workload, Sequence[Array], Array, int], Mapping[str, Contestant]]
+    prepare: Callable[[Workload, Sequence[Array], Array, int], Mapping[str, Variant]]
     environment: Callable[[], Mapping[str, str]] = dict
 
 
@@ -63,17 +63,17 @@ def _numpy_missing(workload: Workload) -> str | None:
     return None if find_numpy(workload) else f"{workload.op} has no NumPy implementation"
 
 
-def _numpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Contestant]:
+def _numpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Variant]:
     import numpy as np
 
     if _plain_matmul(workload):
         a, b = inputs
-        return {"matmul": Contestant(lambda: np.matmul(a, b, out=out))}
+        return {"matmul": Variant(lambda: np.matmul(a, b, out=out))}
     from tilewright.kernels.operators import find_numpy
 
     function = find_numpy(workload)
     assert function is not None
-    return {"operator": Contestant(lambda: function(*inputs))}
+    return {"operator": Variant(lambda: function(*inputs))}
 
 
 def widest_core() -> str | None:
@@ -116,43 +116,43 @@ def _openblas_environment() -> Mapping[str, str]:
 
 
 def _torch_missing(workload: Workload) -> str | None:
-    from tilewright.baselines import pytorch as torch_rivals
+    from tilewright.baselines.pytorch import compared
 
     if importlib.util.find_spec("torch") is None:
         return "torch is not installed"
-    return None if torch_rivals.compared(workload) else f"{workload.op} is not compared with torch"
+    return None if compared(workload) else f"{workload.op} is not compared with torch"
 
 
-def _torch(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Contestant]:
-    return _torch_ways(workload, inputs, threads, compiled=False)
+def _torch(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Variant]:
+    return _torch_variants(workload, inputs, threads, compiled=False)
 
 
-def _torch_compile(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Contestant]:
-    return _torch_ways(workload, inputs, threads, compiled=True)
+def _torch_compile(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Variant]:
+    return _torch_variants(workload, inputs, threads, compiled=True)
 
 
-def _torch_ways(workload: Workload, inputs: Sequence[Array], threads: int, compiled: bool) -> Mapping[str, Contestant]:
+def _torch_variants(workload: Workload, inputs: Sequence[Array], threads: int, compiled: bool) -> Mapping[str, Variant]:
     import torch
 
-    from tilewright.baselines.pytorch import ways
+    from tilewright.baselines.pytorch import variants
 
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
-    found = {}
-    for name, way in ways(workload, inputs).items():
+    out = {}
+    for name, variant in variants(workload, inputs).items():
         if compiled and "packed" in name:
             continue  # rearranged weights are what compiling with freezing adds, which is not the default
-        found[name] = _torch_way(way, torch.compile(way.run) if compiled else way.run)
-    return found
+        out[name] = _torch_variant(variant, torch.compile(variant.run) if compiled else variant.run)
+    return out
 
 
-def _torch_way(way: Way, run: Callable[..., Any]) -> Contestant:
+def _torch_variant(variant: pytorch.Variant, run: Callable[..., Any]) -> Variant:
     from tilewright.baselines.pytorch import as_array
 
-    return Contestant(lambda: run(*way.tensors), lambda y: as_array(way.result(y)))
+    return Variant(lambda: run(*variant.tensors), lambda y: as_array(variant.result(y)))
 
 
-def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Contestant]:
+def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: int) -> Mapping[str, Variant]:
     import numpy as np
 
     # Read once and written once: half of the bytes that the workload touches each way.
@@ -164,23 +164,25 @@ def _memcpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: i
         ctypes.memmove(to, of, size.value)
         return source, target  # keeps them
 
-    return {"memcpy": Contestant(copy, None)}
+    return {"memcpy": Variant(copy, None)}
 
 
-RIVALS = {
+BASELINES = {
     r.name: r
     for r in (
-        Rival("numpy", "NumPy as installed", _numpy_missing, _numpy),
-        Rival(
+        Baseline("numpy", "NumPy as installed", _numpy_missing, _numpy),
+        Baseline(
             "openblas",
             "NumPy with OpenBLAS's widest kernels forced",
             _openblas_missing,
             _numpy,
             _openblas_environment,
         ),
-        Rival("memcpy", "copying as many bytes, by the C library", lambda _: None, _memcpy),
-        Rival("torch", "PyTorch, eager, in its best layout", _torch_missing, _torch),
-        Rival("torch-compile", "PyTorch, torch.compile's default, in its best layout", _torch_missing, _torch_compile),
+        Baseline("memcpy", "copying as many bytes, by the C library", lambda _: None, _memcpy),
+        Baseline("torch", "PyTorch, eager, in its best layout", _torch_missing, _torch),
+        Baseline(
+            "torch-compile", "PyTorch, torch.compile's default, in its best layout", _torch_missing, _torch_compile
+        ),
     )
 }
-"""Adding a rival is one entry here."""
+"""Adding a baseline is one entry here."""

@@ -1,6 +1,6 @@
-"""PyTorch as a rival: the fastest of the ways in which a user would compute a workload with it.
+"""PyTorch as a baseline: the fastest of the ways in which a user would compute a workload with it.
 
-A way is a layout (contiguous, channels last) and, where the workload's weights are constant, weights that
+A variant is a layout (contiguous, channels last) and, where the workload's weights are constant, weights that
 oneDNN or MKL rearranged beforehand. Inputs are converted before the clock starts. Adding an operator is
 one function here and one entry in ``_MAKERS``.
 """
@@ -22,7 +22,7 @@ Tensor = Any  # torch has types of its own only where it is installed
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """One way to compute: ``run(*tensors)``, and how its result becomes the workload's output."""
 
     run: Callable[..., Tensor]
@@ -30,25 +30,25 @@ class Way:
     result: Callable[[Tensor], Tensor] = lambda y: y
 
 
-Ways = dict[str, Way]
+Variants = dict[str, Variant]
 Params = Mapping[str, "Value"]
-Maker = Callable[[Params, dict[str, Tensor], frozenset[str]], Ways]
+Maker = Callable[[Params, dict[str, Tensor], frozenset[str]], Variants]
 
 
-def ways(workload: Workload, inputs: Sequence[Array]) -> Ways:
-    """Every way by name. Raises ``KeyError`` for an operator that is not compared with PyTorch."""
+def variants(workload: Workload, inputs: Sequence[Array]) -> Variants:
+    """Every variant by name. Raises ``KeyError`` for an operator that is not compared with PyTorch."""
     tensors = [as_tensor(a, s.dtype) for s, a in zip(workload.inputs, inputs, strict=True)]
-    return ways_of(workload, tensors, frozenset(s.name for s in workload.inputs if s.constant))
+    return variants_of(workload, tensors, frozenset(s.name for s in workload.inputs if s.constant))
 
 
-def ways_of(workload: Workload, tensors: Sequence[Tensor], constants: frozenset[str] = frozenset()) -> Ways:
+def variants_of(workload: Workload, tensors: Sequence[Tensor], constants: frozenset[str] = frozenset()) -> Variants:
     """The same for tensors on any device; ``constants`` names inputs that the CPU's libraries may rearrange."""
     named = {s.name: t for s, t in zip(workload.inputs, tensors, strict=True)}
     return _MAKERS[workload.op](dict(workload.params), named, constants)
 
 
 def compared(workload: Workload) -> bool:
-    """Whether there is a way for this operator."""
+    """Whether there is a variant of this operator."""
     return workload.op in _MAKERS
 
 
@@ -91,7 +91,7 @@ def _activate(name: str) -> Callable[[Tensor], Tensor]:
 # --------------------------------------------------------------------------- products
 
 
-def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
+def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Variants:
     import torch
     import torch.nn.functional as f
 
@@ -107,22 +107,22 @@ def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
 
     plain = not more and p.get("activation", "none") == "none"
     if a.dtype == torch.int8:
-        return {"int_mm": Way(lambda a, b: finish(torch._int_mm(a, b)), (a, b))}
-    found = {"eager": Way(torch.matmul if plain else lambda a, b: finish(a @ b), (a, b))}
+        return {"int_mm": Variant(lambda a, b: finish(torch._int_mm(a, b)), (a, b))}
+    found = {"eager": Variant(torch.matmul if plain else lambda a, b: finish(a @ b), (a, b))}
     if bias is not None and a.ndim == 2:
-        found["linear"] = Way(
+        found["linear"] = Variant(
             lambda a, w: after(f.linear(a, w, bias)) + (0 if residual is None else residual), (a, b.t().contiguous())
         )
     if b_name in constants and a.ndim == 2 and a.dtype in (torch.float32, torch.bfloat16):
         turned = b.t().contiguous()
         packed = torch.ops.mkldnn._reorder_linear_weight(turned, a.shape[0])
-        found["oneDNN, packed"] = Way(
+        found["oneDNN, packed"] = Variant(
             lambda a, w: finish(torch.ops.mkldnn._linear_pointwise(a, w, None, "none", [], "")), (a, packed)
         )
         backends: Any = torch.backends
         if a.dtype == torch.float32 and backends.mkl.is_available():
             mkl = torch.ops.mkl._mkl_reorder_linear_weight(turned, a.shape[0])
-            found["MKL, packed"] = Way(
+            found["MKL, packed"] = Variant(
                 lambda a, w, o: finish(torch.ops.mkl._mkl_linear(a, w, o, None, a.shape[0])), (a, mkl, turned)
             )
     return found
@@ -132,7 +132,7 @@ def _matmul(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
 
 
 def _conv(axes: int, transposed: bool = False) -> Maker:
-    def maker(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
+    def maker(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Variants:
         last = str(p["layout"]).endswith("C")
         x, w = t["input"], t["weight"]
         to_first = (0, axes + 1, *range(1, axes + 1))
@@ -140,14 +140,14 @@ def _conv(axes: int, transposed: bool = False) -> Maker:
         if last:
             x = x.permute(to_first)
             w = w.permute(*((axes, axes + 1) if transposed else (axes + 1, axes)), *range(axes))
-        return _conv_ways(
+        return _conv_variants(
             axes, transposed, p, x, w, t, "weight" in constants, (lambda y: y.permute(back)) if last else (lambda y: y)
         )
 
     return maker
 
 
-def _conv_ways(
+def _conv_variants(
     axes: int,
     transposed: bool,
     p: Params,
@@ -156,7 +156,7 @@ def _conv_ways(
     t: dict[str, Tensor],
     constant: bool,
     result: Callable[[Tensor], Tensor],
-) -> Ways:
+) -> Variants:
     import torch
     import torch.nn.functional as f
 
@@ -177,12 +177,12 @@ def _conv_ways(
             return after(plain(x, w, bias, stride, padding, dilation, groups))
 
     x, w = x.contiguous(), w.contiguous()
-    found = {"contiguous": Way(eager, (x, w), result)}
+    found = {"contiguous": Variant(eager, (x, w), result)}
     if axes == 1:
         return found | _as_rows(transposed, p, x, w, t, constant, result)
     form = torch.channels_last if axes == 2 else torch.channels_last_3d
     near = x.to(memory_format=form)
-    found["channels last"] = Way(eager, (near, w.to(memory_format=form)), result)
+    found["channels last"] = Variant(eager, (near, w.to(memory_format=form)), result)
     if constant and not transposed:
         packed = torch.ops.mkldnn._reorder_convolution_weight(w, padding, stride, dilation, groups, list(x.shape))
 
@@ -191,8 +191,8 @@ def _conv_ways(
                 torch.ops.mkldnn._convolution_pointwise(x, w, bias, padding, stride, dilation, groups, "none", [], "")
             )
 
-        found["oneDNN, packed"] = Way(onednn, (x, packed), result)
-        found["oneDNN, packed, channels last"] = Way(onednn, (near, packed), result)
+        found["oneDNN, packed"] = Variant(onednn, (x, packed), result)
+        found["oneDNN, packed, channels last"] = Variant(onednn, (near, packed), result)
     if constant and transposed and axes == 2:
         extra = _each(p.get("output_padding", 0), axes)
         packed = torch.ops.mkldnn._reorder_convolution_transpose_weight(
@@ -206,8 +206,8 @@ def _conv_ways(
                 )
             )
 
-        found["oneDNN, packed"] = Way(turned, (x, packed), result)
-        found["oneDNN, packed, channels last"] = Way(turned, (near, packed), result)
+        found["oneDNN, packed"] = Variant(turned, (x, packed), result)
+        found["oneDNN, packed, channels last"] = Variant(turned, (near, packed), result)
     return found
 
 
@@ -219,13 +219,15 @@ def _as_rows(
     t: dict[str, Tensor],
     constant: bool,
     result: Callable[[Tensor], Tensor],
-) -> Ways:
-    """The ways of a one-dimensional convolution as a two-dimensional one of height 1, which oneDNN does better."""
+) -> Variants:
+    """The variants of a one-dimensional convolution as a two-dimensional one of height 1, which oneDNN does better."""
     rows = dict(p)
     for key, value, first in (("stride", 1, 1), ("padding", 0, 0), ("dilation", 1, 1), ("output_padding", 0, 0)):
         rows[key] = f"{first},{_each(p.get(key, value), 1)[0]}"
-    found = _conv_ways(2, transposed, rows, x.unsqueeze(2), w.unsqueeze(2), t, constant, lambda y: result(y.squeeze(2)))
-    return {f"as 2-D, {name}": way for name, way in found.items()}
+    flat = _conv_variants(
+        2, transposed, rows, x.unsqueeze(2), w.unsqueeze(2), t, constant, lambda y: result(y.squeeze(2))
+    )
+    return {f"as 2-D, {name}": variant for name, variant in flat.items()}
 
 
 def _finish(p: Params, t: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
@@ -240,7 +242,7 @@ def _finish(p: Params, t: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
     return lambda y: activate(f.batch_norm(y, mean, var, weight, bias, False, 0.0, eps))
 
 
-def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways:
+def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Variants:
     x, w = t["input"], t["weight"]
     n, h, wide, cap, inner, ci = x.shape
     kh, kw, _, out, _, co = w.shape
@@ -251,27 +253,27 @@ def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Ways
     def back(y: Tensor) -> Tensor:
         return y.reshape(n, cap, out, co, *y.shape[2:]).permute(0, 4, 5, 1, 2, 3)
 
-    return _conv_ways(2, False, p, x, w, {}, "weight" in constants, back)
+    return _conv_variants(2, False, p, x, w, {}, "weight" in constants, back)
 
 
 # --------------------------------------------------------------------------- rows
 
 
-def _softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch.nn.functional as f
 
     dim = int(p.get("dim", -1))
-    return {"eager": Way(lambda x: f.softmax(x, dim), tuple(t.values()))}
+    return {"eager": Variant(lambda x: f.softmax(x, dim), tuple(t.values()))}
 
 
-def _log_softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _log_softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch.nn.functional as f
 
     dim = int(p.get("dim", -1))
-    return {"eager": Way(lambda x: f.log_softmax(x, dim), tuple(t.values()))}
+    return {"eager": Variant(lambda x: f.log_softmax(x, dim), tuple(t.values()))}
 
 
-def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch.nn.functional as f
 
     x, weight, bias, residual = (t.get(k) for k in ("input", "weight", "bias", "residual"))
@@ -279,32 +281,32 @@ def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
     shape = list(weight.shape) if weight is not None else _each(p.get("normalized_shape", x.shape[-1]), 1)
     eps = float(p.get("eps", 1e-5))
     if residual is None:
-        return {"eager": Way(lambda x: f.layer_norm(x, shape, weight, bias, eps), (x,))}
-    return {"eager": Way(lambda x, r: f.layer_norm(x + r, shape, weight, bias, eps), (x, residual))}
+        return {"eager": Variant(lambda x: f.layer_norm(x, shape, weight, bias, eps), (x,))}
+    return {"eager": Variant(lambda x, r: f.layer_norm(x + r, shape, weight, bias, eps), (x, residual))}
 
 
-def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _rms_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch.nn.functional as f
 
     x, weight = t["input"], t.get("weight")
     shape = list(weight.shape) if weight is not None else [x.shape[-1]]
     eps = float(p.get("eps", 1e-6))
-    return {"eager": Way(lambda x: f.rms_norm(x, shape, weight, eps), (x,))}
+    return {"eager": Variant(lambda x: f.rms_norm(x, shape, weight, eps), (x,))}
 
 
-def _norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch
 
     (x,) = t.values()
     dim = [int(d) for d in str(p["dim"]).split(",")]
     order, keep = float(p.get("ord", 2)), bool(p.get("keepdim", False))
-    return {"eager": Way(lambda x: torch.linalg.vector_norm(x, order, dim=dim, keepdim=keep), (x,))}
+    return {"eager": Variant(lambda x: torch.linalg.vector_norm(x, order, dim=dim, keepdim=keep), (x,))}
 
 
 # --------------------------------------------------------------------------- attention
 
 
-def _attention(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _attention(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch.nn.functional as f
 
     q, k, v, mask = t["query"], t["key"], t["value"], t.get("attn_mask")
@@ -316,22 +318,22 @@ def _attention(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
             q, k, v, attn_mask=mask, is_causal=bool(p.get("is_causal", False)), scale=scale, enable_gqa=shared
         )
 
-    return {"eager": Way(run, (q, k, v))}
+    return {"eager": Variant(run, (q, k, v))}
 
 
-def _tbs(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _tbs(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch
 
     q, k = t.values()
     return {
-        "eager": Way(lambda q, k: torch.softmax(q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1), -1), (q, k)),
+        "eager": Variant(lambda q, k: torch.softmax(q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1), -1), (q, k)),
     }
 
 
 # --------------------------------------------------------------------------- maps and reductions
 
 
-def _elementwise(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _elementwise(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     import torch
     import torch.nn.functional as f
 
@@ -342,30 +344,30 @@ def _elementwise(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
     known = {n: getattr(torch, n, None) for n in FUNCTIONS}
     known |= {"relu": f.relu, "gelu": f.gelu, "gelu_tanh": _activate("gelu_tanh"), "silu": f.silu}
     run = eval(f"lambda {', '.join(t)}: {text}", {"__builtins__": {}, "inf": math.inf, "pi": math.pi, **known})
-    return {"eager": Way(run, tuple(t.values()))}
+    return {"eager": Variant(run, tuple(t.values()))}
 
 
-def _permute(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _permute(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     (x,) = t.values()
     dims = [int(d) for d in str(p["dims"]).split(",")]
-    return {"eager": Way(lambda x: x.permute(dims).contiguous(), (x,))}
+    return {"eager": Variant(lambda x: x.permute(dims).contiguous(), (x,))}
 
 
-def _transpose(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+def _transpose(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
     (x,) = t.values()
     first, second = int(p["dim0"]), int(p["dim1"])
-    return {"eager": Way(lambda x: x.transpose(first, second).contiguous(), (x,))}
+    return {"eager": Variant(lambda x: x.transpose(first, second).contiguous(), (x,))}
 
 
 def _reduction(name: str) -> Maker:
-    def maker(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Ways:
+    def maker(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
         import torch
 
         (x,) = t.values()
         dims = [int(d) for d in str(p["dim"]).split(",")]
         keep = bool(p.get("keepdim", False))
         over = dims[0] if name in ("argmax", "argmin", "prod") else dims
-        return {"eager": Way(lambda x: getattr(torch, name)(x, over, keepdim=keep), (x,))}
+        return {"eager": Variant(lambda x: getattr(torch, name)(x, over, keepdim=keep), (x,))}
 
     return maker
 

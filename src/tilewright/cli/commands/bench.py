@@ -26,7 +26,7 @@ from tilewright.core import UsageError
     metavar="NAMES",
     help="numpy, openblas, torch, torch-compile, memcpy; by comma.",
 )
-@click.option("--rounds", type=click.IntRange(min=3), default=21, show_default=True, help="Paired samples a rival.")
+@click.option("--rounds", type=click.IntRange(min=3), default=21, show_default=True, help="Paired samples a baseline.")
 @db_option
 @json_option
 def command(
@@ -48,7 +48,7 @@ def command(
       tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas,torch --json
     """
     from tilewright.backends.cpu.device import DeviceLock, noise_warnings, parse_device
-    from tilewright.baselines.compare import check_rivals, compare
+    from tilewright.baselines.compare import check_baselines, compare
     from tilewright.paths import default_path
 
     if device.startswith("cuda"):
@@ -57,8 +57,8 @@ def command(
             "On a GPU, benchmarks/gpu_rivals.py pairs stored kernels with cuBLAS and Triton",
         )
     workload = workload_of(op, params, dtype)
-    rivals = [n.strip() for n in against.split(",") if n.strip()]
-    check_rivals(rivals)
+    baselines = [n.strip() for n in against.split(",") if n.strip()]
+    check_baselines(baselines)
     where = parse_device(device, threads)
     for w in noise_warnings():
         click.echo(f"tilewright: {w}; figures are noisy", err=True)
@@ -66,7 +66,7 @@ def command(
         result = compare(
             db or default_path(),
             workload,
-            against=rivals,
+            against=baselines,
             threads=threads,
             cores=where.cores,
             rounds=rounds,
@@ -84,7 +84,7 @@ def command(
                 "gflops": workload.flops / ours / 1e9,
                 "peak_gflops": peak / 1e9,
                 "peak_fraction": share,
-                "ratios": [r.__dict__ for r in result.ratios],
+                "ratios": [{**r.__dict__, "rival": r.baseline, "way": r.variant} for r in result.ratios],
                 "skipped": dict(result.skipped),
             }
         )
@@ -97,11 +97,11 @@ def command(
         f"{rate(workload.flops, ours)}, {percent(share)} of the FMA peak"
     )
     table = Table(box=None, pad_edge=False)
-    for column in ("rival", "ours is faster by", "quartiles", "its time", "its way"):
+    for column in ("baseline", "ours is faster by", "quartiles", "its time", "its variant"):
         table.add_column(column)
     for r in result.ratios:
         table.add_row(
-            r.rival, f"{r.ratio:.2f}x", f"{r.low:.2f} to {r.high:.2f}", seconds(r.seconds), r.kernels or r.way
+            r.baseline, f"{r.ratio:.2f}x", f"{r.low:.2f} to {r.high:.2f}", seconds(r.seconds), r.kernels or r.variant
         )
     for name, why in result.skipped.items():
         table.add_row(name, "-", why, "", "")

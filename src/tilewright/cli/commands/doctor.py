@@ -19,7 +19,7 @@ PACKAGES = {
     "alembic": "database migrations (extra: tune)",
     "click": "command line (extra: tune)",
     "rich": "command line (extra: tune)",
-    "torch": "a rival in bench (optional)",
+    "torch": "a baseline in bench (optional)",
 }
 
 PLATFORMS = {
