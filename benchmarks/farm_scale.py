@@ -27,7 +27,7 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.device import device_model
 from tilewright.farm.client import Farm
 from tilewright.farm.jobs import item_json, task_json
-from tilewright.farm.link import Door
+from tilewright.farm.link import Endpoint
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.workers.runner import Bench, Runner
 from tilewright.measure.measuring import NO_PEAKS
@@ -68,7 +68,7 @@ def serve(address: str, certs: str, folder: str, count: str, seconds: str) -> No
             bench = Bench(
                 simulated_device(name, CLASS), lambda _t: measurer, contextlib.nullcontext, lambda _t: NO_PEAKS
             )
-            runner = Runner(Door(address, Path(certs), "runner"), name, bench, cache)
+            runner = Runner(Endpoint(address, Path(certs), "runner"), name, bench, cache)
             runners.append(runner)
             async with gate:
                 tasks.append(asyncio.create_task(runner.run()))

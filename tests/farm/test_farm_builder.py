@@ -17,7 +17,7 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import Candidate, Task, TilewrightError
 from tilewright.farm.client import Farm
 from tilewright.farm.jobs import plain
-from tilewright.farm.link import Door
+from tilewright.farm.link import Endpoint
 from tilewright.farm.remote import FarmToolchain
 from tilewright.farm.workers.builder import Builder, known_target, offers
 from tilewright.kernels.codegen.prelude import prelude
@@ -29,7 +29,7 @@ from tilewright.kernels.templates.base import LoweredKernel
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
     folder = tmp_path_factory.mktemp("builder")
-    return Builder(Door("tcp://127.0.0.1:1", None, "builder"), "b", ArtifactCache(folder))
+    return Builder(Endpoint("tcp://127.0.0.1:1", None, "builder"), "b", ArtifactCache(folder))
 
 
 def kernel(target: str) -> LoweredKernel:

@@ -17,7 +17,7 @@ from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, LinkClosed, Refused
 from tilewright.farm.keeper import Keeper
-from tilewright.farm.link import Door, Link
+from tilewright.farm.link import Endpoint, Link
 from tilewright.farm.messages import PROTOCOL, pack
 
 CLASS = "cpu-simulated-1c"
@@ -38,7 +38,9 @@ def keeper(farm: SimulatedFarm) -> Keeper:
 
 @pytest.fixture(scope="module")
 def links(farm: SimulatedFarm) -> Iterator[dict[str, Link]]:
-    found = {role: farm.call(Door(farm.address, None, role).enter()) for role in subjects.WORKERS + subjects.LOOKERS}
+    found = {
+        role: farm.call(Endpoint(farm.address, None, role).connect()) for role in subjects.WORKERS + subjects.LOOKERS
+    }
     yield found
     for link in found.values():
         farm.call(link.close())
@@ -303,7 +305,7 @@ def test_a_silent_worker_leaves_and_its_quarantine_is_remembered(quick: Simulate
     keeper = quick.hub.keeper
 
     async def greet(**more: Any) -> None:
-        link = await Door(quick.address, None, "runner").enter()
+        link = await Endpoint(quick.address, None, "runner").connect()
         await link.ask(beat("silent", **more))
         await link.close()
 
@@ -325,7 +327,7 @@ def test_a_silent_clients_jobs_are_dropped(quick: SimulatedFarm) -> None:
 
     async def leave_a_job() -> None:
         await keeper._queue(CLASS)
-        link = await Door(quick.address, None, "client").enter()
+        link = await Endpoint(quick.address, None, "client").connect()
         await link.ask(share("silent"))
         await link.store(subjects.job(CLASS, "local", "silent", "1"), b"x", "1")
         await link.close()
@@ -440,7 +442,7 @@ def test_jobs_are_counted_where_they_are(tmp_path: Path) -> None:
         farm.wait_for(lambda: place() == {"workers": 0, "waiting": 9, "in_hand": 0})
 
         async def pull() -> str:
-            link = await Door(farm.address, None, "runner").enter()
+            link = await Endpoint(farm.address, None, "runner").connect()
             await link.ask(beat("puller"))
             inbox = f"{subjects.inbox('runner', 'local')}.x"
             found = await link.nats.subscribe(inbox)

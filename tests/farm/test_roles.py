@@ -23,7 +23,7 @@ from tilewright.farm import subjects
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.jobs import item_json, task_json
-from tilewright.farm.link import Door, Link
+from tilewright.farm.link import Endpoint, Link
 from tilewright.farm.messages import PROTOCOL, Seal
 from tilewright.farm.pki import x509
 from tilewright.farm.pki.certificates import USERS, create_authority, issue, read, revoke
@@ -55,7 +55,7 @@ class Place(SimulatedFarm):
 
     def __enter__(self) -> Place:
         super().__enter__()
-        self.links = {role: self.call(self.enter(role)) for role in ROLES}
+        self.links = {role: self.call(self.connect(role)) for role in ROLES}
         self.call(self._complete())
         return self
 
@@ -71,8 +71,8 @@ class Place(SimulatedFarm):
         self.building = builder.greeting()["places"][0]
         await self.hub.keeper._queue(NOBODY)
 
-    async def enter(self, role: str, certs: Path | None = None) -> Link:
-        return await Door(self.address, certs or self.certs, role).enter()
+    async def connect(self, role: str, certs: Path | None = None) -> Link:
+        return await Endpoint(self.address, certs or self.certs, role).connect()
 
     @property
     def runner(self) -> Runner:
@@ -593,7 +593,7 @@ def closed(farm: Place, link: Link) -> None:
 
 
 def test_who_is_revoked_is_cut_off_and_stays_out(farm: Place, folder: Path) -> None:
-    link = farm.call(farm.enter("client", folder / "gone"))
+    link = farm.call(farm.connect("client", folder / "gone"))
     other = farm.links["client"]
     said: list[str] = []
     with Farm(farm.address, folder / "gone", say=said.append) as client:
@@ -605,7 +605,7 @@ def test_who_is_revoked_is_cut_off_and_stays_out(farm: Place, folder: Path) -> N
         with pytest.raises(Refused, match="does not let in client gone"):
             client.status()
     with pytest.raises(Refused, match=r"revoked, expired") as e:
-        farm.call(link.door.enter())
+        farm.call(link.endpoint.connect())
     assert e.value.mend
     assert not other.closed.is_set()  # nobody else noticed
     assert farm.call(other.ask({"what": "status"}))
@@ -613,20 +613,20 @@ def test_who_is_revoked_is_cut_off_and_stays_out(farm: Place, folder: Path) -> N
 
 def test_whose_time_is_over_is_cut_off_and_stays_out(farm: Place, folder: Path) -> None:
     issue(folder, "short", "client", 1, now=time.time() - 86400 + 4)
-    door = Door(farm.address, folder / "short", "client")
+    endpoint = Endpoint(farm.address, folder / "short", "client")
 
-    async def enter() -> Link:
+    async def connect() -> Link:
         while True:  # until the server has heard of it
             with contextlib.suppress(Refused):
-                return await door.enter()
+                return await endpoint.connect()
             await asyncio.sleep(0.05)
 
-    link = farm.call(enter())
+    link = farm.call(connect())
     closed(farm, link)
     with pytest.raises(FarmError):
-        farm.call(door.enter())
+        farm.call(endpoint.connect())
     with pytest.raises(FarmError, match="expired on"):
-        Door(farm.address, folder / "short", "client")
+        Endpoint(farm.address, folder / "short", "client")
 
 
 def test_who_is_not_listed_is_not_let_in(farm: Place, folder: Path) -> None:
@@ -635,14 +635,14 @@ def test_who_is_not_listed_is_not_let_in(farm: Place, folder: Path) -> None:
     listed = path.read_text()
     data = json.loads(listed)
     data["users"] = [u for u in data["users"] if u["name"] != "unlisted"]
-    door = Door(farm.address, folder / "unlisted", "client")
-    farm.call(farm.call(door.enter()).close())
+    endpoint = Endpoint(farm.address, folder / "unlisted", "client")
+    farm.call(farm.call(endpoint.connect()).close())
     path.write_text(json.dumps(data))
 
     async def refused() -> str:
         while True:
             try:
-                await (await door.enter()).close()
+                await (await endpoint.connect()).close()
             except Refused as e:
                 return e.message
             except FarmError:  # cut off by the change itself, in the middle of being let in
@@ -657,14 +657,14 @@ def test_who_is_not_listed_is_not_let_in(farm: Place, folder: Path) -> None:
 
 def test_another_farms_certificates_open_nothing(farm: Place, tmp_path: Path) -> None:
     create_authority(tmp_path / "foreign", ["localhost"], 30)
-    door = Door(farm.address, tmp_path / "foreign", "client")
+    endpoint = Endpoint(farm.address, tmp_path / "foreign", "client")
     with pytest.raises(Refused, match="not to be trusted"):
-        farm.call(door.enter())
-    assert door.credentials is not None
+        farm.call(endpoint.connect())
+    assert endpoint.credentials is not None
     ours = (farm.certs or Path()) / "client" / "ca.pem"
-    door.credentials = replace(door.credentials, ca=ours)  # it would trust us; the server does not trust it
+    endpoint.credentials = replace(endpoint.credentials, ca=ours)  # it would trust us; the server does not trust it
     with pytest.raises(FarmError):
-        farm.call(door.enter())
+        farm.call(endpoint.connect())
     assert len(farm.call(farm.links["reader"].ask({"what": "status"}))["workers"]) == 2
 
 
@@ -681,22 +681,22 @@ def test_a_certificate_of_0_1_is_let_in_by_its_name(farm: Place, folder: Path) -
     own = read(home / "cert.pem")
     path = folder / "server" / USERS
     listed = path.read_text()
-    door = Door(farm.address, home, "client")
+    endpoint = Endpoint(farm.address, home, "client")
     with pytest.raises(Refused, match="does not let in client old"):
-        farm.call(door.enter())
+        farm.call(endpoint.connect())
     data = json.loads(listed)
     user = {"user": own.user, "role": "client", "name": "old", "serial": f"{own.serial:x}", "not_after": own.not_after}
     path.write_text(json.dumps({**data, "users": [*data["users"], user]}))
 
-    async def enter() -> None:
+    async def connect() -> None:
         while True:
             with contextlib.suppress(Refused):
-                await (await door.enter()).close()
+                await (await endpoint.connect()).close()
                 return
             await asyncio.sleep(0.05)
 
     try:
-        farm.call(enter())
+        farm.call(connect())
         with Farm(farm.address, home) as client:
             assert client.get(client.put(b"of old")) == b"of old"
     finally:
@@ -715,7 +715,7 @@ def test_a_peers_certificate_is_no_servers(folder: Path, tmp_path: Path) -> None
         try:
             for host in ("127.0.0.1", "localhost"):
                 with pytest.raises(Refused, match="not to be trusted"):
-                    await Door(address.replace("127.0.0.1", host), folder, "runner").enter()
+                    await Endpoint(address.replace("127.0.0.1", host), folder, "runner").connect()
         finally:
             await server.stop()
 

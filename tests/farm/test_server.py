@@ -30,7 +30,7 @@ from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError, NotStored, Refused, Unreachable
 from tilewright.farm.hub import Hub
 from tilewright.farm.keeper import Keeper
-from tilewright.farm.link import Door, Link
+from tilewright.farm.link import Endpoint, Link
 from tilewright.farm.pki.certificates import USERS, create_authority, issue, revoke
 from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.remote import FarmRunner
@@ -241,7 +241,7 @@ def test_tls_at_a_server_in_the_clear_and_the_reverse(
     refused(said, 1, address, "does not speak TLS", "tcp://")
     for role in ("client", "runner", "server"):
         with pytest.raises(Refused, match="does not speak TLS"):
-            asyncio.run(Door(address, certs, role).enter())
+            asyncio.run(Endpoint(address, certs, role).connect())
     address = secure.address.replace("tls://", "tcp://")
     with pytest.raises(Refused, match="takes TLS connections only") as e:
         Farm(address)
@@ -293,7 +293,7 @@ def test_a_server_without_a_keeper_or_without_jetstream(plain: str, say: Callabl
     assert "has a server but no keeper" in said.out
 
     async def keep() -> str:
-        keeper = Keeper(Door(plain, None, "server"))
+        keeper = Keeper(Endpoint(plain, None, "server"))
         task = asyncio.create_task(keeper.run())
         while not keeper.trouble:
             await asyncio.sleep(0.01)
@@ -309,7 +309,7 @@ def test_a_server_without_a_keeper_or_without_jetstream(plain: str, say: Callabl
 def test_a_server_whose_keeper_is_away(tmp_path: Path) -> None:
     async def work() -> None:
         server = NatsServer(None, "127.0.0.1", 0, tmp_path)
-        link = await Door(await server.start(), None, "reader").enter()
+        link = await Endpoint(await server.start(), None, "reader").connect()
         with pytest.raises(Unreachable, match="has a server but no keeper"):
             await link.ask({"what": "status"})
         await link.close()
@@ -409,17 +409,17 @@ def test_users_that_cannot_be_read_change_nothing_until_they_can(tmp_path: Path)
     path = folder / "server" / USERS
     with SimulatedFarm(tmp_path / "farm", [], certs=folder) as farm:
 
-        async def enter(name: str) -> Link:
-            return await Door(farm.address, folder / name, "client").enter()
+        async def connect(name: str) -> Link:
+            return await Endpoint(farm.address, folder / name, "client").connect()
 
         def wait(link: Link) -> None:
             farm.call(asyncio.wait_for(link.closed.wait(), LIMIT))
 
-        gone, short = farm.call(enter("gone")), farm.call(enter("short"))
+        gone, short = farm.call(connect("gone")), farm.call(connect("short"))
         listed = path.read_text()
         path.write_text("garbage")
         farm.wait_for(lambda: any("users.json is damaged; whoever was let in before still is" in s for s in farm.said))
-        farm.call(farm.call(enter("client")).close())
+        farm.call(farm.call(connect("client")).close())
         wait(short)  # whose time is over is cut off all the same
         assert not gone.closed.is_set()
         assert sum("is damaged" in s for s in farm.said) == 1
@@ -429,8 +429,8 @@ def test_users_that_cannot_be_read_change_nothing_until_they_can(tmp_path: Path)
         revoke(folder, "gone")
         wait(gone)
         with pytest.raises(Refused):
-            farm.call(enter("gone"))
-        farm.call(farm.call(enter("client")).close())
+            farm.call(connect("gone"))
+        farm.call(farm.call(connect("client")).close())
 
 
 # --------------------------------------------------------------------------- no room
@@ -618,7 +618,7 @@ def test_a_server_needs_no_more_than_its_own_folder(certs: Path, tmp_path: Path)
     async def work() -> None:
         server = NatsServer(find_credentials(tmp_path / "server", "server"), "127.0.0.1", 0, tmp_path / "state")
         address = await server.start()
-        await (await Door(address, certs, "client").enter()).close()
+        await (await Endpoint(address, certs, "client").connect()).close()
         assert (await server.facts())["engine"].startswith("nats-server 2.")
         await server.stop()
 

@@ -27,7 +27,7 @@ from tilewright.building.toolchain import CompiledLibrary
 from tilewright.core import Candidate, Failure, Measurement, Outcome, Target, Task
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.hub import Hub
-from tilewright.farm.link import Door, end
+from tilewright.farm.link import Endpoint, end
 from tilewright.farm.subjects import ARTIFACTS
 from tilewright.farm.workers.builder import Builder
 from tilewright.farm.workers.runner import Bench, Runner
@@ -130,13 +130,13 @@ class Puppet(Service):
     """A runner or builder that answers every job as it is told, whatever is asked."""
 
     def __init__(
-        self, door: Door, name: str, cache: ArtifactCache, answer: Callable[[Mapping[str, Any]], Reply],
+        self, endpoint: Endpoint, name: str, cache: ArtifactCache, answer: Callable[[Mapping[str, Any]], Reply],
         greeting: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self.role = door.role
+        self.role = endpoint.role
         self._greeting = dict(greeting)
         self._answer = answer
-        super().__init__(door, name, cache)
+        super().__init__(endpoint, name, cache)
 
     def greeting(self) -> dict[str, Any]:
         return self._greeting
@@ -249,8 +249,8 @@ class SimulatedFarm:
             simulated_device(name, device_class or self.device_class), lambda _target: measurer,
             contextlib.nullcontext, lambda _task: NO_PEAKS,
         )  # fmt: skip
-        door = Door(address or self.address, certs or self.certs, "runner")
-        runner = Runner(door, name, bench, ArtifactCache(self.folder / name), self.said.append)
+        endpoint = Endpoint(address or self.address, certs or self.certs, "runner")
+        runner = Runner(endpoint, name, bench, ArtifactCache(self.folder / name), self.said.append)
         self.runners.append(runner)
         self._run(runner)
         return runner
@@ -259,7 +259,7 @@ class SimulatedFarm:
         """A runner that only answers; call it in the farm's thread."""
         device = simulated_device(name, self.device_class)
         puppet = Puppet(
-            Door(self.address, self.certs, "runner"), name, ArtifactCache(self.folder / name), answer,
+            Endpoint(self.address, self.certs, "runner"), name, ArtifactCache(self.folder / name), answer,
             {"places": [device.device_class], "device": device.to_json()},
         )  # fmt: skip
         self._run(puppet)
@@ -267,8 +267,10 @@ class SimulatedFarm:
 
     def start_builder(self, name: str = "builder", lanes: int = 2) -> Builder:
         """A builder whose compiler only pretends; call it in the farm's thread."""
-        door = Door(self.address, self.certs, "builder")
-        builder = Builder(door, name, ArtifactCache(self.folder / name), lanes, self.said.append, PretendedToolchain)
+        endpoint = Endpoint(self.address, self.certs, "builder")
+        builder = Builder(
+            endpoint, name, ArtifactCache(self.folder / name), lanes, self.said.append, PretendedToolchain
+        )
         self._run(builder)
         return builder
 

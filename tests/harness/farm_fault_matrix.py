@@ -22,7 +22,7 @@ from tilewright.core import Failure, FailureKind
 from tilewright.farm import subjects
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.link import Door, Link
+from tilewright.farm.link import Endpoint, Link
 from tilewright.farm.pki import certificates
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Held, Reply
@@ -400,7 +400,7 @@ def _cut_client(s: Scene, silence: float) -> str:
 
 
 async def _flood(s: Scene, count: int) -> None:
-    link = await Door(s.farm.address, s.farm.certs, "runner").enter()
+    link = await Endpoint(s.farm.address, s.farm.certs, "runner").connect()
     (session,) = (s.farm.hub.keeper.sessions if s.farm.hub else {}) or ("0" * 32,)
     for n in range(count):
         subject = subjects.result("local", session, f"{n:032x}")

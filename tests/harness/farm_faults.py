@@ -24,7 +24,7 @@ from tilewright.core import Candidate, Failure, FailureKind, Outcome
 from tilewright.database import Database
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import Refused
-from tilewright.farm.link import Door
+from tilewright.farm.link import Endpoint
 from tilewright.measure.measuring import NO_PEAKS
 from tilewright.tuner import Observer, TuneResult, tune
 
@@ -302,7 +302,7 @@ class Scene:
 
         async def enters() -> bool:
             try:
-                await (await Door(self.farm.address, certs, role).enter()).close()
+                await (await Endpoint(self.farm.address, certs, role).connect()).close()
             except Refused:
                 return False
             return True
@@ -388,7 +388,7 @@ def serve(address: str, name: str, folder: str, seconds: float, skew: float = 0.
     bench = Bench(simulated_device(name), lambda _target: measurer, contextlib.nullcontext, lambda _task: NO_PEAKS)
 
     async def work() -> None:
-        runner = Runner(Door(address, None, "runner"), name, bench, ArtifactCache(folder), lambda _line: None)
+        runner = Runner(Endpoint(address, None, "runner"), name, bench, ArtifactCache(folder), lambda _line: None)
         await runner.run()
 
     asyncio.run(work())

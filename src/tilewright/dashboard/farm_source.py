@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.core import TilewrightError
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
-from tilewright.farm.link import Door
+from tilewright.farm.link import Endpoint
 from tilewright.farm.subjects import LOOKERS
 
 FRESH = 2.0  # seconds for which a status answers for all who ask
@@ -27,7 +27,7 @@ class FarmSource:
     """
 
     def __init__(self, address: str, certs: Path | None = None) -> None:
-        self.address = Door(address, certs, *LOOKERS).address
+        self.address = Endpoint(address, certs, *LOOKERS).address
         self._certs = certs
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None

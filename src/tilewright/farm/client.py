@@ -27,7 +27,7 @@ from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused
-from tilewright.farm.link import SILENT, Door, Link, end, waits
+from tilewright.farm.link import SILENT, Endpoint, Link, end, waits
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
 ASK_SECONDS = 60.0
@@ -90,7 +90,7 @@ class Farm:
     ) -> None:
         if priority not in PRIORITIES:
             raise UsageError(f"{priority!r} is no priority", f"Use {', '.join(PRIORITIES)}")
-        self._door = Door(address, None if certs is None else Path(certs).expanduser(), *roles)
+        self._endpoint = Endpoint(address, None if certs is None else Path(certs).expanduser(), *roles)
         self.patience = patience
         self.cut_offs = 0
         self.refused = 0  # messages that were no result of a worker of this farm
@@ -118,7 +118,7 @@ class Farm:
 
     @property
     def address(self) -> str:
-        return self._door.address
+        return self._endpoint.address
 
     # ------------------------------------------------------------------ jobs
 
@@ -243,10 +243,10 @@ class Farm:
     # ------------------------------------------------------------------ in the loop's thread
 
     async def _enter(self) -> Link:
-        link = await self._door.enter()
+        link = await self._endpoint.connect()
         try:
-            if self._door.role == "client":
-                await link.subscribe(f"result.{subjects.token(self._door.name)}.{self._session}.*", self._heard)
+            if self._endpoint.role == "client":
+                await link.subscribe(f"result.{subjects.token(self._endpoint.name)}.{self._session}.*", self._heard)
         except BaseException:
             await link.close()
             raise
@@ -335,7 +335,7 @@ class Farm:
         for job in jobs:
             job.sent = now
             with contextlib.suppress(LinkClosed, NotStored):
-                subject = subjects.result(self._door.name, self._session, job.id)
+                subject = subjects.result(self._endpoint.name, self._session, job.id)
                 found = await link.stored(subjects.RESULTS, subject)
                 if found is not None:
                     self._result(link, subject, found)
@@ -384,7 +384,7 @@ class Farm:
             self._say(f"{error.message}; waiting")
 
     def _subject(self, job: Job) -> str:
-        return subjects.job(job.place, self._door.name, self._session, job.id)
+        return subjects.job(job.place, self._endpoint.name, self._session, job.id)
 
     async def _heard(self, message: Any) -> None:
         if self._link is not None:
@@ -431,7 +431,7 @@ class Farm:
                 await self._cancel(self._link, {"ids": [job.id], "place": job.place})
 
     async def _cancel(self, link: Link, what: Mapping[str, Any]) -> None:
-        subject = subjects.cancel(self._door.name, self._session)
+        subject = subjects.cancel(self._endpoint.name, self._session)
         await link.publish(subject, link.seal.seal(subject, what))
 
     def _ended(self, life: Future[None]) -> None:
@@ -451,7 +451,7 @@ class Farm:
 
     async def _leave(self) -> None:
         if self._link is not None:
-            if self._door.role == "client":
+            if self._endpoint.role == "client":
                 await self._cancel(self._link, {"ids": None})
             await self._link.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.farm.errors import FarmError
 from tilewright.farm.keeper import Keeper
-from tilewright.farm.link import Door, Say, end
+from tilewright.farm.link import Endpoint, Say, end
 from tilewright.farm.pki.tls import find_credentials
 from tilewright.farm.server import START_SECONDS, Cluster, NatsServer
 
@@ -37,9 +37,9 @@ class Hub:
         own = address
         for everywhere in ("0.0.0.0", "[::]"):
             own = own.replace(f"//{everywhere}:", "//localhost:")
-        door = Door(own, self._certs, "server")
-        door.orders = self.server.orders
-        self.keeper = Keeper(door, facts=self.server.facts, **self._more)
+        endpoint = Endpoint(own, self._certs, "server")
+        endpoint.orders = self.server.orders
+        self.keeper = Keeper(endpoint, facts=self.server.facts, **self._more)
         self._keeping = asyncio.create_task(self.keeper.run())
         if wait:
             try:

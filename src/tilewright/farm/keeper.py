@@ -20,7 +20,7 @@ from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, NotStored, Refused, Taken
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Door, Link, Say, names, waits
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, names, waits
 from tilewright.farm.messages import PROTOCOL, NoMessage, error_of
 from tilewright.farm.pki.identity import ROLES, Peer
 from tilewright.farm.shares import Shares
@@ -62,14 +62,14 @@ class Session:
 class Keeper:
     """Keeps one farm until it is cancelled.
 
-    ``door``: with a server's certificate. ``heartbeat``, ``patience``, ``grace``: seconds. ``replicas``: servers that
-    hold each message. ``storage``: bytes that the farm may take of a server's disk. ``facts``: what is known of the
-    server, for the status.
+    ``endpoint``: with a server's certificate. ``heartbeat``, ``patience``, ``grace``: seconds. ``replicas``: servers
+    that hold each message. ``storage``: bytes that the farm may take of a server's disk. ``facts``: what is known
+    of the server, for the status.
     """
 
     def __init__(
         self,
-        door: Door,
+        endpoint: Endpoint,
         *,
         heartbeat: float = HEARTBEAT,
         patience: float = PATIENCE,
@@ -79,7 +79,7 @@ class Keeper:
         facts: Callable[[], Awaitable[Mapping[str, Any]]] | None = None,
         say: Say = lambda _line: None,
     ) -> None:
-        self.door = door
+        self.endpoint = endpoint
         self.heartbeat, self.patience, self.grace = heartbeat, patience, grace
         self.replicas, self.storage = replicas, storage
         self.members: dict[str, Member] = {}
@@ -103,7 +103,7 @@ class Keeper:
         pause = waits()
         while True:
             try:
-                self._link = await self.door.enter()
+                self._link = await self.endpoint.connect()
                 await self._serve(self._link)
                 pause = waits()
             except FarmError as e:

@@ -77,7 +77,7 @@ def waits() -> Iterator[float]:
         wait = min(LONGEST_WAIT, 2 * wait)
 
 
-class Door:
+class Endpoint:
     """The way to one farm for one role.
 
     ``certs``: a folder of certificates; ``None`` on a loopback address only. ``roles``: the certificate is of the first
@@ -103,13 +103,13 @@ class Door:
         self.role = self.credentials.owner.role if self.credentials else roles[0]
         self.name = self.credentials.owner.name if self.credentials else "local"
         self.seal = Seal(self.credentials)
-        self.orders = "$JS.API"  # under which the server takes orders on its streams, where this door may give any
+        self.orders = "$JS.API"  # under which the server takes orders on its streams, where this endpoint may give any
 
     @property
     def address(self) -> str:
         return f"{self.scheme}://" + ",".join(joined(host, port) for host, port in self.servers)
 
-    async def enter(self) -> Link:
+    async def connect(self) -> Link:
         """Connect to one of the servers. Raises ``Unreachable``, ``Refused``."""
         servers = random.sample(self.servers, len(self.servers))
         for n, (host, port) in enumerate(servers):
@@ -193,10 +193,10 @@ CERTIFICATE_MEND = "Use certificates of this farm's own authority, and an addres
 class Link:
     """A connection while it lasts. :attr:`closed` is set when it ends, whatever the reason."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.nats: Any = None
-        self.door = door
-        self.seal = door.seal
+        self.endpoint = endpoint
+        self.seal = endpoint.seal
         self.closed = asyncio.Event()
         self.error: Exception | None = None
         self.denied: list[str] = []  # what the server did not permit, in its words
@@ -240,7 +240,7 @@ class Link:
 
     async def manage(self, what: str, *arguments: Any, **more: Any) -> Any:
         """One call of JetStream's administration. Raises ``LinkClosed``, ``NotStored`` with the server's words."""
-        stream = self.nats.jetstream(prefix=self.door.orders, timeout=ANSWER_SECONDS)
+        stream = self.nats.jetstream(prefix=self.endpoint.orders, timeout=ANSWER_SECONDS)
         return await self._answered(getattr(stream, what)(*arguments, **more), what.replace("_", " "))
 
     async def _answered(self, work: Awaitable[Any], what: str) -> Any:
@@ -249,7 +249,7 @@ class Link:
         try:
             return await work
         except NoRespondersError:
-            raise NotStored(f"nobody serves {what.partition('.')[0]} at {self.door.address}") from None
+            raise NotStored(f"nobody serves {what.partition('.')[0]} at {self.endpoint.address}") from None
         except (Error, TimeoutError, asyncio.CancelledError) as e:
             task = asyncio.current_task()
             if isinstance(e, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -257,18 +257,18 @@ class Link:
             if getattr(e, "description", None):
                 raise NotStored(f"the farm's server refuses {what}: {e.description}", STORAGE_MEND) from None  # type: ignore[union-attr]
             if any(f'"{what}"'.lower() in line.lower() for line in self.denied):
-                raise Refused(f"a {self.door.role} may not do this: the server denies {what}") from None
-            raise LinkClosed(f"{self.door.address} does not answer") from None
+                raise Refused(f"a {self.endpoint.role} may not do this: the server denies {what}") from None
+            raise LinkClosed(f"{self.endpoint.address} does not answer") from None
 
     async def ask(self, body: Mapping[str, Any], timeout: float = ANSWER_SECONDS, tell: bool = False) -> Any:
         """A keeper's answer. Raises ``FarmError`` with its words where it refuses."""
-        subject = (subjects.tell if tell else subjects.ask)(self.door.role, self.door.name)
+        subject = (subjects.tell if tell else subjects.ask)(self.endpoint.role, self.endpoint.name)
         message = {"protocol": PROTOCOL, **body}
         try:
             reply = await self.raw(subject, self.seal.seal(subject, message), timeout)
         except NotStored:
             raise Unreachable(
-                f"{self.door.address} has a server but no keeper", "Start it with tilewright farm server"
+                f"{self.endpoint.address} has a server but no keeper", "Start it with tilewright farm server"
             ) from None
         answer, _ = self.seal.open(subject, reply.data, ("server",))
         if "error" in answer:

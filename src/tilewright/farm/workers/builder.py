@@ -19,7 +19,7 @@ from tilewright.backends.cpu.cores import affinity
 from tilewright.backends.cuda.nvrtc import find_nvrtc
 from tilewright.building.toolchain import Toolchain, toolchain_for
 from tilewright.core import Target, TilewrightError, UsageError, digest
-from tilewright.farm.link import Door, Say
+from tilewright.farm.link import Endpoint, Say
 from tilewright.farm.messages import LIMIT, error_of
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
@@ -54,11 +54,11 @@ class Builder(Service):
     role = "builder"
 
     def __init__(
-        self, door: Door, name: str, cache: ArtifactCache, lanes: int = 1, say: Say = lambda _line: None,
+        self, endpoint: Endpoint, name: str, cache: ArtifactCache, lanes: int = 1, say: Say = lambda _line: None,
         toolchain: Callable[[Target, ArtifactCache, bool], Toolchain] = toolchain_for,
     ) -> None:  # fmt: skip
         self.lanes = lanes
-        super().__init__(door, name, cache, say)
+        super().__init__(endpoint, name, cache, say)
         self._offers = offers()
         if not self._offers:
             raise UsageError(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import Candidate, Failure, FailureKind, Outcome, Target, Task, UsageError
 from tilewright.farm.jobs import item_of, plain
-from tilewright.farm.link import Door, Say
+from tilewright.farm.link import Endpoint, Say
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
 from tilewright.measure.devices import DeviceDescription
@@ -89,9 +89,9 @@ class Runner(Service):
     role = "runner"
 
     def __init__(
-        self, door: Door, name: str, bench: Bench, cache: ArtifactCache, say: Say = lambda _line: None
+        self, endpoint: Endpoint, name: str, bench: Bench, cache: ArtifactCache, say: Say = lambda _line: None
     ) -> None:
-        super().__init__(door, name, cache, say)
+        super().__init__(endpoint, name, cache, say)
         self.bench = bench
         self._measurers: OrderedDict[str, Measurer] = OrderedDict()
         self._at = ""

@@ -19,7 +19,7 @@ from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Door, Link, Say, end, waits
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, waits
 from tilewright.farm.messages import Seen, error_of
 from tilewright.farm.subjects import AHEAD
 from tilewright.farm.workers.work import Held, Missing, Record, Reply
@@ -42,9 +42,14 @@ class Service(ABC):
     lanes = 1
 
     def __init__(
-        self, door: Door, name: str, cache: ArtifactCache, say: Say = lambda _line: None, state: Path | None = None
+        self,
+        endpoint: Endpoint,
+        name: str,
+        cache: ArtifactCache,
+        say: Say = lambda _line: None,
+        state: Path | None = None,
     ) -> None:
-        self.door = door
+        self.endpoint = endpoint
         self.name = name
         self.cache = cache
         self.instance = secrets.token_hex(8)
@@ -88,7 +93,7 @@ class Service(ABC):
         pause, refused, ever = waits(), 0, False
         while not self._stopping.is_set():
             try:
-                link = await self.door.enter()
+                link = await self.endpoint.connect()
                 try:
                     await self._greet(link)
                     pause, refused, ever = waits(), 0, True
@@ -113,13 +118,13 @@ class Service(ABC):
     async def _greet(self, link: Link) -> None:
         self._link = link
         self._pulls.clear()
-        where = subjects.control(self.role, self.door.name, self.name)
+        where = subjects.control(self.role, self.endpoint.name, self.name)
         await link.subscribe(where, self._commanded)
         await link.subscribe("cancel.*.*", self._cancelled)
         await link.subscribe(f"{self._inbox}.*", self._delivered)
         await self._beat(link)
         self.connected.set()
-        self._say(f"connected to {self.door.address} as {self.name}")
+        self._say(f"connected to {self.endpoint.address} as {self.name}")
 
     async def _serve(self, link: Link) -> None:
         """Follow one connection to its end."""
@@ -272,7 +277,7 @@ class Service(ABC):
 
     @property
     def _inbox(self) -> str:
-        return f"{subjects.inbox(self.role, self.door.name)}.{self.instance}"
+        return f"{subjects.inbox(self.role, self.endpoint.name)}.{self.instance}"
 
     async def _delivered(self, message: Any) -> None:
         """What came of a request for a job: a job under its own subject, or a status."""
@@ -415,7 +420,7 @@ class Service(ABC):
         await self._pull()  # there is room for another
         subject = subjects.result(job.client, job.session, job.id)
         said = {"result": reply.result, "seconds": seconds, "worker": self.name}
-        message = self.door.seal.seal(subject, said)
+        message = self.endpoint.seal.seal(subject, said)
         for n in range(STORE_TRIES):
             try:
                 link = await self._online()

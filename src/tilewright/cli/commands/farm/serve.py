@@ -158,22 +158,22 @@ def keeper(
       tilewright farm keeper --certs certs --users /etc/nats/accounts.conf --replicas 3 tls://localhost:8786
     """
     from tilewright.farm.keeper import Keeper
-    from tilewright.farm.link import Door
+    from tilewright.farm.link import Endpoint
     from tilewright.farm.server import follow_users, orders_of
 
     where = address_of(address)
-    door = Door(where, certs_for(where, certs), "server")
-    if door.credentials is None:
+    endpoint = Endpoint(where, certs_for(where, certs), "server")
+    if endpoint.credentials is None:
         raise UsageError(
             "a keeper by itself needs a server's certificate", "Write tls://HOST:PORT and pass --certs DIR"
         )
-    credentials, door.orders = door.credentials, orders_of(door.credentials)
+    credentials, endpoint.orders = endpoint.credentials, orders_of(endpoint.credentials)
 
     async def keep() -> None:
         stop = asyncio.Event()
         on_signals(stop.set)
         keeping = Keeper(
-            door, heartbeat=heartbeat, patience=patience, replicas=replicas or min(3, len(door.servers)),
+            endpoint, heartbeat=heartbeat, patience=patience, replicas=replicas or min(3, len(endpoint.servers)),
             storage=int(storage * (1 << 30)), say=say,
         )  # fmt: skip
         tasks = [asyncio.create_task(keeping.run())]
@@ -230,12 +230,12 @@ def runner(
       tilewright farm runner --certs certs --device cpu:0-1 tls://farm.example.org:8786
     """
     from tilewright.backends.cpu.cache import ArtifactCache
-    from tilewright.farm.link import Door
+    from tilewright.farm.link import Endpoint
     from tilewright.farm.workers.runner import Runner, local_bench
     from tilewright.measure.devices import describe_place, find
 
     where = address_of(address)
-    door = Door(where, certs_for(where, certs), "runner")
+    endpoint = Endpoint(where, certs_for(where, certs), "runner")
     place = find(device, target)
     for warning in place.warnings():
         say(f"warning: {warning}")
@@ -243,7 +243,7 @@ def runner(
     called = name or f"{platform.node()}-{described.device}"
     say(f"offering {described.device} as {described.device_class}")
     return asyncio.run(
-        _work(lambda: Runner(door, called, local_bench(place, described), ArtifactCache(), say), drain_seconds)
+        _work(lambda: Runner(endpoint, called, local_bench(place, described), ArtifactCache(), say), drain_seconds)
     )
 
 
@@ -263,14 +263,14 @@ def builder(
       tilewright farm builder --certs certs --workers 8 tls://farm.example.org:8786
     """
     from tilewright.backends.cpu.cache import ArtifactCache
-    from tilewright.farm.link import Door
+    from tilewright.farm.link import Endpoint
     from tilewright.farm.workers.builder import Builder, default_lanes
 
     where = address_of(address)
-    door = Door(where, certs_for(where, certs), "builder")
+    endpoint = Endpoint(where, certs_for(where, certs), "builder")
     called = name or f"{platform.node()}-builder"
     lanes = workers or default_lanes()
-    return asyncio.run(_work(lambda: Builder(door, called, ArtifactCache(), lanes, say), drain_seconds))
+    return asyncio.run(_work(lambda: Builder(endpoint, called, ArtifactCache(), lanes, say), drain_seconds))
 
 
 async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
