@@ -11,7 +11,7 @@ from handmade import lower
 
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.building.builder import Builder
-from tilewright.building.gate import Gate
+from tilewright.building.lock import BuildLock
 from tilewright.building.toolchain import CpuToolchain
 from tilewright.core import (
     Artifact,
@@ -177,9 +177,9 @@ def test_nothing_to_build(target: Target, fresh: ArtifactCache) -> None:
 
 
 def test_building_waits_for_a_measurement(target: Target, task: Task, fresh: ArtifactCache) -> None:
-    gate = Gate()
-    with Builder(target, cache=fresh, lower=lower, gate=gate.building) as b:
-        with gate.measuring():
+    lock = BuildLock()
+    with Builder(target, cache=fresh, lower=lower, lock=lock.building) as b:
+        with lock.measuring():
             future = b.submit([candidate(task, "good")])
             with pytest.raises(TimeoutError):
                 future.result(timeout=0.3)

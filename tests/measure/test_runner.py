@@ -313,11 +313,11 @@ def test_a_child_that_does_not_start(
 
 
 def test_no_builds_while_measuring(device: Device, target: Target, task: Task, make: Make) -> None:
-    from tilewright.building.gate import Gate
+    from tilewright.building.lock import BuildLock
 
-    gate = Gate()
-    with LocalRunner(device, target, references="", exclusive=gate.measuring) as runner:
-        with gate.building():
+    lock = BuildLock()
+    with LocalRunner(device, target, references="", exclusive=lock.measuring) as runner:
+        with lock.building():
             future = runner.submit(task, [make("good")])
             time.sleep(0.2)
             assert not future.done()
@@ -336,20 +336,20 @@ def test_devices_without_cores(name: str) -> None:
 
 
 def test_gate_lets_a_measurement_go_first() -> None:
-    from tilewright.building.gate import Gate
+    from tilewright.building.lock import BuildLock
 
-    gate, order = Gate(), []
+    lock, order = BuildLock(), []
     holding, release = threading.Event(), threading.Event()
 
     def build(name: str, wait: bool = False) -> None:
-        with gate.building():
+        with lock.building():
             order.append(name)
             if wait:
                 holding.set()
                 release.wait(10)
 
     def measure() -> None:
-        with gate.measuring():
+        with lock.measuring():
             order.append("measure")
 
     threads: list[Any] = [threading.Thread(target=build, args=("first", True))]
@@ -357,7 +357,7 @@ def test_gate_lets_a_measurement_go_first() -> None:
     holding.wait(10)
     threads.append(threading.Thread(target=measure))
     threads[-1].start()
-    while not gate._waiting:
+    while not lock._waiting:
         time.sleep(0.001)
     threads.append(threading.Thread(target=build, args=("second",)))
     threads[-1].start()

@@ -13,7 +13,7 @@ from tilewright.core import Device, Task, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.measure.places import EMULATOR, find_place, stated_peak
 from tilewright.tuner import Observer, TuneResult, tune
-from tilewright.tuner.recheck import recheck
+from tilewright.tuner.verify import verify
 
 SIZES = {"m": 24, "n": 20, "k": 16}
 NO_GPU = pytest.mark.skipif(bool(gpus_or_none()), reason="this machine has a GPU")
@@ -97,8 +97,8 @@ def test_best_shows_the_source_on_any_machine(
 
 def test_a_stored_winner_is_verified_again_where_that_is_asked_for(tuned: tuple[TuneResult, Recorder, Path]) -> None:
     with Database.open(tuned[2]) as database:
-        assert list(recheck(database)) == []  # no GPU of that model here
-        (again,) = recheck(database, device="emulator")
+        assert list(verify(database)) == []  # no GPU of that model here
+        (again,) = verify(database, device="emulator")
     assert again.problem is None
     assert again.seconds is not None
 

@@ -19,7 +19,7 @@ from tilewright.database import Database
 from tilewright.kernels import templates
 from tilewright.kernels.templates.own import OwnKernel
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.recheck import recheck
+from tilewright.tuner.verify import verify
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own_kernel"
 SIZES = {"m": 29, "n": 50, "k": 17}
@@ -112,7 +112,7 @@ def test_verify_makes_it_again_from_what_is_stored(tuned: Any) -> None:
     db, result = tuned
     forget()
     with Database.open(db) as database:
-        (found,) = recheck(database)
+        (found,) = verify(database)
         assert found.problem is None
         assert found.kernel.schedule == result.best.schedule
         (stored, *_) = database.kernels("dense")
@@ -219,7 +219,7 @@ def test_cuda_on_the_emulator(tmp_path: Path) -> None:
     assert result.best is not None
     forget()
     with Database.open(db) as database:
-        (again,) = recheck(database, device="emulator")
+        (again,) = verify(database, device="emulator")
     assert again.problem is None
 
 

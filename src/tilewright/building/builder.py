@@ -56,8 +56,8 @@ class Builder:
     """Compiles candidates for one target. Use it as a context manager.
 
     ``workers`` compilers run at once, each on up to ``batch`` structures (by default as many as suit the
-    compiler); ``cores`` pins them (all allowed cores by default). ``gate`` gives a context that is held
-    while a compiler runs, for callers that must not build while they measure (``Gate.building``).
+    compiler); ``cores`` pins them (all allowed cores by default). ``lock`` gives a context that is held
+    while a compiler runs, for callers that must not build while they measure (``BuildLock.building``).
     ``lower`` prints a candidate's kernel; by default its template does. ``toolchain`` compiles; by
     default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
     ``fetch`` brings an artifact's code, by its hash, to its path on this machine, where a compiler leaves it elsewhere.
@@ -74,7 +74,7 @@ class Builder:
         batch: int | None = None,
         cores: Sequence[int] | None = None,
         deadline: float = DEADLINE,
-        gate: Callable[[], AbstractContextManager[None]] | None = None,
+        lock: Callable[[], AbstractContextManager[None]] | None = None,
         lower: Lower | None = None,
         toolchain: Toolchain | None = None,
         emulated: bool = False,
@@ -89,7 +89,7 @@ class Builder:
         self._prelude = prelude(target, emulated=True) if self.toolchain.emulated else prelude(target)
         self._static_gate = static_gate(target)
         self._counts = GateCounts()
-        self._gate = gate or contextlib.nullcontext
+        self._building = lock or contextlib.nullcontext
         self._lower = lower or _template_lower()
         self._known: dict[str, Future[Built]] = {}
         self._lock = threading.Lock()
@@ -210,7 +210,7 @@ class Builder:
         began = time.perf_counter()
         unit = "\n".join([self._prelude, *(k.source for _, k in group)])
         try:
-            with self._gate():
+            with self._building():
                 symbols = [s for _, k in group for s in dict.fromkeys(x.symbol for x in k.program.launches)]
                 done = self.toolchain.compile(unit, symbols, self.deadline)
         except TilewrightError as e:

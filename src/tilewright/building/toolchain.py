@@ -18,7 +18,7 @@ from tilewright.core import LaunchProgram, Pairs, Target, UsageError
 
 CPU_BATCH = 8  # kernels a translation unit: parsing the prelude costs as much as compiling one
 
-Gate = Callable[[LaunchProgram, Target], "str | None"]
+StaticGate = Callable[[LaunchProgram, Target], "str | None"]
 """Why a kernel cannot run on a target, from its launches alone; ``None`` when it may. What it gives may have
 a ``reason``, a word to count by."""
 
@@ -115,13 +115,13 @@ def toolchain_for(target: Target, cache: ArtifactCache, emulated: bool = False) 
     raise UsageError(f"nothing builds for {target.name}", "Use a target of kind cpu or cuda")
 
 
-def static_gate(target: Target) -> Gate | None:
+def static_gate(target: Target) -> StaticGate | None:
     """The check that needs no compiler, for kinds of targets that have one."""
     if target.kind != "cuda":
         return None
     from tilewright.backends.cuda.gate import before
 
-    return cast(Gate, before)
+    return cast(StaticGate, before)
 
 
 @dataclass

@@ -78,12 +78,12 @@ class Place:
             found = noise_warnings()
         return [f"{w}; figures of this run are noisy" for w in found]
 
-    def builder(self, gate: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
-        """A builder for the target; ``gate`` as the builder takes it, used where building disturbs."""
+    def builder(self, lock: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
+        """A builder for the target; ``lock`` as the builder takes it, used where building disturbs."""
         from tilewright.building.builder import Builder
 
         return Builder(
-            self.target, cores=self.build_cores, workers=self.workers, gate=None if self.apart else gate,
+            self.target, cores=self.build_cores, workers=self.workers, lock=None if self.apart else lock,
             emulated=self.emulated,
         )  # fmt: skip
 

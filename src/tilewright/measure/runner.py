@@ -65,7 +65,7 @@ class LocalRunner:
     empty: none). ``memory``: bytes that the child may map beyond what it starts with (0: no limit; no
     limit with a GPU, whose driver maps far more than there is). ``sandbox``: bound what kernels reach besides
     (``sandbox.py``), for those that others sent. ``exclusive``: gives a context that is held
-    while kernels run, for callers that build on the same cores meanwhile (``Gate.measuring``).
+    while kernels run, for callers that build on the same cores meanwhile (``BuildLock.measuring``).
     """
 
     def __init__(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from tilewright.tuner.api import tune
-from tilewright.tuner.each import tune_each
+from tilewright.tuner.device_classes import tune_all
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import BestKernel, TuneResult
 
-__all__ = ["BestKernel", "Observer", "TuneResult", "tune", "tune_each"]
+__all__ = ["BestKernel", "Observer", "TuneResult", "tune", "tune_all", "tune_each"]
+
+tune_each = tune_all
+"""Its earlier name."""

@@ -70,7 +70,7 @@ def tune(
     (``cuda:0``), or ``emulator``, which runs CUDA kernels on this processor for development: its times mean
     nothing, and what wins there is never served.
     ``farm``: measure on a device farm instead, ``tls://HOST:PORT`` or a :class:`~tilewright.farm.client.Farm`;
-    ``certs`` is its folder of certificates and ``device`` a device class of it (:func:`tune_each` takes several).
+    ``certs`` is its folder of certificates and ``device`` a device class of it (:func:`tune_all` takes several).
     ``stop``: ends the search when it is set, as Ctrl-C does.
 
     Ctrl-C ends the search, keeps what was measured and still holds the final; a second one stops at
@@ -181,7 +181,7 @@ def _tune(
     first: tuple[Schedule, ...],
     stop: threading.Event | None,
 ) -> TuneResult:
-    from tilewright.building.gate import Gate
+    from tilewright.building.lock import BuildLock
     from tilewright.cost_model import FeatureExtractor
     from tilewright.kernels.templates import task_space
     from tilewright.tuner import own
@@ -204,9 +204,9 @@ def _tune(
         space, seed=run.seed, cost_model=model, initial=(templates[0].default(task), *first)
     )
     # A measurement that uses every core must not share them with a compiler.
-    gate = Gate()
+    lock = BuildLock()
     watcher.started(run.id, task, len(history), run.trials_wanted, space.size)
-    with place.builder(gate.building) as builder, place.runner(gate.measuring) as runner:
+    with place.builder(lock.building) as builder, place.runner(lock.measuring) as runner:
         session = Session(
             task=task, run_id=run.id, database=database, strategy=search, builder=builder, runner=runner,
             limits=Limits(run.trials_wanted, time_budget, batch=_batch(run.trials_wanted, place.runners)),
@@ -247,7 +247,7 @@ def _on_farm(farm: Any, device: str, target: str, threads: int) -> Site:
 
     places = farm_places(farm, device, target, threads)
     if len(places) > 1:
-        raise UsageError("a run is on one device class", "Name one, or use tilewright.tuner.tune_each")
+        raise UsageError("a run is on one device class", "Name one, or use tilewright.tuner.tune_all")
     return places[0]
 
 

@@ -48,7 +48,7 @@ class FarmPlace:
             return []
         return ["the emulator's times say nothing about a GPU, and what wins there is never served"]
 
-    def builder(self, gate: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
+    def builder(self, lock: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
         """Builds on the farm's builders, or here where it has none for the target."""
         toolchain = self._toolchain
         return Builder(

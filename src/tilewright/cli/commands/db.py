@@ -454,7 +454,7 @@ def _rebuild(
     """Rebuild with a line for each winner; returns the rows, and how many failed."""
     from tilewright.database import safe_text
     from tilewright.database.transfer import winners
-    from tilewright.tuner.rebuild import rebuild as build
+    from tilewright.tuner.import_winners import import_winners
 
     out = console(stderr=as_json)
     total = 0
@@ -467,7 +467,7 @@ def _rebuild(
         out.print(f"{count} winners to build on this machine{more}")
 
     rows: list[dict[str, Any]] = []
-    for r in build(
+    for r in import_winners(
         database, op=op, device=device, again=again, trust=trust, on_start=started,
         on_wait=lambda holder: click.echo(f"tilewright: waiting for the device: {holder}", err=True),
     ):  # fmt: skip

@@ -159,7 +159,7 @@ def _on_farm(
     from tilewright.cli.commands.farm.options import certs_for
     from tilewright.cli.progress import PlainProgress, progress
     from tilewright.farm.client import Farm
-    from tilewright.tuner import TuneResult, tune, tune_each
+    from tilewright.tuner import TuneResult, tune, tune_all
 
     device = str(settings.pop("device"))
     several = device == "all" or "," in device
@@ -171,7 +171,7 @@ def _on_farm(
 
     with Farm(farm, certs_for(farm, certs), say=say, priority=priority) as connection:
         if several:
-            found = tune_each(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
+            found = tune_all(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
         else:
             watcher = progress()
             try:

@@ -11,7 +11,7 @@ from tilewright.cli.output import console, emit_json, seconds
 from tilewright.core import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.tuner.recheck import Recheck
+    from tilewright.tuner.verify import Verified
 
 
 @click.command("verify")
@@ -32,13 +32,13 @@ def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
     """
     from tilewright.database import Database, safe_text
     from tilewright.paths import default_path
-    from tilewright.tuner.recheck import recheck
+    from tilewright.tuner.verify import verify
 
     out = console(stderr=as_json)
     rows: list[dict[str, Any]] = []
     failed = 0
     with Database.open(db or default_path(), create=False) as database:
-        for r in recheck(database, op=op, device=device):
+        for r in verify(database, op=op, device=device):
             failed += r.problem is not None
             rows.append(_row(r))
             verdict = f"[red]stale: {safe_text(r.problem)}[/red]" if r.problem else f"right, {seconds(r.seconds)}"
@@ -53,7 +53,7 @@ def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
     return 1 if failed else 0
 
 
-def _row(r: Recheck) -> dict[str, Any]:
+def _row(r: Verified) -> dict[str, Any]:
     return {
         "workload": r.kernel.task.workload.label,
         "workload_key": r.kernel.task.workload.key,

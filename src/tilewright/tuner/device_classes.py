@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.farm.client import Farm
 
 
-def tune_each(
+def tune_all(
     operator: Any,
     *,
     farm: Farm,

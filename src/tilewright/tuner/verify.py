@@ -1,4 +1,4 @@
-"""Re-checking stored winners with the present compiler and templates."""
+"""Verifying stored winners with the present compiler and templates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Recheck:
+class Verified:
     """A stored kernel's second look: its new time, or why it must not be served."""
 
     kernel: StoredKernel
@@ -25,7 +25,7 @@ class Recheck:
     problem: str | None
 
 
-def recheck(database: Database, *, op: str | None = None, device: str = "auto") -> Iterator[Recheck]:
+def verify(database: Database, *, op: str | None = None, device: str = "auto") -> Iterator[Verified]:
     """Rebuild, check and time the best kernel of every task that this machine's device models hold.
 
     ``device``: cores, a GPU, ``emulator``, or ``auto``: the processor and, if there is one, the GPU. A
@@ -58,13 +58,13 @@ def place_here(target: Target, device: str) -> Place | None:
     return place_of(target, device)
 
 
-def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Runner) -> Recheck:
+def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Runner) -> Verified:
     from tilewright.kernels import templates
     from tilewright.tuner import own
 
-    def stale(why: str) -> Recheck:
+    def stale(why: str) -> Verified:
         database.update_kernel(kernel, state="stale")
-        return Recheck(kernel, None, why)
+        return Verified(kernel, None, why)
 
     version = own.template_version(database, kernel)
     if version is None:
@@ -99,4 +99,4 @@ def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Run
         [fresh, *others],
         [StoredArtifact.read(built, source)],
     )
-    return Recheck(kernel, outcome.seconds, None)
+    return Verified(kernel, outcome.seconds, None)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 
-class Gate:
+class BuildLock:
     """Either any number of builds at once, or one measurement. A waiting measurement goes first."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from tilewright.database import Database
 from tilewright.database.transfer import merge, winners
 from tilewright.kernels import templates
 from tilewright.kernels.operators import get_operator
-from tilewright.tuner.rebuild import Rebuilt, Untrusted, checked_workload, rebuild
+from tilewright.tuner.import_winners import ImportedWinner, Untrusted, checked_workload, import_winners
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own_kernel"
 SIZES = {"m": 29, "n": 50, "k": 17}
@@ -25,9 +25,9 @@ def bring(source: Path, here: Path) -> None:
         merge(db, other)
 
 
-def built(here: Path, trust: bool = False, device: str = "auto") -> list[Rebuilt]:
+def built(here: Path, trust: bool = False, device: str = "auto") -> list[ImportedWinner]:
     with Database.open(here) as db:
-        return list(rebuild(db, trust=trust, device=device))
+        return list(import_winners(db, trust=trust, device=device))
 
 
 def test_a_kernel_of_someones_own_waits_for_trust(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Untrusted(Exception):
 
 
 @dataclass(frozen=True)
-class Rebuilt:
+class ImportedWinner:
     """What came of a winner.
 
     ``state``: ``served`` (the best of its task now), ``ranked`` (second or third), ``beaten``, ``failed``
@@ -56,7 +56,7 @@ class Rebuilt:
     problem: str = ""
 
 
-def rebuild(
+def import_winners(
     database: Database,
     *,
     op: str | None = None,
@@ -65,10 +65,10 @@ def rebuild(
     trust: bool = False,
     on_wait: Callable[[str], None] = lambda holder: None,
     on_start: Callable[[int], None] = lambda count: None,
-) -> Iterator[Rebuilt]:
+) -> Iterator[ImportedWinner]:
     """Build, check and rank the winners that wait for this machine's device models.
 
-    ``device`` as for ``recheck``. ``again``: also those that failed before. ``trust``: also programs and
+    ``device`` as for ``verify``. ``again``: also those that failed before. ``trust``: also programs and
     kernels' sources that no built-in operator or template makes. ``on_start`` hears how many there are,
     ``on_wait`` who holds the device.
     """
@@ -117,7 +117,7 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
 
 
 def _place(target: Target, device: str) -> Place | None:
-    from tilewright.tuner.recheck import place_here
+    from tilewright.tuner.verify import place_here
 
     try:
         place = place_here(target, device)
@@ -128,7 +128,7 @@ def _place(target: Target, device: str) -> Place | None:
 
 def _run(
     database: Database, of_run: list[Winner], place: Place, builder: Builder, runner: LocalRunner, trust: bool
-) -> Iterator[Rebuilt]:
+) -> Iterator[ImportedWinner]:
     """The winners of one run: those that are right here play a final with the stored champion."""
     entering: list[tuple[Winner, Schedule]] = []
     task = of_run[0].task
@@ -140,10 +140,10 @@ def _run(
             _check(Candidate(task, schedule), builder, runner)
             entering.append((w, schedule))
         except Untrusted as e:
-            yield Rebuilt(w, "waiting", problem=str(e))
+            yield ImportedWinner(w, "waiting", problem=str(e))
         except (IllegalSchedule, UsageError) as e:
             settle(database, w, "failed", e.message)
-            yield Rebuilt(w, "failed", problem=e.message)
+            yield ImportedWinner(w, "failed", problem=e.message)
     if not entering:
         return
     final = Final(task, of_run[0].run_id, of_run[0].device_model, database, builder, runner, Observer())
@@ -156,9 +156,9 @@ def _run(
         settle(database, w, "rebuilt")
         if schedule.key in ranks:
             rank, seconds = ranks[schedule.key]
-            yield Rebuilt(w, "ranked" if rank else "served", seconds)
+            yield ImportedWinner(w, "ranked" if rank else "served", seconds)
         else:
-            yield Rebuilt(w, "beaten")
+            yield ImportedWinner(w, "beaten")
 
 
 def _template_version(database: Database, winner: Winner, trust: bool) -> int:
