@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TilewrightError(Exception):
-    """Base of the errors a user can cause or mend: a message, and how to mend it.
+    """Base of the errors a user can cause or mend: a message, and a hint on how to mend it.
 
     ``kind`` is a short stable word for scripts; ``exit_code`` is what the CLI exits with.
     """
@@ -12,13 +12,18 @@ class TilewrightError(Exception):
     kind = "error"
     exit_code = 1
 
-    def __init__(self, message: str, mend: str = "") -> None:
+    def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.mend = mend
+        self.hint = hint
+
+    @property
+    def mend(self) -> str:
+        """The earlier name of ``hint``."""
+        return self.hint
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.mend}" if self.mend else self.message
+        return f"{self.message}. {self.hint}" if self.hint else self.message
 
 
 class UsageError(TilewrightError, ValueError):

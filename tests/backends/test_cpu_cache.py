@@ -196,7 +196,7 @@ def test_another_users_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "getuid", lambda: 54321)
     with pytest.raises(TilewrightError, match="belongs to another user") as e:
         ArtifactCache(tmp_path / "c")
-    assert "TILEWRIGHT_CACHE" in e.value.mend
+    assert "TILEWRIGHT_CACHE" in e.value.hint
 
 
 def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(TilewrightError, match="No space left on device") as e:
         c.put("k", b"x")
-    assert "cache gc" in e.value.mend
+    assert "cache gc" in e.value.hint
     assert not list((tmp_path / "c/v1/tmp").iterdir())
     monkeypatch.setattr(os, "replace", real)
     assert c.put("k", b"x") == c.get("k")

@@ -37,7 +37,7 @@ def test_no_compiler_names_the_packages(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(TilewrightError, match="no C\\+\\+ compiler") as e:
         find_compiler()
     for package in ("apt install g++", "dnf install gcc-c++", "pacman -S gcc", "xcode-select --install"):
-        assert package in e.value.mend
+        assert package in e.value.hint
 
 
 def test_cxx_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,4 +299,4 @@ def test_cross_compiler_builds_neon(cache: ArtifactCache) -> None:
 def test_missing_cross_compiler_names_its_package() -> None:
     with pytest.raises(TilewrightError, match="no C\\+\\+ compiler for s390x") as e:
         find_compiler("s390x")
-    assert "g++-s390x-linux-gnu" in e.value.mend
+    assert "g++-s390x-linux-gnu" in e.value.hint

@@ -23,7 +23,7 @@ class TestCpuBackend(BackendContract):
 def test_registry_names_cause_and_mend() -> None:
     with pytest.raises(UsageError, match="no backend for 'abacus'") as e:
         get_backend("abacus")
-    assert "cpu" in e.value.mend
+    assert "cpu" in e.value.hint
 
 
 def test_every_registered_backend_serves_its_kind() -> None:

@@ -80,7 +80,7 @@ def test_device_names(text: str, threads: int, name: str, cores: tuple[int, ...]
 def test_impossible_devices(text: str, threads: int, message: str) -> None:
     with pytest.raises(UsageError, match=message) as e:
         parse_device(text, threads)
-    assert e.value.mend
+    assert e.value.hint
 
 
 def test_core_lists() -> None:

@@ -66,7 +66,7 @@ def test_code_runs_on_later_minor_versions_only() -> None:
         target_of(gpu(75))
     with pytest.raises(TargetUnavailable, match="runs no code for sm_90a") as e:
         target_of(gpu(86), "sm_90a")
-    assert "cuda:sm_86 or cuda:sm_80" in e.value.mend
+    assert "cuda:sm_86 or cuda:sm_80" in e.value.hint
     assert target_of(gpu(86, sms=72), "sm_80").limit["sms"] == 72
 
 
@@ -78,10 +78,10 @@ def test_code_runs_on_later_minor_versions_only() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("foreign", [False, True])
-def test_unknown_names_list_the_known(name: str, mend: str, foreign: bool) -> None:
+def test_unknown_names_list_the_known(name: str, hint: str, foreign: bool) -> None:
     with pytest.raises(UsageError) as e:
         parse_target(name, allow_foreign=foreign)
-    assert mend in e.value.mend
+    assert hint in e.value.hint
 
 
 def test_threads_are_refused() -> None:
@@ -95,7 +95,7 @@ def test_without_a_gpu() -> None:
         with pytest.raises(TargetUnavailable) as e:
             parse_target(name)
         for word in ("--target cpu", "check", "a machine with such a GPU"):
-            assert word in e.value.mend
+            assert word in e.value.hint
     assert parse_target("cuda", allow_foreign=True) == archs.target("sm_90a")
     assert parse_target("cuda:sm_86", allow_foreign=True) == archs.target("sm_86")
     assert targets.available() == ()

@@ -64,4 +64,4 @@ def test_kinds_of_copies_and_errors() -> None:
 def test_without_a_driver() -> None:
     with pytest.raises(NoDriver) as e:
         CupyDriver()
-    assert e.value.mend
+    assert e.value.hint

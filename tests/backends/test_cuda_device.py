@@ -44,7 +44,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
             "from tilewright.backends.cuda.probe import gpus\n"
             "from tilewright.core import TilewrightError\n"
             f"try: value = {expression}\n"
-            "except TilewrightError as e: value = [type(e).__name__, e.message, e.mend]\n"
+            "except TilewrightError as e: value = [type(e).__name__, e.message, e.hint]\n"
             "print(json.dumps(value))"
         )
         env = {
@@ -95,13 +95,13 @@ def test_errors_name_the_cause(ask: Ask) -> None:
     ]
     assert ask("parse_target('cuda:sm_90a')", cc=89)[1] == "Stub GPU runs no code for sm_90a"
     for settings in ({"error": 100}, {"count": 0}):
-        kind, message, mend = ask("parse_target('cuda')", **settings)
+        kind, message, hint = ask("parse_target('cuda')", **settings)
         assert kind == "TargetUnavailable"
         assert "no CUDA device" in message
-        assert "--target cpu" in mend
-    kind, message, mend = ask("parse_device('cuda')", error=803)
+        assert "--target cpu" in hint
+    kind, message, hint = ask("parse_device('cuda')", error=803)
     assert "driver is too old" in message
-    assert "Update the driver" in mend
+    assert "Update the driver" in hint
     assert ask("parse_device('cuda:2').name", count=2)[::2] == ["UsageError", "Use cuda:0 or cuda:1"]
 
 
@@ -118,10 +118,10 @@ def test_device_and_its_facts(ask: Ask) -> None:
 def test_nvrtc_of_a_later_generation_than_the_driver(ask: Ask) -> None:
     if nvrtc().version[0] < 13:
         pytest.skip("needs an NVRTC of CUDA 13")
-    kind, message, mend = ask("find_nvrtc()", version=12040)
+    kind, message, hint = ask("find_nvrtc()", version=12040)
     assert kind == "NoNvrtc"
     assert "this driver (CUDA 12.4) cannot load" in message
-    assert "tilewright[cuda12]" in mend
+    assert "tilewright[cuda12]" in hint
     assert ask("find_nvrtc().version[0]", version=13000) == 13
 
 
@@ -142,7 +142,7 @@ def test_doctor(ask: Ask) -> None:
 def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoDriver) as e:
         gpus()
-    assert "--target cpu" in e.value.mend
+    assert "--target cpu" in e.value.hint
     with pytest.raises(NoDriver):
         parse_device("cuda:0")
     facts = describe_cuda()
@@ -162,7 +162,7 @@ def test_doctor_without_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_malformed_devices(text: str) -> None:
     with pytest.raises(UsageError) as e:
         parse_device(text)
-    assert "cuda:0" in e.value.mend
+    assert "cuda:0" in e.value.hint
 
 
 # --------------------------------------------------------------------------- lock

@@ -147,20 +147,20 @@ def test_texts_without_a_code(text: str, code: int | None) -> None:
 def test_unknown_name_lists_the_known() -> None:
     with pytest.raises(UsageError, match="no CUDA driver 'opencl'") as e:
         get_driver("opencl")
-    assert "cupy, pycuda" in e.value.mend
+    assert "cupy, pycuda" in e.value.hint
 
 
 def test_what_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy_driver, "installed_packages", dict)
     with pytest.raises(NotInstalled) as e:
         get_driver("cupy")
-    assert "tilewright[cuda13]" in e.value.mend
+    assert "tilewright[cuda13]" in e.value.hint
     try:
         import pycuda  # noqa: F401
     except ImportError:
         with pytest.raises(NotInstalled) as e:
             get_driver("pycuda")
-        assert "docs/cuda.md" in e.value.mend
+        assert "docs/cuda.md" in e.value.hint
         with pytest.raises(NotInstalled, match="CuPy is not installed"):
             get_driver()
 
@@ -178,7 +178,7 @@ def test_two_cupys_hide_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy_driver, "installed_packages", lambda: {"cupy-cuda13x": "14", "cupy-cuda12x": "13.6"})
     with pytest.raises(NoDriver, match="both installed") as e:
         get_driver("cupy")
-    assert "pip uninstall cupy-cuda13x cupy-cuda12x" in e.value.mend
+    assert "pip uninstall cupy-cuda13x cupy-cuda12x" in e.value.hint
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,11 @@ def test_two_cupys_hide_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
         (13020, 0, "there is no NVIDIA driver on this machine", "--target cpu"),
     ],
 )
-def test_cupy_for_the_wrong_cuda(runtime: int, found: int, message: str, mend: str) -> None:
+def test_cupy_for_the_wrong_cuda(runtime: int, found: int, message: str, hint: str) -> None:
     with pytest.raises(NoDriver) as e:
         cupy_driver.check_releases("cupy-cuda13x", runtime, found)
     assert e.value.message == message
-    assert mend in e.value.mend
+    assert hint in e.value.hint
 
 
 def test_cupy_that_fits() -> None:

@@ -104,7 +104,7 @@ def test_unknown_to_this_release_names_version_and_architecture() -> None:
     n = nvrtc()
     with pytest.raises(NoNvrtc, match=rf"{n.version[0]}\.{n.version[1]} is too old for sm_999.*sm_90") as e:
         find_nvrtc("sm_999")
-    assert "tilewright[cuda13]" in e.value.mend
+    assert "tilewright[cuda13]" in e.value.hint
 
 
 def test_the_variable_alone_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_nothing_anywhere_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "candidates", lambda: ())
     with pytest.raises(NoNvrtc, match="no NVRTC found") as e:
         find_nvrtc("sm_90a")
-    assert "tilewright[cuda13]" in e.value.mend
+    assert "tilewright[cuda13]" in e.value.hint
     assert e.value.kind == "target"
 
 

@@ -182,14 +182,14 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "line", "message", "mend"), WRONG)
 def test_what_nobody_knows_is_named_with_its_line(
-    text: str, line: int, message: str, mend: str, write: Write, capsys: pytest.CaptureFixture[str]
+    text: str, line: int, message: str, hint: str, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(text)
     assert run(["runs", "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["kind"] == "usage"
     assert error["message"].startswith(f"{path}, line {line}: {message}")
-    assert mend in error["mend"]
+    assert hint in error["mend"]
 
 
 def test_a_wrong_password_is_not_repeated(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,8 +76,8 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Any:
     def call(*words: str) -> tuple[int, dict[str, str]]:
         code = run(["dashboard", *words, "--port", "0"])
         err = capsys.readouterr().err
-        message, _, mend = err.removeprefix("tilewright: ").partition(". ")
-        return code, {"message": message, "mend": mend}
+        message, _, hint = err.removeprefix("tilewright: ").partition(". ")
+        return code, {"message": message, "mend": hint}
 
     return call
 

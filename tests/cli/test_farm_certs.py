@@ -174,7 +174,7 @@ def test_what_cannot_be_done_names_the_mend(
 ) -> None:
     with pytest.raises(error) as e:
         call(command, *(a.format(farm=farm) for a in arguments))
-    assert e.value.mend
+    assert e.value.hint
 
 
 def test_unknown_roles_and_impossible_days_are_usage_errors(farm: Path) -> None:

@@ -464,5 +464,5 @@ def test_files_that_hold_no_token(tmp_path: Path, data: bytes | None, mode: int,
         path.chmod(mode)
     with pytest.raises(TilewrightError, match=words) as caught:
         read_token(path)
-    assert caught.value.mend
+    assert caught.value.hint
     assert "battery" not in str(caught.value)

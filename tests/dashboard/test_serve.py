@@ -364,7 +364,7 @@ def test_what_is_no_certificate(certificate: tuple[Path, Path], tmp_path: Path) 
     ):
         with pytest.raises(TilewrightError, match=words) as caught:
             open_place("127.0.0.1", 0, tls_cert=pair[0], tls_key=pair[1])
-        assert caught.value.mend
+        assert caught.value.hint
 
 
 # --------------------------------------------------------------------------- where it may listen
@@ -392,7 +392,7 @@ def test_other_machines_need_a_login_and_encryption(
             behind_proxy="proxy" in given,
         )  # fmt: skip
     options = ("--token-file FILE", "--tls-cert CERT --tls-key KEY", "--behind-proxy", "umask 077")
-    assert [o for o in options if o in caught.value.mend] == list(lacks)
+    assert [o for o in options if o in caught.value.hint] == list(lacks)
 
 
 def test_a_proxy_on_this_machine_needs_a_login() -> None:
@@ -416,7 +416,7 @@ def test_a_port_that_is_taken() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(TilewrightError, match=f"port {port}: Address already in use") as caught:
             open_place("127.0.0.1", port)
-    assert "--port" in caught.value.mend
+    assert "--port" in caught.value.hint
 
 
 @pytest.mark.parametrize("host", ["", "no such host", "256.1.1.1", "a" * 300])

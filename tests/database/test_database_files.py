@@ -58,7 +58,7 @@ def one_line(error: DatabaseError) -> DatabaseError:
     """Checks that an error has a cause and a mend, and prints no trace of other libraries."""
     printed = "".join(traceback.format_exception(error)).splitlines()[-1]
     assert "\n" not in str(error)
-    assert error.mend
+    assert error.hint
     assert "sqlalche.me" not in printed
     assert "sqlite3." not in printed
     assert error.__cause__ is None

@@ -161,7 +161,7 @@ def test_a_newer_file_is_refused_untouched(tmp_path: Path) -> None:
         assert caught.value.message == (
             f"{path} was written by a newer Tilewright (schema 0999; this one knows {schema.SCHEMA})"
         )
-        assert caught.value.mend.startswith("Upgrade tilewright")
+        assert caught.value.hint.startswith("Upgrade tilewright")
     assert path.read_bytes() == before
 
 

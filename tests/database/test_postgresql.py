@@ -28,7 +28,7 @@ def refused(url: str, **options: bool) -> DatabaseError:
         Database.open(url, **options)
     error = caught.value
     assert "\n" not in str(error)
-    assert error.mend
+    assert error.hint
     assert error.__cause__ is None
     for secret in (LOCKED_PASSWORD, quote(LOCKED_PASSWORD, safe=""), "guess"):
         assert secret not in str(error)
@@ -48,7 +48,7 @@ def test_nothing_is_created_or_upgraded_implicitly(server: Server, empty: str) -
     for readonly in (False, True):
         error = refused(empty, readonly=readonly)
         assert "is empty" in error.message
-        assert "tilewright db upgrade" in error.mend
+        assert "tilewright db upgrade" in error.hint
     assert server.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", empty_name(empty)) == [(0,)]
 
 
@@ -117,7 +117,7 @@ def test_an_older_schema_is_read_and_waits_for_an_upgrade(server: Server, url: s
     downgrade(server, url)
     error = refused(url)
     assert "older Tilewright (schema 0001)" in error.message
-    assert "tilewright db upgrade" in error.mend
+    assert "tilewright db upgrade" in error.hint
     with Database.open(url, readonly=True) as db:
         assert db.trials(run_id) == [example_record(0)]
         assert db.stats().rows["run"] == 1
@@ -156,7 +156,7 @@ def test_another_programs_database(server: Server, empty: str) -> None:
     for attempt in (Database.open, upgrade_database):
         with pytest.raises(DatabaseError, match="but not Tilewright's") as caught:
             attempt(empty)
-        assert "of its own" in caught.value.mend
+        assert "of its own" in caught.value.hint
 
 
 def test_a_schema_of_its_own(server: Server, empty: str) -> None:
@@ -218,7 +218,7 @@ def test_a_password_from_anywhere_is_shown_nowhere(
     for wrong in (bare, locked("guess"), f"{bare}&password=guess"):
         error = refused(wrong)
         assert "refused the password" in error.message
-        assert "PGPASSFILE" in error.mend
+        assert "PGPASSFILE" in error.hint
 
 
 def test_a_stored_run_holds_no_password(
@@ -237,7 +237,7 @@ def test_a_reader_cannot_write(locked: Callable[[str | None], str]) -> None:
         assert db.runs() == []
         with pytest.raises(DatabaseError, match="does not permit this") as caught:
             db.add_miss("matmul", {}, "")
-        assert "role" in caught.value.mend
+        assert "role" in caught.value.hint
     with (
         Database.open(locked(LOCKED_PASSWORD), readonly=True) as db,
         pytest.raises(DatabaseError, match="reading only"),
@@ -258,7 +258,7 @@ def test_servers_that_cannot_be_used(server: Server, url: str, tmp_path: Path) -
 
 def test_without_psycopg(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    assert "pip install 'tilewright[postgresql]'" in refused(url).mend
+    assert "pip install 'tilewright[postgresql]'" in refused(url).hint
 
 
 def test_a_disk_that_is_full_and_other_states_are_explained() -> None:

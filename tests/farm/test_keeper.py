@@ -182,14 +182,14 @@ def test_another_protocol_is_told_with_a_mend(asking: Callable[..., Any], role: 
     with pytest.raises(Refused) as e:
         asking(role, {**beat("new"), "protocol": protocol})
     assert e.value.message == f"the {role} has protocol {protocol}, the farm {PROTOCOL}"
-    assert "same version" in e.value.mend
+    assert "same version" in e.value.hint
 
 
 def test_a_name_is_taken_once(keeper: Keeper, asking: Callable[..., Any]) -> None:
     asking("runner", beat("same"))
     with pytest.raises(Refused, match="a runner named 'same' is connected already") as e:
         asking("runner", beat("same", instance="2"))
-    assert "--name" in e.value.mend
+    assert "--name" in e.value.hint
     with pytest.raises(Refused, match="connected already"):
         asking("builder", building("same", instance="2"))
     asking("runner", beat("same", done=3))  # the same process, which may come again from another connection
@@ -262,7 +262,7 @@ def test_commands_need_somebody_who_is_there(asking: Callable[..., Any]) -> None
     asking("runner", beat("here"))
     with pytest.raises(FarmError, match="no runner or builder named 'nobody'") as e:
         asking("administrator", {"what": "drain", "name": "nobody"}, tell=True)
-    assert "here" in e.value.mend
+    assert "here" in e.value.hint
     with pytest.raises(FarmError, match="not in quarantine"):
         asking("administrator", {"what": "release", "name": "here"}, tell=True)
     for body in ({"what": "drain"}, {"what": "drain", "name": ["here"]}):

@@ -606,7 +606,7 @@ def test_who_is_revoked_is_cut_off_and_stays_out(farm: Place, folder: Path) -> N
             client.status()
     with pytest.raises(Refused, match=r"revoked, expired") as e:
         farm.call(link.endpoint.connect())
-    assert e.value.mend
+    assert e.value.hint
     assert not other.closed.is_set()  # nobody else noticed
     assert farm.call(other.ask({"what": "status"}))
 

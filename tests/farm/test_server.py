@@ -228,7 +228,7 @@ def test_nobody_there(say: Callable[..., Said]) -> None:
     address = f"tcp://127.0.0.1:{free_port('127.0.0.1')}"
     with pytest.raises(Unreachable, match="nobody listens there") as e:
         Farm(address)
-    assert "running" in e.value.mend
+    assert "running" in e.value.hint
     for words in (["status"], ["ping"], ["ready"]):
         refused(say("farm", *words, address), 1, "cannot reach", "Is the farm's server running there?")
 
@@ -245,7 +245,7 @@ def test_tls_at_a_server_in_the_clear_and_the_reverse(
     address = secure.address.replace("tls://", "tcp://")
     with pytest.raises(Refused, match="takes TLS connections only") as e:
         Farm(address)
-    assert "--certs" in e.value.mend
+    assert "--certs" in e.value.hint
     with pytest.raises(UsageError, match="in the clear"):
         Farm("tcp://farm.example.org:1")
     with pytest.raises(UsageError, match="with certificates"):

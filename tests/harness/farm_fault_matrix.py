@@ -251,7 +251,7 @@ def client_expires(s: Scene) -> str:
         s.tune(certs=certs)
         raise AssertionError("the run ended as if nothing had been")
     except Refused as e:
-        expect("expired" in e.message and "--renew" in e.mend, str(e))
+        expect("expired" in e.message and "--renew" in e.hint, str(e))
         said = e.message
     kept = s.stored()
     expect(kept.state == "failed", f"the run is {kept.state}")

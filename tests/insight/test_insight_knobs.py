@@ -104,4 +104,4 @@ def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(OptunaMissing) as caught:
         importance(RECORDS)
-    assert "tilewright[optuna]" in caught.value.mend
+    assert "tilewright[optuna]" in caught.value.hint

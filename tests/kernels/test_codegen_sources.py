@@ -191,7 +191,7 @@ def test_errors_name_the_line_the_rule_and_the_mend() -> None:
         error.message
         == "kernel source refused, line 3: '  # include <stdio.h>' is no directive that templates print (rule: directive)"
     )
-    assert "on the client" in error.mend
+    assert "on the client" in error.hint
     assert refused("int y;\nint x __attribute__((used));").rule == "attribute"
     assert (refused("{\n(\n}").line, refused("{\n(\n}").rule) == (3, "brackets")
     assert refused("#if defined(__clang__)\nint x;\n").rule == "brackets"
@@ -227,4 +227,4 @@ def test_kernels_of_users_are_built_on_the_client(tmp_path: Path) -> None:
         template = OwnTemplate(own)
         kernel = template.lower(Candidate(task, template.default(task)))
         error = refused(kernel.source)
-        assert "your own among them, on the client" in error.mend
+        assert "your own among them, on the client" in error.hint

@@ -30,7 +30,7 @@ def test_combinations_that_there_are_none_of(name: str, attributes: dict[str, st
     op = get_operator(name)
     with pytest.raises(UsageError) as caught:
         op.workload(**{**dict.fromkeys(op.sizes, 4), **attributes})
-    assert says in caught.value.mend
+    assert says in caught.value.hint
     assert caught.value.exit_code == 2
 
 

@@ -202,7 +202,7 @@ def test_wrong_parameters_name_operator_attribute_and_rule(name: str, params: di
         get_operator(name).workload(**params)
     assert name in caught.value.message
     assert says in caught.value.message
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -232,4 +232,4 @@ def test_tensors_that_do_not_go_together(make: Callable[..., te.TensorRef]) -> N
     x, y, i = te.input("x", (4, 5)), te.input("y", (6, 7)), te.input("i", (4,), "int32")
     with pytest.raises(UsageError) as caught:
         make(x, y, i)
-    assert caught.value.mend
+    assert caught.value.hint

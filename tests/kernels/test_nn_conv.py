@@ -258,7 +258,7 @@ def test_convolutions_that_cannot_be(bad: dict[str, Any], says: str) -> None:
     assert op.workload(**CONV)
     with pytest.raises(UsageError, match=says) as caught:
         op.workload(**{**CONV, **bad})
-    assert caught.value.mend
+    assert caught.value.hint
     assert caught.value.message.startswith("conv2d")
 
 
@@ -279,7 +279,7 @@ def test_transposed_convolutions_that_cannot_be(bad: dict[str, Any], says: str) 
     assert op.workload(**good, output_padding=2, dilation=3)
     with pytest.raises(UsageError, match=says) as caught:
         op.workload(**{**good, **bad})
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_transposed_convolutions_that_cannot_be(bad: dict[str, Any], says: str) 
 def test_operands_that_do_not_conform(fn: Any, shapes: Any, how: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
         fn(*(te.input(f"x{n}", s) for n, s in enumerate(shapes)), **how)
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_operands_of_two_types() -> None:

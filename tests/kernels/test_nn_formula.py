@@ -97,7 +97,7 @@ def test_what_is_no_formula(text: str, says: str) -> None:
     with pytest.raises(UsageError, match="myop") as caught:
         te.compute((3,), lambda i: expression("myop", text, {"x": x[i], "y": y[i]}, "float32"))
     assert says in caught.value.message
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_formulas_of_operators_name_their_inputs() -> None:

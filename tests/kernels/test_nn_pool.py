@@ -107,7 +107,7 @@ def test_windows_that_cannot_be(bad: dict[str, Any], says: str) -> None:
     assert op.workload(**good, padding=1, dilation=3)
     with pytest.raises(UsageError, match=says) as caught:
         op.workload(**{**good, **bad})
-    assert caught.value.mend
+    assert caught.value.hint
     assert caught.value.message.startswith("max_pool2d")
 
 
@@ -155,14 +155,14 @@ def test_a_negative_variance_gives_nan() -> None:
 def test_batch_norms_that_cannot_be(bad: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=f"batch_norm: {says}") as caught:
         get_operator("batch_norm").workload(**{"shape": "3,4", **bad})
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_batch_norm_of_vectors_that_do_not_conform() -> None:
     refs = [te.input(n, s) for n, s in (("x", (3, 4)), ("mean", (4,)), ("var", (3,)))]
     with pytest.raises(UsageError, match=r"running_var has shape \(3,\)") as caught:
         nn.batch_norm(*refs)
-    assert "each of 4 channels" in caught.value.mend
+    assert "each of 4 channels" in caught.value.hint
     op = get_operator("batch_norm")
     assert op.infer is not None
     with pytest.raises(UsageError, match=r"dim=1 is no axis of an input of shape \(4,\)"):

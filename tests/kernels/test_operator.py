@@ -208,20 +208,20 @@ def test_missing_sizes_are_all_named():
     with pytest.raises(UsageError) as caught:
         get_operator("matmul").workload(m=4)
     assert "n and k" in caught.value.message
-    assert "m=... n=... k=..." in caught.value.mend
+    assert "m=... n=... k=..." in caught.value.hint
 
 
 def test_unknown_operators_name_the_nearest():
     with pytest.raises(UsageError) as caught:
         get_operator("matmull")
-    assert "Did you mean matmul?" in caught.value.mend
-    assert all(name in caught.value.mend for name in OPERATORS)
+    assert "Did you mean matmul?" in caught.value.hint
+    assert all(name in caught.value.hint for name in OPERATORS)
 
 
 def test_impossible_sizes_are_refused_before_anything_is_allocated():
     with pytest.raises(UsageError, match=r"matmul: out has 1e\+18 elements") as caught:
         get_operator("matmul").workload(m=10**9, n=10**9, k=1)
-    assert "more than a machine can hold" in caught.value.mend
+    assert "more than a machine can hold" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_impossible_sizes_are_refused_before_anything_is_allocated():
 def test_an_argument_has_fewer_than_two_to_the_31_elements(sizes, says):
     with pytest.raises(UsageError, match=says) as caught:
         get_operator("matmul").workload(**sizes)
-    assert "at most 2147483647" in caught.value.mend
+    assert "at most 2147483647" in caught.value.hint
     assert get_operator("matmul").workload(**{**sizes, "m": sizes["m"] - 1})
 
 

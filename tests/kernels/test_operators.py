@@ -102,7 +102,7 @@ def test_conv2d_that_does_not_fit(bad):
     assert get_operator("conv2d").workload(**good).output.shape == (1, 1, 4, 4)
     with pytest.raises(UsageError) as caught:
         get_operator("conv2d").workload(**{**good, **bad})
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_stride_one_and_no_padding_leave_no_trace():

@@ -67,14 +67,14 @@ def test_only_whole_numbers_launch() -> None:
 def test_everything_else_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(text, "constraint", NAMES)
-    assert caught.value.mend
+    assert caught.value.hint
     assert "\n" not in caught.value.message or "\n" in text
 
 
 def test_an_unknown_name_is_recognised() -> None:
     with pytest.raises(UsageError) as caught:
         parse("BMM < 3", "constraint", NAMES)
-    assert "Did you mean BM" in caught.value.mend
+    assert "Did you mean BM" in caught.value.hint
 
 
 def test_no_text_reaches_the_interpreter() -> None:

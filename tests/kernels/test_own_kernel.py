@@ -123,7 +123,7 @@ def test_what_does_not_fit_the_file(tmp_path: Path, given: dict[str, Any], says:
     with pytest.raises(UsageError) as caught:
         cpp(tmp_path, **given)
     assert says in caught.value.message
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_parameters_that_do_not_fit(tmp_path: Path, text: str, parameters: str, 
     with pytest.raises(UsageError) as caught:
         arguments(signature(tmp_path, text, parameters))
     assert says in caught.value.message
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_expressions_must_be_over_knobs_and_sizes(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_parameters() -> None:
 def test_functions_that_are_not_there(name: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         source.find(FILE, name, "x.cpp")
-    assert says in caught.value.mend
+    assert says in caught.value.hint
 
 
 def test_templates_and_nested_functions_are_refused() -> None:
@@ -68,7 +68,7 @@ def test_templates_and_nested_functions_are_refused() -> None:
         source.find(FILE, "helper", "x.cpp")
     with pytest.raises(UsageError) as caught:
         source.find("namespace a { void f(int n) { } }", "f", "x.cpp")
-    assert "top level" in caught.value.mend
+    assert "top level" in caught.value.hint
     with pytest.raises(UsageError, match="2 times"):
         source.find("void f(int a) {} void f(float a) {}", "f", "x.cpp")
 
@@ -81,7 +81,7 @@ def test_parameters_beyond_the_reader(text: str) -> None:
     function = source.find(f"void f({text}) {{ }}", "f", "x.cpp")
     with pytest.raises(UsageError) as caught:
         source.parameters(function, "x.cpp")
-    assert "--param" in caught.value.mend
+    assert "--param" in caught.value.hint
 
 
 def test_renaming_leaves_members_comments_and_texts_alone() -> None:
@@ -113,7 +113,7 @@ def test_files_that_are_no_source(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(UsageError) as caught:
         source.read(path)
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_macros_that_the_file_fixes() -> None:

@@ -82,10 +82,10 @@ def test_sizes_that_no_shape_shows_are_asked_for() -> None:
     assert rolled.infer([(3, 4)], times=(1, 2))["times"] == "1,2"
     with pytest.raises(UsageError, match="rolled needs times") as caught:
         rolled.infer([(3, 4)])
-    assert "times=" in caught.value.mend
+    assert "times=" in caught.value.hint
     with pytest.raises(UsageError, match="no parameter 'shfit'") as caught:
         rolled.infer([(3, 4)], times=1, shfit=1)
-    assert "Did you mean shift?" in caught.value.mend
+    assert "Did you mean shift?" in caught.value.hint
 
 
 @pytest.mark.parametrize("shape", ["3,0", (0,), (-1, 2), "3,-4"])

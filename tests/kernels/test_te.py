@@ -262,7 +262,7 @@ def test_reads_that_are_not(name):
     with pytest.raises(OperatorError) as caught:
         te.program(te.compute((10,), define))
     assert says in str(caught.value)
-    assert "te.select" in caught.value.mend
+    assert "te.select" in caught.value.hint
 
 
 def test_reads_of_stages_are_checked_too():

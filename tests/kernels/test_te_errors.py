@@ -75,7 +75,7 @@ def test_an_expression_outside_the_language(what: str) -> None:
     assert "test_te_errors.py" in text
     for part in said:
         assert part in text, text
-    assert caught.value.mend
+    assert caught.value.hint
     assert "\n" not in text
 
 
@@ -103,7 +103,7 @@ def test_arguments_over_two_to_the_31_elements_are_refused_and_stages_are_not() 
 
     with pytest.raises(UsageError, match="wide: tensor x has 65536x65536") as caught:
         wide.workload(n=1 << 16)
-    assert "split it" in caught.value.mend
+    assert "split it" in caught.value.hint
 
     @operator
     def long(n: int) -> te.TensorRef:

@@ -132,7 +132,7 @@ def test_other_files_are_refused_and_unwritable_ones_told(tmp_path: Path) -> Non
     for name in ("run.txt", "run", "run.svg.py", ".svg"):
         with pytest.raises(UsageError) as caught:
             draw(BARS, tmp_path / name)
-        assert ".svg, .png or .pdf" in caught.value.mend
+        assert ".svg, .png or .pdf" in caught.value.hint
         assert not (tmp_path / name).exists()
     with pytest.raises(UsageError, match="cannot write"):
         draw(BARS, tmp_path / "no such folder" / "run.svg")
@@ -152,7 +152,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(PlotError) as caught:
         picture(BARS, ".svg")
-    assert "tilewright[plot]" in caught.value.mend
+    assert "tilewright[plot]" in caught.value.hint
 
 
 def test_long_names_are_cut() -> None:

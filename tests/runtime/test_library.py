@@ -299,3 +299,8 @@ def test_lazy_package() -> None:
     assert {"Library", "te", "operator", "tune", "__version__"} <= set(dir(tilewright))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = tilewright.nonsense  # type: ignore[attr-defined]
+
+
+def test_an_earlier_name_of_a_hint() -> None:
+    error = tilewright.UsageError("wrong", "Do this")
+    assert (error.hint, error.mend, str(error)) == ("Do this", "Do this", "wrong. Do this")

@@ -170,7 +170,7 @@ def _main() -> None:
     try:
         reply = _compare_here(request)
     except TilewrightError as e:
-        reply = {"error": e.message, "mend": e.mend}
+        reply = {"error": e.message, "mend": e.hint}
     print(json.dumps(reply))
 
 

@@ -332,7 +332,7 @@ class Checker:
                 result.add(finding)
             return None
         except TilewrightError as e:
-            raise CannotCheck(e.message, e.mend) from e
+            raise CannotCheck(e.message, e.hint) from e
         finally:
             result.seconds["build"] += time.perf_counter() - began
 

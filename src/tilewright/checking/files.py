@@ -96,19 +96,19 @@ def _read(path: Path) -> str:
 
 
 def _field(data: Mapping[str, Any], name: str, where: str, make: Callable[[Any], Any]) -> Any:
-    mend = "Correct it, or write the files anew with check --emit"
+    hint = "Correct it, or write the files anew with check --emit"
     if name not in data:
-        raise UsageError(f"{where}: field {name!r} is missing", mend)
+        raise UsageError(f"{where}: field {name!r} is missing", hint)
     try:
         return make(data[name])
     except _Bad as e:
-        raise UsageError(f"{where}: {name}{e.field}: {e.why}", mend) from e
+        raise UsageError(f"{where}: {name}{e.field}: {e.why}", hint) from e
     except KeyError as e:
-        raise UsageError(f"{where}: field {name!r} lacks {e}", mend) from e
+        raise UsageError(f"{where}: field {name!r} lacks {e}", hint) from e
     except TilewrightError as e:
-        raise UsageError(f"{where}: field {name!r}: {e.message}", e.mend or mend) from e
+        raise UsageError(f"{where}: field {name!r}: {e.message}", e.hint or hint) from e
     except (TypeError, ValueError, AttributeError, IndexError) as e:
-        raise UsageError(f"{where}: field {name!r} has the wrong form: {e}", mend) from e
+        raise UsageError(f"{where}: field {name!r} has the wrong form: {e}", hint) from e
 
 
 def _target(value: Any) -> Target:

@@ -105,7 +105,7 @@ def whole_schedule(task: Task, data: Mapping[str, Any], where: str, template: st
     try:
         space.check(schedule)
     except IllegalSchedule as e:
-        raise UsageError(f"{where}: {e.message}", e.mend) from e
+        raise UsageError(f"{where}: {e.message}", e.hint) from e
     return schedule
 
 
@@ -140,7 +140,7 @@ def _adjusted(task: Task, given: Mapping[str, Any], template: str | None) -> Sch
     try:
         return space.schedule(base)
     except IllegalSchedule as e:
-        raise UsageError(e.message, e.mend) from e
+        raise UsageError(e.message, e.hint) from e
 
 
 def _plain(value: object) -> str:

@@ -100,7 +100,7 @@ def run(arguments: list[str] | None = None) -> int:
         emit_error(json_mode, "error", e.format_message(), "")
         return 1
     except TilewrightError as e:
-        emit_error(json_mode, e.kind, e.message, e.mend)
+        emit_error(json_mode, e.kind, e.message, e.hint)
         return e.exit_code
     except Terminated:
         emit_error(

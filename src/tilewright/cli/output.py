@@ -26,12 +26,12 @@ def emit_json(value: dict[str, Any]) -> None:
     click.echo(json.dumps({"schema": SCHEMA, **value}))
 
 
-def emit_error(json_mode: bool, kind: str, message: str, mend: str) -> None:
+def emit_error(json_mode: bool, kind: str, message: str, hint: str) -> None:
     """One clear line on stderr; under ``--json`` also the error object on stdout."""
-    line = " ".join(f"{message}{'.' if mend else ''} {mend}".split())
+    line = " ".join(f"{message}{'.' if hint else ''} {hint}".split())
     click.echo(f"tilewright: {line}", err=True)
     if json_mode:
-        emit_json({"error": {"kind": kind, "message": message, "mend": mend}})
+        emit_json({"error": {"kind": kind, "message": message, "mend": hint}})
 
 
 def console(stderr: bool = False) -> Console:

@@ -51,8 +51,8 @@ def own_of(op: str, given: dict[str, Any]) -> OwnKernel | None:
         return None
     for name in ("entry", "reference"):
         if not given[name]:
-            mend = "the function to tune: --entry f" if name == "entry" else "what it computes: --reference ref.py:f"
-            raise UsageError(f"{op} needs --{name}", f"Give {mend}")
+            hint = "the function to tune: --entry f" if name == "entry" else "what it computes: --reference ref.py:f"
+            raise UsageError(f"{op} needs --{name}", f"Give {hint}")
     knobs = [parse_knob(k) for k in given["knob"]]
     names = [name for name, _ in knobs]
     if len(set(names)) != len(names):

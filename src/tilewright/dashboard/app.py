@@ -169,20 +169,20 @@ def _templates(access: Access, site: Site) -> Environment:
 
 
 def _handlers(templates: Environment) -> dict[Any, Any]:
-    def answer(request: Request, status: int, message: str, mend: str) -> Response:
+    def answer(request: Request, status: int, message: str, hint: str) -> Response:
         if "/tables/" in request.url.path or "/charts/" in request.url.path or request.url.path.endswith("/live"):
-            return JSONResponse({"schema": 1, "error": {"message": message, "mend": mend}}, status)
-        shown = templates.get_template("error.html").render(section="", status=status, message=message, mend=mend)
+            return JSONResponse({"schema": 1, "error": {"message": message, "mend": hint}}, status)
+        shown = templates.get_template("error.html").render(section="", status=status, message=message, hint=hint)
         return HTMLResponse(shown, status)
 
     def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, TilewrightError)
         status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
-        return answer(request, status, error.message, error.mend)
+        return answer(request, status, error.message, error.hint)
 
     def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        mend = "See the overview for what there is" if error.status_code == 404 else ""
-        return answer(request, error.status_code, error.detail, mend)
+        hint = "See the overview for what there is" if error.status_code == 404 else ""
+        return answer(request, error.status_code, error.detail, hint)
 
     return {TilewrightError: known, HTTPException: http}

@@ -87,19 +87,19 @@ def already_holds(name: str) -> DatabaseError:
 def explain(name: str, error: BaseException) -> DatabaseError:
     """A failure with database ``name`` as an error for its user."""
     if postgresql_errors.origin(error) is not None:
-        cause, mend = postgresql_errors.explain(error)
-        return DatabaseError(f"{name} {cause}", mend)
+        cause, hint = postgresql_errors.explain(error)
+        return DatabaseError(f"{name} {cause}", hint)
     if isinstance(error, PoolTimeout):
         return DatabaseError(f"{name} has no connection left for this thread", "Use fewer threads at once")
     if isinstance(error, OSError):
-        cause, mend = _OS.get(
+        cause, hint = _OS.get(
             error.errno or 0, (f"cannot be opened: {error.strerror}", f"Check the path, or {ELSEWHERE}")
         )
-        return DatabaseError(f"{name} {cause}", mend)
+        return DatabaseError(f"{name} {cause}", hint)
     code = primary_code(error)
     if code in _SQLITE:
-        cause, mend = _SQLITE[code]
-        return DatabaseError(f"{name} {cause}", mend)
+        cause, hint = _SQLITE[code]
+        return DatabaseError(f"{name} {cause}", hint)
     if code == sqlite3.SQLITE_CONSTRAINT:
         if _code(error) != sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
             return already_holds(name)
@@ -113,8 +113,8 @@ def explain(name: str, error: BaseException) -> DatabaseError:
 
 def damaged(name: str, what: str) -> DatabaseError:
     """A row that holds something it cannot hold."""
-    cause, mend = _SQLITE[sqlite3.SQLITE_CORRUPT]
-    return DatabaseError(f"{name} {cause}: {what}", mend)
+    cause, hint = _SQLITE[sqlite3.SQLITE_CORRUPT]
+    return DatabaseError(f"{name} {cause}: {what}", hint)
 
 
 @contextmanager

@@ -40,11 +40,11 @@ def prepare(location: Location, transactions: Transactions, *, readonly: bool, t
     path = location.path
     if readonly or path is None:
         if revision is None:
-            mend = "Run tilewright tune on it once, to fill it" if path else _UPGRADE
-            raise DatabaseError(f"{location.text} is empty: it has no tables of Tilewright's", mend)
+            hint = "Run tilewright tune on it once, to fill it" if path else _UPGRADE
+            raise DatabaseError(f"{location.text} is empty: it has no tables of Tilewright's", hint)
         if revision != SCHEMA and not (readonly and _readable(revision)):
-            mend = "Run tilewright tune on it once, to bring it up to date" if path else _UPGRADE
-            raise DatabaseError(f"{location.text} was written by an older Tilewright (schema {revision})", mend)
+            hint = "Run tilewright tune on it once, to bring it up to date" if path else _UPGRADE
+            raise DatabaseError(f"{location.text} was written by an older Tilewright (schema {revision})", hint)
         return
     patiently(lambda: use_wal(transactions.engine), timeout)
     if revision is None:

@@ -266,7 +266,7 @@ class Farm:
                     self._say(f"connected to {self.address} again; nothing is lost")
                     break
                 except Refused as e:
-                    self._give_up(Refused(e.message, e.mend or RESUME))
+                    self._give_up(Refused(e.message, e.hint or RESUME))
                     return
                 except FarmError as e:
                     if time.monotonic() > until:
@@ -379,7 +379,7 @@ class Farm:
                 job.future.set_exception(e)
 
     def _tell_trouble(self, error: FarmError) -> None:
-        if not self._full and isinstance(error, NotStored) and error.mend:
+        if not self._full and isinstance(error, NotStored) and error.hint:
             self._full = True
             self._say(f"{error.message}; waiting")
 

@@ -27,14 +27,14 @@ LONGEST = 2000  # characters of a failure's message
 
 
 @contextlib.contextmanager
-def understood(what: str, mend: str) -> Iterator[None]:
+def understood(what: str, hint: str) -> Iterator[None]:
     """Around reading what a peer sent. Raises ``FarmError``, with ``what`` and why, where that makes no sense."""
     try:
         yield
     except TilewrightError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
-        raise FarmError(f"{what} ({type(e).__name__}: {e})"[:300], mend) from None
+        raise FarmError(f"{what} ({type(e).__name__}: {e})"[:300], hint) from None
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ STORAGE = 4 << 30  # bytes on the server's disk
 
 _LONGEST = 64 << 10  # bytes in a question
 _LONGEST_USE = 1e9  # seconds of a queue
-_MEND = "Install the same version of Tilewright on both"
+_HINT = "Install the same version of Tilewright on both"
 
 
 @dataclass
@@ -231,7 +231,7 @@ class Keeper:
             if peer is not None and (peer.role, subjects.token(peer.name)) != (role, name):
                 raise Refused(f"{peer} spoke on the subject of another")
             if body.get("protocol") != PROTOCOL:
-                raise Refused(f"the {role} has protocol {body.get('protocol')}, the farm {PROTOCOL}", _MEND)
+                raise Refused(f"the {role} has protocol {body.get('protocol')}, the farm {PROTOCOL}", _HINT)
             answer, roles = answers.get(str(body.get("what")), (None, ()))
             if answer is None or (peer is not None and role not in roles):
                 raise Refused(f"a {role} may not ask for {str(body.get('what'))[:40]!r}")

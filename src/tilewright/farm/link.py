@@ -163,11 +163,11 @@ class Endpoint:
         if "secure connection" in str(error).lower() or (isinstance(error, ssl.SSLError) and not self.credentials):
             return Refused(f"{farm} takes TLS connections only", "Write tls://HOST:PORT and pass --certs DIR")
         if isinstance(error, ssl.SSLCertVerificationError):
-            return Refused(f"the certificate of {farm} is not to be trusted: {error.verify_message}", CERTIFICATE_MEND)
+            return Refused(f"the certificate of {farm} is not to be trusted: {error.verify_message}", CERTIFICATE_HINT)
         if isinstance(error, ssl.SSLError) and "alert" in str(error).lower():
-            return Refused(f"{farm} does not let in {who}: its certificate is not of that farm's", CERTIFICATE_MEND)
+            return Refused(f"{farm} does not let in {who}: its certificate is not of that farm's", CERTIFICATE_HINT)
         if isinstance(error, ssl.SSLError):
-            return Unreachable(f"no TLS connection with {farm}: {error.reason or error}", CERTIFICATE_MEND)
+            return Unreachable(f"no TLS connection with {farm}: {error.reason or error}", CERTIFICATE_HINT)
         if "authorization violation" in str(error).lower():
             return Refused(
                 f"{farm} does not let in {who}: revoked, expired, or issued since its users.json was copied there",
@@ -186,8 +186,8 @@ def _renew(credentials: Credentials | None) -> str:
 
 
 IS_IT_THERE = "Is the farm's server running there?"
-STORAGE_MEND = "See the room on the server's disk, and tilewright farm doctor"
-CERTIFICATE_MEND = "Use certificates of this farm's own authority, and an address that its server's certificate names"
+STORAGE_HINT = "See the room on the server's disk, and tilewright farm doctor"
+CERTIFICATE_HINT = "Use certificates of this farm's own authority, and an address that its server's certificate names"
 
 
 class Link:
@@ -255,7 +255,7 @@ class Link:
             if isinstance(e, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # this task itself is told to end; else its question ended with the connection
             if getattr(e, "description", None):
-                raise NotStored(f"the farm's server refuses {what}: {e.description}", STORAGE_MEND) from None  # type: ignore[union-attr]
+                raise NotStored(f"the farm's server refuses {what}: {e.description}", STORAGE_HINT) from None  # type: ignore[union-attr]
             if any(f'"{what}"'.lower() in line.lower() for line in self.denied):
                 raise Refused(f"a {self.endpoint.role} may not do this: the server denies {what}") from None
             raise LinkClosed(f"{self.endpoint.address} does not answer") from None
@@ -282,7 +282,7 @@ class Link:
         error = json.loads(reply.data).get("error")
         if error:
             said = str(error.get("description", error))
-            raise NotStored(f"the farm's server keeps nothing: {said}", STORAGE_MEND)
+            raise NotStored(f"the farm's server keeps nothing: {said}", STORAGE_HINT)
 
     async def stored(self, stream: str, subject: str) -> bytes | None:
         """What a stream holds under a subject, ``None`` for nothing. Raises ``LinkClosed``, ``NotStored``."""

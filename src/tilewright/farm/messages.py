@@ -154,4 +154,4 @@ class Seen:
 
 def error_of(error: TilewrightError) -> dict[str, str]:
     """A user's error as plain values."""
-    return {"kind": error.kind, "message": error.message, "mend": error.mend}
+    return {"kind": error.kind, "message": error.message, "mend": error.hint}

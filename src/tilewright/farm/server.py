@@ -357,7 +357,7 @@ class NatsServer:
                 wrong = ""
             except FarmError as e:
                 if e.message != wrong:
-                    self._say(f"{e.message}; whoever was let in before still is. {e.mend}")
+                    self._say(f"{e.message}; whoever was let in before still is. {e.hint}")
                 wrong = e.message
             try:
                 assert self.process is not None
@@ -408,6 +408,6 @@ def free_port(host: str, port: int = 0) -> int:
             return int(s.getsockname()[1])
     except OSError as e:
         if e.errno == errno.EADDRINUSE:
-            mend = "Choose another --port, or end what has it"
-            raise FarmError(f"another process has port {port} of {host}", mend) from None
+            hint = "Choose another --port, or end what has it"
+            raise FarmError(f"another process has port {port} of {host}", hint) from None
         raise FarmError(f"cannot listen on {host}: {e.strerror or e}", "Choose another --host") from None

@@ -124,7 +124,7 @@ class Operator:
         except UsageError as error:
             # What a function of nn refuses names that function; the operator that called it may be another.
             named = error.message if self.name in error.message else f"{self.name}: {error.message}"
-            raise UsageError(named, error.mend) from error
+            raise UsageError(named, error.hint) from error
         except Exception as error:
             raise blame(error, self.define.__code__.co_filename, self.name) from error
         inputs = zip(program.inputs, labels, strict=True)
@@ -285,7 +285,7 @@ def blame(error: BaseException, filename: str, what: str) -> OperatorError:
         line = error.lineno
     where = f"{filename}:{line}" if line else filename
     if isinstance(error, TilewrightError):
-        return OperatorError(f"{what} ({where}): {error.message}", error.mend)
+        return OperatorError(f"{what} ({where}): {error.message}", error.hint)
     text = error.msg if isinstance(error, SyntaxError) else str(error).partition("\n")[0]
     cause = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return OperatorError(f"{what} ({where}) raised {cause}", "Correct that line and try again")

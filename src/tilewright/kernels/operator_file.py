@@ -74,7 +74,7 @@ def _run(path: Path) -> ModuleType:
     except BaseException as error:  # a file that calls sys.exit() is as wrong as one that raises
         sys.modules.pop(name, None)
         blamed = blame(error, str(full), path.name)
-        raise OperatorError(blamed.message, blamed.mend) from error
+        raise OperatorError(blamed.message, blamed.hint) from error
     return module
 
 

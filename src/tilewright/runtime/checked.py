@@ -46,7 +46,7 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
     """``a`` as the array that ``spec`` asks for. Raises :class:`Misfit`, naming what is wrong."""
     name = f"{label}: {spec.name}"
     if type(a) is not np.ndarray:
-        raise Misfit("type", TypeError(f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_mend(a, output)}"))
+        raise Misfit("type", TypeError(f"{name} is {_kind(a)}, not a numpy.ndarray. {_type_hint(a, output)}"))
     if spec.dtype in BITS and added_dtype(a) == spec.dtype:
         a = a.view(BITS[spec.dtype])
     if a.dtype.num != storage(spec.dtype).num or not a.dtype.isnative:
@@ -195,7 +195,7 @@ def _kind(a: object) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _type_mend(a: object, output: bool) -> str:
+def _type_hint(a: object, output: bool) -> str:
     if output:
         return "Pass an array for it, or leave it out"
     return "Pass numpy.asarray of it" if a is not None else "Pass an array"

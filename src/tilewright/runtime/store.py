@@ -240,8 +240,8 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     )
 
 
-def _refuse(message: str, mend: str) -> None:
-    raise DatabaseError(message, mend)
+def _refuse(message: str, hint: str) -> None:
+    raise DatabaseError(message, hint)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ class BackendContract(ABC):
     def test_unknown_target_is_a_usage_error(self, backend: Backend, text: str) -> None:
         with pytest.raises(UsageError) as e:
             backend.parse_target(text.format(kind=self.kind))
-        assert e.value.mend
+        assert e.value.hint
 
     # ------------------------------------------------------------------ building
 

@@ -210,7 +210,7 @@ class OperatorContract:
             with pytest.raises(ValueError) as caught:
                 op.infer(wrong, **told)
             assert isinstance(caught.value, UsageError)
-            assert caught.value.mend
+            assert caught.value.hint
 
     # description and parameters
 
@@ -241,7 +241,7 @@ class OperatorContract:
         for params in wrong:
             with pytest.raises(UsageError) as caught:
                 op.workload(**params)
-            assert caught.value.mend, params
+            assert caught.value.hint, params
             assert caught.value.exit_code == 2
             assert "\n" not in str(caught.value)
 
@@ -249,4 +249,4 @@ class OperatorContract:
         for attribute in op.attributes:
             with pytest.raises(UsageError) as caught:
                 op.workload(**{**op.example, attribute + "x": 1})
-            assert attribute in caught.value.mend
+            assert attribute in caught.value.hint

@@ -204,8 +204,8 @@ def _clear_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        mend = "Set TILEWRIGHT_CACHE to a folder that you can write"
+        hint = "Set TILEWRIGHT_CACHE to a folder that you can write"
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
-            mend = "Free some space, run `tilewright cache gc`, or set TILEWRIGHT_CACHE to another disk"
+            hint = "Free some space, run `tilewright cache gc`, or set TILEWRIGHT_CACHE to another disk"
         why = e.strerror or type(e).__name__
-        raise TilewrightError(f"the cache folder {root} cannot be used: {why}", mend) from e
+        raise TilewrightError(f"the cache folder {root} cannot be used: {why}", hint) from e

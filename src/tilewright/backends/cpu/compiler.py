@@ -31,7 +31,7 @@ _OUT_OF_TIME = "CPU time limit exceeded"
 _OUT_OF_MEMORY = ("out of memory", "virtual memory exhausted", "bad_alloc", "annot allocate memory")
 
 _NAMES = ("g++", "c++", "clang++")
-_MEND = (
+_HINT = (
     "Install one: `apt install g++` (Debian, Ubuntu), `dnf install gcc-c++` (Fedora), "
     "`pacman -S gcc` (Arch), `xcode-select --install` (macOS), or set CXX to its path"
 )
@@ -42,8 +42,8 @@ class CompileError(TilewrightError):
 
     kind = "compile"
 
-    def __init__(self, message: str, log: str = "", mend: str = "") -> None:
-        super().__init__(message, mend)
+    def __init__(self, message: str, log: str = "", hint: str = "") -> None:
+        super().__init__(message, hint)
         self.log = log
 
 
@@ -103,7 +103,7 @@ def _find(cxx: str, search: str) -> Compiler:
             words = [cxx]
         path = shutil.which(words[0], path=search)
         if path is None:
-            raise TilewrightError(f"CXX names {words[0]!r}, which is no program on the path", _MEND)
+            raise TilewrightError(f"CXX names {words[0]!r}, which is no program on the path", _HINT)
         return _identify(path, tuple(words[1:]))
     problem: TilewrightError | None = None
     for name in _NAMES:
@@ -114,7 +114,7 @@ def _find(cxx: str, search: str) -> Compiler:
             return _identify(path, ())
         except TilewrightError as e:
             problem = problem or e
-    raise problem or TilewrightError("no C++ compiler found", _MEND)
+    raise problem or TilewrightError("no C++ compiler found", _HINT)
 
 
 def _identify(path: str, arguments: tuple[str, ...]) -> Compiler:
@@ -126,10 +126,10 @@ def _identify(path: str, arguments: tuple[str, ...]) -> Compiler:
                 stdin=subprocess.DEVNULL, env=environment(), errors="replace",
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as e:
-            raise TilewrightError(f"the C++ compiler {path} does not run ({one_line(str(e))})", _MEND) from None
+            raise TilewrightError(f"the C++ compiler {path} does not run ({one_line(str(e))})", _HINT) from None
         if done.returncode != 0 or not done.stdout.strip():
             why = one_line(done.stderr) or f"it answered {query} with status {done.returncode}"
-            raise TilewrightError(f"the C++ compiler {path} does not work: {why}", _MEND)
+            raise TilewrightError(f"the C++ compiler {path} does not work: {why}", _HINT)
         said.append(done.stdout.strip())
     first = said[0].splitlines()[0]
     if "Apple" in first:
@@ -141,7 +141,7 @@ def _identify(path: str, arguments: tuple[str, ...]) -> Compiler:
         # The first word is the name by which it was called: c++ and g++ are one compiler.
         first = "gcc " + first.partition(" ")[2]
     else:
-        raise TilewrightError(f"{path} is neither GCC nor Clang: it says {one_line(first)!r}", _MEND)
+        raise TilewrightError(f"{path} is neither GCC nor Clang: it says {one_line(first)!r}", _HINT)
     return Compiler(path, family, f"{first} {said[1]}", arguments)
 
 
@@ -236,7 +236,7 @@ def run_compiler(command: Sequence[str], source: str, deadline: float) -> None:
     if ran.timed_out or _OUT_OF_TIME in ran.said:
         raise CompileTimeout(f"the compiler took more than {deadline:g} s and was stopped", ran.said)
     if not ran.started:
-        raise TilewrightError(f"the C++ compiler does not start: {one_line(ran.said)}", _MEND)
+        raise TilewrightError(f"the C++ compiler does not start: {one_line(ran.said)}", _HINT)
     if ran.status != 0:
         if "No space left on device" in ran.said:
             raise TilewrightError("the disk is full: the compiler cannot write", "Free some space, or set TMPDIR")

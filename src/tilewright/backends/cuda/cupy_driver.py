@@ -111,8 +111,8 @@ def check_releases(package: str, runtime: int, driver: int) -> None:
     if driver // 1000 < runtime // 1000:
         ours, theirs = runtime // 1000, f"{driver // 1000}.{driver % 1000 // 10}"
         fit = f"pip uninstall {package}; pip install 'tilewright[cuda{driver // 1000}]'"
-        mend = f"{fit}, or update the driver" if driver // 1000 >= 12 else "Update the driver to CUDA 12 or later"
-        raise NoDriver(f"{package} is for CUDA {ours}, and this driver supports CUDA {theirs}", mend)
+        hint = f"{fit}, or update the driver" if driver // 1000 >= 12 else "Update the driver to CUDA 12 or later"
+        raise NoDriver(f"{package} is for CUDA {ours}, and this driver supports CUDA {theirs}", hint)
 
 
 class CupyContext:

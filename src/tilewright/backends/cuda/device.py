@@ -83,7 +83,7 @@ class CudaLock(DeviceLock):
             super().acquire()
         except TilewrightError as e:
             text = re.sub(r"core \d+ is held", f"{self.device.name} is held", e.message)
-            raise TilewrightError(text, e.mend) from None
+            raise TilewrightError(text, e.hint) from None
 
 
 @dataclass(frozen=True)

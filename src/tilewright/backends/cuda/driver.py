@@ -52,8 +52,8 @@ class DeviceError(TilewrightError):
 
     kind = "device"
 
-    def __init__(self, message: str, sticky: bool, mend: str = "") -> None:
-        super().__init__(message, mend)
+    def __init__(self, message: str, sticky: bool, hint: str = "") -> None:
+        super().__init__(message, hint)
         self.sticky = sticky
 
 

@@ -25,7 +25,7 @@ from tilewright.core import TargetUnavailable, TilewrightError
 DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.1
 
 _VARIABLE = "TILEWRIGHT_NVRTC"
-_MEND = (
+_HINT = (
     "pip install 'tilewright[cuda13]' (or 'tilewright[cuda12]' for a driver of CUDA 12), install the CUDA toolkit and "
     f"set CUDA_HOME, or set {_VARIABLE} to the path of libnvrtc.so"
 )
@@ -50,9 +50,9 @@ class Nvrtc:
             self._library = ctypes.CDLL(path)
             self._declare()
         except OSError as e:
-            raise NoNvrtc(f"{path} cannot be loaded: {_one_line(str(e))}", _MEND) from None
+            raise NoNvrtc(f"{path} cannot be loaded: {_one_line(str(e))}", _HINT) from None
         except AttributeError as e:
-            raise NoNvrtc(f"{path} is no NVRTC of CUDA 11.2 or later: {_one_line(str(e))}", _MEND) from None
+            raise NoNvrtc(f"{path} is no NVRTC of CUDA 11.2 or later: {_one_line(str(e))}", _HINT) from None
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
         self.version = (major.value, minor.value)
@@ -145,7 +145,7 @@ class Nvrtc:
 
     def _check(self, status: int, what: str) -> None:
         if status != 0:
-            raise TilewrightError(f"{what} of {self.path} failed: {self._error(status)}", _MEND)
+            raise TilewrightError(f"{what} of {self.path} failed: {self._error(status)}", _HINT)
 
     def _declare(self) -> None:
         p, i, size = ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_size_t)
@@ -232,7 +232,7 @@ def find_nvrtc(arch: str | None = None) -> Nvrtc:
     if not found:
         if problems:
             raise problems[0]
-        raise NoNvrtc("no NVRTC found: CUDA code cannot be compiled on this machine", _MEND)
+        raise NoNvrtc("no NVRTC found: CUDA code cannot be compiled on this machine", _HINT)
     driver = driver_version()
     fit = found if driver is None or given else [n for n in found if n.version[0] <= driver[0]]
     if not fit and driver is not None:
@@ -248,7 +248,7 @@ def find_nvrtc(arch: str | None = None) -> Nvrtc:
     best = max(fit, key=lambda n: n.version)
     raise NoNvrtc(
         f"{best.name} is too old for {arch}: it compiles for {', '.join(f'sm_{a}' for a in best.archs)}",
-        f"Install a later one: {_MEND}",
+        f"Install a later one: {_HINT}",
     )
 
 

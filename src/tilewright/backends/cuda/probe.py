@@ -11,7 +11,7 @@ from tilewright.backends.cuda.attributes import limits_of
 from tilewright.backends.cuda.driver import NoDriver
 from tilewright.core import Pairs, Target, TargetUnavailable
 
-_MEND = "Use --target cpu, `tilewright check` to run CUDA kernels on the emulator, or a machine with an NVIDIA GPU"
+_HINT = "Use --target cpu, `tilewright check` to run CUDA kernels on the emulator, or a machine with an NVIDIA GPU"
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ def gpus() -> tuple[Gpu, ...]:
     try:
         library: Any = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        raise NoDriver("there is no NVIDIA driver on this machine", _MEND) from None
+        raise NoDriver("there is no NVIDIA driver on this machine", _HINT) from None
     _check(library, library.cuInit(0), "starting CUDA")
     count = ctypes.c_int()
     _check(library, library.cuDeviceGetCount(ctypes.byref(count)), "counting devices")
     if count.value == 0:
-        raise NoDriver("this process sees no CUDA device", f"Look at CUDA_VISIBLE_DEVICES. {_MEND}")
+        raise NoDriver("this process sees no CUDA device", f"Look at CUDA_VISIBLE_DEVICES. {_HINT}")
     return tuple(_gpu(library, n) for n in range(count.value))
 
 
@@ -96,4 +96,4 @@ def _check(library: Any, code: int, doing: str) -> None:
     text = ctypes.c_char_p()
     library.cuGetErrorString(code, ctypes.byref(text))
     error = status.error_of(code, (text.value or b"").decode(errors="replace"), doing)
-    raise error if isinstance(error, NoDriver) else NoDriver(error.message, error.mend or _MEND)
+    raise error if isinstance(error, NoDriver) else NoDriver(error.message, error.hint or _HINT)

@@ -156,14 +156,14 @@ def _refuse_large(subjects: list[Subject], op: str | None, sanitize: tuple[str, 
     large = check_cost.tensor_bytes(workload) > check_cost.MEMORY
     if one <= check_cost.LIMIT and not large:
         return
-    mend = "Check smaller sizes, or give --force"
+    hint = "Check smaller sizes, or give --force"
     if op is not None:
         share = workload.flops * check_cost.LIMIT / 8 / one
         small = check_cost.smaller(find_operator(op), dict(workload.params), share)
         if small is not None:
-            mend = f"Smaller sizes show the same bugs: {op} {check_cost.sizes_text(small)}; or give --force"
+            hint = f"Smaller sizes show the same bugs: {op} {check_cost.sizes_text(small)}; or give --force"
     what = f"about {took / 60:.0f} minutes" if not large else "more memory than an emulator should have"
-    raise UsageError(f"{workload.label} would take {what} on the emulator", mend)
+    raise UsageError(f"{workload.label} would take {what} on the emulator", hint)
 
 
 def _check(checker: Checker, subjects: list[Subject], workers: int) -> tuple[dict[int, Checked], bool]:

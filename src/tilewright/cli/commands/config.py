@@ -224,9 +224,9 @@ class _Reader:
         """A path as written in a file: ``~`` is the home folder, and relative ones start at the file's folder."""
         return value if "://" in value else str(self.path.absolute().parent / os.path.expanduser(value))
 
-    def _wrong(self, where: tuple[str, ...], message: str, mend: str) -> UsageError:
+    def _wrong(self, where: tuple[str, ...], message: str, hint: str) -> UsageError:
         line = line_of(self.text, where)
-        return UsageError(f"{self.path}{f', line {line}' if line else ''}: {message}", mend)
+        return UsageError(f"{self.path}{f', line {line}' if line else ''}: {message}", hint)
 
 
 def line_of(text: str, where: tuple[str, ...]) -> int | None:

@@ -220,7 +220,7 @@ def _all(source: Source) -> dict[str, Chart]:
         try:
             found[name] = make(source)
         except OptunaMissing as e:
-            click.echo(f"tilewright: left out: {e.message}. {e.mend}", err=True)
+            click.echo(f"tilewright: left out: {e.message}. {e.hint}", err=True)
     return found
 
 

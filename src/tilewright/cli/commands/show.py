@@ -149,7 +149,7 @@ def _print_charts(
         try:
             charts.append(importance_bars(importance(records)))
         except OptunaMissing as e:
-            out.print(safe_text(f"{e.message}. {e.mend}"), style="dim")
+            out.print(safe_text(f"{e.message}. {e.hint}"), style="dim")
     for chart in charts:
         print_chart(out, chart)
         out.print(safe_text(chart.note), style="dim")

@@ -139,7 +139,7 @@ def command(
         data = result.to_json()
         data["speedup_over_numpy"] = comparison.ratios[0].ratio if comparison and comparison.ratios else None
         if problem:
-            data["error"] = {"kind": problem.kind, "message": problem.message, "mend": problem.mend}
+            data["error"] = {"kind": problem.kind, "message": problem.message, "mend": problem.hint}
         emit_json(data)
     else:
         _panel(result, comparison, kernel.reference if kernel else op, tuple(f"{k}={v}" for k, v in values.items()))
@@ -192,7 +192,7 @@ def _on_farm(
             codes.append(one.exit_code)
         if problem is not None:
             rows[name] = rows.get(name, {}) | {
-                "error": {"kind": problem.kind, "message": problem.message, "mend": problem.mend}
+                "error": {"kind": problem.kind, "message": problem.message, "mend": problem.hint}
             }
             click.echo(f"tilewright: {name}: {problem}" if several else f"tilewright: {problem}", err=True)
     if as_json:

@@ -152,11 +152,11 @@ def read_token(path: Path) -> str:
     require_private(path)
     with explained(path), path.open("rb") as file:
         line = file.readline(MOST_TOKEN + 2).strip()
-    mend = f"Write {LEAST_TOKEN} to {MOST_TOKEN} letters, digits or signs into it, without spaces: {MAKE_TOKEN}"
+    hint = f"Write {LEAST_TOKEN} to {MOST_TOKEN} letters, digits or signs into it, without spaces: {MAKE_TOKEN}"
     if not all(0x21 <= b <= 0x7E for b in line):
-        raise UsageError(f"the token in {path} has characters that do not fit into a header", mend)
+        raise UsageError(f"the token in {path} has characters that do not fit into a header", hint)
     if not LEAST_TOKEN <= len(line) <= MOST_TOKEN:
-        raise UsageError(f"the token in {path} has {len(line)} characters", mend)
+        raise UsageError(f"the token in {path} has {len(line)} characters", hint)
     return line.decode("ascii")
 
 
@@ -319,8 +319,8 @@ class Guard:
             await refuse(send, 400, "A request names one host, and a path on it")
             return True
         if not access.knows(hosts[0], scope["server"][0] if scope.get("server") else None):
-            mend = "If it should be, start the dashboard with --allow-host and this name"
-            await refuse(send, 421, f"{hosts[0][:100]} is no name of this dashboard. {mend}")
+            hint = "If it should be, start the dashboard with --allow-host and this name"
+            await refuse(send, 421, f"{hosts[0][:100]} is no name of this dashboard. {hint}")
             return True
         if access.token is None or path == "/static" or path.startswith("/static/"):
             return False
@@ -352,8 +352,8 @@ class Guard:
             login = f"/login?next={quote(local_path(f'{at}?{query}' if query else at), safe='/')}"
             await refuse(send, 303, "Log in first", [("Location", login)])
             return True
-        mend = "Log in at /login, or send Authorization: Bearer TOKEN"
-        await refuse(send, 401, f"This is for those who have the token. {mend}", [("WWW-Authenticate", "Bearer")])
+        hint = "Log in at /login, or send Authorization: Bearer TOKEN"
+        await refuse(send, 401, f"This is for those who have the token. {hint}", [("WWW-Authenticate", "Bearer")])
         return True
 
 

@@ -107,13 +107,13 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any, bool]:
     """How to bind ``host``, and whether it is this machine's own in every sense of its name."""
     import ipaddress
 
-    mend = "Give an address of this machine with --host"
+    hint = "Give an address of this machine with --host"
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        raise UsageError(f"{host!r} is no host", mend) from None
+        raise UsageError(f"{host!r} is no host", hint) from None
     if not host or not found:
-        raise UsageError(f"{host!r} is no host", mend)
+        raise UsageError(f"{host!r} is no host", hint)
     family, _, _, _, address = min(found, key=lambda f: f[0])  # IPv4 first, which localhost means to most programs
     return family, address, all(ipaddress.ip_address(f[4][0]).is_loopback for f in found)
 

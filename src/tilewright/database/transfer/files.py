@@ -40,7 +40,7 @@ def replacing(destination: Path) -> Iterator[Path]:
                 os.fsync(written.fileno())
             os.replace(partial, destination)
         except DatabaseError as e:
-            raise DatabaseError(e.message.replace(str(partial), str(destination)), e.mend) from None
+            raise DatabaseError(e.message.replace(str(partial), str(destination)), e.hint) from None
         finally:
             for suffix in ("", *_SIDE_FILES):
                 Path(f"{partial}{suffix}").unlink(missing_ok=True)

@@ -190,7 +190,7 @@ class Importer:
                 self.result.conflicts.append(str(e))
                 return
             except DatabaseError as e:
-                raise DatabaseError(f"run {run.values['id']} of {self.source}: {e.message}", e.mend) from None
+                raise DatabaseError(f"run {run.values['id']} of {self.source}: {e.message}", e.hint) from None
         self.result.new_runs += new_run
         self.result.new_trials += new_trials
         self.result.new_winners += new_winners

@@ -63,10 +63,10 @@ def create_authority(folder: Path, hosts: Sequence[str] = (), days: int = LEAF_D
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(folder):
             if any(folder.iterdir()):
-                mend = (
+                hint = (
                     "Choose a new or an empty one; with `tilewright farm issue` an authority makes further certificates"
                 )
-                raise UsageError(f"{folder} is not empty", mend)
+                raise UsageError(f"{folder} is not empty", hint)
             folder.chmod(0o700)
             home, now = folder / AUTHORITY, int(time.time())
             # A name of its own tells two farms apart in error messages and in look-ups by name.
@@ -218,8 +218,8 @@ class _Authority:
         """Issue a certificate into its folder. It is listed before it is there, so that none escapes revocation."""
         left = int(self.signer[0].not_valid_after_utc.timestamp() - now) // DAY
         if not 1 <= days <= left:
-            mend = f"Use 1 to {left} days" if left > 0 else "Make a new one with `tilewright farm init`"
-            raise UsageError(f"{days} days can't be had: the authority itself ends in {left} days", mend)
+            hint = f"Use 1 to {left} days" if left > 0 else "Make a new one with `tilewright farm init`"
+            raise UsageError(f"{days} days can't be had: the authority itself ends in {left} days", hint)
         serial, end, begin = x509.new_serial(), float(now + days * DAY), float(now - _SKEW)
         entry = Peer(identity(role, name, serial), role, name, serial, end, begin, tuple(hosts))
         certificate, key = x509.make_certificate(entry, self.signer)

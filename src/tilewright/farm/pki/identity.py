@@ -102,7 +102,7 @@ def read_issued(path: Path) -> list[Peer]:
     return _read_list(path, "issued", (*ROLES, RETIRED), "Restore it from a backup")
 
 
-def _read_list(path: Path, key: str, roles: Collection[str], mend: str) -> list[Peer]:
+def _read_list(path: Path, key: str, roles: Collection[str], hint: str) -> list[Peer]:
     with explained(path):
         text = path.read_bytes()
     try:
@@ -113,7 +113,7 @@ def _read_list(path: Path, key: str, roles: Collection[str], mend: str) -> list[
         if any(p.role not in roles for p in peers):
             raise ValueError("another role")
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise FarmError(f"{path} is damaged", mend) from None
+        raise FarmError(f"{path} is damaged", hint) from None
     return peers
 
 

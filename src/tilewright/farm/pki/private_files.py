@@ -58,5 +58,5 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as e:
         where = e.filename2 or e.filename or path
-        mend = "Check the path, its owner and mode, and the room on its disk"
-        raise FarmError(f"{where}: {e.strerror or e}", mend) from None
+        hint = "Check the path, its owner and mode, and the room on its disk"
+        raise FarmError(f"{where}: {e.strerror or e}", hint) from None

@@ -45,17 +45,17 @@ def find_credentials(certs: Path, *roles: str) -> Credentials:
     from tilewright.farm.pki import certificates, x509
 
     wanted = " or ".join(roles)
-    mend = f"Name the folder that `tilewright farm init` made, or one certificate's: for {wanted}"
+    hint = f"Name the folder that `tilewright farm init` made, or one certificate's: for {wanted}"
     with explained(certs):
         homes = [certs, *(certs / r for r in roles)]
         home = next((h for h in homes if (h / certificates.CERT).exists()), None)
         if home is None:
             old = "server" in roles and (certs / RETIRED).is_dir()
-            raise FarmError(f"{certs} has no certificate for {wanted}", ISSUE_SERVER if old else mend)
+            raise FarmError(f"{certs} has no certificate for {wanted}", ISSUE_SERVER if old else hint)
     ca, cert, key = (home / name for name in (certificates.CA, certificates.CERT, certificates.KEY))
     own, _ = Authority(ca).peer(x509.certificate_der(certificates.load(cert)), slack=0.0)
     if own.role not in roles:
-        raise FarmError(f"{cert} is for {own.role}, and one for {wanted} is needed", mend)
+        raise FarmError(f"{cert} is for {own.role}, and one for {wanted} is needed", hint)
     require_private(key)
     credentials = Credentials(ca, cert, key, own)
     client_context(credentials)  # whether TLS takes the files

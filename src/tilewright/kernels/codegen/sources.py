@@ -24,7 +24,7 @@ LONGEST = 4 << 20
 
 _SYMBOL = re.compile(r"tw_[0-9a-z_]{1,120}")
 
-_MEND = (
+_HINT = (
     "Farm builders compile what this version's templates print; build other kernels, your own among them, on the client"
 )
 
@@ -90,7 +90,7 @@ class SourceRefused(TilewrightError):
 
     def __init__(self, line: int, rule: str, what: str) -> None:
         at = f", line {line}" if line else ""
-        super().__init__(f"kernel source refused{at}: {what} (rule: {rule})", _MEND)
+        super().__init__(f"kernel source refused{at}: {what} (rule: {rule})", _HINT)
         self.line = line
         self.rule = rule
 

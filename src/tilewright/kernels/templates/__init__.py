@@ -86,12 +86,12 @@ def templates_for(task: Task) -> tuple[Template, ...]:
     usable = [t for t in TEMPLATES.values() if task.target.kind in t.kinds and t.matches(task)]
     if not usable:
         raise UsageError(
-            f"no template generates code for {task.workload.label} on {task.target.name}", _mend(task.target.kind)
+            f"no template generates code for {task.workload.label} on {task.target.name}", _hint(task.target.kind)
         )
     return tuple(t for t in usable if t.name not in FALLBACKS) or tuple(usable)
 
 
-def _mend(kind: str) -> str:
+def _hint(kind: str) -> str:
     """What to do where no template of a kind of target computes a program."""
     if not any(kind in t.kinds for t in TEMPLATES.values()):
         return f"Targets with templates: {', '.join(sorted({k for t in TEMPLATES.values() for k in t.kinds}))}"

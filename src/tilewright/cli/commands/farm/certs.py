@@ -174,12 +174,12 @@ def certs(folder: Path, as_json: bool) -> None:
     for c in ending:
         left = c.days_left(now)
         when = f"ends in {left} days" if left >= 0 else "has ended"
-        mend = (
+        hint = (
             "make a new authority with `tilewright farm init` and change every machine over"
             if c.role == "ca"
             else f"tilewright farm issue {c.name} --renew, and copy its folder again"
         )
-        click.echo(f"warning: the certificate of {c.role} {c.name} {when}: {mend}", err=True)
+        click.echo(f"warning: the certificate of {c.role} {c.name} {when}: {hint}", err=True)
     if as_json:
         emit_json(
             {

@@ -49,7 +49,7 @@ def _check(name: str, find: Callable[[], str]) -> dict[str, Any]:
     try:
         return {"name": name, "ok": True, "found": find(), "mend": ""}
     except TilewrightError as e:
-        return {"name": name, "ok": False, "found": e.message, "mend": e.mend}
+        return {"name": name, "ok": False, "found": e.message, "mend": e.hint}
 
 
 def _package(name: str) -> str:

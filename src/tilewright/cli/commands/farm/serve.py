@@ -112,7 +112,7 @@ def server(
     from tilewright.paths import cache_root
 
     if bool(cluster) != bool(listen) or bool(cluster) != bool(routes):
-        raise UsageError("a cluster has a name, routes, and an address of this server", CLUSTER_MEND)
+        raise UsageError("a cluster has a name, routes, and an address of this server", CLUSTER_HINT)
     several = Cluster(cluster, listen, routes) if cluster and listen else None
     hub = Hub(
         None if certs is None else certs.expanduser(), host, port, cache_root() / "farm" if state is None else state,
@@ -136,7 +136,7 @@ def server(
 scheduler = server
 """Its name of version 0.1, until 0.3."""
 
-CLUSTER_MEND = "Give --cluster NAME, --listen HOST:PORT and a --route for each server"
+CLUSTER_HINT = "Give --cluster NAME, --listen HOST:PORT and a --route for each server"
 
 
 @click.command("keeper")

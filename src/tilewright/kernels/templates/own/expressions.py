@@ -112,10 +112,10 @@ def parse_list(text: str, what: str, known: Iterable[str]) -> tuple[Expression, 
 def _check(node: ast.AST, text: str, what: str, known: tuple[str, ...]) -> None:
     """Refuse everything that is not in the language."""
 
-    def refuse(why: str, mend: str = "") -> UsageError:
+    def refuse(why: str, hint: str = "") -> UsageError:
         return UsageError(
             f"{what} {text!r}: {why}",
-            mend or "Use + - * / // % **, comparisons, and, or, not, a if c else b, " + ", ".join(FUNCTIONS),
+            hint or "Use + - * / // % **, comparisons, and, or, not, a if c else b, " + ", ".join(FUNCTIONS),
         )
 
     if isinstance(node, ast.Constant):
