@@ -17,7 +17,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -29,8 +28,6 @@ from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.programs import PROGRAMS
-
-GOLDEN_SYMBOL = "tw_golden"
 
 
 class ScheduleContract:
@@ -180,28 +177,3 @@ def portable_target(template: Template, threads: int = 1) -> Target:
     if template.kinds[0] == "cuda":
         return cuda_target("sm_80")
     return Target("cpu", "portable", "x86_64", (), 16, 16, threads)
-
-
-def golden_source(template: Template, task: Task) -> str:
-    """The default schedule's source under a fixed name, headed by the template's version."""
-    candidate = Candidate(task, template.default(task))
-    source = template.lower(candidate).source.replace(candidate.symbol, GOLDEN_SYMBOL)
-    return f"// {template.name} version {template.version}, {task.target.name}\n{source}"
-
-
-def check_golden(path: Path, source: str, update: bool) -> None:
-    """Compare with a committed file; a changed source needs a new version of its template.
-
-    ``update`` writes the file, where it is absent or the version differs from the committed one.
-    """
-    committed = path.read_text(encoding="utf-8") if path.exists() else ""
-    if committed == source:
-        return
-    same_version = bool(committed) and committed.split("\n", 1)[0] == source.split("\n", 1)[0]
-    assert not same_version, (
-        f"{path.name}: the generated source changed but the template's version did not. Bump the version, "
-        "then run pytest --update-golden"
-    )
-    assert update, f"{path.name} is missing or of another version: run pytest --update-golden and commit it"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(source, encoding="utf-8")

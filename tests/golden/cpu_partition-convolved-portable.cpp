@@ -1,0 +1,368 @@
+// cpu_partition version 14, cpu:portable
+namespace tw_golden_p0_ {
+typedef float T; typedef tw::f32v V; enum { L=4 };
+struct Ctx {
+ void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };
+typedef tw::vec<T,4> V4;
+TW_INLINE void turn4(const T *s0,const T *s1,const T *s2,const T *s3,T *d) {
+ const V4 a=tw::load<V4>(s0),b=tw::load<V4>(s1),c=tw::load<V4>(s2),e=tw::load<V4>(s3);
+ const V4 ab=__builtin_shufflevector(a,b,0,4,1,5),AB=__builtin_shufflevector(a,b,2,6,3,7);
+ const V4 ce=__builtin_shufflevector(c,e,0,4,1,5),CE=__builtin_shufflevector(c,e,2,6,3,7);
+ tw::store(d,__builtin_shufflevector(ab,ce,0,1,4,5)); tw::store(d+8,__builtin_shufflevector(ab,ce,2,3,6,7));
+ tw::store(d+16,__builtin_shufflevector(AB,CE,0,1,4,5));
+ tw::store(d+24,__builtin_shufflevector(AB,CE,2,3,6,7));
+}
+TW_NOINLINE void pack_b(const Ctx *x, long o, long cb, long ce, long k0, long kc, T *TW_RESTRICT q) {
+ (void)o;
+ const T *base=(const T*)x->t[1]+0L+k0*1L;
+ for(;cb<ce;cb++) { const long j0=(cb)*2L*4L, n=tw::imin(8L,5L-j0);
+  const T *s=base+j0*27L;
+  long l=0;
+  for(;l+4<=n;l+=4) { const T *s0=s+l*27L,*s1=s0+27L,*s2=s1+27L,*s3=s2+27L; T *d=q+l;
+   long kk=0;
+   for(;kk+4<=kc;kk+=4,d+=32) turn4(s0+kk,s1+kk,s2+kk,s3+kk,d);
+   for(;kk<kc;kk++,d+=8) { d[0]=s0[kk*1L]; d[1]=s1[kk*1L]; d[2]=s2[kk*1L]; d[3]=s3[kk*1L]; } }
+  for(;l<n;l++) for(long kk=0;kk<kc;kk++) q[kk*8+l]=s[l*27L+kk*1L];
+  for(;l<8;l++) for(long kk=0;kk<kc;kk++) q[kk*8+l]=0;
+
+  q+=kc*8L; } }
+TW_NOINLINE void mk_6x2(const long *kr, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ __builtin_prefetch(c+0L,1,3);
+ __builtin_prefetch(c+5L,1,3);
+ __builtin_prefetch(c+10L,1,3);
+ __builtin_prefetch(c+15L,1,3);
+ __builtin_prefetch(c+20L,1,3);
+ __builtin_prefetch(c+25L,1,3);
+ V c0_0={}, c0_1={};
+ V c1_0={}, c1_1={};
+ V c2_0={}, c2_1={};
+ V c3_0={}, c3_1={};
+ V c4_0={}, c4_1={};
+ V c5_0={}, c5_1={};
+ const T *a0=a,*b0=b;
+ for(long k0=kr[0];k0<kr[1];k0++) {
+  const T *a1=a0+k0*154L,*b1=b0+k0*72L;
+ for(long k1=kr[2];k1<kr[3];k1++) {
+  a=a1+k1*14L; b=b1+k1*24L;
+ long kc=3L;
+ {
+  __asm__("":"+r"(a));
+  V b0=tw::load<V>(b+0L);
+  V b1=tw::load<V>(b+4L);
+  { const V x=tw::splat<V>(a[0L]);
+   c0_0=(c0_0 + (x * b0));
+   c0_1=(c0_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[1L]);
+   c1_0=(c1_0 + (x * b0));
+   c1_1=(c1_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[2L]);
+   c2_0=(c2_0 + (x * b0));
+   c2_1=(c2_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[3L]);
+   c3_0=(c3_0 + (x * b0));
+   c3_1=(c3_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[4L]);
+   c4_0=(c4_0 + (x * b0));
+   c4_1=(c4_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[5L]);
+   c5_0=(c5_0 + (x * b0));
+   c5_1=(c5_1 + (x * b1));
+  }
+ }
+ {
+  __asm__("":"+r"(a));
+  V b0=tw::load<V>(b+8L);
+  V b1=tw::load<V>(b+12L);
+  { const V x=tw::splat<V>(a[1L]);
+   c0_0=(c0_0 + (x * b0));
+   c0_1=(c0_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[2L]);
+   c1_0=(c1_0 + (x * b0));
+   c1_1=(c1_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[3L]);
+   c2_0=(c2_0 + (x * b0));
+   c2_1=(c2_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[4L]);
+   c3_0=(c3_0 + (x * b0));
+   c3_1=(c3_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[5L]);
+   c4_0=(c4_0 + (x * b0));
+   c4_1=(c4_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[6L]);
+   c5_0=(c5_0 + (x * b0));
+   c5_1=(c5_1 + (x * b1));
+  }
+ }
+ {
+  __asm__("":"+r"(a));
+  V b0=tw::load<V>(b+16L);
+  V b1=tw::load<V>(b+20L);
+  { const V x=tw::splat<V>(a[2L]);
+   c0_0=(c0_0 + (x * b0));
+   c0_1=(c0_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[3L]);
+   c1_0=(c1_0 + (x * b0));
+   c1_1=(c1_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[4L]);
+   c2_0=(c2_0 + (x * b0));
+   c2_1=(c2_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[5L]);
+   c3_0=(c3_0 + (x * b0));
+   c3_1=(c3_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[6L]);
+   c4_0=(c4_0 + (x * b0));
+   c4_1=(c4_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[7L]);
+   c5_0=(c5_0 + (x * b0));
+   c5_1=(c5_1 + (x * b1));
+  }
+ }
+ }}
+ if(mode&1){
+  if(tail==4){
+   c0_0=(tw::load<V>(c+0L) + c0_0);
+   c0_1=(tw::load<V>(c+4L) + c0_1);
+   c1_0=(tw::load<V>(c+5L) + c1_0);
+   c1_1=(tw::load<V>(c+9L) + c1_1);
+   c2_0=(tw::load<V>(c+10L) + c2_0);
+   c2_1=(tw::load<V>(c+14L) + c2_1);
+   c3_0=(tw::load<V>(c+15L) + c3_0);
+   c3_1=(tw::load<V>(c+19L) + c3_1);
+   c4_0=(tw::load<V>(c+20L) + c4_0);
+   c4_1=(tw::load<V>(c+24L) + c4_1);
+   c5_0=(tw::load<V>(c+25L) + c5_0);
+   c5_1=(tw::load<V>(c+29L) + c5_1);
+  } else {
+   c0_0=(tw::load<V>(c+0L) + c0_0);
+   c0_1=(tw::load_n<V>(c+4L,tail) + c0_1);
+   c1_0=(tw::load<V>(c+5L) + c1_0);
+   c1_1=(tw::load_n<V>(c+9L,tail) + c1_1);
+   c2_0=(tw::load<V>(c+10L) + c2_0);
+   c2_1=(tw::load_n<V>(c+14L,tail) + c2_1);
+   c3_0=(tw::load<V>(c+15L) + c3_0);
+   c3_1=(tw::load_n<V>(c+19L,tail) + c3_1);
+   c4_0=(tw::load<V>(c+20L) + c4_0);
+   c4_1=(tw::load_n<V>(c+24L,tail) + c4_1);
+   c5_0=(tw::load<V>(c+25L) + c5_0);
+   c5_1=(tw::load_n<V>(c+29L,tail) + c5_1);
+  }
+ }
+ if(tail==4){
+  tw::store(c+0L,c0_0);
+  tw::store(c+4L,c0_1);
+  tw::store(c+5L,c1_0);
+  tw::store(c+9L,c1_1);
+  tw::store(c+10L,c2_0);
+  tw::store(c+14L,c2_1);
+  tw::store(c+15L,c3_0);
+  tw::store(c+19L,c3_1);
+  tw::store(c+20L,c4_0);
+  tw::store(c+24L,c4_1);
+  tw::store(c+25L,c5_0);
+  tw::store(c+29L,c5_1);
+ } else {
+  tw::store(c+0L,c0_0);
+  tw::store_n(c+4L,c0_1,tail);
+  tw::store(c+5L,c1_0);
+  tw::store_n(c+9L,c1_1,tail);
+  tw::store(c+10L,c2_0);
+  tw::store_n(c+14L,c2_1,tail);
+  tw::store(c+15L,c3_0);
+  tw::store_n(c+19L,c3_1,tail);
+  tw::store(c+20L,c4_0);
+  tw::store_n(c+24L,c4_1,tail);
+  tw::store(c+25L,c5_0);
+  tw::store_n(c+29L,c5_1,tail);
+ }
+}
+TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ T *pb=(T*)(x->ws+w*x->bytes+x->a_bytes);
+ const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
+ const long tk=t%x->TK, o=t/x->TK; (void)o;
+ const long r0=ti*18L/x->TM, r1=(ti+1)*18L/x->TM, c0=tj*1L/x->TN, c1=(tj+1)*1L/x->TN;
+ const long k0=tk*3L/x->TK, k1=(tk+1)*3L/x->TK;
+ float *out=(float*)x->t[2]+0L;
+ const T *A=(const T*)x->t[0]+0L;
+ for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
+  for(long pc=k0;pc<k1;pc+=x->KC) { const long kc=tw::imin(k1-pc,x->KC);
+   const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
+   pack_b(x,o,cb0,cb1,pc*9L,kc*9L,pb);
+   for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
+    for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
+     const long b0=rb%2L, l1=(b0)*6L; const long l0=(rb/2L);
+     const T *a=A+l0*14L+l1*1L+pc*154L;
+     const T *b=pb+(cb-cb0)*kc*72L;
+     T *c=out+l0*60L+l1*5L+(cb)*2L*4L;
+     long kr[4]; kr[0]=0; kr[1]=kc; kr[2]=0; kr[3]=3L;
+     { mk_6x2(kr,a,b,c,mode,(cb==0L?1L:4L)); }
+    } } } } }
+}
+TW_ENTRY(tw_golden_p0) { using namespace tw_golden_p0_; (void)workspace;
+ const long mt=tw::imin(tw::imax(1,args[1]/6),18L);
+ const long nt=tw::imin(tw::imax(1,args[2]/8),1L);
+ Ctx c{}; Ctx *x=&c; x->t=tensors; x->ws=(char*)workspace+0L; x->image=(T*)workspace;
+ x->tables=(T*)((char*)workspace+0L); x->KC=tw::imax(1,args[0]/9); x->MT=mt; x->NT=nt; x->TM=args[3];x->TN=args[4];x->TK=args[5];
+ x->a_bytes=0; x->bytes=x->a_bytes+(nt*8L*tw::imin((args[0]+3)/4*4,28L)*4L+4095)/4096*4096;
+ for(x->chunk=0;x->chunk<1L;x->chunk++) {
+  tw::parallel_for(env,1L*x->TM*x->TN*x->TK,task,x);
+ }
+ return 0; }
+namespace tw_golden_p1_ {
+struct rows_arguments {
+ const float *x0;
+ float *out;
+ char *space;
+ long block, row;
+};
+static void some(const rows_arguments &a, long row, long last, long worker) {
+ (void)worker;
+ const float *const x0 = a.x0;
+ float *const out = a.out;
+ (void)out;
+ for (; row + 4 <= last; row += 4) {
+  tw::vec<float, 4> s0a0_0_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+  tw::vec<float, 4> s0a0_1_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+  tw::vec<float, 4> s0a0_2_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+  tw::vec<float, 4> s0a0_3_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+  const tw::vec<float, 4> b1 = tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L)));
+  s0a0_0_0 = tw::max(b1, s0a0_0_0);
+  const tw::vec<float, 4> b2 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 0L)));
+  s0a0_1_0 = tw::max(b2, s0a0_1_0);
+  const tw::vec<float, 4> b3 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 0L)));
+  s0a0_2_0 = tw::max(b3, s0a0_2_0);
+  const tw::vec<float, 4> b4 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 0L)));
+  s0a0_3_0 = tw::max(b4, s0a0_3_0);
+  const tw::vec<float, 4> b5 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+  s0a0_0_0 = tw::max(b5, s0a0_0_0);
+  const tw::vec<float, 4> b6 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+  s0a0_1_0 = tw::max(b6, s0a0_1_0);
+  const tw::vec<float, 4> b7 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+  s0a0_2_0 = tw::max(b7, s0a0_2_0);
+  const tw::vec<float, 4> b8 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+  s0a0_3_0 = tw::max(b8, s0a0_3_0);
+  const float s0f0_0 = tw::hmax(s0a0_0_0);
+  const float s0_0 = s0f0_0; (void)s0_0;
+  const float s0f0_1 = tw::hmax(s0a0_1_0);
+  const float s0_1 = s0f0_1; (void)s0_1;
+  const float s0f0_2 = tw::hmax(s0a0_2_0);
+  const float s0_2 = s0f0_2; (void)s0_2;
+  const float s0f0_3 = tw::hmax(s0a0_3_0);
+  const float s0_3 = s0f0_3; (void)s0_3;
+  tw::vec<float, 4> s2a0_0_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+  tw::vec<float, 4> s2a0_1_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+  tw::vec<float, 4> s2a0_2_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+  tw::vec<float, 4> s2a0_3_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+  const auto e9 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L))) - (float)(s0_0)));
+  const tw::vec<float, 4> b10 = e9;
+  s2a0_0_0 = s2a0_0_0 + b10;
+  const auto e11 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 0L))) - (float)(s0_1)));
+  const tw::vec<float, 4> b12 = e11;
+  s2a0_1_0 = s2a0_1_0 + b12;
+  const auto e13 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 0L))) - (float)(s0_2)));
+  const tw::vec<float, 4> b14 = e13;
+  s2a0_2_0 = s2a0_2_0 + b14;
+  const auto e15 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 0L))) - (float)(s0_3)));
+  const tw::vec<float, 4> b16 = e15;
+  s2a0_3_0 = s2a0_3_0 + b16;
+  const auto e17 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L) - (float)(s0_0)));
+  const tw::vec<float, 4> b18 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e17, tw::splat<tw::vec<float, 4>>(0.0f));
+  s2a0_0_0 = s2a0_0_0 + b18;
+  const auto e19 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 4L)), 1L) - (float)(s0_1)));
+  const tw::vec<float, 4> b20 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e19, tw::splat<tw::vec<float, 4>>(0.0f));
+  s2a0_1_0 = s2a0_1_0 + b20;
+  const auto e21 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 4L)), 1L) - (float)(s0_2)));
+  const tw::vec<float, 4> b22 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e21, tw::splat<tw::vec<float, 4>>(0.0f));
+  s2a0_2_0 = s2a0_2_0 + b22;
+  const auto e23 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 4L)), 1L) - (float)(s0_3)));
+  const tw::vec<float, 4> b24 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e23, tw::splat<tw::vec<float, 4>>(0.0f));
+  s2a0_3_0 = s2a0_3_0 + b24;
+  const float s2f0_0 = tw::hsum(s2a0_0_0);
+  const float s2_0 = s2f0_0; (void)s2_0;
+  const float s2f0_1 = tw::hsum(s2a0_1_0);
+  const float s2_1 = s2f0_1; (void)s2_1;
+  const float s2f0_2 = tw::hsum(s2a0_2_0);
+  const float s2_2 = s2f0_2; (void)s2_2;
+  const float s2f0_3 = tw::hsum(s2a0_3_0);
+  const float s2_3 = s2f0_3; (void)s2_3;
+  const float p2h0_0 = tw::balance<float>(s2_0);
+  const float p2h0_1 = tw::balance<float>(s2_1);
+  const float p2h0_2 = tw::balance<float>(s2_2);
+  const float p2h0_3 = tw::balance<float>(s2_3);
+  const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
+  const float p2h1_1 = (float)1 / ((s2_1) * tw::balance<float>(s2_1));
+  const float p2h1_2 = (float)1 / ((s2_2) * tw::balance<float>(s2_2));
+  const float p2h1_3 = (float)1 / ((s2_3) * tw::balance<float>(s2_3));
+  tw::store(out + (((row * 5L) + 0L)), ((e9 * (float)(p2h0_0)) * (float)(p2h1_0)));
+  tw::store(out + ((((row + 1) * 5L) + 0L)), ((e11 * (float)(p2h0_1)) * (float)(p2h1_1)));
+  tw::store(out + ((((row + 2) * 5L) + 0L)), ((e13 * (float)(p2h0_2)) * (float)(p2h1_2)));
+  tw::store(out + ((((row + 3) * 5L) + 0L)), ((e15 * (float)(p2h0_3)) * (float)(p2h1_3)));
+  tw::store_n(out + (((row * 5L) + 4L)), ((e17 * (float)(p2h0_0)) * (float)(p2h1_0)), 1L);
+  tw::store_n(out + ((((row + 1) * 5L) + 4L)), ((e19 * (float)(p2h0_1)) * (float)(p2h1_1)), 1L);
+  tw::store_n(out + ((((row + 2) * 5L) + 4L)), ((e21 * (float)(p2h0_2)) * (float)(p2h1_2)), 1L);
+  tw::store_n(out + ((((row + 3) * 5L) + 4L)), ((e23 * (float)(p2h0_3)) * (float)(p2h1_3)), 1L);
+ }
+ for (; row < last; row++) {
+  tw::vec<float, 4> s0a0_0_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+  const tw::vec<float, 4> b25 = tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L)));
+  s0a0_0_0 = tw::max(b25, s0a0_0_0);
+  const tw::vec<float, 4> b26 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+  s0a0_0_0 = tw::max(b26, s0a0_0_0);
+  const float s0f0_0 = tw::hmax(s0a0_0_0);
+  const float s0_0 = s0f0_0; (void)s0_0;
+  tw::vec<float, 4> s2a0_0_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+  const auto e27 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L))) - (float)(s0_0)));
+  const tw::vec<float, 4> b28 = e27;
+  s2a0_0_0 = s2a0_0_0 + b28;
+  const auto e29 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L) - (float)(s0_0)));
+  const tw::vec<float, 4> b30 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e29, tw::splat<tw::vec<float, 4>>(0.0f));
+  s2a0_0_0 = s2a0_0_0 + b30;
+  const float s2f0_0 = tw::hsum(s2a0_0_0);
+  const float s2_0 = s2f0_0; (void)s2_0;
+  const float p2h0_0 = tw::balance<float>(s2_0);
+  const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
+  tw::store(out + (((row * 5L) + 0L)), ((e27 * (float)(p2h0_0)) * (float)(p2h1_0)));
+  tw::store_n(out + (((row * 5L) + 4L)), ((e29 * (float)(p2h0_0)) * (float)(p2h1_0)), 1L);
+ }
+}
+static void task(void *context, long number, long worker) {
+ const rows_arguments &a = *(const rows_arguments *)context;
+ some(a, number * a.block, tw::imin((number + 1) * a.block, 108L), worker);
+}
+static void run(const tw_env *env, rows_arguments &a) {
+ tw::parallel_for(env, tw::ceildiv(108L, a.block), task, &a);
+}
+}
+TW_ENTRY(tw_golden_p1) {
+(void)args; (void)workspace;
+tw_golden_p1_::rows_arguments a = {};
+a.x0 = (const float *)tensors[0];
+a.out = (float *)tensors[1];
+a.space = (char *)workspace;
+a.block = args[0];
+tw_golden_p1_::run(env, a);
+return 0;
+}
+
+TW_ENTRY(tw_golden) { char *ws=(char*)workspace; int code; (void)ws; (void)args;
+ { void *const t[]={tensors[0],tensors[1],ws+0L};
+  code=tw_golden_p0(t,args+0,ws+4096L,env); if(code) return code;
+ }
+ { void *const t[]={ws+0L,tensors[2]};
+  code=tw_golden_p1(t,args+6,ws+4096L,env); if(code) return code;
+ }
+ return 0; }
