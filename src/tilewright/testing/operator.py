@@ -15,6 +15,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,12 @@ def small_cases(op: Operator, count: int = 12, seed: int = 0) -> list[Params]:
     return out or [dict(op.example)]  # sizes that must agree with a text: none at random do
 
 
+@cache
+def _cases(op: Operator) -> tuple[tuple[Params, Workload], ...]:
+    # Kept: every test of the contract takes all of them.
+    return tuple((params, op.workload(**params)) for params in small_cases(op))
+
+
 def _takes(op: Operator, shapes: list[tuple[int, ...]], told: Params) -> bool:
     """Whether there are parameters for which an operator's inputs have just these shapes."""
     assert op.infer is not None
@@ -120,8 +127,7 @@ class OperatorContract:
 
     def cases(self, op: Operator) -> Iterator[tuple[Params, Workload]]:
         """Parameters to test with, and their workloads."""
-        for params in small_cases(op):
-            yield params, op.workload(**params)
+        yield from _cases(op)
 
     # identity
 
