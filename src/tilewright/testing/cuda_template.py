@@ -23,6 +23,7 @@ from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, Schedule, evaluate
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.numerics import storage_dtype
+from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import STATIC
@@ -65,6 +66,7 @@ class CudaTemplateContract(ScheduleContract):
         if kernel.unchecked:
             pytest.skip(kernel.unchecked)
         inputs = random_arrays(program, 1)
+        expected = reference(program, inputs)
         for candidate, made in zip(candidates, lowered, strict=True):
             for order, copies in ORDERS:
                 got = empty_output(program.output.shape, program.output.dtype)
@@ -74,7 +76,7 @@ class CudaTemplateContract(ScheduleContract):
                     pytest.skip(report.unchecked)
                 assert report.ok, f"{told}: {report.bugs}"
                 try:
-                    check(program, inputs, got)
+                    check(program, inputs, got, expected)
                 except AssertionError as error:
                     raise AssertionError(f"{told}:\n{error}") from error
 

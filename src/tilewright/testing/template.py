@@ -24,6 +24,7 @@ from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
@@ -140,13 +141,14 @@ class TemplateContract(ScheduleContract):
         library = compile_kernels(lowered, task.target)
         for seed in (0, 1):
             inputs = random_arrays(program, seed)
+            expected = reference(program, inputs)
             for candidate, kernel in zip(candidates, lowered, strict=True):
                 values = dict(candidate.schedule.values)
                 try:
                     got = run_kernel(
                         library, kernel, launch_values(candidate), inputs, task.workload.output, threads, seed
                     )
-                    check(program, inputs, got)
+                    check(program, inputs, got, expected)
                 except AssertionError as error:
                     raise AssertionError(f"{pair} with {values}:\n{error}") from error
 
