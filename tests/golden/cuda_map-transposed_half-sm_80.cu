@@ -1,4 +1,4 @@
-// cuda_map version 1, cuda:sm_80
+// cuda_map version 2, cuda:sm_80
 #line 1 "kernel"
 TW_KERNEL(256, 1) void tw_golden(const tw::f16 *__restrict__ x0, const tw::f16 *__restrict__ x1, tw::f16 *__restrict__ out, unsigned char *__restrict__ ws) {
     (void)ws;

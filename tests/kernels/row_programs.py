@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from harness import gpu_programs
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
 from tilewright.testing.kernels import Array, compile_kernels, launch_values, run_kernel, task_of
+from tilewright.testing.programs import PROGRAMS
 
 
 def program_of(out: te.TensorRef) -> Program:
@@ -142,6 +144,34 @@ def double_product(m: int = 3, n: int = 41) -> Program:
 def matvec(m: int = 7, n: int = 53) -> Program:
     x, y = te.input("x", (m, n)), te.input("y", (n,))
     return program_of(te.compute((m,), lambda i: te.sum(n, lambda r: x[i, r] * y[r])))
+
+
+ROWS: dict[str, Callable[[], Program]] = {
+    **{f"softmax_{n}": lambda n=n: softmax(5, n) for n in (1, 15, 16, 17, 1000)},  # type: ignore[misc]
+    "softmax_bfloat16": lambda: softmax(3, 70, "bfloat16"),
+    "softmax_float16": lambda: softmax(3, 45, "float16"),
+    "softmax_float64": lambda: softmax(4, 37, "float64"),
+    "masked_softmax": masked_softmax,
+    "log_softmax": lambda: log_softmax(9, 100),
+    "logsumexp": logsumexp,
+    "layer_norm": lambda: layer_norm(6, 129),
+    "layer_norm_residual": lambda: layer_norm(3, 48, residual=True),
+    "layer_norm_bfloat16": lambda: layer_norm(3, 65, "bfloat16", True),
+    "group_norm": group_norm,
+    "norm": lambda: norm(3, 5, 70),
+    "norm_of_one": lambda: norm(1, 9, 16, "float64"),
+    "kept_dims": kept_dims,
+    "argmax": argmax,
+    "argmin_int32": lambda: argmax(4, 33, "int32", True),
+    "argmax_int64": lambda: argmax(4, 20, "int64"),
+    "welford": welford,
+    "any_above": any_above,
+    "whole": whole,
+    "double_product": double_product,
+    "matvec": matvec,
+    "total": PROGRAMS["total"],
+    "gathered": gpu_programs.gathered_rows,
+}  # fmt: skip
 
 
 def run_rows(program: Program, inputs: list[Array], variant: str = "auto", threads: int = 1, **knobs: Any) -> Array:

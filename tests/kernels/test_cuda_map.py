@@ -13,10 +13,10 @@ from tilewright.backends.cuda.archs import VARIANTS, target
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda.banks import wavefronts
 from tilewright.kernels.templates.cuda_map import CudaMap
-from tilewright.kernels.templates.cuda_map.match import MapProgram, match_text
 from tilewright.kernels.templates.cuda_map.plan import Turned, plan, widest, widest_read
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
@@ -56,8 +56,8 @@ class TestContractRaces(CudaTemplateContract):
     sanitize = ("thread",)
 
 
-def matched(program: Program) -> MapProgram:
-    found = match_text(program.dumps())
+def matched(program: Program) -> Elementwise:
+    found = elementwise(program.dumps())
     assert found is not None
     return found
 
@@ -99,7 +99,7 @@ def repeated() -> Program:
 def test_refused(program: Program) -> None:
     task = task_of(program, SM80)
     assert not TEMPLATE.matches(task)
-    with pytest.raises(IllegalSchedule, match="is no map"):
+    with pytest.raises(IllegalSchedule, match="is not elementwise"):
         TEMPLATE.space(task)
 
 

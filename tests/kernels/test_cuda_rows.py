@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from row_programs import kept_dims, masked_softmax
 
 from harness import gpu_programs
 from harness.gpu_profile import excess_sectors, profile
@@ -16,10 +17,10 @@ from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.row_reduction import RowReduction, row_reduction
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
 from tilewright.kernels.templates.cuda_rows import CudaRows
-from tilewright.kernels.templates.cuda_rows.match import RowProgram, match_text
 from tilewright.kernels.templates.cuda_rows.plan import Analysis, plan
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
@@ -31,7 +32,7 @@ SM80 = target("sm_80")
 
 class TestContract(CudaTemplateContract):
     templates = ("cuda_rows",)
-    programs = ROWS
+    programs = {**ROWS, "kept_dims": kept_dims, "shared_mask": masked_softmax}  # noqa: RUF012
 
 
 @pytest.mark.nightly
@@ -58,8 +59,8 @@ class TestContractRaces(CudaTemplateContract):
     sanitize = ("thread",)
 
 
-def matched(program: Program) -> RowProgram:
-    found = match_text(program.dumps())
+def matched(program: Program) -> RowReduction:
+    found = row_reduction(program.dumps())
     assert found is not None
     return found
 
@@ -77,49 +78,17 @@ def values_of(program: Program, inputs: list[Array], **knobs: int | str) -> Arra
     return output
 
 
-# ------------------------------------------------------------------ matching
+# ------------------------------------------------------------------ what it computes
 
 
-def test_axes_are_fused() -> None:
-    r = matched(gpu_programs.group_norm(2, 3, 4, 5))
-    assert (r.height, r.width) == (6, 20)
-    assert [s.kind for s in r.stages] == ["reduction", "reduction", "vector"]
-    assert r.passes == 3
-    plain = matched(gpu_programs.softmax(9, 52))
-    assert (plain.rows, plain.cols) == ((("i0", 9),), (("r0", 52),))
-
-
-def test_the_output_may_have_another_order() -> None:
-    r = matched(gpu_programs.softmax_channels(2, 5, 6, 7))
-    assert (r.height, r.width) == (2 * 6 * 7, 5)
-    # Channels are the columns: a step of one is 42 elements of the output.
-    assert r.where.of(r.cols[-1][0]) == 42
-
-
-def refused() -> dict[str, Program]:
-    x, y = te.input("x", (6, 8)), te.input("y", (8, 6))
-    one = te.compute((6,), lambda i: te.sum(8, lambda k: x[i, k]))
-    down = te.compute((8,), lambda j: te.sum(6, lambda k: x[k, j]))
-    first = te.compute((8,), lambda i: te.sum(6, lambda k: y[i, k]))
-    return {
-        "a product": contractions.aligned(),
-        "a gathered product": contractions.gathered(),
-        "a convolution": programs.conv2d(),
-        "windows": gpu_programs.max_pool(),
-        "no reduction": gpu_programs.chain(),
-        "other rows": te.program(te.compute((6, 8), lambda i, j: x[i, j] - one[i] - down[j]))[0],
-        "other columns": te.program(te.compute((6, 8), lambda i, j: one[i] + first[j] + x[i, j]))[0],
-        "a neighbour's value": te.program(te.compute((6,), lambda i: one[te.minimum(i + 1, 5)] + one[i]))[0],
-        "a repeated row": te.program(te.compute((6, 2), lambda i, j: one[i] * 2.0))[0],
-    }
-
-
-@pytest.mark.parametrize("name", list(refused()))
-def test_refused(name: str) -> None:
-    task = task_of(refused()[name], SM80)
-    assert not TEMPLATE.matches(task)
-    with pytest.raises(IllegalSchedule, match="is no row program"):
-        TEMPLATE.space(task)
+def test_refused() -> None:
+    wide = te.input("x", (2, (1 << 30) - 100), "int8")
+    most = te.program(te.compute((2,), lambda i: te.max((1 << 30) - 100, lambda k: wide[i, k])))[0]
+    for program, reason in ((contractions.aligned(), "is no row reduction"), (most, "has indices that no int holds")):
+        task = task_of(program, SM80)
+        assert not TEMPLATE.matches(task)
+        with pytest.raises(IllegalSchedule, match=reason):
+            TEMPLATE.space(task)
 
 
 def test_it_generates_for_cuda_only() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import Expr, axis, cast
+from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, cast
 from tilewright.kernels.expression.program import Monoid, Program, Stage
 
 MAX_INLINE, MAX_EPILOGUE = 4, 3
@@ -73,14 +73,17 @@ def inlinable(program: Program) -> tuple[str, ...]:
 
 
 def recompute(program: Program, s: Stage) -> float:
-    """How many times over a map is computed when every read of it computes it (1 if that is free)."""
+    """How many times over a map is computed when every reader computes it (1 if that is free)."""
     free = all(
         n.op in ("const", "axis", "load", "cast", "select") or n.dtype in ("index", "bool")
         for e in s.body for n in e.walk()
     )  # fmt: skip
     if free:
         return 1.0
-    uses = sum(t.points for t in program.stages for x in t.loads() if x.value == s.name)
+    uses = 0
+    for t in program.stages:
+        numbers = ValueNumbers()
+        uses += t.points * len({numbers.of(x) for x in t.loads() if x.value == s.name})
     return uses / s.points
 
 

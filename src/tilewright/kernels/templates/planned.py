@@ -28,13 +28,17 @@ class PlannedTemplate(ABC, Generic[F, P]):
     version: int
     kinds: tuple[str, ...]
     refusal: str
-    """What is said of a program that it does not compute: ``is no map``."""
+    """What is said of a program that is not of its family: ``is not elementwise``."""
 
     # ------------------------------------------------------------------ a template's own
 
     @abstractmethod
     def find(self, program: str) -> F | None:
         """What a program (its text) is to this template, or ``None``; cached."""
+
+    def refuses(self, found: F) -> str:
+        """What keeps it from computing a program of its family: ``has 8-bit reals``; empty where nothing does."""
+        return ""
 
     @abstractmethod
     def span(self, found: F, target: Target) -> SearchSpace:
@@ -63,7 +67,10 @@ class PlannedTemplate(ABC, Generic[F, P]):
     # ------------------------------------------------------------------ the protocol
 
     def matches(self, task: Task) -> bool:
-        return task.target.kind in self.kinds and self.find(task.workload.program) is not None
+        if task.target.kind not in self.kinds:
+            return False
+        found = self.find(task.workload.program)
+        return found is not None and not self.refuses(found)
 
     def space(self, task: Task) -> SearchSpace:
         return _space(self, task.workload.program, task.target, self.version)
@@ -86,10 +93,11 @@ class PlannedTemplate(ABC, Generic[F, P]):
         return self.plan(self.found(task.workload.program), task.target, schedule)
 
     def found(self, program: str) -> F:
-        """What a program is to this template. Raises ``IllegalSchedule`` where it is nothing."""
+        """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
         found = self.find(program)
-        if found is None:
-            raise IllegalSchedule(f"the program {self.refusal}", "Use another template")
+        reason = self.refusal if found is None else self.refuses(found)
+        if found is None or reason:
+            raise IllegalSchedule(f"the program {reason}", "Use another template")
         return found
 
 

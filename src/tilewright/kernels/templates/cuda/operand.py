@@ -13,8 +13,8 @@ from functools import cached_property, lru_cache
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
+from tilewright.kernels.families.flatten import position
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.templates.cuda.flatten import position
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
 

@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.expression.expr import Expr
-
-
-def unconditional(e: Expr) -> list[Expr]:
-    """Reads that an evaluation always makes, those of indices of other reads left out."""
-    if e.op == "load":
-        return [e]
-    args = e.args[:1] if e.op == "select" else e.args
-    return [x for a in args for x in unconditional(a)]
-
 
 def pack(kind: str, width: int) -> str:
     return kind if width == 1 else f"tw::pack<{kind}, {width}>"

@@ -10,7 +10,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.families.attention import match as attention
-from tilewright.kernels.templates.cuda.flatten import position
+from tilewright.kernels.families.flatten import position
 from tilewright.kernels.templates.cuda.kernels import supported
 
 SIXTEEN = ("float16", "bfloat16")

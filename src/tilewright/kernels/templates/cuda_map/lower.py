@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.cuda.flatten import linear
+from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.templates.cuda.kernels import declared, digits, evaluated, stored
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
@@ -33,7 +33,7 @@ class _Kernel:
     def __init__(self, p: Plan) -> None:
         self.p, self.m = p, p.p
         self.flat = Program(tuple(self.m.tensors[t.name] for t in self.m.program.inputs), ())
-        self.inner = self.m.inner[0]
+        self.inner = self.m.inner
         self.dtype = self.m.program.output.dtype
 
     def source(self, symbol: str) -> str:
@@ -50,7 +50,7 @@ class _Kernel:
         names = {a: a for a, _ in self.m.axes}
         if base:
             names[self.inner] = self.inner + "b"
-        return printer(self.flat, self.m.ranges, names, {}, exprs, lambda e: reads.get(self.m.numbers.of(e)))
+        return printer(self.flat, self.m.extents, names, {}, exprs, lambda e: reads.get(self.m.numbers.of(e)))
 
     # ------------------------------------------------------------------ vectors
 
@@ -113,7 +113,7 @@ class _Kernel:
                 reads[key] = name
         value = stored(m.value, self.dtype)
         lines, (text,) = evaluated(self.printer((value,), reads), (value,), inner)
-        width = pack_width(m, m.where, vector, m.item)
+        width = pack_width(m, m.where, vector, self.p.item)
         where_ = m.where.expr()
         after = ""
         text = to_storage(self.dtype, text)
@@ -138,7 +138,7 @@ class _Kernel:
 
     def _tiled(self) -> str:
         p, m = self.p, self.m
-        across = str(m.across)
+        across = p.across
         high, wide = p.tiles[1], p.tiles[0]
         names = [a for a, _ in p.others]
         places = digits([*names, "tw_", "th_"], [*(n for _, n in p.others), wide, high], "block", False)
@@ -146,7 +146,7 @@ class _Kernel:
         tiles: dict[int, str] = {}
         for number, (key, t) in enumerate(p.turned.items()):
             tiles[key] = f"s{number}"
-            kind = STORAGE[m.turned[key].dtype]
+            kind = STORAGE[m.reads[key].dtype]
             fill += f"    {kind} *const s{number} = ({kind} *)(smem{f' + {base}' if base else ''});\n"
             base += t.bytes
         fill += self._fill(tiles)
@@ -169,18 +169,18 @@ class _Kernel:
 
     def _inside(self, axis: str) -> str:
         """A condition that a place along a tiled axis is inside, if some are not."""
-        return f"{axis} < {self.m.ranges[axis]}" if self.m.ranges[axis] % self.p.tile else ""
+        return f"{axis} < {self.m.extents[axis]}" if self.m.extents[axis] % self.p.tile else ""
 
     def _fill(self, tiles: Mapping[int, str]) -> str:
         """Every tile, along the axis that its read lies along."""
         p, m = self.p, self.m
-        across, lanes = str(m.across), p.tile // p.read
+        across, lanes = p.across, p.tile // p.read
         body = f"        const int row = e / {lanes}, at = e % {lanes}{f' * {p.read}' if p.read > 1 else ''};\n"
         body += f"        const int {self.inner} = {self.inner}0 + row, {across} = {across}0 + at;\n"
         tests = [t for t in (self._inside(self.inner), self._inside(across)) if t]
         inner = ""
         for key, t in p.turned.items():
-            x, name = m.turned[key], tiles[key]
+            x, name = m.reads[key], tiles[key]
             kind, pad = STORAGE[x.dtype], "            "
             at = self.printer(x.args, {}).scalar(x.args[0])
             stride = t.layout.strides[0]
@@ -203,7 +203,7 @@ class _Kernel:
         held = {}
         j = " + j" if p.vector > 1 else ""
         for key, t in p.turned.items():
-            x = m.turned[key]
+            x = m.reads[key]
             place = f"{tiles[key]} + (row{j}) * {t.layout.strides[0]} + at"
             held[key] = from_storage(x.dtype, f"tw::load_shared<{STORAGE[x.dtype]}>({place})")
         outputs = self._outputs(p.vector, "            ", held)

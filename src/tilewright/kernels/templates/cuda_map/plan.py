@@ -7,16 +7,51 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.core import Value
-from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.elementwise import Elementwise
+from tilewright.kernels.families.flatten import Axes, linear
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda.banks import wavefronts
-from tilewright.kernels.templates.cuda.flatten import linear
-from tilewright.kernels.templates.cuda_map.match import MapProgram
 from tilewright.kernels.templates.tiles import ceildiv
 
 WIDEST = 16
 """Bytes of the widest access."""
+
+
+# --------------------------------------------------------------------------- what is turned
+
+
+@lru_cache(maxsize=256)
+def across(p: Elementwise) -> str | None:
+    """The axis along which reads lie that the output does not: where tiles are turned; ``None`` without any.
+
+    It is the one of the first such read.
+    """
+    for x in p.reads.values():
+        where = linear(x.args[0])
+        found = next((a for a in p.outer if where.step(a) == 1), None)
+        if found is not None and where.step(p.inner) not in (0, 1):
+            return found
+    return None
+
+
+@lru_cache(maxsize=256)
+def turned(p: Elementwise) -> dict[int, Expr]:
+    """Reads that lie along that axis, by value number."""
+    along = across(p)
+    where = {k: linear(x.args[0]) for k, x in p.reads.items()} if along else {}
+    return {k: p.reads[k] for k, w in where.items() if w.step(str(along)) == 1 and w.step(p.inner) not in (0, 1)}
+
+
+def packed(p: Elementwise, where: Linear, name: str, width: int) -> bool:
+    """Whether ``width`` elements along an axis are one aligned run, wherever it begins at a multiple."""
+    if where.step(name) != 1 or p.extents[name] % width:
+        return False
+    return all(c % width == 0 for c in (where.const, *where.without(name).coef.values()))
+
+
+# --------------------------------------------------------------------------- tiles
 
 
 @dataclass(frozen=True)
@@ -84,7 +119,7 @@ class Plan:
     along both axes are turned in shared memory together (0: none are), read ``read`` elements at once.
     """
 
-    p: MapProgram
+    p: Elementwise
     threads: int
     vector: int
     each: int
@@ -92,14 +127,19 @@ class Plan:
     read: int
 
     @property
+    def item(self) -> int:
+        """Bytes of an output element."""
+        return ITEMSIZE[self.p.output.dtype]
+
+    @property
     def groups(self) -> int:
         """Vectors of the output, without what is left over."""
-        return self.p.size // self.vector
+        return self.p.output.size // self.vector
 
     @property
     def left(self) -> int:
         """Elements left over where one axis is no multiple of the vector."""
-        return self.p.size % self.vector
+        return self.p.output.size % self.vector
 
     @property
     def flat(self) -> int:
@@ -111,19 +151,23 @@ class Plan:
         """The tile of every read that is turned, by value number."""
         return {
             k: Turned(ITEMSIZE[x.dtype], self.tile, self.tile, self.read, self.vector)
-            for k, x in (self.p.turned if self.tile else {}).items()
+            for k, x in (turned(self.p) if self.tile else {}).items()
         }
 
     @property
-    def others(self) -> tuple[tuple[str, int], ...]:
+    def across(self) -> str:
+        """The axis that is tiled beside the inner one."""
+        return str(across(self.p)) if self.tile else ""
+
+    @property
+    def others(self) -> Axes:
         """Axes that are not tiled."""
-        return tuple((a, n) for a, n in self.p.axes[:-1] if a != self.p.across)
+        return tuple((a, n) for a, n in self.p.axes[:-1] if a != self.across)
 
     @property
     def tiles(self) -> tuple[int, int]:
         """Tiles along the axis of the reads, and along the inner one."""
-        assert self.p.across is not None
-        return ceildiv(self.p.ranges[self.p.across], self.tile), ceildiv(self.p.inner[1], self.tile)
+        return ceildiv(self.p.extents[self.across], self.tile), ceildiv(self.p.extents[self.p.inner], self.tile)
 
     @property
     def blocks(self) -> int:
@@ -147,7 +191,7 @@ class Plan:
     @property
     def align(self) -> int:
         """Alignment that its accesses of memory need."""
-        best = self.p.item * self.width(self.p.where, self.p.item)
+        best = self.item * self.width(self.p.where, self.item)
         for key, x in self.p.reads.items():
             size = ITEMSIZE[x.dtype]
             wide = self.read if key in self.turned else self.width(linear(x.args[0]), size)
@@ -159,45 +203,45 @@ class Plan:
         return pack_width(self.p, where, self.vector, size)
 
 
-def pack_width(p: MapProgram, where: Linear, vector: int, size: int) -> int:
+def pack_width(p: Elementwise, where: Linear, vector: int, size: int) -> int:
     """The same for any plan of that vector. On a single axis, what is left over is written by itself."""
     width = min(vector, WIDEST // size)
-    name = p.inner[0]
+    name = p.inner
     if len(p.axes) == 1:
         fits = where.step(name) == 1 and all(c % vector == 0 for c in (where.const, *(c for _, c in where.rest)))
     else:
-        fits = p.packed(where, name, vector)
+        fits = packed(p, where, name, vector)
     return width if width > 1 and fits else 1
 
 
 @lru_cache(maxsize=256)
-def widest(p: MapProgram) -> int:
+def widest(p: Elementwise) -> int:
     """The most neighbouring outputs a thread takes: 16 bytes of the narrowest element that lies in order."""
-    best = 1
+    best, inner = 1, p.extents[p.inner]
     places = [(linear(x.args[0]), ITEMSIZE[x.dtype]) for x in p.reads.values()]
-    for where, size in ((p.where, p.item), *places):
+    for where, size in ((p.where, ITEMSIZE[p.output.dtype]), *places):
         width = 1
-        while 2 * width * size <= WIDEST and pack_width(p, where, 2 * width, size) > 1 and 2 * width <= p.inner[1]:
+        while 2 * width * size <= WIDEST and pack_width(p, where, 2 * width, size) > 1 and 2 * width <= inner:
             width *= 2
         best = max(best, width)
     if len(p.axes) > 1:
-        while p.inner[1] % best:
+        while inner % best:
             best //= 2
     return best
 
 
 @lru_cache(maxsize=256)
-def widest_read(p: MapProgram) -> int:
+def widest_read(p: Elementwise) -> int:
     """The most elements that one access of every turned read holds."""
     best = WIDEST
-    for x in p.turned.values():
+    for x in turned(p).values():
         width = 1
-        while 2 * width * ITEMSIZE[x.dtype] <= WIDEST and p.packed(linear(x.args[0]), str(p.across), 2 * width):
+        while 2 * width * ITEMSIZE[x.dtype] <= WIDEST and packed(p, linear(x.args[0]), str(across(p)), 2 * width):
             width *= 2
         best = min(best, width)
     return best
 
 
-def plan(p: MapProgram, values: Mapping[str, Value]) -> Plan:
+def plan(p: Elementwise, values: Mapping[str, Value]) -> Plan:
     """The plan of a schedule's values."""
     return Plan(p, *(int(values[k]) for k in ("threads", "vector", "each", "tile", "read")))

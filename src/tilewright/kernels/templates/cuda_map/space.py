@@ -7,10 +7,14 @@ must), ``read`` how many elements one read of them holds.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.families.elementwise import Elementwise
+from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.static import limit
-from tilewright.kernels.templates.cuda_map.match import MapProgram
-from tilewright.kernels.templates.cuda_map.plan import plan, widest, widest_read
+from tilewright.kernels.templates.cuda_map.plan import across, plan, turned, widest, widest_read
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
@@ -21,12 +25,21 @@ LEAST = 16
 """Outputs along both axes from which tiles are turned."""
 
 
-def space(p: MapProgram, target: Target, template: str, version: int) -> SearchSpace:
+@lru_cache(maxsize=256)
+def refusal(p: Elementwise) -> str:
+    """Why this template leaves an elementwise program to others; empty where it does not."""
+    if not supported(p.program):
+        return "has an element type that is not known here"
+    return "" if fits(p.tensors, (p.value,), p.extents, ()) else "has indices that no int holds"
+
+
+def space(p: Elementwise, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a map on a target."""
     per_block, most = limit(target, "shared_per_block"), limit(target, "threads_per_block")
     tiles: tuple[int, ...] = (0,)
-    if p.across is not None and min(p.ranges[p.across], p.inner[1]) >= LEAST:
-        tiles += tuple(t for t in TILES if t < 2 * max(p.ranges[p.across], p.inner[1]))
+    sides = (p.extents[str(across(p))], p.extents[p.inner]) if turned(p) else (0,)
+    if min(sides) >= LEAST:
+        tiles += tuple(t for t in TILES if t < 2 * max(sides))
     wide = widest(p)
     read = widest_read(p) if len(tiles) > 1 else 1
     knobs = (
@@ -41,7 +54,7 @@ def space(p: MapProgram, target: Target, template: str, version: int) -> SearchS
         Constraint(("each", "tile"), lambda v: v["tile"] == 0 or v["each"] == 1, "each belongs to plain kernels"),
         Constraint(
             ("threads", "vector", "each", "tile"),
-            lambda v: int(v["each"]) == 1 or int(v["each"]) * int(v["threads"]) * int(v["vector"]) <= p.size,
+            lambda v: int(v["each"]) == 1 or int(v["each"]) * int(v["threads"]) * int(v["vector"]) <= p.output.size,
             "most threads would have nothing to do",
         ),
         Constraint(
@@ -64,7 +77,7 @@ def space(p: MapProgram, target: Target, template: str, version: int) -> SearchS
     return SearchSpace(template, version, knobs, rules)
 
 
-def default(p: MapProgram, target: Target, within: SearchSpace) -> dict[str, Value]:
+def default(p: Elementwise, target: Target, within: SearchSpace) -> dict[str, Value]:
     """Wide accesses; tiles where axes change places; several vectors a thread where there are enough."""
     options = {k.name: tuple(map(int, k.values)) for k in within.knobs}
     if len(options["tile"]) > 1:
@@ -74,16 +87,17 @@ def default(p: MapProgram, target: Target, within: SearchSpace) -> dict[str, Val
     vector = max(options["vector"])
     busy = limit(target, "sms") * limit(target, "threads_per_sm")
     # Fewer elements a thread where that keeps all multiprocessors at work.
-    while vector > 1 and ceildiv(p.size, vector) < busy // 4 and vector * p.item > 4:
+    while vector > 1 and ceildiv(p.output.size, vector) < busy // 4 and vector * ITEMSIZE[p.output.dtype] > 4:
         vector //= 2
-    each = max(e for e in options["each"] if e == 1 or (e <= 4 and p.size >= e * vector * 4 * busy))
+    each = max(e for e in options["each"] if e == 1 or (e <= 4 and p.output.size >= e * vector * 4 * busy))
     values: dict[str, Value] = {"threads": 256, "vector": vector, "each": each, "tile": 0, "read": 1}
     return values
 
 
-def _turning(p: MapProgram, within: SearchSpace, options: dict[str, tuple[int, ...]]) -> dict[str, Value] | None:
+def _turning(p: Elementwise, within: SearchSpace, options: dict[str, tuple[int, ...]]) -> dict[str, Value] | None:
     """Tiles without bank conflicts: the widest accesses first, then tiles of whole lines."""
-    item = max(p.item, *(t.item for t in plan(p, _values(128, 1, 32, 1)).turned.values()))
+    own = ITEMSIZE[p.output.dtype]
+    item = max(own, *(t.item for t in plan(p, _values(128, 1, 32, 1)).turned.values()))
     best: tuple[tuple[int, ...], dict[str, Value]] | None = None
     for tile in (t for t in options["tile"] if t):
         for vector in options["vector"]:
@@ -95,9 +109,9 @@ def _turning(p: MapProgram, within: SearchSpace, options: dict[str, tuple[int, .
                         break
                 else:
                     continue
-                turned = plan(p, values).turned.values()
-                conflicts = sum(t.conflicts for t in turned)
-                short = tile * min(p.item, *(t.item for t in turned)) < 64
+                parts = plan(p, values).turned.values()
+                conflicts = sum(t.conflicts for t in parts)
+                short = tile * min(own, *(t.item for t in parts)) < 64
                 score = (conflicts, short, tile * item > 256, -vector * read, tile)
                 if best is None or score < best[0]:
                     best = (score, dict(values))

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from tilewright.core import Launch
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, cast
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.cuda.flatten import linear
+from tilewright.kernels.families.flatten import linear, unconditional
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
 from tilewright.kernels.templates.cuda.kernels import declared, digits, evaluated, stored
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
@@ -23,8 +24,7 @@ from tilewright.kernels.templates.cuda.text import (
     printer,
     to_storage,
 )
-from tilewright.kernels.templates.cuda.vectors import element, pack, packs, stores, unconditional
-from tilewright.kernels.templates.cuda_rows.match import RowStage, value_of
+from tilewright.kernels.templates.cuda.vectors import element, pack, packs, stores
 from tilewright.kernels.templates.cuda_rows.plan import WARP, Item, Plan, pack_width
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -49,8 +49,7 @@ class _Kernel:
     def __init__(self, p: Plan) -> None:
         self.p, self.r, self.a = p, p.r, p.analysis
         self.flat = Program(tuple(self.r.tensors[t.name] for t in self.r.program.inputs), ())
-        self.rows = [a for a, _ in self.r.rows]
-        self.cols = [a for a, _ in self.r.cols]
+        self.rows, self.cols = self.r.row_axes, self.r.column_axes
         self.row_reads = self._row_reads()
         self.ragged_rows = self.r.height % p.groups != 0
         self.ragged = self.r.width % p.span != 0
@@ -62,9 +61,9 @@ class _Kernel:
     ) -> DevicePrinter:
         """A printer over this kernel's names; ``base``: of positions of a thread's first column of a round."""
         names = {a: a for a in self.rows} | {a: f"{a}b" if base else a for a in self.cols}
-        scalars = {s.name: s.name for s in self.r.stages if s.kind != "vector"}
+        scalars = {s.name: s.name for s in self.r.stages if s.kind != ELEMENT}
         return printer(
-            self.flat, self.r.ranges, names, {**scalars, **var}, exprs, lambda e: reads.get(self.a.numbers.of(e))
+            self.flat, self.r.extents, names, {**scalars, **var}, exprs, lambda e: reads.get(self.a.numbers.of(e))
         )
 
     def _row_reads(self) -> dict[int, tuple[str, Expr]]:
@@ -88,7 +87,7 @@ class _Kernel:
         inside = f"lane == 0 && place < {r.height}" if self.ragged_rows else "lane == 0"
         if p.pieces > 1:
             text += self._put(inside)
-        elif r.result.kind != "vector":
+        elif r.result.kind != ELEMENT:
             text += self._last(inside)
         body = self._with_row(text)
         tid = "(int)threadIdx.x"
@@ -169,10 +168,10 @@ class _Kernel:
         """Values of a row that are known once ``level`` passes are done."""
         out = ""
         for s in self.r.stages:
-            if s.kind == "scalar" and self.r.levels[s.name] == level:
+            if s.kind == SCALAR and self.r.level[s.name] == level:
                 reads = {k: name for k, (name, _) in self.row_reads.items()}
-                p = self.printer((value_of(s),), {}, reads)
-                lines, (value,) = evaluated(p, (value_of(s),), "    ", f"{s.name}t")
+                p = self.printer((s.body[0],), {}, reads)
+                lines, (value,) = evaluated(p, (s.body[0],), "    ", f"{s.name}t")
                 out += f"{lines}    const {_held(s.dtype)} {s.name} = {value};\n"
         return out
 
@@ -180,7 +179,7 @@ class _Kernel:
 
     def _pass(self, number: int) -> str:
         p, values = self.p, self.a.passes[number]
-        reductions = [s for s, _ in values if s.kind == "reduction"]
+        reductions = [s for s, _ in values if s.kind == REDUCTION]
         before = "".join(p.accumulators(s).start("    ") for s in reductions)
         unroll = "    TW_UNROLL\n" if p.keep == "registers" and p.rounds > 1 else ""
         inner = self._round(number, "            " if self.ragged else "        ")
@@ -278,7 +277,7 @@ class _Kernel:
                 )
         body = self._values(number, reads, inner)
         made = self._keep(number, inner, reads=True)
-        if any(s is r.result for s, _ in self.a.passes[number]) and r.result.kind == "vector":
+        if any(s is r.result for s, _ in self.a.passes[number]) and r.result.kind == ELEMENT:
             width = pack_width(r.where, r, p.vector, ITEMSIZE[r.result.dtype])
             if width > 1:
                 place = r.where.expr()
@@ -288,12 +287,12 @@ class _Kernel:
                 guard = self._store_guard()
                 after += stores("op", width, p.vector, pad, f"{guard}tw::store_global(out + ({at})")
         text = locals_ + made + body
-        axes = digits(self.cols, [n for _, n in r.cols], "c" if p.vector > 1 else "col", False)
+        axes = digits(self.cols, [n for _, n in r.columns], "c" if p.vector > 1 else "col", False)
         text = declared(axes, text, False, inner) + text
         if p.vector > 1:
             c = f"{inner}const int c = col + j;\n" if mentioned(text, "c") else ""
             text = f"{pad}TW_UNROLL\n{pad}for (int j = 0; j < {p.vector}; j++) {{\n{c}{text}{pad}}}\n"
-        bases = digits([f"{a}b" for a in self.cols], [n for _, n in r.cols], "col", False)
+        bases = digits([f"{a}b" for a in self.cols], [n for _, n in r.columns], "col", False)
         return declared(bases, before + after, False, pad) + before + text + after
 
     @property
@@ -337,10 +336,10 @@ class _Kernel:
         var = {i.name: i.name for i in self.a.stage_items.values()}
         body = ""
         for s, exprs in self.a.passes[number]:
-            final = s is r.result and s.kind == "vector"
+            final = s is r.result and s.kind == ELEMENT
             printed = tuple(stored(e, s.dtype) for e in exprs) if final else exprs
             lines, texts = evaluated(self.printer(printed, var, reads), printed, pad, f"{s.name}e")
-            if s.kind == "reduction":
+            if s.kind == REDUCTION:
                 body += p.accumulators(s).fold(lines, texts, pad)
             elif final:
                 value = to_storage(s.dtype, texts[0])

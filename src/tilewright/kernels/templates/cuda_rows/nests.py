@@ -7,9 +7,9 @@ from functools import lru_cache
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.row_reduction import ELEMENT, RowReduction
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
-from tilewright.kernels.templates.cuda_rows.match import RowProgram
 from tilewright.kernels.templates.cuda_rows.plan import WARP, Plan, analysis
 
 OUT = "out"
@@ -67,11 +67,11 @@ def _combining(p: Plan) -> LoopNest:
 
 
 @lru_cache(maxsize=256)
-def _passes(r: RowProgram, keeping: bool) -> tuple[tuple[tuple[Access, ...], int, int], ...]:
+def _passes(r: RowReduction, keeping: bool) -> tuple[tuple[tuple[Access, ...], int, int], ...]:
     """Of every pass: its accesses, operations a point and bytes of a value."""
     a = analysis(r, keeping)
     names: dict[str, Expr] = {}
-    for fused, axes in (("row", r.rows), ("col", r.cols)):
+    for fused, axes in (("row", r.rows), ("col", r.columns)):
         names |= Group(tuple(n for n, _ in axes), tuple(e for _, e in axes)).indices(fused)
     kept = {k: i.first for k, i in a.read_items.items()}
     row = axis("row")
@@ -85,7 +85,7 @@ def _passes(r: RowProgram, keeping: bool) -> tuple[tuple[tuple[Access, ...], int
                     if kept.get(a.numbers.of(x), number) == number:
                         reads.append(Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype))
             if s is r.result:
-                at = r.where.expr().substitute(names) if s.kind == "vector" else row
+                at = r.where.expr().substitute(names) if s.kind == ELEMENT else row
                 stores.append(Access(OUT, (at,), s.dtype, store=True))
         if not stores:
             # What a pass gives: a value a row.

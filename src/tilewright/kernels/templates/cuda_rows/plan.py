@@ -10,11 +10,10 @@ from functools import cached_property, lru_cache
 from tilewright.core import Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.templates.cuda.flatten import linear
+from tilewright.kernels.families.flatten import Axes, linear, unconditional
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowReduction, RowStage
 from tilewright.kernels.templates.cuda.reduction import BYTES, Accumulators
 from tilewright.kernels.templates.cuda.text import STORAGE, computed
-from tilewright.kernels.templates.cuda.vectors import unconditional
-from tilewright.kernels.templates.cuda_rows.match import Axes, RowProgram, RowStage, value_of
 from tilewright.kernels.templates.tiles import ceildiv
 
 WARP = 32
@@ -47,7 +46,7 @@ class Item:
 class Analysis:
     """What follows from a row program alone: the expressions of each pass, and what passes share."""
 
-    r: RowProgram
+    r: RowReduction
     keeping: bool
 
     @cached_property
@@ -56,9 +55,9 @@ class Analysis:
         found: dict[str, Item] = {}
         for s in self.r.stages:
             passes = self._reading.get(s.name, set())
-            if self.keeping and s.kind == "vector" and len(passes) > 1:
+            if self.keeping and s.kind == ELEMENT and len(passes) > 1:
                 ctype = "int" if s.dtype == "bool" else computed(s.dtype)
-                found[s.name] = Item(s.name, min(passes), value_of(s), ctype, ctype)
+                found[s.name] = Item(s.name, min(passes), s.body[0], ctype, ctype)
         return found
 
     @cached_property
@@ -66,13 +65,13 @@ class Analysis:
         """Of every vector stage, the passes in which it is read, through other vectors too."""
         found: dict[str, set[int]] = {}
         for s in reversed(self.r.stages):
-            if s.kind == "scalar":
+            if s.kind == SCALAR:
                 continue
-            own = {self.r.levels[s.name]} if s.kind == "reduction" or s is self.r.result else found.get(s.name, set())
-            if s.kind == "vector" and s is not self.r.result and len(own) > 1 and self.keeping:
+            own = {self.r.level[s.name]} if s.kind == REDUCTION or s is self.r.result else found.get(s.name, set())
+            if s.kind == ELEMENT and s is not self.r.result and len(own) > 1 and self.keeping:
                 own = {min(own)}  # computed there once, and kept
             for n in s.reads:
-                if self.r.named[n].kind == "vector":
+                if self.r.stage[n].kind == ELEMENT:
                     found.setdefault(n, set()).update(own)
         return found
 
@@ -80,10 +79,10 @@ class Analysis:
         """An expression as a pass evaluates it: vectors that are not kept are part of it."""
 
         def replaced(x: Expr) -> Expr | None:
-            if x.op != "var" or self.r.named[str(x.value)].kind != "vector":
+            if x.op != "var" or self.r.stage[str(x.value)].kind != ELEMENT:
                 return None
             kept = str(x.value) in self.stage_items
-            return None if kept else value_of(self.r.named[str(x.value)]).map(replaced)
+            return None if kept else self.r.stage[str(x.value)].body[0].map(replaced)
 
         return e.map(replaced)
 
@@ -94,11 +93,11 @@ class Analysis:
             item = self.stage_items.get(s.name)
             if item is not None and s is not self.r.result:
                 if item.first == number:
-                    found.append((s, (self.resolved(value_of(s)),)))
-            elif s.kind == "reduction" and self.r.levels[s.name] == number:
+                    found.append((s, (self.resolved(s.body[0]),)))
+            elif s.kind == REDUCTION and self.r.level[s.name] == number:
                 found.append((s, tuple(self.resolved(e) for e in s.body)))
-            elif s is self.r.result and s.kind == "vector" and self.r.levels[s.name] == number:
-                found.append((s, (self.resolved(value_of(s)),)))
+            elif s is self.r.result and s.kind == ELEMENT and self.r.level[s.name] == number:
+                found.append((s, (self.resolved(s.body[0]),)))
         return found
 
     @cached_property
@@ -111,7 +110,7 @@ class Analysis:
         for _, exprs in self.passes[number]:
             for e in exprs:
                 for x in unconditional(e):
-                    if x.axes() & {a for a, _ in self.r.cols}:
+                    if x.axes() & set(self.r.column_axes):
                         found.setdefault(self.numbers.of(x), x)
         return found
 
@@ -156,7 +155,7 @@ class Analysis:
 
 
 @lru_cache(maxsize=256)
-def analysis(r: RowProgram, keeping: bool) -> Analysis:
+def analysis(r: RowReduction, keeping: bool) -> Analysis:
     """The same object each time."""
     return Analysis(r, keeping)
 
@@ -173,21 +172,21 @@ def column_step(where: Linear, cols: Axes) -> int | None:
     return steps[-1] if steps else 0
 
 
-def packed(where: Linear, r: RowProgram, width: int) -> bool:
+def packed(where: Linear, r: RowReduction, width: int) -> bool:
     """Whether ``width`` neighbouring columns are one aligned run, in every row."""
-    if column_step(where, r.cols) != 1 or r.width % width:
+    if column_step(where, r.columns) != 1 or r.width % width:
         return False
-    steps = [c for e, c in where.terms if e.op != "axis" or e.value not in {a for a, _ in r.cols}]
+    steps = [c for e, c in where.terms if e.op != "axis" or e.value not in {a for a, _ in r.columns}]
     return all(c % width == 0 for c in (where.const, *steps))
 
 
 @lru_cache(maxsize=256)
-def widest(r: RowProgram) -> int:
+def widest(r: RowReduction) -> int:
     """Columns that a thread can take at once: a power of two, 16 bytes of the narrowest element that lies in order."""
     best = 1
     reads = [x for n in range(r.passes) for x in analysis(r, False).reads(n).values()]
     places = [(linear(x.args[0]), ITEMSIZE[x.dtype]) for x in reads]
-    if r.result.kind == "vector":
+    if r.result.kind == ELEMENT:
         places.append((r.where, ITEMSIZE[r.result.dtype]))
     for where, size in places:
         width = 1
@@ -198,11 +197,11 @@ def widest(r: RowProgram) -> int:
 
 
 @lru_cache(maxsize=256)
-def down(r: RowProgram) -> bool:
+def down(r: RowReduction) -> bool:
     """Whether neighbouring rows, not columns, lie next to each other in memory."""
     for x in analysis(r, False).reads(0).values():
         where = linear(x.args[0])
-        if r.rows and where.step(r.rows[-1][0]) == 1 and column_step(where, r.cols) != 1:
+        if r.rows and where.step(r.rows[-1][0]) == 1 and column_step(where, r.columns) != 1:
             return True
     return False
 
@@ -220,7 +219,7 @@ class Plan:
     kernel merges what they give.
     """
 
-    r: RowProgram
+    r: RowReduction
     threads: int
     lanes: int
     vector: int
@@ -249,7 +248,7 @@ class Plan:
     @property
     def reduction(self) -> RowStage:
         """The first reduction: the only one where a row is shared by blocks."""
-        return next(s for s in self.r.stages if s.kind == "reduction")
+        return next(s for s in self.r.stages if s.kind == REDUCTION)
 
     @property
     def rounds(self) -> int:
@@ -283,7 +282,7 @@ class Plan:
         """Where each reduction's slots lie in shared memory."""
         at, found = 0, {}
         for s in self.r.stages:
-            if s.kind == "reduction":
+            if s.kind == REDUCTION:
                 found[s.name] = at
                 at += -(-self.slots * self.accumulators(s).bytes // 16) * 16
         return {**found, "": at}
@@ -338,20 +337,20 @@ class Plan:
             for n in range(self.r.passes)
             for x in self.analysis.reads(n).values()
         ]
-        if self.r.result.kind == "vector":
+        if self.r.result.kind == ELEMENT:
             places.append((self.r.where, ITEMSIZE[self.r.result.dtype]))
         for where, size in places:
             best = max(best, pack_width(where, self.r, self.vector, size) * size)
         return best
 
 
-def pack_width(where: Linear, r: RowProgram, vector: int, size: int) -> int:
+def pack_width(where: Linear, r: RowReduction, vector: int, size: int) -> int:
     """Elements of one access of ``vector`` neighbouring columns: 16 bytes at most, 1 where they do not lie in order."""
     width = min(vector, 16 // size)
     return width if width > 1 and packed(where, r, width) and packed(where, r, vector) else 1
 
 
-def plan(r: RowProgram, values: Mapping[str, Value]) -> Plan:
+def plan(r: RowReduction, values: Mapping[str, Value]) -> Plan:
     """The plan of a schedule's values."""
     return Plan(
         r,

@@ -7,9 +7,12 @@ or computed again), ``order`` whether neighbouring threads lie along columns or 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilewright.core import Target, Value
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, RowReduction
+from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.static import allocated, limit
-from tilewright.kernels.templates.cuda_rows.match import RowProgram
 from tilewright.kernels.templates.cuda_rows.plan import WARP, Plan, analysis, down, plan, widest
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
@@ -22,7 +25,16 @@ FEW_ROWS = 1024
 """Rows up to which blocks may share one."""
 
 
-def space(r: RowProgram, target: Target, template: str, version: int) -> SearchSpace:
+@lru_cache(maxsize=256)
+def refusal(r: RowReduction) -> str:
+    """Why this template leaves a row reduction to others; empty where it does not."""
+    if not supported(r.program):
+        return "has an element type that is not known here"
+    exprs = tuple(e for s in r.stages for e in s.body)
+    return "" if fits(r.tensors, exprs, r.extents, (r.height, r.width)) else "has indices that no int holds"
+
+
+def space(r: RowReduction, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a row program on a target."""
     most, per_block = limit(target, "threads_per_block"), limit(target, "shared_per_block")
     width = 1 << max(0, r.width - 1).bit_length()
@@ -81,7 +93,7 @@ def _fits(p: Plan, target: Target, per_block: int) -> bool:
     return allocated(p.registers) * p.threads <= limit(target, "registers_per_sm")
 
 
-def default(r: RowProgram, target: Target, within: SearchSpace) -> dict[str, Value]:
+def default(r: RowReduction, target: Target, within: SearchSpace) -> dict[str, Value]:
     """Whole warps along a row; few values a thread; kept where there is room."""
     options = {k.name: k.values for k in within.knobs}
     sms = limit(target, "sms")
@@ -124,10 +136,10 @@ def _values(threads: int, lanes: int, vector: int, keep: str, order: str, pieces
     }  # fmt: skip
 
 
-def _divides(r: RowProgram) -> bool:
+def _divides(r: RowReduction) -> bool:
     """Whether blocks may share rows: one pass, one reduction, a value a row."""
-    one = sum(s.kind == "reduction" for s in r.stages) == 1
-    return one and r.passes == 1 and r.result.kind != "vector" and r.height <= FEW_ROWS
+    one = sum(s.kind == REDUCTION for s in r.stages) == 1
+    return one and r.passes == 1 and r.result.kind != ELEMENT and r.height <= FEW_ROWS
 
 
 def _first(within: SearchSpace, wanted: list[dict[str, Value]]) -> dict[str, Value]:

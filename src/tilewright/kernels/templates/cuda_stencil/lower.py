@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from tilewright.kernels.codegen.ranges import Range, index_range
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.flatten import linear, unconditional
 from tilewright.kernels.families.reduce_window import at_offset
-from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.kernels import declared, digits, evaluated, stored
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.text import (
@@ -20,7 +20,7 @@ from tilewright.kernels.templates.cuda.text import (
     printer,
     to_storage,
 )
-from tilewright.kernels.templates.cuda.vectors import element, pack, packs, stores, unconditional
+from tilewright.kernels.templates.cuda.vectors import element, pack, packs, stores
 from tilewright.kernels.templates.cuda_stencil.plan import Plan
 
 

@@ -9,9 +9,9 @@ from functools import cached_property, lru_cache
 from tilewright.kernels.expression.expr import ITEMSIZE, ValueNumbers
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.families.flatten import Linearizer, flat_tensors, flattened, linear
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.families.reduce_window import Window, reduce_window
-from tilewright.kernels.templates.cuda.flatten import flat, flat_tensors, linear
 from tilewright.kernels.templates.cuda.kernels import fits, outputs, supported
 
 
@@ -74,9 +74,9 @@ def match(text: str) -> Stencil | None:
     if form is None or not supported(form.program):
         return None
     part, program = form.part, form.program
-    tensors = flat_tensors({t.name: t for t in program.inputs})
-    body = tuple(flat(e, program.tensors) for e in part.body)
-    made = replace(part, body=body, value=flat(part.value, program.tensors))
+    tensors, lin = flat_tensors(program.inputs), Linearizer()
+    body = tuple(flattened(e, program.tensors, lin) for e in part.body)
+    made = replace(part, body=body, value=flattened(part.value, program.tensors, lin))
     if not fits(tensors, made.expressions, made.ranges, (outputs(made),)):
         return None
     return Stencil(program, tensors, made, form.walked)

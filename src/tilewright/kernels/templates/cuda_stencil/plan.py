@@ -9,8 +9,8 @@ from functools import cached_property
 from tilewright.core import Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.families.reduce_window import Window, shared
-from tilewright.kernels.templates.cuda.flatten import linear
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda_stencil.match import Stencil
 from tilewright.kernels.templates.tiles import ceildiv

@@ -7,7 +7,7 @@ from functools import lru_cache
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.generic.nests import distinct_loads
-from tilewright.kernels.templates.map.match import Map
+from tilewright.kernels.templates.map.program import Map
 from tilewright.kernels.templates.map.space import Plan
 
 
@@ -51,6 +51,6 @@ def _tiles(p: Plan) -> tuple[Loop, ...]:
 @lru_cache(maxsize=256)
 def _body(m: Map) -> tuple[tuple[Access, ...], int]:
     kinds = {t.name: t.dtype for t in m.program.inputs}
-    found = [Access(str(x.value), x.args, kinds[str(x.value)]) for x in distinct_loads((m.whole,))]
+    found = [Access(str(x.value), x.args, kinds[str(x.value)]) for x in distinct_loads((m.value,))]
     found.append(Access(m.program.output.name, (m.position,), m.program.output.dtype, store=True))
-    return tuple(found), count_ops(m.whole)
+    return tuple(found), count_ops(m.value)

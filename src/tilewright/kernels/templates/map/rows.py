@@ -7,7 +7,7 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.templates.generic.access import flat_index
-from tilewright.kernels.templates.map.match import Segment
+from tilewright.kernels.templates.map.segments import Segment
 from tilewright.kernels.templates.map.text import Text, advance, units
 
 

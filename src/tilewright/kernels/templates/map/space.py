@@ -16,8 +16,8 @@ from math import prod
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
-from tilewright.kernels.families.linearizer import Linearizer
-from tilewright.kernels.templates.map.match import Map
+from tilewright.kernels.families.flatten import linear
+from tilewright.kernels.templates.map.program import Map
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 MAX_TILE = 16
@@ -75,7 +75,7 @@ def row_lanes(m: Map, target: Target) -> int:
         masked = any(n.op == "select" and m.inner in n.args[0].axes() for s in m.segments for n in s.value.walk())
         item = ITEMSIZE[m.program.output.dtype]
         return max(2, target.vector_bytes // (max(item, 4) if masked else item))
-    wide = all(ITEMSIZE[n.dtype] == 8 for n in m.whole.walk() if n.dtype not in ("bool", INDEX))
+    wide = all(ITEMSIZE[n.dtype] == 8 for n in m.value.walk() if n.dtype not in ("bool", INDEX))
     return max(2, target.vector_bytes // (8 if wide else 4))
 
 
@@ -97,14 +97,14 @@ def can_stream(m: Map, target: Target, lanes: int) -> bool:
 
 def aligned_rows(m: Map, lanes: int) -> bool:
     """Whether all rows of the output lie alike with regard to vectors."""
-    return all(m.strides[a] % lanes == 0 for a in m.outer)
+    return all(m.where.of(a) % lanes == 0 for a in m.outer)
 
 
 def orders(m: Map) -> tuple[str, ...]:
     """Orders of the outer axes: as in the output, and as in each tensor that is read along all of them."""
     found = [m.outer]
-    for x in m.whole.loads():
-        s = Linearizer({}).of(x.args[0])
+    for x in m.value.loads():
+        s = linear(x.args[0])
         if all(s.of(a) for a in m.outer):
             found.append(tuple(sorted(m.outer, key=lambda a: -abs(s.of(a)))))
     return tuple(dict.fromkeys(" ".join(o) for o in found))

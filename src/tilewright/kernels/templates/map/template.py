@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Schedule, Target, Value
-from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.map import space as spaces
 from tilewright.kernels.templates.map.lower import launch_program, source
-from tilewright.kernels.templates.map.match import Map, match
 from tilewright.kernels.templates.map.nests import nests
+from tilewright.kernels.templates.map.program import Map, match, refusal
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
@@ -23,10 +22,13 @@ class CpuMap(PlannedTemplate[Map, spaces.Plan]):
     family = "elementwise"
     version = 1
     kinds = ("cpu",)
-    refusal = "is no map"
+    refusal = "is not elementwise"
 
     def find(self, program: str) -> Map | None:
-        return match(Program.loads(program))
+        return match(program)
+
+    def refuses(self, found: Map) -> str:
+        return refusal(found)
 
     def span(self, found: Map, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
-from tilewright.kernels.families.linearizer import Linearizer
+from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.templates.generic.access import flat_index
 from tilewright.kernels.templates.map.text import Text, ctype
 from tilewright.kernels.templates.map.turn import turn
@@ -30,16 +30,16 @@ def tile(t: Text, edge: bool) -> str:
         assert m.across is not None
         # What is the same along the rows' axis is read once: by row position it would be read again.
         for k in range(p.lanes):
-            here = {a: a for a in m.axes} | {m.across: f"({m.across} + {k})" if k else m.across}
+            here = {a: a for a in m.names} | {m.across: f"({m.across} + {k})" if k else m.across}
             with w.block(f"if ({k} < ni)" if edge else ""):
                 printer = t.printer(here, {}, count="no" if edge else None)
                 _turned(t, printer, dict(zip(numbers, (c[k] for c in columns), strict=True)))
                 t.store(
                     w,
                     printer,
-                    m.whole,
+                    m.value,
                     "no" if edge else None,
-                    f"d_ + {k * m.strides[m.across]}L" if k else "d_",
+                    f"d_ + {k * m.where.of(m.across)}L" if k else "d_",
                     p.stream,
                 )
     return w.text()
@@ -48,9 +48,9 @@ def tile(t: Text, edge: bool) -> str:
 def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
     """Read the tile of one tensor and transpose it; names of the vectors along the innermost axis."""
     p, m = t.p, t.p.m
-    scalar = t.printer({a: a for a in m.axes}, {}, vector=False)
+    scalar = t.printer({a: a for a in m.names}, {}, vector=False)
     tensor = m.tensors[str(x.value)]
-    step = Linearizer({}).of(x.args[0]).of(m.inner)
+    step = linear(x.args[0]).of(m.inner)
     lane = t.printer({}, {}).lane_type(x) if x.dtype != "bool" else "int"
     vector = f"tw::vec<{lane}, {p.lanes}>"
     base = f"(const signed char *){tensor.name}" if x.dtype == "bool" else tensor.name
@@ -104,7 +104,7 @@ def tiles(t: Text, w: Writer) -> None:
             step = "c.tile_in" if axis == i else "c.tile_out"
             w.line(f"const long {axis}0 = {block} ? c.{shift} + {block} * {step} : 0;")
             w.line(f"const long {axis}1 = tw::imin({extents[axis]}L, c.{shift} + ({block} + 1) * {step});")
-        where = flat_index((m.position,), m.output, t.printer({a: a for a in m.axes}, {}, vector=False))
+        where = flat_index((m.position,), m.output, t.printer({a: a for a in m.names}, {}, vector=False))
         arguments = ", ".join((*(x.name for x in m.program.inputs), f"{m.output.name} + ({where})", *p.free, i, o))
         (a, _, _, sa, na), (b, _, _, sb, nb) = first, second
         for axis, shift, count, fence in ((a, sa, na, "{"), (b, sb, nb, "{")):
@@ -118,12 +118,12 @@ def shifts(t: Text) -> list[str]:
     """Statements that find how far the first whole tiles lie from the start, so that reads and writes are aligned."""
     p, m = t.p, t.p.m
     assert m.across is not None
-    out = _gap(m.output.name, [m.strides[a] for a in m.outer], p.item, p.lanes, m.extents[m.inner])
+    out = _gap(m.output.name, [m.where.of(a) for a in m.outer], p.item, p.lanes, m.extents[m.inner])
     x = m.turned[0]
-    s = Linearizer({}).of(x.args[0])
+    s = linear(x.args[0])
     item = ITEMSIZE[m.program.tensors[str(x.value)].dtype]
     # A read that starts elsewhere than at a whole row is left as it lies.
-    steps = [s.of(a) for a in m.axes if a != m.across] + [s.const] + ([1] if s.rest else [])
+    steps = [s.of(a) for a in m.names if a != m.across] + [s.const] + ([1] if s.rest else [])
     into = _gap(str(x.value), steps, item, p.lanes, m.extents[m.across])
     return [f"c.si = {into};", f"c.so = {out};"]
 

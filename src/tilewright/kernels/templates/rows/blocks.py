@@ -10,7 +10,7 @@ accumulators of their own.
 from __future__ import annotations
 
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.templates.rows.match import RowStage
+from tilewright.kernels.families.row_reduction import RowStage
 
 WHOLE, TAIL = 0, 1
 """Accumulators: of whole vectors, and of those of which some lanes are in use."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import computed
 from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.families.row_reduction import ELEMENT
 from tilewright.kernels.templates.rows.passes import Passes
 
 
@@ -16,12 +17,12 @@ def print_groups(w: Writer, passes: Passes) -> None:
     """All passes over the rows from ``row`` to ``last``, so many at a time as the plan says."""
     plan = passes.plan
     p = plan.program
-    last, length = p.passes - 1, p.elements[-1]
+    last, length = p.passes - 1, p.run
     hoist, bodies = passes.hoisted(last)
     kept = {name: f"p{last}{name}_0" for name in hoist.found}
     ctypes = {name: computed(e.dtype) for name, (e, _) in hoist.found.items()}
     for name in sorted({str(n.value) for body in bodies.values() for e in body for n in e.walk() if n.op == "var"}):
-        if name not in kept and p.stage[name].kind != "element":
+        if name not in kept and p.stage[name].kind != ELEMENT:
             kept[name], ctypes[name] = f"{name}_0", computed(p.stage[name].dtype)
     with w.block(f"for (long first = row; first < last; first += {plan.rows})"):
         w.line(f"const long beyond = tw::imin(first + {plan.rows}, last);")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers
+from tilewright.kernels.families.row_reduction import ELEMENT
 
 
 @dataclass
@@ -73,4 +74,4 @@ def value_text(text: str, use: str, ctype: str) -> str:
 
 def moving_names(axes: tuple[str, ...], kinds: Mapping[str, str]) -> frozenset[str]:
     """Names of what differs along a row."""
-    return frozenset(axes) | {n for n, k in kinds.items() if k == "element"}
+    return frozenset(axes) | {n for n, k in kinds.items() if k == ELEMENT}

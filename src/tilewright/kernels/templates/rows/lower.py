@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.families.row_reduction import ELEMENT
 from tilewright.kernels.templates.generic.access import storage
 from tilewright.kernels.templates.rows.columns import print_groups
 from tilewright.kernels.templates.rows.passes import Passes
@@ -28,7 +29,7 @@ def print_kernel(symbol: str, plan: Plan) -> tuple[str, int]:
             w.line("long block, row;")
             if plan.pieces > 1:
                 for s in p.stages:
-                    if s.kind != "element":
+                    if s.kind != ELEMENT:
                         w.line(f"{computed(s.dtype)} {s.name};")
         w.lines[-1] = "};"
         w.lines += passes.merges()
@@ -63,7 +64,7 @@ def _buffers(w: Writer, passes: Passes, start: int, worker: str) -> int:
     """Buffers of kept maps, one set a worker; returns their bytes for one worker."""
     plan = passes.plan
     size = {
-        n: _ceil(plan.rows * plan.program.length * ITEMSIZE[plan.program.stage[n].dtype], ALIGN) * ALIGN
+        n: _ceil(plan.rows * plan.program.width * ITEMSIZE[plan.program.stage[n].dtype], ALIGN) * ALIGN
         for n in passes.buffered
     }
     total, offset = sum(size.values()), start
@@ -87,15 +88,15 @@ def _whole(passes: Passes) -> tuple[Writer, int]:
             print_groups(w, passes)
         for rows in dict.fromkeys((plan.rows, 1)) if not plan.columns else ():
             head = f"for (; row + {rows} <= last; row += {rows})" if rows > 1 else "for (; row < last; row++)"
-            if rows == 1 and plan.rows > 1 and plan.threads == 1 and p.count % plan.rows == 0:
+            if rows == 1 and plan.rows > 1 and plan.threads == 1 and p.height % plan.rows == 0:
                 continue
             with w.block(head):
                 passes.rows(w, rows)
     with w.block("static void task(void *context, long number, long worker)"):
         w.line("const rows_arguments &a = *(const rows_arguments *)context;")
-        w.line(f"some(a, number * a.block, tw::imin((number + 1) * a.block, {p.count}L), worker);")
+        w.line(f"some(a, number * a.block, tw::imin((number + 1) * a.block, {p.height}L), worker);")
     with w.block("static void run(const tw_env *env, rows_arguments &a)"):
-        w.line(f"tw::parallel_for(env, tw::ceildiv({p.count}L, a.block), task, &a);")
+        w.line(f"tw::parallel_for(env, tw::ceildiv({p.height}L, a.block), task, &a);")
     return w, size * plan.threads
 
 
@@ -104,17 +105,17 @@ def _split(passes: Passes) -> tuple[Writer, int]:
     plan = passes.plan
     p = plan.program
     w = Writer()
-    length = p.elements[-1]
+    length = p.run
     step = _ceil(_ceil(length, plan.lanes), plan.pieces) * plan.lanes
     pieces = _ceil(length, step)
     offset = 0
     parts: dict[tuple[str, int], int] = {}
     for s in p.stages:
-        if s.accumulates:
+        if p.accumulates(s):
             for c, t in enumerate(passes.types(s)):
                 parts[s.name, c] = offset
                 offset += -(-pieces * (8 if t in ("double", "long") else 4) // ALIGN) * ALIGN
-    scalars = [s for s in p.stages if s.kind != "element"]
+    scalars = [s for s in p.stages if s.kind != ELEMENT]
     size = 0
     for n in range(p.passes):
         with w.block(f"static void pass{n}(void *context, long piece, long worker)"):
@@ -131,7 +132,7 @@ def _split(passes: Passes) -> tuple[Writer, int]:
             passes.piece(w, n, parts)
     with w.block("static void run(const tw_env *env, rows_arguments &a)"):
         _locals(w, passes)
-        with w.block(f"for (long row = 0; row < {p.count}L; row++)"):
+        with w.block(f"for (long row = 0; row < {p.height}L; row++)"):
             w.line("a.row = row;")
             passes.coordinates(w, 1)
             for n in range(p.passes + 1):

@@ -18,7 +18,8 @@ from functools import lru_cache
 from tilewright.kernels.expression.expr import Expr, ValueNumbers, const
 from tilewright.kernels.expression.program import Monoid, left, right
 from tilewright.kernels.families.parts import simple_operator
-from tilewright.kernels.templates.rows.match import RowProgram, RowStage, in_passes
+from tilewright.kernels.families.row_reduction import SCALAR, RowStage
+from tilewright.kernels.templates.rows.program import RowProgram
 
 TOLERANCE = {"float32": 4e-7, "float64": 1e-15}
 """How far, relatively, what is subtracted may be from the mean: constants are rounded."""
@@ -30,23 +31,25 @@ LONGEST = 1 << 24
 @lru_cache(maxsize=256)
 def paired(p: RowProgram) -> RowProgram | None:
     """The program with sums and squared deviations from the mean taken from moments; ``None`` where there are none."""
-    if p.length > LONGEST:
+    if p.width > LONGEST:
         return None
     numbers = ValueNumbers()
     sums = [s for s in p.stages if simple_operator(s.monoid) == "add" and _real(s)]
     made: dict[str, RowStage] = {}
+    moments: dict[str, str] = {}
     for about in sums:
         for first in sums:
-            taken = first is about or made.get(first.name, first).moments not in ("", first.name)
+            taken = first is about or moments.get(first.name, first.name) != first.name
             scale = None if taken else _deviates(p, first, about, numbers)
             if scale is not None:
                 factor, core = _product(first.body[0])
-                made[first.name] = _from_moments(first, first.name, core, _times(left(1, core.dtype), factor))
-                made[about.name] = _from_moments(about, first.name, core, _deviations(core.dtype, scale))
+                made[first.name] = _from_moments(first, core, _times(left(1, core.dtype), factor))
+                made[about.name] = _from_moments(about, core, _deviations(core.dtype, scale))
+                moments |= {first.name: first.name, about.name: first.name}
                 break
     if not made:
         return None
-    return RowProgram(p.rows, p.elements, p.inputs, in_passes(tuple(made.get(s.name, s) for s in p.stages)))
+    return replace(p, stages=tuple(made.get(s.name, s) for s in p.stages), moments=moments)
 
 
 def _real(s: RowStage) -> bool:
@@ -76,7 +79,7 @@ def _deviates(p: RowProgram, first: RowStage, about: RowStage, numbers: ValueNum
         share = _multiple(p, m, first.name, dtype)
         if share is None or whole is None or factor == 0.0:
             continue
-        if abs(share * whole * own * p.length / factor - 1.0) <= TOLERANCE[dtype]:
+        if abs(share * whole * own * p.width / factor - 1.0) <= TOLERANCE[dtype]:
             return scale * factor * factor
     return None
 
@@ -115,7 +118,7 @@ def _multiple(p: RowProgram, e: Expr, name: str, dtype: str) -> float | None:
     if of == name:
         return scale
     s = p.stage.get(of)
-    if s is None or s.kind != "scalar" or s.dtype != dtype:
+    if s is None or s.kind != SCALAR or s.dtype != dtype:
         return None
     rest = _multiple(p, s.body[0], name, dtype)
     return None if rest is None else scale * rest
@@ -124,13 +127,13 @@ def _multiple(p: RowProgram, e: Expr, name: str, dtype: str) -> float | None:
 # --------------------------------------------------------------------------- moments
 
 
-def _from_moments(s: RowStage, leader: str, core: Expr, value: Expr) -> RowStage:
+def _from_moments(s: RowStage, core: Expr, value: Expr) -> RowStage:
     """The stage, its value that of its own ``finish`` for a sum of ``value``."""
     assert s.monoid is not None
     finish = s.monoid.finish.map(lambda n: value if n.op == "var" else None)
     dtype = core.dtype
     monoid = Monoid("moments", (const(0.0, dtype),) * 3, _merged(dtype), finish)
-    return replace(s, body=(const(1.0, dtype), core, const(0.0, dtype)), monoid=monoid, moments=leader)
+    return replace(s, body=(const(1.0, dtype), core, const(0.0, dtype)), monoid=monoid)
 
 
 def _times(e: Expr, factor: float) -> Expr:

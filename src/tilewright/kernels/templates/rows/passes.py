@@ -10,10 +10,10 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.program import Tensor, count_ops
 from tilewright.kernels.families.parts import simple_operator
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
 from tilewright.kernels.templates.generic.access import Reader, write
 from tilewright.kernels.templates.rows import blocks
 from tilewright.kernels.templates.rows.hoist import Hoist, moving_names, value_text
-from tilewright.kernels.templates.rows.match import RowStage
 from tilewright.kernels.templates.rows.space import MEMORY, REGISTERS, Plan
 
 ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
@@ -43,11 +43,11 @@ class Passes:
 
     def __post_init__(self) -> None:
         p = self.plan.program
-        self.moving = moving_names(p.element_axes, {s.name: s.kind for s in p.stages})
+        self.moving = moving_names(p.column_axes, {s.name: s.kind for s in p.stages})
         self.tensors = {t.name: t for t in p.inputs}
         self.ranges = {a: (0, n - 1) for a, n in p.extents.items()}
         kept = p.kept if self.plan.keep == MEMORY else ()
-        same = [n for n in kept if p.result.kind == "element" and p.stage[n].dtype == p.result.dtype]
+        same = [n for n in kept if p.result.kind == ELEMENT and p.stage[n].dtype == p.result.dtype]
         self.in_output = same[0] if same and "16" not in p.result.dtype else None
         self.buffered = tuple(n for n in kept if n != self.in_output)
         self.stored = frozenset(kept)
@@ -60,7 +60,8 @@ class Passes:
 
     def known(self, s: RowStage, n: int) -> bool:
         """Whether a row's scalar is known before pass ``n``."""
-        return s.ready < n if s.kind == "reduce" else s.ready <= n
+        level = self.plan.program.level[s.name]
+        return level < n if s.kind == REDUCTION else level <= n
 
     # ------------------------------------------------------------------ rows
 
@@ -89,7 +90,7 @@ class Passes:
             return
         for q in range(rows):
             step = 1
-            for a, n in reversed(list(zip(p.row_axes, p.rows, strict=True))):
+            for a, n in reversed(p.rows):
                 at = f"(row + {q})" if q else "row"
                 at = at if step == 1 else f"{at} / {step}L"
                 w.line(f"const long {a}_{q} = {at if a == 'i0' else f'{at} % {n}L'};")
@@ -99,7 +100,7 @@ class Passes:
         """Row scalars that are known before pass ``n``, and the result if it is one of them."""
         p = self.plan.program
         for s in p.stages:
-            if s.kind == "scalar" and s.ready == n:
+            if s.kind == SCALAR and p.level[s.name] == n:
                 for q in range(rows):
                     printer = self._scalar_printer(q)
                     w.line(f"const {computed(s.dtype)} {s.name}_{q} = {printer.scalar(s.body[0])};")
@@ -108,7 +109,7 @@ class Passes:
     def _store_scalar(self, w: Writer, s: RowStage, q: int) -> None:
         p = self.plan.program
         if s is p.result:
-            out = Tensor("out", (p.count,), s.dtype)
+            out = Tensor("out", (p.height,), s.dtype)
             value = Expr("var", s.dtype, (), s.name)
             w.line(write(self._scalar_printer(q), out, (p.place,), value, None))
 
@@ -119,7 +120,7 @@ class Passes:
         return {a: f"{a}_{q}" for a in p.row_axes}
 
     def _names(self, q: int) -> dict[str, str]:
-        return {s.name: f"{s.name}_{q}" for s in self.plan.program.stages if s.kind != "element"}
+        return {s.name: f"{s.name}_{q}" for s in self.plan.program.stages if s.kind != ELEMENT}
 
     def _scalar_printer(self, q: int, extra: Mapping[str, str] | None = None) -> Printer:
         printer = Printer(
@@ -130,20 +131,22 @@ class Passes:
     # ------------------------------------------------------------------ one pass
 
     def _reductions(self, n: int) -> list[RowStage]:
-        return [s for s in self.plan.program.stages if s.accumulates and s.ready == n]
+        p = self.plan.program
+        return [s for s in p.stages if p.accumulates(s) and p.level[s.name] == n]
 
     def _final(self, s: RowStage, n: int) -> bool:
-        return s is self.plan.program.result and s.kind == "element" and s.ready == n
+        p = self.plan.program
+        return s is p.result and s.kind == ELEMENT and p.level[s.name] == n
 
     def _computed(self, n: int) -> list[RowStage]:
         """Stages whose bodies are evaluated in pass ``n``, in order."""
         p = self.plan.program
         wanted: set[str] = set()
         for s in reversed(p.stages):
-            if s.name in wanted or (s.accumulates and s.ready == n) or self._final(s, n):
+            if s.name in wanted or (p.accumulates(s) and p.level[s.name] == n) or self._final(s, n):
                 wanted.add(s.name)
                 if not self._loaded(s, n):
-                    wanted |= {r for r in s.reads() if p.stage[r].kind == "element"}
+                    wanted |= {r for r in s.reads if p.stage[r].kind == ELEMENT}
         return [s for s in p.stages if s.name in wanted]
 
     def _loaded(self, s: RowStage, n: int) -> bool:
@@ -166,7 +169,7 @@ class Passes:
 
     @property
     def whole(self) -> Span:
-        length = self.plan.program.elements[-1]
+        length = self.plan.program.run
         return "0L", f"{length}L", length
 
     def over(self, w: Writer, n: int, rows: int, hoist: Hoist, bodies: Bodies, span: Span) -> None:
@@ -178,15 +181,15 @@ class Passes:
             self._start(w, s, rows)
         point = _Point(self, n, self._computed(n), bodies, names, rows)
         if plan.keep == REGISTERS:
-            for v in range(-(-p.elements[-1] // plan.lanes)):
-                rest = p.elements[-1] - v * plan.lanes
+            for v in range(-(-p.run // plan.lanes)):
+                rest = p.run - v * plan.lanes
                 point.print(w, f"{v * plan.lanes}L", v % plan.vectors, f"{rest}L" if rest < plan.lanes else None)
             return
-        for a, extent in zip(p.element_axes[:-1], p.elements[:-1], strict=True):
+        for a, extent in p.columns[:-1]:
             w.line(f"for (long {a} = 0; {a} < {extent}L; {a}++) {{")
             w.depth += 1
         self._inner(w, point, span)
-        for _ in p.elements[:-1]:
+        for _ in p.columns[:-1]:
             w.depth -= 1
             w.line("}")
 
@@ -227,7 +230,7 @@ class Passes:
     def _start(self, w: Writer, s: RowStage, rows: int) -> None:
         assert s.monoid is not None
         for q in range(rows):
-            if s.moments:
+            if s.name in self.plan.program.moments:
                 lane = self.types(s)[0]
                 blocks.start(w, s, q, lane, self.vec(lane))
                 continue
@@ -238,12 +241,13 @@ class Passes:
     def merges(self) -> list[str]:
         """Functions that merge two vectors of partial results, of any number of lanes, or take in a block."""
         w = Writer()
-        if any(s.moments for s in self.plan.program.stages):
+        if self.plan.program.moments:
             w.lines += blocks.functions(self.plan.sizes)
-        for s in self.plan.program.stages:
-            if s.monoid is None or simple_operator(s.monoid) is not None or not s.accumulates:
+        p = self.plan.program
+        for s in p.stages:
+            if s.monoid is None or simple_operator(s.monoid) is not None or not p.accumulates(s):
                 continue
-            if s.moments and self.plan.pieces == 1:
+            if s.name in p.moments and self.plan.pieces == 1:
                 continue
             types = self.types(s)
             left = ", ".join(f"tw::vec<{t}, L> &a{c}" for c, t in enumerate(types))
@@ -272,7 +276,7 @@ class Passes:
     def _across(self, w: Writer, s: RowStage, q: int) -> list[str]:
         """Merge a row's accumulators; C texts of the partial results that are left."""
         types, lanes = self.types(s), self.plan.lanes
-        if s.moments:
+        if s.name in self.plan.program.moments:
             return blocks.across(w, s, q, types[0], self.vec(types[0]), lanes, self.plan.tails)
         parts = [[f"{s.name}a{c}_{q}_{v}" for c in range(len(types))] for v in range(self.plan.vectors)]
         while len(parts) > 1:
@@ -298,8 +302,9 @@ class Passes:
 
     def _finished(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
         """The values of all reductions that have these partial results."""
-        for own in self.plan.program.stages:
-            if own is s or (s.moments and own.moments == s.name):
+        p = self.plan.program
+        for own in p.stages:
+            if own is s or p.moments.get(own.name) == s.name:
                 self._value(w, own, q, results)
 
     def _value(self, w: Writer, s: RowStage, q: int, results: list[str]) -> None:
@@ -354,7 +359,7 @@ class _Point:
     @property
     def moments(self) -> bool:
         """Whether the pass accumulates moments."""
-        return any(s.moments for s in self.stages)
+        return any(s.name in self.passes.plan.program.moments for s in self.stages)
 
     def several(self, w: Writer, vectors: int) -> None:
         """So many whole vectors from ``j`` on."""
@@ -379,18 +384,18 @@ class _Point:
 
     def _row(self, w: Writer, q: int, at: str, accumulator: int, count: str | None) -> None:
         passes, p = self.passes, self.passes.plan.program
-        axes = {**passes._row_axes(q), **{a: a for a in p.element_axes[:-1]}, p.inner: at}
+        axes = {**passes._row_axes(q), **{a: a for a in p.column_axes[:-1]}, p.inner: at}
         names = {**passes._names(q), **self.hoisted[q]}
-        varying = frozenset(s.name for s in p.stages if s.kind == "element")
+        varying = frozenset(s.name for s in p.stages if s.kind == ELEMENT)
         printer = Printer(axes, _unset, names, passes.plan.lanes, p.inner, varying, passes.ranges, memo=passes.memo)
         Reader(passes.tensors, count).attach(printer)
         for s in self.stages:
             key = s.name, q, at
             if passes._final(s, self.number):
                 printer.bind(self.bodies[s.name], w.line, passes.fresh)
-                out = Tensor("out", (p.count * p.length,), s.dtype)
-                w.line(write(printer, out, (p.where,), self.bodies[s.name][0], count))
-            elif s.kind == "reduce":
+                out = Tensor("out", (p.height * p.width,), s.dtype)
+                w.line(write(printer, out, (p.element,), self.bodies[s.name][0], count))
+            elif s.kind == REDUCTION:
                 self._combine(w, printer, s, q, accumulator, count)
             elif key in passes.held:
                 names[s.name] = passes.held[key]
@@ -404,10 +409,10 @@ class _Point:
         passes, p = self.passes, self.passes.plan.program
         name = passes.fresh("e")
         if s.name in passes.stored:
-            where = printer.scalar(p.where if s.name == passes.in_output else p.position)
+            where = printer.scalar(p.element if s.name == passes.in_output else p.position)
             base = "out" if s.name == passes.in_output else f"k_{s.name}"
             if q and base != "out":
-                where = f"{where} + {q * p.length}L"
+                where = f"{where} + {q * p.width}L"
             vector = passes.vec(VECTOR_TYPE[s.dtype])
             if passes._loaded(s, self.number):
                 text = f"tw::load<{vector}>({base} + {where})"
@@ -428,7 +433,7 @@ class _Point:
         body = self.bodies[s.name]
         printer.bind(body, w.line, passes.fresh)
         values = []
-        if s.moments:
+        if s.name in passes.plan.program.moments:
             vector = passes.vec(passes.types(s)[1])
             name, text = passes.fresh("b"), _value(printer, body[1])
             if count is not None:
@@ -454,24 +459,24 @@ class _Point:
         if not plan.prefetch:
             return
         wanted = [(str(x.value), x.args[0], ITEMSIZE[x.dtype], 0) for x in p.streams]
-        if p.length * max(size for _, _, size, _ in wanted) > NEAR:
+        if p.width * max(size for _, _, size, _ in wanted) > NEAR:
             for q in range(self.rows):
-                axes = {**passes._row_axes(q), **{a: a for a in p.element_axes[:-1]}}
+                axes = {**passes._row_axes(q), **{a: a for a in p.column_axes[:-1]}}
                 for base, index, size, writes in wanted:
                     self._lines(w, base, index, axes, range(0, step, max(1, LINE // size)),
                                 plan.prefetch * AHEAD // size, f"{writes}, 3")  # fmt: skip
             return
         if self.number != passes.busiest or len(p.rows) != 1:
             return
-        if plan.prefetch > 1 and p.result.kind == "element":
-            wanted.append(("out", p.where, ITEMSIZE[p.result.dtype], 1))
+        if plan.prefetch > 1 and p.result.kind == ELEMENT:
+            wanted.append(("out", p.element, ITEMSIZE[p.result.dtype], 1))
         for q in range(self.rows):
             axes = {
                 "i0": f"(row + {q + (plan.rows if plan.columns else self.rows)})",
-                **{a: a for a in p.element_axes[:-1]},
+                **{a: a for a in p.column_axes[:-1]},
             }
             for base, index, size, writes in wanted:
-                near = 3 if p.length * size <= NEAR // 4 else 2
+                near = 3 if p.width * size <= NEAR // 4 else 2
                 self._lines(w, base, index, axes, range(0, step, max(1, LINE // size)), 0, f"{writes}, {near}")
 
     def _lines(

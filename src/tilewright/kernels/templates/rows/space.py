@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR
 from tilewright.kernels.templates.rows.hoist import Hoist, moving_names
-from tilewright.kernels.templates.rows.match import RowProgram
 from tilewright.kernels.templates.rows.moments import paired
+from tilewright.kernels.templates.rows.program import RowProgram
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
 RECOMPUTE, MEMORY, REGISTERS = "recompute", "memory", "registers"
@@ -63,7 +64,7 @@ class Plan:
         """C text of how many lanes the last vector of a row (a piece) has in use, if not all."""
         if self.pieces > 1:
             return f"((end - begin) % {self.lanes})"
-        rest = self.program.elements[-1] % self.lanes
+        rest = self.program.run % self.lanes
         return f"{rest}L" if rest else None
 
     @property
@@ -71,28 +72,28 @@ class Plan:
         """Numbers of vectors of the blocks in which a pass walks a row."""
         if self.pieces > 1:
             return {self.vectors, 1}
-        whole = self.program.elements[-1] // self.lanes
+        whole = self.program.run // self.lanes
         found = {self.vectors if whole >= self.vectors else 0, whole % self.vectors, 1 if self.tails else 0}
         return found - {0}
 
 
 def lane_count(p: RowProgram, target: Target) -> int:
     """Lanes of all vectors: as many as the narrowest of 4-byte and 8-byte values needs."""
-    kinds = {n.dtype for s in p.stages if s.kind != "scalar" for e in s.body for n in e.walk() if n.op != "axis"}
+    kinds = {n.dtype for s in p.stages if s.kind != SCALAR for e in s.body for n in e.walk() if n.op != "axis"}
     kinds -= {"bool", "index"}
     wide = bool(kinds) and all(ITEMSIZE[k] == 8 for k in kinds)
     return max(2, target.vector_bytes // (8 if wide else 4))
 
 
 def _row_vectors(p: RowProgram, lanes: int) -> int:
-    return -(-p.elements[-1] // lanes)
+    return -(-p.run // lanes)
 
 
 def _divides(p: RowProgram) -> bool:
     """Whether an element is divided by something that is the same along a row."""
-    hoist = Hoist(moving_names(p.element_axes, {s.name: s.kind for s in p.stages}), True)
+    hoist = Hoist(moving_names(p.column_axes, {s.name: s.kind for s in p.stages}), True)
     for s in p.stages:
-        if s.kind != "scalar":
+        if s.kind != SCALAR:
             for e in s.body:
                 hoist.rewrite(e)
     return any(use == "inverse" for _, use in hoist.found.values())
@@ -101,8 +102,9 @@ def _divides(p: RowProgram) -> bool:
 def _shares(p: RowProgram) -> bool:
     """Whether the last pass reads much that is the same for every row, and does nothing but map."""
     last = p.passes - 1
-    maps = p.result.kind == "element" and p.result.ready == last and len(p.elements) == 1 and not p.kept
-    return maps and last > 0 and not any(s.kind == "reduce" and s.ready == last for s in p.stages) and p.shared >= MUCH
+    reduces = any(s.kind == REDUCTION and p.level[s.name] == last for s in p.stages)
+    maps = p.result.kind == ELEMENT and p.level[p.result.name] == last and not reduces
+    return maps and last > 0 and len(p.columns) == 1 and not p.kept and p.shared >= MUCH
 
 
 def _paired(p: RowProgram) -> RowProgram:
@@ -142,20 +144,20 @@ def space(p: RowProgram, target: Target, name: str, version: int) -> SearchSpace
     keep = [RECOMPUTE]
     if p.kept:
         keep.append(MEMORY)
-    if across <= MOST_VECTORS and len(p.elements) == 1:
+    if across <= MOST_VECTORS and len(p.columns) == 1:
         keep.append(REGISTERS)
-    blocks: tuple[int, ...] = (p.count,)
+    blocks: tuple[int, ...] = (p.height,)
     pieces: tuple[int, ...] = (1,)
     if target.threads > 1:
-        blocks = tuple(sorted({max(1, -(-p.count // (target.threads * k))) for k in (1, 2, 4, 8, 16)}))
-        if p.count < 2 * target.threads and len(p.elements) == 1 and p.length >= LONG:
+        blocks = tuple(sorted({max(1, -(-p.height // (target.threads * k))) for k in (1, 2, 4, 8, 16)}))
+        if p.height < 2 * target.threads and len(p.columns) == 1 and p.width >= LONG:
             pieces = tuple(k * target.threads for k in (1, 2, 4))
             blocks = (1,)
-    columns = (0, *(c for c in COLUMNS if c < p.length)) if pieces == (1,) and _shares(p) else (0,)
+    columns = (0, *(c for c in COLUMNS if c < p.width)) if pieces == (1,) and _shares(p) else (0,)
     knobs = (
         Choice("columns", columns),
         Choice("prefetch", (0, 1, 2) if p.streams and len(p.rows) <= 1 else (0,)),
-        Choice("rows", _up_to(1 if pieces != (1,) else p.count, 1, 2, 4, *((2 * SIDE,) if columns != (0,) else ()))),
+        Choice("rows", _up_to(1 if pieces != (1,) else p.height, 1, 2, 4, *((2 * SIDE,) if columns != (0,) else ()))),
         Choice("vectors", _up_to(across, 1, 2, 4, 8)),
         Choice("keep", tuple(keep), ordered=False),
         Choice("moments", (False, True) if paired(p) else (False,)),
@@ -184,7 +186,7 @@ def default(p: RowProgram, target: Target, within: SearchSpace) -> dict[str, Val
     by_name = {k.name: k.values for k in within.knobs}
     short = REGISTERS in by_name["keep"] and across <= 4
     keep = REGISTERS if short else MEMORY if p.kept else RECOMPUTE
-    size = p.length * max((ITEMSIZE[x.dtype] for x in p.streams), default=4)
+    size = p.width * max((ITEMSIZE[x.dtype] for x in p.streams), default=4)
     # Rows side by side hide the latency of short rows, and several streams that of memory.
     side = 4 if short or (p.passes == 1 and size > 1 << 16) else 1
     rows = max(int(r) for r in by_name["rows"] if int(r) <= side)

@@ -10,8 +10,8 @@ from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.rows import space as spaces
 from tilewright.kernels.templates.rows.lower import print_kernel
-from tilewright.kernels.templates.rows.match import RowProgram, match
 from tilewright.kernels.templates.rows.nests import nests
+from tilewright.kernels.templates.rows.program import RowProgram, match, refusal
 from tilewright.search_space import SearchSpace
 
 
@@ -22,10 +22,13 @@ class CpuRows(PlannedTemplate[RowProgram, spaces.Plan]):
     family = "row_reduction"
     version = 2
     kinds = ("cpu",)
-    refusal = "does not work row by row"
+    refusal = "is no row reduction"
 
     def find(self, program: str) -> RowProgram | None:
         return match(program)
+
+    def refuses(self, found: RowProgram) -> str:
+        return refusal(found)
 
     def span(self, found: RowProgram, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)

@@ -14,11 +14,10 @@ from math import prod
 from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program, Tensor
-from tilewright.kernels.families.linearizer import Linearizer
+from tilewright.kernels.families.flatten import Linearizer, flattened, ordered
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.families.reduce_window import ReduceWindow, reduce_window
 from tilewright.kernels.families.sides import NoMatch
-from tilewright.kernels.templates.map.match import flattened
 
 MONOIDS = ("sum", "prod", "max", "min")
 ACCUMULATED = ("float32", "float64", "int32", "int64", "int8", "uint8")
@@ -108,8 +107,8 @@ def _computed(form: ReduceWindow) -> Stencil:
         raise NoMatch
     ranges = part.ranges
     axes = tuple(a for a in part.axes if ranges[a] > 1)
-    lin = Linearizer({a: (0, n - 1) for a, n in ranges.items()})
-    body, reads = _reads(flattened(part.body[0], program, ranges), lin, axes[-1])
+    lin = Linearizer.below(ranges)
+    body, reads = _reads(flattened(part.body[0], program.tensors, lin), lin, axes[-1])
     single = {a for a in part.axes if ranges[a] == 1}
     data = [r for r in reads if set(axes) <= r.axes | ({axes[-1]} if r.repeat > 1 else set())]
     if not data or any(_moving(r, axes[-1]) == 0 and r.repeat == 1 for r in data):
@@ -120,7 +119,8 @@ def _computed(form: ReduceWindow) -> Stencil:
         raise NoMatch  # blocks test one set of conditions for all reads
     strides = {a: s for a, s in zip(part.axes, program.output.strides, strict=True) if a in axes}
     tensors = {t.name: Tensor(t.name, (t.size,), t.dtype) for t in (*program.inputs, program.output)}
-    value = flattened(part.value, program, ranges).substitute({a: Expr("const", INDEX, (), 0) for a in single})
+    value = ordered(flattened(part.value, program.tensors, lin))
+    value = value.substitute({a: Expr("const", INDEX, (), 0) for a in single})
     windows = frozenset(w.axis for w in form.windows)
     return Stencil(program, part, tensors, axes, ranges, strides, reads, body, value, windows)
 
@@ -177,7 +177,7 @@ def _read(e: Expr, guards: tuple[Linear, ...], outside: Expr | None, lin: Linear
         inside = inside.args[0]
     if inside.op != "load" or inside.dtype == "bool" or any(n.op == "load" for n in inside.args[0].walk()):
         raise NoMatch
-    at, repeat = lin.of(inside.args[0]), 1
+    at, repeat = lin.of(inside.args[0]).ordered(), 1
     for name, term in at.atoms.items():
         if inner in term.axes():
             plain = term.op == "floordiv" and term.args[0].op == "axis" and at.of(name) == 1
@@ -201,7 +201,7 @@ def _guards(e: Expr, lin: Linearizer) -> tuple[Linear, ...]:
         raise NoMatch
     less = e.op in ("lt", "le")
     a, b = e.args[::-1] if less else e.args
-    found = lin.total(((a, 1), (b, -1)))
+    found = lin.total(((a, 1), (b, -1))).ordered()
     if found.rest:
         raise NoMatch
     return (found.plus(-(e.op in ("lt", "gt"))),)

@@ -1,0 +1,101 @@
+"""Elementwise programs: no reductions, written as one expression over few, long axes.
+
+Stages are inlined, reads are of flat tensors at sums of axes, and neighbouring axes that every read walks as one are
+one: the loop fusion of XLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.core import cached_property
+from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, load
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear, unconditional
+from tilewright.kernels.families.parts import recompute, split
+
+MAX_NODES = 3000
+"""Operations of the inlined expression, a repeated value counted again; longer programs fall into parts elsewhere."""
+MAX_RECOMPUTE = 4
+"""How many times over a stage that computes something may be computed by inlining it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise:
+    """A program in normal form: ``value`` over ``axes`` (at least one; the output lies along the last).
+
+    ``tensors`` are flat; ``where`` is an element's position in the output.
+    """
+
+    program: Program
+    tensors: Mapping[str, Tensor]
+    axes: Axes
+    value: Expr
+    where: Linear
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        return dict(self.axes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        return tuple(self.extents)
+
+    @property
+    def inner(self) -> str:
+        """The innermost axis."""
+        return self.axes[-1][0]
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """The other axes."""
+        return self.names[:-1]
+
+    @property
+    def output(self) -> Tensor:
+        return self.tensors[self.program.output.name]
+
+    @cached_property
+    def numbers(self) -> ValueNumbers:
+        return ValueNumbers()
+
+    @cached_property
+    def reads(self) -> dict[int, Expr]:
+        """Reads that every element makes, by value number."""
+        return {self.numbers.of(x): x for x in unconditional(self.value)}
+
+
+@lru_cache(maxsize=256)
+def elementwise(text: str) -> Elementwise | None:
+    """The normal form of a program (canonical text), or ``None`` where it has reductions; the same object each time."""
+    program = Program.loads(text)
+    if any(s.monoid is not None for s in program.stages) or not _short(program):
+        return None
+    last = program.stages[-1]
+    (part,) = split(program, frozenset(s.name for s in program.stages[:-1]), frozenset()) or ()
+    out = load(last.name, last.dtype, tuple(axis(a) for a in last.axes))
+    (value, place), (axes,) = collapsed((part.value, out), program.tensors, (tuple(last.ranges.items()),))
+    tensors = flat_tensors((*program.inputs, program.output))
+    return Elementwise(program, tensors, axes or (("i0", 1),), value, linear(place.args[0]))
+
+
+def _short(program: Program) -> bool:
+    """Whether one expression is short enough, and computes little again."""
+    sizes: dict[str, int] = {}
+    for s in program.stages:
+        sizes[s.name] = _tree_size(s.body[0], sizes)
+        if sizes[s.name] > MAX_NODES or (s is not program.stages[-1] and recompute(program, s) > MAX_RECOMPUTE):
+            return False
+    return True
+
+
+def _tree_size(e: Expr, sizes: Mapping[str, int]) -> int:
+    own = sizes.get(str(e.value), 1) if e.op == "load" else 1
+    return own + sum(_tree_size(a, sizes) for a in e.args)
+
+
+__all__ = ["Elementwise", "elementwise"]

@@ -1,0 +1,220 @@
+"""Reads as positions in flat tensors, and neighbouring axes walked as one where every read allows it.
+
+A position is a sum: a constant, multiples of axes, and multiples of what is no sum of axes (quotients, gathered
+indices). Quotient and rest of the same number go together again, so a reshape that changes nothing in memory leaves no
+trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tilewright.kernels.codegen.ranges import Range, index_range
+from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, const, load, whole
+from tilewright.kernels.expression.linear import Linear, atom, linearise, total
+from tilewright.kernels.expression.program import Tensor
+
+Axes = tuple[tuple[str, int], ...]
+"""Names and extents, outermost first."""
+
+
+class Linearizer:
+    """Turns index expressions into sums, for axes within ``ranges`` (inclusive; at least 0 where there is none)."""
+
+    def __init__(self, ranges: Mapping[str, Range] | None = None) -> None:
+        self.ranges = ranges or {}
+
+    @staticmethod
+    def below(extents: Mapping[str, int]) -> Linearizer:
+        """For axes from 0 on."""
+        return Linearizer({a: (0, n - 1) for a, n in extents.items()})
+
+    def of(self, e: Expr) -> Linear:
+        """The sum that ``e`` is, with divisions resolved where the ranges allow."""
+        return self.total(((e, 1),))
+
+    def total(self, parts: Iterable[tuple[Expr, int]]) -> Linear:
+        """The sum of multiples: a position from indices and strides."""
+        return self._joined(total(parts, self._term))
+
+    def position(self, read: Expr, tensor: Tensor) -> Linear:
+        """Where a read lies in its tensor, in elements."""
+        return self.total(zip(read.args, tensor.strides, strict=True))
+
+    def bounds(self, e: Expr) -> Range:
+        return index_range(e, self.ranges)
+
+    def _term(self, e: Expr) -> Linear:
+        """A division resolved as far as the ranges allow, or the side of a minimum or maximum that it always is."""
+        op, a = e.op, e.args
+        if op in ("floordiv", "mod"):
+            return self._divided(op, self.of(a[0]), _divisor(e))
+        if op in ("min", "max"):
+            (l0, h0), (l1, h1) = self.bounds(a[0]), self.bounds(a[1])
+            first = (h0 is not None and l1 is not None and h0 <= l1, l0 is not None and h1 is not None and l0 >= h1)
+            second = (h1 is not None and l0 is not None and h1 <= l0, l1 is not None and h0 is not None and l1 >= h0)
+            if first[op == "max"]:
+                return linearise(a[0], self._term)
+            if second[op == "max"]:
+                return linearise(a[1], self._term)
+        return atom(e)
+
+    def _divided(self, op: str, x: Linear, d: int) -> Linear:
+        if op == "floordiv" and not x.axes and not x.const and len(x.rest) == 1:
+            ((inner, factor),) = x.rest
+            if inner.op == "floordiv" and factor == 1:
+                return self._divided(op, self.of(inner.args[0]), _divisor(inner) * d)
+        quotient, left = x.divided(d)
+        inside = left.ordered().expr()
+        low, high = self.bounds(inside)
+        if low is not None and high is not None and low // d == high // d:
+            k = low // d
+            return quotient.plus(k) if op == "floordiv" else left.plus(-k * d)
+        return atom(inside % d) if op == "mod" else quotient.plus(atom(inside // d))
+
+    def _joined(self, x: Linear) -> Linear:
+        """``(e // n) * (c * n) + (e % n) * c`` is ``e * c``, and the same inside of a further ``% m``."""
+        for rest, e in x.atoms.items():
+            if e.op != "mod":
+                continue
+            n, c = _divisor(e), x.of(rest)
+            for name, term in x.atoms.items():
+                quotient, modulus = (term.args[0], _divisor(term)) if term.op == "mod" else (term, None)
+                if quotient.op != "floordiv" or x.of(name) != c * n or _divisor(quotient) != n:
+                    continue
+                inner = self.of(e.args[0])
+                if self.of(quotient.args[0]) != inner:
+                    continue
+                both = inner if modulus is None else self._divided("mod", inner, n * modulus)
+                return self._joined(x.without(rest, name).plus(both, c))
+        return x
+
+
+def _divisor(e: Expr) -> int:
+    return whole(e.args[1])
+
+
+def linear(index: Expr) -> Linear:
+    """The sum that an index is, whatever the extents."""
+    return Linearizer().of(index)
+
+
+def position(read: Expr, tensor: Tensor) -> Linear:
+    """Where a read lies in its tensor, in elements, whatever the extents."""
+    return Linearizer().position(read, tensor)
+
+
+# --------------------------------------------------------------------------- flat tensors
+
+
+def unconditional(e: Expr) -> list[Expr]:
+    """Reads that an evaluation always makes, those of indices of other reads left out."""
+    if e.op == "load":
+        return [e]
+    args = e.args[:1] if e.op == "select" else e.args
+    return [x for a in args for x in unconditional(a)]
+
+
+def flat_tensors(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
+    """Every tensor with one axis, by name."""
+    return {t.name: Tensor(t.name, (t.size,), t.dtype, t.constant) for t in tensors}
+
+
+def flattened(e: Expr, tensors: Mapping[str, Tensor], lin: Linearizer) -> Expr:
+    """An expression whose reads are of flat tensors, those inside of indices too, and whose conditions are resolved."""
+
+    def rebuilt(n: Expr) -> Expr | None:
+        if n.op == "load":
+            return load(str(n.value), n.dtype, (lin.position(n, tensors[str(n.value)]).expr(),))
+        return _decided(n, lin)
+
+    return e.map(rebuilt)
+
+
+def ordered(e: Expr) -> Expr:
+    """An expression whose positions name axes first, in order: equal ones are then equal expressions."""
+    return e.map(
+        lambda n: load(str(n.value), n.dtype, (linear(n.args[0]).ordered().expr(),)) if n.op == "load" else None
+    )
+
+
+def _decided(n: Expr, lin: Linearizer) -> Expr | None:
+    """What is left of a condition, or of a choice, that the ranges decide; ``None`` where they do not."""
+    if n.op in COMPARISONS and n.args[0].dtype == INDEX:
+        known = _known(n, lin)
+        return None if known is None else const(known, "bool")
+    if n.op in ("and", "or"):
+        a, b = n.args
+        for x, y in ((a, b), (b, a)):
+            if x.op == "const":
+                return y if bool(x.value) == (n.op == "and") else x
+    if n.op == "not" and n.args[0].op == "const":
+        return const(not n.args[0].value, "bool")
+    if n.op == "select" and n.args[0].op == "const":
+        return n.args[1] if n.args[0].value else n.args[2]
+    return None
+
+
+def _known(n: Expr, lin: Linearizer) -> bool | None:
+    """What a comparison of indices gives at every point, if it is the same."""
+    low, high = lin.bounds(lin.total(((n.args[0], 1), (n.args[1], -1))).expr())
+    never, always = {
+        "lt": (low is not None and low >= 0, high is not None and high < 0),
+        "le": (low is not None and low > 0, high is not None and high <= 0),
+        "gt": (high is not None and high <= 0, low is not None and low > 0),
+        "ge": (high is not None and high < 0, low is not None and low >= 0),
+        "eq": ((low or 0) > 0 or (high is not None and high < 0), low == high == 0),
+        "ne": (low == high == 0, (low or 0) > 0 or (high is not None and high < 0)),
+    }[n.op]
+    return True if always else False if never else None
+
+
+# --------------------------------------------------------------------------- axes walked as one
+
+
+def collapsed(
+    exprs: Sequence[Expr], tensors: Mapping[str, Tensor], groups: Sequence[Axes]
+) -> tuple[tuple[Expr, ...], tuple[Axes, ...]]:
+    """Expressions with reads of flat tensors, and their axes, with neighbours in a group merged into the inner one.
+
+    Axes of one element go; what is left of a group whose axes are all gone is empty.
+    """
+    lin = Linearizer.below(dict(a for group in groups for a in group))
+    single = {a: const(0, INDEX) for group in groups for a, n in group if n == 1}
+    bodies = tuple(flattened(e.substitute(single), tensors, lin) for e in exprs)
+    out: list[Axes] = []
+    for group in groups:
+        wide = [(a, n) for a, n in group if n > 1]
+        merged = wide[-1:]
+        for outer, extent in reversed(wide[:-1]):
+            inner, size = merged[0]
+            if all(_mergeable(e, outer, inner, size) for e in bodies):
+                bodies = tuple(_without(e, outer) for e in bodies)
+                merged[0] = (inner, extent * size)
+            else:
+                merged.insert(0, (outer, extent))
+        out.append(tuple(merged))
+    return bodies, tuple(out)
+
+
+def _mergeable(e: Expr, outer: str, inner: str, size: int) -> bool:
+    """Whether both axes occur in flat positions only, where ``outer`` steps as far as all of ``inner``."""
+    if e.op == "axis":
+        return e.value not in (outer, inner)
+    if e.op == "load":
+        where = linear(e.args[0])
+        if where.of(outer) != size * where.of(inner):
+            return False
+        return all(_mergeable(x, outer, inner, size) for x, _ in where.rest)
+    return all(_mergeable(a, outer, inner, size) for a in e.args)
+
+
+def _without(e: Expr, outer: str) -> Expr:
+    """An expression whose positions leave out an axis that another one stands for now."""
+
+    def rebuilt(x: Expr) -> Expr | None:
+        if x.op != "load":
+            return None
+        return load(str(x.value), x.dtype, (linear(x.args[0]).without(outer).expr(),))
+
+    return e.map(rebuilt)

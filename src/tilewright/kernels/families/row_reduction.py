@@ -1,0 +1,252 @@
+"""Row reductions: reductions over the columns of the same rows, and maps before, between and after.
+
+A stage is a *scalar* (one value a row), a *reduction* of a row, or a map over its *elements*; stages read each other
+at their own position only. Rows share no data: every reduction stands on a read that meets each element at most once,
+so products are none, nor are windows that overlap. Windows that do not overlap are rows, and so is a whole image.
+Where rows and columns lie in memory is free, and the output's axes may be in another order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.core import cached_property
+from tilewright.kernels.expression.expr import Expr, axis, cast, load
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
+from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
+from tilewright.kernels.loopnest import Layout
+from tilewright.kernels.rewrite import squeezed
+
+SCALAR, REDUCTION, ELEMENT = "scalar", "reduction", "element"
+
+
+@dataclass(frozen=True, eq=False)
+class RowStage:
+    """A stage in the axes of rows and columns; it reads earlier stages as vars of their names."""
+
+    name: str
+    kind: str
+    dtype: str
+    body: tuple[Expr, ...]
+    monoid: Monoid | None
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Names of the stages that it reads."""
+        return frozenset(str(x.value) for e in self.body for x in e.walk() if x.op == "var")
+
+
+@dataclass(frozen=True, eq=False)
+class RowReduction:
+    """A program in normal form. ``rows`` and ``columns`` are as few as reads allow; the last stage is the result.
+
+    ``tensors`` are flat; ``where`` is the result's position in the output.
+    """
+
+    program: Program
+    tensors: Mapping[str, Tensor]
+    rows: Axes
+    columns: Axes
+    stages: tuple[RowStage, ...]
+    where: Linear
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return math.prod(n for _, n in self.rows)
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return math.prod(n for _, n in self.columns)
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        return dict((*self.rows, *self.columns))
+
+    @property
+    def row_axes(self) -> tuple[str, ...]:
+        return tuple(a for a, _ in self.rows)
+
+    @property
+    def column_axes(self) -> tuple[str, ...]:
+        return tuple(a for a, _ in self.columns)
+
+    @cached_property
+    def stage(self) -> dict[str, RowStage]:
+        """Stages by name."""
+        return {s.name: s for s in self.stages}
+
+    @property
+    def result(self) -> RowStage:
+        return self.stages[-1]
+
+    @cached_property
+    def level(self) -> dict[str, int]:
+        """How many passes over a row come before a stage's value: those of the reductions that it stands on.
+
+        A reduction is computed in the pass of that number, and known after it.
+        """
+        found: dict[str, int] = {}
+        for s in self.stages:
+            after = [found[n] + (self.stage[n].kind == REDUCTION) for n in s.reads]
+            found[s.name] = max(after, default=0)
+        return found
+
+    @cached_property
+    def passes(self) -> int:
+        """Passes over a row: one for every level of reductions, and one that writes a row."""
+        last = max(self.level[s.name] for s in self.stages if s.kind == REDUCTION)
+        return max(last, self.level[self.result.name] if self.result.kind == ELEMENT else 0) + 1
+
+
+@lru_cache(maxsize=256)
+def row_reduction(text: str) -> RowReduction | None:
+    """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
+    program = Program.loads(text)
+    if any(s.scan is not None for s in program.stages):
+        return None
+    return _matched(program) or _matched(squeezed(program))
+
+
+def _matched(program: Program) -> RowReduction | None:
+    first = next((s for s in program.stages if s.monoid is not None), None)
+    found = None if first is None else _stages(program, first)
+    if first is None or found is None:
+        return None
+    stages, place = found
+    rows = tuple(zip(first.axes, first.extents, strict=True))
+    columns = tuple(zip(first.reduce_axes, first.reduce, strict=True))
+    out = load(program.output.name, program.output.dtype, tuple(axis(n) for n in place))
+    exprs = [*(e for s in stages for e in s.body), out]
+    bodies, (rows, columns) = collapsed(exprs, program.tensors, (rows, columns))
+    each = iter(bodies)
+    made = tuple(RowStage(s.name, s.kind, s.dtype, tuple(next(each) for _ in s.body), s.monoid) for s in stages)
+    if not _apart(made, rows, columns):
+        return None
+    tensors = flat_tensors((*program.inputs, program.output))
+    return RowReduction(program, tensors, rows, columns, made, linear(next(each).args[0]))
+
+
+# --------------------------------------------------------------------------- structure
+
+
+def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, ...]] | None:
+    """Every stage in the first reduction's axes, and the output's axes; ``None`` where one does not fit."""
+    shapes = (dict(zip(first.axes, first.extents, strict=True)), first.ranges)
+    places: dict[str, tuple[str, ...]] = {}  # of every stage: its own axes under the common names
+    found: list[RowStage] = []
+    for s in program.stages:
+        if s.monoid is not None:
+            if s.extents != first.extents or s.reduce != first.reduce:
+                return None
+            names: tuple[str, ...] | None = first.axes
+        else:
+            names = _places(s, program, places, shapes)
+        if names is None:
+            return None
+        places[s.name] = names
+        rename = {a: axis(n) for a, n in zip(s.axes, names, strict=True)}
+        body = tuple(_renamed(e, rename, places, s.name) for e in s.body)
+        if any(e is None for e in body):
+            return None
+        kind = REDUCTION if s.monoid is not None else SCALAR if len(names) == len(first.axes) else ELEMENT
+        value = tuple(cast(e, s.dtype) if s.monoid is None else e for e in body if e is not None)
+        found.append(RowStage(s.name, kind, s.dtype, value, s.monoid))
+    return found, places[program.output.name]
+
+
+def _places(
+    s: Stage, program: Program, places: Mapping[str, tuple[str, ...]], shapes: tuple[Mapping[str, int], ...]
+) -> tuple[str, ...] | None:
+    """The common names of a map's axes: as reductions read it, else by what it reads of earlier stages and its shape.
+
+    Any names that fit will do: every read of a stage is checked against them.
+    """
+    for reduction in (t for t in program.stages if t.monoid is not None):
+        for x in reduction.loads():
+            if x.value == s.name and all(i.op == "axis" for i in x.args):
+                return tuple(str(i.value) for i in x.args)
+    known: dict[str, str] = {}
+    for x in s.loads():
+        if str(x.value) in places:
+            for name, index in zip(places[str(x.value)], x.args, strict=True):
+                if index.op == "axis" and known.setdefault(str(index.value), name) != name:
+                    return None
+    for shape in shapes:
+        if len(s.extents) != len(shape):
+            continue
+        if s.extents == tuple(shape.values()) and all(known.get(a, n) == n for a, n in zip(s.axes, shape, strict=True)):
+            return tuple(shape)
+        left = [n for n in shape if n not in known.values()]
+        names: list[str] = []
+        for a, extent in zip(s.axes, s.extents, strict=True):
+            name = known.get(a) or next((n for n in left if shape[n] == extent), "")
+            left = [n for n in left if n != name]
+            names.append(name)
+        if sorted(names) == sorted(shape) and all(shape[n] == e for n, e in zip(names, s.extents, strict=True)):
+            return tuple(names)
+    return None
+
+
+def _renamed(e: Expr, rename: Mapping[str, Expr], places: Mapping[str, tuple[str, ...]], own: str) -> Expr | None:
+    """A body in the common axes, with reads of stages as vars; ``None`` where one is not read in place."""
+    wrong = False
+
+    def rebuilt(x: Expr) -> Expr | None:
+        nonlocal wrong
+        if x.op == "axis":
+            return rename.get(str(x.value))
+        if x.op == "load" and str(x.value) in places:
+            here = [("axis", n) for n in places[str(x.value)]]
+            wrong = wrong or x.value == own or [(i.op, i.value) for i in x.args] != here
+            return Expr("var", x.dtype, (), str(x.value))
+        return None
+
+    out = e.map(rebuilt)
+    return None if wrong else out
+
+
+# --------------------------------------------------------------------------- rows that share nothing
+
+
+def _apart(stages: Iterable[RowStage], rows: Axes, columns: Axes) -> bool:
+    """Whether every reduction stands on a read that meets each element at most once."""
+    stands: set[str] = set()
+    for s in stages:
+        reads = [x for e in s.body for x in e.loads()]
+        partly = any(_partly(x, rows, columns) for x in reads)
+        if s.reads & stands or any(_once(x, rows, columns, not partly) for x in reads):
+            stands.add(s.name)
+        elif s.kind == REDUCTION:
+            return False
+    return True
+
+
+def _once(read: Expr, rows: Axes, columns: Axes, chosen: bool) -> bool:
+    """Whether no element is read by two points; of rows that an index tensor chooses (where they may be), in a row."""
+    where, axes = linear(read.args[0]), (*rows, *columns)
+    steps = [where.step(a) for a, _ in axes]
+    if None not in steps:
+        return 0 not in steps and Layout(tuple(n for _, n in axes), tuple(abs(s or 0) for s in steps)).injective()
+    gathered = any(e.loads() for e in where.atoms.values())
+    return (
+        chosen
+        and gathered
+        and {a for a, _ in axes} <= read.axes()
+        and all(where.step(a) not in (None, 0) for a, _ in columns)
+    )
+
+
+def _partly(read: Expr, rows: Axes, columns: Axes) -> bool:
+    """Whether a read of columns is shared by some rows and not by others, as in a contraction."""
+    mine = read.axes()
+    moved = {a in mine for a, _ in rows}
+    return len(moved) == 2 and any(a in mine for a, _ in columns)
+
+
+__all__ = ["ELEMENT", "REDUCTION", "SCALAR", "RowReduction", "RowStage", "row_reduction"]

@@ -1,0 +1,43 @@
+"""Every operator's example and every unusual program of these tests, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attention_programs
+import convolution_programs
+import cuda_attention_programs
+import map_programs
+import partition_programs
+import row_programs
+import stencil_programs
+
+from harness import gpu_programs
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import OPERATORS, get_operator
+from tilewright.testing import contractions, programs
+
+_SETS: dict[str, dict[str, Callable[[], Program]]] = {
+    "language": programs.PROGRAMS,
+    "contraction": contractions.CONTRACTIONS,
+    "convolution": convolution_programs.FORMS,
+    "attention": attention_programs.PROGRAMS,
+    "half attention": cuda_attention_programs.HALVES,
+    "window": stencil_programs.PROGRAMS,
+    "window on GPUs": gpu_programs.WINDOWS,
+    "rows": row_programs.ROWS,
+    "rows on GPUs": gpu_programs.ROWS,
+    "map": map_programs.PROGRAMS,
+    "map on GPUs": gpu_programs.MAPS,
+    "partition": partition_programs.PROGRAMS,
+}
+
+
+def every_program() -> dict[str, Program]:
+    """Names and programs."""
+    found = {f"{kind} {name}": make() for kind, makers in _SETS.items() for name, make in makers.items()}
+    for name in OPERATORS:
+        operator = get_operator(name)
+        if operator.example:
+            found[f"operator {name}"] = Program.loads(operator.workload(**operator.example).program)
+    return found

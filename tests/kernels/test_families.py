@@ -1,0 +1,70 @@
+"""Families: every target's templates see the same programs in them, or say what keeps them from one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from every_program import every_program
+
+from tilewright.backends.cpu.targets import parse_target
+from tilewright.backends.cuda.archs import target
+from tilewright.core import IllegalSchedule, Task
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.elementwise import elementwise
+from tilewright.kernels.families.row_reduction import row_reduction
+from tilewright.kernels.templates import get_template
+from tilewright.testing.kernels import task_of
+
+FAMILIES: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
+    "elementwise": (elementwise, ("cpu_map", "cuda_map")),
+    "row_reduction": (row_reduction, ("cpu_rows", "cuda_rows")),
+}
+"""Of each family: what recognises it, and the templates that compute it."""
+
+TARGETS = {"cpu": parse_target("cpu:portable", 1), "cuda": target("sm_80")}
+
+ORDER, STEPS = "has a reduction whose order matters", "reads rows whose elements do not lie one after the other"
+ELSEWHERE = "writes its rows in another order"
+REFUSED = {
+    "cpu_rows": {
+        # As the test for it finds: of fractions of elements, which no count is, it does not commute.
+        "language welford": ORDER,
+        "language argmin_columns": STEPS,
+        "contraction vector_matrix": STEPS,
+        "rows on GPUs column_sums": STEPS,
+        "rows on GPUs rms_norm": STEPS,
+        "rows on GPUs softmax_channels": ELSEWHERE,
+        "rows on GPUs softmax_middle": ELSEWHERE,
+        # Windows that do not overlap, and a whole image whose channels are innermost: they are computed as windows.
+        "window nhwc_mean": STEPS,
+        "window nhwc_global": STEPS,
+        "operator max_pool3d": STEPS,
+        "operator avg_pool3d": STEPS,
+    }
+}
+"""Programs that a template leaves to others though they are of its family, and why."""
+
+
+def _task(template: str, program: Program) -> Task:
+    return task_of(program, TARGETS[get_template(template).kinds[0]])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_one_target_computes_the_others_compute(family: str) -> None:
+    recognise, templates = FAMILIES[family]
+    every = every_program()
+    members = {name: p for name, p in every.items() if recognise(p.dumps()) is not None}
+    assert len(members) > 40
+    for template in templates:
+        assert get_template(template).family == family
+        refused = {}
+        for name, program in every.items():
+            task = _task(template, program)
+            if get_template(template).matches(task):
+                assert name in members
+            elif name in members:
+                with pytest.raises(IllegalSchedule) as info:
+                    get_template(template).space(task)
+                refused[name] = str(info.value).split(". ")[0].removeprefix("the program ")
+        assert refused == REFUSED.get(template, {})
