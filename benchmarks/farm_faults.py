@@ -261,7 +261,7 @@ class RealFarm:
                     assert isinstance(built, Artifact), built
                     items.append((candidate, built))
                 task = items[0][0].task
-                ratios = sorted(runner.duel(task, items[1], items[0], PAIRS).ratio for _ in range(DUELS))
+                ratios = sorted(runner.compare(task, items[1], items[0], PAIRS).ratio for _ in range(DUELS))
         return ratios[DUELS // 2]
 
 

@@ -98,7 +98,7 @@ def test_so_are_other_answers(
 ) -> None:
     answering(farm, {"duel": {"ratio": "a"}, "failure": "x"})
     one, two = make_items(2)
-    ask = {"duel": lambda: runner.duel(task, one, two), "verify": lambda: runner.verify(task, one)}[what]
+    ask = {"duel": lambda: runner.compare(task, one, two), "verify": lambda: runner.verify(task, one)}[what]
     with pytest.raises(FarmError, match="a worker sent"):
         ask()
 

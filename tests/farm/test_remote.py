@@ -19,7 +19,7 @@ from tilewright.farm.errors import FarmError
 from tilewright.farm.remote import FarmRunner
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
-from tilewright.measure.timing import Duel
+from tilewright.measure.timing import PairedComparison
 from tilewright.testing.runner import RunnerContract
 
 CLASS = "cpu-simulated-1c"
@@ -101,15 +101,15 @@ def test_outcomes_come_in_order_from_every_runner(
 
 
 class LosesDuels(SleepingMeasurer):
-    """A device that goes away in the first duels of all."""
+    """A device that goes away in the first paired comparisons of all."""
 
     left = 2
 
-    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel:
+    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
         if LosesDuels.left:
             LosesDuels.left -= 1
             raise DeviceLost("no result within 10 s")
-        return super().duel(task, challenger, champion, pairs)
+        return super().compare(task, challenger, champion, pairs)
 
 
 @pytest.mark.parametrize("devices", [1, 3])
@@ -121,16 +121,16 @@ def test_a_duel_on_a_device_that_goes_away_is_held_again(
     with SimulatedFarm(tmp_path, [LosesDuels() for _ in range(devices)]) as f, Farm(f.address) as c:
         c.put(CODE)
         with FarmRunner(c, CLASS, nothing_to_restore) as r:
-            assert r.duel(task, one, two).pairs == 31
+            assert r.compare(task, one, two).pairs == 31
             monkeypatch.setattr(LosesDuels, "left", 1000)
             with pytest.raises(DeviceLost, match="no result within 10 s"):
-                r.duel(task, one, two)
-    assert LosesDuels.left >= 997  # no more than three devices for one duel
+                r.compare(task, one, two)
+    assert LosesDuels.left >= 997  # no more than three devices for one comparison
 
 
 def test_a_duel_and_a_check(runner: FarmRunner, task: Task, make_items: Callable[[int], list[Item]]) -> None:
     one, two = make_items(2)
-    d = runner.duel(task, one, two)
+    d = runner.compare(task, one, two)
     assert d.ratio == pretended_seconds(one[0]) / pretended_seconds(two[0])
     assert runner.verify(task, one) is None
     assert runner.peaks(task) == Peaks()

@@ -35,7 +35,7 @@ from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Held, Reply
 from tilewright.measure.measuring import NO_PEAKS
 from tilewright.measure.runner import Item
-from tilewright.measure.timing import Duel
+from tilewright.measure.timing import PairedComparison
 
 START_SECONDS = 60.0
 
@@ -70,9 +70,9 @@ class SleepingMeasurer:
     def verify(self, task: Task, item: Item) -> Failure | None:
         return None
 
-    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel:
+    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
         a, b = pretended_seconds(challenger[0]), pretended_seconds(champion[0])
-        return Duel(a / b, a / b, a / b, pairs if a < b else 0, pairs, (a, b))
+        return PairedComparison(a / b, a / b, a / b, pairs if a < b else 0, pairs, (a, b))
 
     def anchor(self, candidate: Candidate, seconds: float) -> None:
         """It needs none."""

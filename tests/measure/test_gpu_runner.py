@@ -209,11 +209,11 @@ def test_launch_arguments_reach_the_kernel(shared: LocalRunner, gpu_task: Task, 
 
 
 def test_duel(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
-    d = shared.duel(gpu_task, make("good"), make("slow"))
+    d = shared.compare(gpu_task, make("good"), make("slow"))
     assert d.challenger_wins
     assert d.pairs >= 15
     assert d.ratio < 0.5
-    assert not shared.duel(gpu_task, make("slow"), make("good")).challenger_wins
+    assert not shared.compare(gpu_task, make("slow"), make("good")).challenger_wins
 
 
 def test_a_damaged_binary_is_refused(shared: LocalRunner, gpu_task: Task, make: Make, tmp_path: Path) -> None:

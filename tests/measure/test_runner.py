@@ -203,15 +203,15 @@ def test_verify(shared: LocalRunner, task: Task, make: Make) -> None:
 
 
 def test_duel(shared: LocalRunner, task: Task, make: Make) -> None:
-    won = shared.duel(task, make("good"), make("slow"), pairs=15)
+    won = shared.compare(task, make("good"), make("slow"), pairs=15)
     assert won.challenger_wins
     assert won.high < 0.5
     assert won.seconds[0] < won.seconds[1]
-    lost = shared.duel(task, make("slow"), make("good"), pairs=15)
+    lost = shared.compare(task, make("slow"), make("good"), pairs=15)
     assert not lost.challenger_wins
     assert lost.wins == 0
     with pytest.raises(DeviceLost, match="SIGSEGV"):
-        shared.duel(task, make("segfault"), make("good"))
+        shared.compare(task, make("segfault"), make("good"))
 
 
 def test_another_task_in_the_same_child(shared: LocalRunner, target: Target, task: Task, make: Make) -> None:
@@ -305,7 +305,7 @@ def test_a_child_that_does_not_start(
     with LocalRunner(device, target, command=command) as runner:
         outcomes = runner.run(task, [make("good"), make("wrong")])
         with pytest.raises(DeviceLost):
-            runner.duel(task, make("good"), make("slow"))
+            runner.compare(task, make("good"), make("slow"))
     for o in outcomes:
         assert isinstance(o, Failure)
         assert o.kind is FailureKind.DEVICE_LOST

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from tilewright.measure.timing import (
-    Duel,
+    PairedComparison,
     calibrate,
     compare,
-    duel,
     median_interval,
+    paired_comparison,
     repeats_for,
     spread,
 )
@@ -86,7 +86,7 @@ def test_two_percent_are_told_apart_under_drift() -> None:
 
 
 def test_a_duel_ends_early_when_it_is_clear() -> None:
-    clear = duel(noisy(0.9, 1.0), 101)
+    clear = paired_comparison(noisy(0.9, 1.0), 101)
     assert clear.challenger_wins
     assert clear.pairs < 40
     assert clear.low <= clear.ratio <= clear.high < 1
@@ -94,21 +94,21 @@ def test_a_duel_ends_early_when_it_is_clear() -> None:
 
 
 def test_a_duel_of_equals_is_undecided() -> None:
-    decided = [duel(noisy(1.0, 1.0, 0.01, s), 31) for s in range(100)]
+    decided = [paired_comparison(noisy(1.0, 1.0, 0.01, s), 31) for s in range(100)]
     assert sum(d.high < 1 or d.low > 1 for d in decided) <= 12
     assert not any(d.pairs > 31 for d in decided)
 
 
 def test_a_duel_without_noise_stops_at_the_wanted_width() -> None:
-    d = duel(lambda n: [(1.001, 1.0)] * n, 1000)
+    d = paired_comparison(lambda n: [(1.001, 1.0)] * n, 1000)
     assert d.pairs < 30
     assert d.ratio == pytest.approx(1.001)
     assert not d.challenger_wins
 
 
 def test_a_challenger_needs_the_whole_interval() -> None:
-    assert Duel(0.98, 0.97, 0.99, 15).challenger_wins
-    assert not Duel(0.98, 0.95, 1.01, 12).challenger_wins
+    assert PairedComparison(0.98, 0.97, 0.99, 15).challenger_wins
+    assert not PairedComparison(0.98, 0.95, 1.01, 12).challenger_wins
 
 
 @pytest.mark.parametrize("n", [6, 15, 31])

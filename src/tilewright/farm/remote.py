@@ -24,7 +24,7 @@ from tilewright.farm.jobs import item_json, outcome_of, plain, task_json, unders
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
-from tilewright.measure.timing import Duel
+from tilewright.measure.timing import PairedComparison
 
 Job = Future[dict[str, Any]]
 HERE = ("source", "no_worker", "lost")
@@ -168,14 +168,14 @@ class FarmRunner:
             found = outcome_of(reply["failure"]) if reply["failure"] else None
         return found if isinstance(found, Failure) else None
 
-    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel:
+    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
         """Time two kernels against each other on one device. Raises ``DeviceLost``."""
         reply = self._reply(_payload("duel", task, [challenger, champion], pairs=pairs))
         error = _error(reply)
         if error is not None:
             raise DeviceLost(error["message"])
         with _sensible():
-            return Duel.from_json(reply["duel"])
+            return PairedComparison.from_json(reply["duel"])
 
     def peaks(self, task: Task) -> Peaks:
         """What a device of the class reaches at most, if it can tell."""

@@ -44,7 +44,7 @@ ROOM = 0.4  # share of the device's memory for operand sets
 LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
 DROP = 1.5  # times the incumbent's, from which the first samples are enough
 FEW_SAMPLES = 3
-DUEL_PAIRS = 61
+COMPARISON_PAIRS = 61
 
 Bytes = npt.NDArray[np.uint8]
 Queue = Callable[[], None]
@@ -142,7 +142,7 @@ class GpuSession(TaskSession[GpuKernel]):
         """Seconds to wait after each try that was void; ``None`` after the last."""
         return (*(self.guard.pauses if self.guard is not None else ()), None)
 
-    def _duel(self, request: Mapping[str, Any]) -> timing.Duel:
+    def _compare(self, request: Mapping[str, Any]) -> timing.PairedComparison:
         for pause in self._tries():
             if self.guard is None:
                 return self._pair(request)
@@ -158,7 +158,7 @@ class GpuSession(TaskSession[GpuKernel]):
             time.sleep(pause)
         raise AssertionError("unreachable")
 
-    def _pair(self, request: Mapping[str, Any]) -> timing.Duel:
+    def _pair(self, request: Mapping[str, Any]) -> timing.PairedComparison:
         self._prepare_arena()
         self.tell({"at": "item", "item": 0})
         try:
@@ -170,7 +170,7 @@ class GpuSession(TaskSession[GpuKernel]):
 
             def rounds(n: int) -> list[tuple[float, float]]:
                 # Where operands happen to lie decides between kernels that are about as fast, so they move.
-                self.tell({"at": "item", "item": 0})  # a long duel is no hang
+                self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
                 self.place += 1
                 for k in sides:
                     k.calls.clear()
@@ -179,7 +179,7 @@ class GpuSession(TaskSession[GpuKernel]):
                 first, second = self.watch.interleaved(launches, [p.launches for p in plans], n)
                 return list(zip(first, second, strict=True))
 
-            return timing.duel(rounds, max(request["pairs"], DUEL_PAIRS))
+            return timing.paired_comparison(rounds, max(request["pairs"], COMPARISON_PAIRS))
         except DeviceError as e:
             self._end(e)
 

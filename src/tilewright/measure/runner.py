@@ -33,7 +33,7 @@ from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment, gpu_environment
 from tilewright.measure.sandbox import Limits
-from tilewright.measure.timing import Duel
+from tilewright.measure.timing import PairedComparison
 from tilewright.paths import cache_root
 
 Item = tuple[Candidate, Artifact]
@@ -142,7 +142,7 @@ class LocalRunner:
         outcome = outcome_from_json(reply) if reply else None
         return outcome if isinstance(outcome, Failure) else None
 
-    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel:
+    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison:
         """Time two kernels against each other until the difference is clear, or ``pairs`` are taken.
 
         Raises ``DeviceLost`` when one of them crashes or hangs.
@@ -156,7 +156,7 @@ class LocalRunner:
         reply = self._executor.submit(self._alone, task, request).result()
         if isinstance(reply, Failure):
             raise DeviceLost(f"the final could not be timed: {reply.message}")
-        return Duel.from_json(reply)
+        return PairedComparison.from_json(reply)
 
     def anchor(self, candidate: Candidate, seconds: float) -> None:
         """Tell what one call of a kernel takes that was timed elsewhere: as incumbent it is taken for that."""

@@ -27,7 +27,7 @@ from tilewright.verifying.verify import timing_inputs
 
 WORKSPACES = 4  # guarded ones, kept for reuse
 SETTLE = 10e-3  # seconds for which a kernel runs on fresh arrays before it counts: caches, pages, TLB
-SLOW = 0.1  # seconds of a pair from which a duel gives a sign of life before each
+SLOW = 0.1  # seconds of a pair from which a paired comparison gives a sign of life before each
 COLD_FACTOR = 3  # last-level caches walked to evict operands
 
 
@@ -70,7 +70,7 @@ class Session(TaskSession[Kernel]):
             self.tell({"at": "item", "item": n})
             self.tell({"item": n, "outcome": self._try(item).to_json()})
 
-    def _duel(self, request: Mapping[str, Any]) -> timing.Duel:
+    def _compare(self, request: Mapping[str, Any]) -> timing.PairedComparison:
         self.tell({"at": "item", "item": 0})
         program, verifier = self.program, self.verifier
         assert program is not None
@@ -84,7 +84,7 @@ class Session(TaskSession[Kernel]):
         def rounds(n: int) -> list[tuple[float, float]]:
             # Where arrays happen to lie decides between kernels that are about as fast, so they move.
             nonlocal places
-            self.tell({"at": "item", "item": 0})  # a long duel is no hang
+            self.tell({"at": "item", "item": 0})  # a long paired comparison is no hang
             buffers = timing_inputs(program, verifier, align, places)
             places += 1
             for k in sides:
@@ -98,7 +98,7 @@ class Session(TaskSession[Kernel]):
                 taken += self._rounds(sides[0], sides[1], 1)
             return taken
 
-        return timing.duel(rounds, request["pairs"])
+        return timing.paired_comparison(rounds, request["pairs"])
 
     # ------------------------------------------------------------------ one trial
 

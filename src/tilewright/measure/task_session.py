@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tilewright.core import Failure, FailureKind, Measurement, Outcome
 from tilewright.kernels.expression.program import Program
-from tilewright.measure.timing import PAIRS, Duel
+from tilewright.measure.timing import PAIRS, PairedComparison
 from tilewright.verifying.references import References
 from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Verifier
 
@@ -78,7 +78,7 @@ class TaskSession(ABC, Generic[K]):
             return self._measure(request)
         if request["do"] == "verify":
             return self._verify_only(request["item"])
-        return self._duel(request).to_json()
+        return self._compare(request).to_json()
 
     @property
     def _state(self) -> str:
@@ -188,5 +188,5 @@ class TaskSession(ABC, Generic[K]):
         """The failure of a trial that an error stands for; ``None`` for an error of ours."""
 
     @abstractmethod
-    def _duel(self, request: Mapping[str, Any]) -> Duel:
+    def _compare(self, request: Mapping[str, Any]) -> PairedComparison:
         """Pair the request's two kernels."""

@@ -17,7 +17,7 @@ SAMPLE_SECONDS = 150e-6  # one sample lasts at least this long
 PAIRS = 15
 BUDGET = 0.03  # seconds of paired timing a trial, beyond which pairs become fewer
 FEWEST = 3
-DUEL_BUDGET = 1.0  # seconds of kernels in a duel, beyond which 15 pairs are enough
+COMPARISON_BUDGET = 1.0  # seconds of kernels in a paired comparison, beyond which 15 pairs are enough
 DROPS = ((1, 2.0), (3, 1.3), (7, 1.1))  # after so many pairs, a median ratio above this ends the timing
 LONGEST_REPEATS = 1 << 20
 
@@ -39,7 +39,7 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class Duel:
+class PairedComparison:
     """Challenger against champion: median time ratio (below 1: the challenger is faster), its
     confidence interval ``low`` to ``high``, how many of the ``pairs`` the challenger won, and the
     median ``seconds`` a call of the two.
@@ -62,7 +62,7 @@ class Duel:
         return {**vars(self), "high": min(self.high, 1e300), "seconds": list(self.seconds)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Duel:
+    def from_json(cls, data: Mapping[str, Any]) -> PairedComparison:
         """Raises ``KeyError``, ``TypeError`` or ``ValueError`` for nonsense."""
         first, second = data["seconds"]
         ratio, low, high = (float(data[name]) for name in ("ratio", "low", "high"))
@@ -108,9 +108,9 @@ def compare(rounds: Rounds, estimate: float, reference: float, pairs: int = PAIR
     return Paired(tuple(a for a, _ in samples), ratios, dropped)
 
 
-def duel(
-    rounds: Rounds, pairs: int = 31, confidence: float = 0.95, width: float = 0.005, budget: float = DUEL_BUDGET
-) -> Duel:
+def paired_comparison(
+    rounds: Rounds, pairs: int = 31, confidence: float = 0.95, width: float = 0.005, budget: float = COMPARISON_BUDGET
+) -> PairedComparison:
     """Time two kernels until the ratio's interval excludes 1, is narrower than ``width``, for
     ``pairs`` rounds, or for ``budget`` seconds (8 rounds at least). Looking often finds differences that are
     not there, so the interval at which to stop early is wider than the one reported.
@@ -127,7 +127,7 @@ def duel(
     ratios = [a / b for a, b in samples]
     low, high = median_interval(ratios, confidence)
     seconds = (statistics.median(a for a, _ in samples), statistics.median(b for _, b in samples))
-    return Duel(statistics.median(ratios), low, high, sum(r < 1 for r in ratios), len(ratios), seconds)
+    return PairedComparison(statistics.median(ratios), low, high, sum(r < 1 for r in ratios), len(ratios), seconds)
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """The final of a run: the fastest kernels are built alone, checked again, and paired with each other.
 
-Times of different moments are never compared: a kernel beats another only in a paired duel on the
+Times of different moments are never compared: a kernel beats another only in a paired comparison on the
 device, and the stored kernel of an earlier run is replaced only by one that beats it so.
 """
 
@@ -44,7 +44,7 @@ class Finalist:
 
 
 CLEARLY = 1.5
-"""Trials whose times are this far apart in one run need no duel: both were paired with the run's incumbents."""
+"""Trials whose times are this far apart in one run need no comparison: both were paired with the run's incumbents."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ class Final:
         for place, other in enumerate(ladder[:RANKS]):
             if _clearly_slower(entrant, other):
                 continue
-            duel = self.runner.duel(self.task, entrant.item, other.item)
+            paired = self.runner.compare(self.task, entrant.item, other.item)
             # A stored champion is replaced only when the whole interval says so.
-            if duel.high < 1.0 if other.stored else duel.ratio < 1.0:
+            if paired.high < 1.0 if other.stored else paired.ratio < 1.0:
                 ladder.insert(place, entrant)
                 return
         ladder.append(entrant)

@@ -30,7 +30,7 @@ class Winner:
     """One of the three best of a run in the database that it came from.
 
     ``seconds``: time of one call there. ``state``: ``pending`` until it was built here; ``rebuilt`` then,
-    whether it took a place or lost it in the duel; ``failed`` where it could not be, with ``problem``.
+    whether it took a place or lost it in the comparison; ``failed`` where it could not be, with ``problem``.
     """
 
     task: Task

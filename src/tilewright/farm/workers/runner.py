@@ -20,7 +20,7 @@ from tilewright.measure.devices import DeviceDescription
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.places import Place
 from tilewright.measure.runner import Item, LocalRunner, device_cores
-from tilewright.measure.timing import Duel
+from tilewright.measure.timing import PairedComparison
 
 KEPT = 4  # targets whose child is kept ready
 
@@ -32,7 +32,7 @@ class Measurer(Protocol):
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
     ) -> list[Outcome]: ...
     def verify(self, task: Task, item: Item) -> Failure | None: ...
-    def duel(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> Duel: ...
+    def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison: ...
     def anchor(self, candidate: Candidate, seconds: float) -> None: ...
     def close(self) -> None: ...
 
@@ -124,7 +124,7 @@ class Runner(Service):
                         failure = measurer.verify(task, items[0])
                         return _reply({"failure": failure and failure.to_json()}, [failure])
                     case "duel":
-                        found = measurer.duel(task, items[0], items[1], int(payload["pairs"]))
+                        found = measurer.compare(task, items[0], items[1], int(payload["pairs"]))
                         return _reply({"duel": found.to_json()})
                     case "peak":
                         peaks = self.bench.peaks(task)
