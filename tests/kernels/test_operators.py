@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.signal
-import scipy.special
+import scipy  # its parts are imported when they are used
 
 from tilewright.core import UsageError
 from tilewright.kernels.expression.program import Program
