@@ -144,7 +144,7 @@ def conformance(context: Any, target: Any, driver: str, report: Report, deadline
         compiled = toolchain.compile(unit, [case.symbol], 60.0)
         module = context.load(Path(compiled.path).read_bytes())
         modules.append(module)
-        from tilewright.backends.cuda.driver import resolve
+        from tilewright.backends.driver import resolve
 
         out = case.output()
         tensors = [np.ascontiguousarray(x) for x in case.inputs] + [out]
@@ -253,7 +253,8 @@ sys.path.insert(0, {src!r})
 import json
 import numpy as np
 from pathlib import Path
-from tilewright.backends.cuda.driver import get_driver, resolve
+from tilewright.backends.cuda.driver import get_driver
+from tilewright.backends.driver import resolve
 from tilewright.core import LaunchProgram, evaluate
 job = json.loads(Path({job!r}).read_text())
 context = get_driver({driver!r}).open(0)

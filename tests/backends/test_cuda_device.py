@@ -17,8 +17,8 @@ from cuda_kernels import nvrtc
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cuda import device as module
 from tilewright.backends.cuda.device import CudaDevice, CudaLock, describe_cuda, parse_device
-from tilewright.backends.cuda.driver import NoDriver
 from tilewright.backends.cuda.probe import gpus, gpus_or_none
+from tilewright.backends.driver import NoDriver
 from tilewright.core import TilewrightError, UsageError
 
 Ask = Callable[..., Any]

@@ -13,16 +13,8 @@ import pytest
 
 from tilewright.backends.cuda import busy, cubin, cupy_driver, driver, pycuda_driver, status
 from tilewright.backends.cuda.archs import VARIANTS
-from tilewright.backends.cuda.driver import (
-    DeviceError,
-    LaunchError,
-    LoadError,
-    NoDriver,
-    NotInstalled,
-    OutOfMemory,
-    get_driver,
-    resolve,
-)
+from tilewright.backends.cuda.driver import get_driver
+from tilewright.backends.driver import DeviceError, LaunchError, LoadError, NoDriver, NotInstalled, OutOfMemory, resolve
 from tilewright.core import Launch, UsageError
 
 TENSORS = (0x1000, 0x2000, 0x3000)

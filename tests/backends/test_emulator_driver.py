@@ -11,7 +11,8 @@ from emulated import SIZE, THREADS, numbers, reversed_blocks, unit
 from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda import archs
-from tilewright.backends.cuda.driver import (
+from tilewright.backends.cuda.driver import get_driver
+from tilewright.backends.driver import (
     Context,
     DeviceError,
     LaunchError,
@@ -19,7 +20,6 @@ from tilewright.backends.cuda.driver import (
     Module,
     NoDriver,
     OutOfMemory,
-    get_driver,
     resolve,
 )
 from tilewright.backends.emulator import CompileError

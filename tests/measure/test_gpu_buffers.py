@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tilewright.backends.cuda.driver import OutOfMemory
+from tilewright.backends.driver import OutOfMemory
 from tilewright.backends.emulator import driver
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
 from tilewright.measure import gpu_buffers

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tilewright.verifying.buffers import CANARY, POISON
 
 if TYPE_CHECKING:
-    from tilewright.backends.cuda.driver import Context
+    from tilewright.backends.driver import Context
 
 Bytes = npt.NDArray[np.uint8]
 

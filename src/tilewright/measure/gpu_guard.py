@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.backends.cuda.driver import Context
 from tilewright.backends.cuda.health import Health, Probe, Smi, disturbances, identify, new_ecc_errors, throttle
+from tilewright.backends.driver import Context
 from tilewright.core import Pairs, Value
 
 PAUSES = (1.0, 5.0)

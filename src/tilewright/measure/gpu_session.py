@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.backends.cuda.driver import DeviceError, LaunchError, OutOfMemory, get_driver, resolve
+from tilewright.backends.cuda.driver import get_driver
+from tilewright.backends.driver import DeviceError, LaunchError, OutOfMemory
+from tilewright.backends.launches import DeviceKernel, Queue
 from tilewright.core import (
     Failure,
     FailureKind,
@@ -27,7 +29,6 @@ from tilewright.core import (
     Outcome,
     Pairs,
     TilewrightError,
-    evaluate,
 )
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
@@ -38,7 +39,7 @@ from tilewright.measure.task_session import DRIFT, Loaded, TaskSession, Tell
 from tilewright.verifying.inputs import Recipe, make_inputs
 
 if TYPE_CHECKING:
-    from tilewright.backends.cuda.driver import Context, Function, Module
+    from tilewright.backends.driver import Context, Module
 
 ROOM = 0.4  # share of the device's memory for operand sets
 LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
@@ -47,16 +48,14 @@ FEW_SAMPLES = 3
 COMPARISON_PAIRS = 61
 
 Bytes = npt.NDArray[np.uint8]
-Queue = Callable[[], None]
 
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate with its launch values; ``calls`` are its launches on the sets it has met."""
+    """A loaded candidate; ``calls`` are its launches on the sets it has met."""
 
     code: Module
-    program: LaunchProgram
-    values: Mapping[str, int]
+    kernel: DeviceKernel
     calls: dict[int, Queue] = field(default_factory=dict)
     estimate: float = 0.0
 
@@ -229,32 +228,16 @@ class GpuSession(TaskSession[GpuKernel]):
                 raise LaunchError("the compiled code does not match its hash: it is damaged")
             return self.context.load(data)
 
-        program = LaunchProgram.from_json(item["program"])
-        return GpuKernel(key=item["key"], code=self._kept(item, load), program=program, values=item["launch"])
-
-    def _queue(self, k: GpuKernel, tensors: Sequence[int], workspace: int) -> Queue:
-        """Everything that one call of a kernel queues, prepared."""
-        zero = evaluate(k.program.zero_fill, k.values)
-        steps: list[tuple[Function, Any]] = [
-            (k.code.function(launch.symbol), resolve(launch, tensors, workspace, k.values))
-            for launch in k.program.launches
-        ]
-        context = self.context
-
-        def call() -> None:
-            if zero:
-                context.fill(workspace, 0, zero)
-            for function, (grid, block, shared, parameters) in steps:
-                function.launch(grid, block, shared, parameters)
-
-        return call
+        code = self._kept(item, load)
+        kernel = DeviceKernel(self.context, code, LaunchProgram.from_json(item["program"]), item["launch"])
+        return GpuKernel(key=item["key"], code=code, kernel=kernel)
 
     # ------------------------------------------------------------------ checking
 
     def _check(self, kernel: GpuKernel, sets: Sequence[int]) -> str | None:
         assert self.verifier is not None
         for n in sets:
-            data = self.verifier.input_set(n, kernel.program.align)
+            data = self.verifier.input_set(n, kernel.kernel.program.align)
             run = _CheckedRun(self, kernel, n == sets[0])
             problem = self.verifier.check_set(run, data)
             if run.outside:
@@ -269,7 +252,7 @@ class GpuSession(TaskSession[GpuKernel]):
         """Operand sets and a workspace for timing. Raises ``OutOfMemory``."""
         if self.arena is None:
             self.arena = self._make_arena()
-        need = evaluate(k.program.workspace, k.values)
+        need = k.kernel.workspace
         address, size = self.scratch
         if need > size:
             if size:
@@ -316,7 +299,7 @@ class GpuSession(TaskSession[GpuKernel]):
             number = n % arena.sets
             call = k.calls.get(number)
             if call is None:
-                call = k.calls[number] = self._queue(k, arena.tensors(number, place), workspace)
+                call = k.calls[number] = k.kernel.bind(arena.tensors(number, place), workspace)
             call()
 
         return launch
@@ -387,7 +370,7 @@ class _CheckedRun:
         sizes = [_elements(t.shape) * ITEMSIZE[t.dtype] for t in tensors]
         host = [_at(p, size) for p, size in zip(pointers, sizes, strict=True)]
         *inputs, output = host
-        workspace = evaluate(k.program.workspace, k.values)
+        workspace = k.kernel.workspace
         # Host and device addresses are equally aligned, so that a set's placement means the same there.
         leads = [*(p % 256 for p in pointers), 0]
         regions = s.checks.place([*sizes, workspace], leads, len(inputs))
@@ -398,7 +381,7 @@ class _CheckedRun:
             s.context.fill(out.address, int(output[0]), out.size)  # poisoned by the verifier, byte for byte
         if workspace:
             s.context.fill(scratch.address, 0xFF, workspace)
-        s._queue(k, [r.address for r in regions[:-1]], scratch.address if workspace else 0)()
+        k.kernel.bind([r.address for r in regions[:-1]], scratch.address if workspace else 0)()
         s.context.synchronize()
         s.context.download(out.address, output)
         if self.first or sum(sizes) <= LARGE:

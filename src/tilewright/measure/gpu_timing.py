@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tilewright.measure.timing import FEWEST
 
 if TYPE_CHECKING:
-    from tilewright.backends.cuda.driver import Context, Event
+    from tilewright.backends.driver import Context, Event
 
 SHORT = 20e-6  # seconds: a launch shorter than this shares its events with others
 SAMPLE = 100e-6  # seconds that such a sample lasts at least

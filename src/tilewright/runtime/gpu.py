@@ -19,7 +19,6 @@ from tilewright.core import (
     TensorSpec,
     TilewrightError,
     UsageError,
-    evaluate,
 )
 from tilewright.kernels.parameters import agree, settled
 from tilewright.runtime.forking import ForkLock
@@ -28,7 +27,8 @@ from tilewright.runtime.stats import Counters
 from tilewright.runtime.store import Entry, Store
 
 if TYPE_CHECKING:
-    from tilewright.backends.cuda.driver import Context, Driver, Function
+    from tilewright.backends.driver import Context, Driver
+    from tilewright.backends.launches import DeviceKernel
 
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
 Key = tuple[Any, ...]
@@ -49,40 +49,28 @@ def runs_on(target: Target, capability: int) -> bool:
 
 @dataclass(frozen=True)
 class GpuKernel:
-    """A loaded kernel: its launches with everything resolved but addresses."""
+    """A loaded kernel."""
 
     entry: Entry
-    context: Context
-    functions: tuple[Function, ...]
-    workspace: int
-    zero_fill: int
+    kernel: DeviceKernel
 
     def run(self, tensors: Sequence[GpuArray], owner: Any, stream: int) -> None:
         """Queue it on ``stream``; ``owner`` is an array whose framework lends scratch memory."""
-        if not self.workspace:
-            self._queue(tensors, 0, stream)
+        size, context = self.kernel.workspace, self.kernel.context
+        pointers = [t.address for t in tensors]
+        if not size:
+            self.kernel.bind(pointers, 0)(stream)
         elif lends_scratch(owner):
-            scratch, address = make_scratch(owner, self.workspace)
-            self._queue(tensors, address, stream)
+            scratch, address = make_scratch(owner, size)
+            self.kernel.bind(pointers, address)(stream)
             del scratch  # freed in stream order: the framework reuses it only for later work
         else:
-            address = self.context.allocate(self.workspace)
+            address = context.allocate(size)
             try:
-                self._queue(tensors, address, stream)
-                self.context.synchronize()  # nobody else would know when it may be freed
+                self.kernel.bind(pointers, address)(stream)
+                context.synchronize()  # nobody else would know when it may be freed
             finally:
-                self.context.free(address)
-
-    def _queue(self, tensors: Sequence[GpuArray], workspace: int, stream: int) -> None:
-        from tilewright.backends.cuda.driver import resolve
-
-        if self.zero_fill:
-            self.context.fill(workspace, 0, self.zero_fill, stream)
-        values = {k: int(v) for k, v in self.entry.schedule.launch}
-        pointers = [t.address for t in tensors]
-        for launch, function in zip(self.entry.program.launches, self.functions, strict=True):
-            grid, block, shared, parameters = resolve(launch, pointers, workspace, values)
-            function.launch(grid, block, shared, parameters, stream)
+                context.free(address)
 
 
 class GpuRuntime:
@@ -186,23 +174,21 @@ class GpuRuntime:
             code = self._store.code(entry.sha256)
             from hashlib import sha256
 
+            from tilewright.backends.launches import DeviceKernel
+
             if sha256(code).hexdigest() != entry.sha256:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} in {self._store.path} is damaged",
                     "Tune it again, or restore a copy of the database",
                 )
             try:
-                module = context.load(code)
-                functions = tuple(module.function(x.symbol) for x in entry.program.launches)
+                values = {k: int(v) for k, v in entry.schedule.launch}
+                kernel = DeviceKernel(context, context.load(code), entry.program, values)
             except TilewrightError as e:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
                 ) from e
-            values = {k: int(v) for k, v in entry.schedule.launch}
-            self._kernels[key] = GpuKernel(
-                entry, context, functions, evaluate(entry.program.workspace, values),
-                evaluate(entry.program.zero_fill, values),
-            )  # fmt: skip
+            self._kernels[key] = GpuKernel(entry, kernel)
         return self._kernels[key]
 
     # ----------------------------------------------------------------------- no kernel

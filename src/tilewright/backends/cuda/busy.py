@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.backends.cuda import archs
-from tilewright.backends.cuda.driver import NoDriver
 from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.backends.driver import NoDriver
 from tilewright.core import Pairs, UsageError
 
 SYMBOL = "tw_busy"

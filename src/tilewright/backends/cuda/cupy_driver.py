@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tilewright.backends.cuda import busy, nvml, status
 from tilewright.backends.cuda.attributes import limits_of
-from tilewright.backends.cuda.driver import LoadError, NoDriver, NotInstalled, Parameters
+from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters
 from tilewright.core import Pairs, UsageError
 
 _PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")

@@ -11,8 +11,9 @@ from typing import Any
 
 from tilewright.backends.cpu.locks import DeviceLock, Holder, lock_folder
 from tilewright.backends.cuda import archs, cupy_driver, nvml, nvrtc
-from tilewright.backends.cuda.driver import DRIVERS, NotInstalled, get_driver
+from tilewright.backends.cuda.driver import DRIVERS, get_driver
 from tilewright.backends.cuda.probe import Gpu, gpus, target_of
+from tilewright.backends.driver import NotInstalled
 from tilewright.core import Device, Pairs, TilewrightError, UsageError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.backends.cuda import archs, status
 from tilewright.backends.cuda.attributes import limits_of
-from tilewright.backends.cuda.driver import NoDriver
+from tilewright.backends.driver import NoDriver
 from tilewright.core import Pairs, Target, TargetUnavailable
 
 _HINT = "Use --target cpu, `tilewright check` to run CUDA kernels on the emulator, or a machine with an NVIDIA GPU"

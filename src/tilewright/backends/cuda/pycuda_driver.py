@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tilewright.backends.cuda import busy, nvml, status
 from tilewright.backends.cuda.attributes import limits_of
-from tilewright.backends.cuda.driver import LoadError, NoDriver, NotInstalled, Parameters
+from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters
 from tilewright.core import Pairs, UsageError
 
 _FORMATS = {"pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}

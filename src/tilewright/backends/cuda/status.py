@@ -5,7 +5,7 @@ Codes are the driver's (``CUresult``) and the runtime's (``cudaError_t``); both 
 
 from __future__ import annotations
 
-from tilewright.backends.cuda.driver import DeviceError, LaunchError, LoadError, NoDriver, OutOfMemory
+from tilewright.backends.driver import DeviceError, LaunchError, LoadError, NoDriver, OutOfMemory
 from tilewright.core import TilewrightError
 
 OUT_OF_MEMORY = 2

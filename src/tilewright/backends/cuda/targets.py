@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.backends.cuda import archs
-from tilewright.backends.cuda.driver import NoDriver
 from tilewright.backends.cuda.probe import gpus, gpus_or_none, target_of
+from tilewright.backends.driver import NoDriver
 from tilewright.core import Target, TargetUnavailable, UsageError
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tilewright.backends.cuda import archs
-from tilewright.backends.cuda.driver import DeviceError, LaunchError, LoadError, NoDriver, OutOfMemory, Parameters
+from tilewright.backends.driver import DeviceError, LaunchError, LoadError, NoDriver, OutOfMemory, Parameters
 from tilewright.backends.emulator.run import parse_order
 from tilewright.core import Pairs
 

@@ -1,0 +1,224 @@
+"""What a driver of devices does for Tilewright: memory, modules, launches, events. One small protocol, several drivers.
+
+Addresses are device addresses (integers), sizes bytes, times seconds. Work is queued on the caller's current
+stream, or the one that is named; it runs in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, evaluate
+
+Parameters = Sequence[tuple[str, Any]]
+"""A kernel's arguments in order: ``("pointer", address)``, ``("int32", n)``, ``("int64", n)``, ``("float32", x)``,
+``("float64", x)``."""
+
+Resolved = tuple[tuple[int, int, int], tuple[int, int, int], int, tuple[tuple[str, Any], ...]]
+"""Grid, block, bytes of dynamic shared memory, parameters."""
+
+
+# --------------------------------------------------------------------------- errors
+
+
+class NoDriver(TargetUnavailable):
+    """No package, driver or device to run code with, or ones that do not fit together."""
+
+
+class NotInstalled(NoDriver):
+    """The driver's package is not installed."""
+
+
+class OutOfMemory(TilewrightError):
+    """The device has no room for an allocation."""
+
+    kind = "out_of_memory"
+
+
+class LoadError(TilewrightError):
+    """Code that the device cannot load, or a kernel that is not in it."""
+
+    kind = "load"
+
+
+class LaunchError(TilewrightError):
+    """A launch that the device refuses; it goes on working."""
+
+    kind = "launch"
+
+
+class DeviceError(TilewrightError):
+    """The device failed. ``sticky``: every later call of this process fails too; only a new process helps."""
+
+    kind = "device"
+
+    def __init__(self, message: str, sticky: bool, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.sticky = sticky
+
+
+# --------------------------------------------------------------------------- protocol
+
+
+class Event(Protocol):
+    """A point in a queue of work."""
+
+    def record(self) -> None:
+        """Queue it."""
+        ...
+
+
+class Function(Protocol):
+    """A kernel of a loaded module."""
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        parameters: Parameters,
+        stream: int | None = None,
+    ) -> None:
+        """Queue one launch. Raises ``LaunchError`` or ``DeviceError``."""
+        ...
+
+
+class Module(Protocol):
+    """Code on a device."""
+
+    def function(self, symbol: str) -> Function:
+        """A kernel by name. Raises ``LoadError``."""
+        ...
+
+    def close(self) -> None:
+        """Unload it; its functions must not be launched afterwards."""
+        ...
+
+
+class Context(Protocol):
+    """One device in this process. Safe from several threads.
+
+    ``limits``: what the device reports, under the names of ``cuda/archs.py``, and ``memory_bytes``; ``facts``: driver
+    and runtime versions and the like. Any call may raise ``DeviceError``.
+    """
+
+    index: int
+    model: str
+    limits: Pairs
+    facts: Pairs
+
+    def allocate(self, size: int) -> int:
+        """Address of new memory, aligned to 256 bytes. Raises ``OutOfMemory``."""
+        ...
+
+    def free(self, address: int) -> None: ...
+
+    def upload(self, address: int, data: npt.NDArray[Any]) -> None:
+        """Copy a contiguous array to the device, and wait for it."""
+        ...
+
+    def download(self, address: int, out: npt.NDArray[Any]) -> None:
+        """Wait for what is queued, then fill a contiguous array from the device."""
+        ...
+
+    def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
+        """Queue setting every byte."""
+        ...
+
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
+        """Queue a copy within the device."""
+        ...
+
+    def load(self, code: bytes) -> Module:
+        """Load what the backend's toolchain made. Raises ``LoadError``."""
+        ...
+
+    def event(self) -> Event: ...
+
+    def elapsed(self, start: Event, stop: Event) -> float:
+        """Seconds between two events that have both happened."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for everything that is queued. Raises ``DeviceError`` for what failed meanwhile."""
+        ...
+
+    def busy(self, seconds: float) -> None:
+        """Queue a kernel that occupies the device that long, so that what follows is queued meanwhile."""
+        ...
+
+    def clocks(self) -> Mapping[str, float]:
+        """Present clocks (Hz), temperature (degrees Celsius) and power (W), as far as the system tells."""
+        ...
+
+
+class Driver(Protocol):
+    """A way to reach devices."""
+
+    name: str
+
+    def count(self) -> int:
+        """How many devices there are. Raises ``NoDriver``."""
+        ...
+
+    def open(self, index: int) -> Context:
+        """One of them. Raises ``NoDriver`` where there is none of that number."""
+        ...
+
+
+# --------------------------------------------------------------------------- launching
+
+
+def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapping[str, int]) -> Resolved:
+    """A launch with every expression evaluated. ``tensors``: addresses of the inputs and the output, in order.
+
+    Raises ``LaunchError`` for a name without a value, a tensor that is not there, or an integer that does not fit.
+    """
+    try:
+        grid, block = _three(launch.grid, values, launch.symbol), _three(launch.block, values, launch.symbol)
+        shared = evaluate(launch.shared, values)
+        parameters: list[tuple[str, Any]] = []
+        if launch.parameters:
+            for kind, value in launch.parameters:
+                parameters.append(_parameter(kind, value, tensors, workspace, values))
+        else:
+            parameters += [("pointer", int(t)) for t in tensors]
+            parameters.append(("pointer", workspace))
+            parameters += [("int32", _bounded(int(values[name]), 32)) for name in launch.arguments]
+    except KeyError as e:
+        raise LaunchError(f"{launch.symbol}: launch argument {e.args[0]!r} has no value") from None
+    except IndexError:
+        raise LaunchError(f"{launch.symbol} takes more tensors than the {len(tensors)} given") from None
+    except OverflowError as e:
+        raise LaunchError(f"{launch.symbol}: {e}") from None
+    return grid, block, int(shared), tuple(parameters)
+
+
+def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> tuple[int, int, int]:
+    if not 1 <= len(sizes) <= 3:
+        raise LaunchError(f"{symbol} has no grid and block of 1 to 3 sizes")
+    x, y, z = (*(evaluate(s, values) for s in sizes), 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _parameter(
+    kind: str, value: Any, tensors: Sequence[int], workspace: int, values: Mapping[str, int]
+) -> tuple[str, Any]:
+    if kind == "tensor":
+        return "pointer", int(tensors[value])
+    if kind == "workspace":
+        return "pointer", workspace + evaluate(value, values)
+    if kind in ("int32", "int64"):
+        return kind, _bounded(evaluate(value, values), int(kind[3:]))
+    if kind in ("float32", "float64"):
+        return kind, float(values[value] if isinstance(value, str) else value)
+    raise LaunchError(f"no parameter of kind {kind!r}")
+
+
+def _bounded(value: int, bits: int) -> int:
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise OverflowError(f"{value} does not fit in {bits} bits")
+    return value

@@ -1,0 +1,161 @@
+"""Launching on a device: the one way in which backends, the measuring child and the runtime queue launches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256 as sha256_of
+
+from tilewright.backends.driver import Context, LoadError, Module, resolve
+from tilewright.core import ABI_VERSION, LaunchProgram, UsageError, evaluate
+
+Queue = Callable[..., None]
+"""Queues every launch of one call, on the current stream or on the one that is passed."""
+
+_BATCH = 256  # launches queued behind one blocker
+_BLOCKER = 2e-3  # seconds
+
+
+class DeviceKernel:
+    """A launch program on a device with its launch arguments bound.
+
+    ``workspace`` and ``zero_fill``: bytes of scratch memory, and how many of them are cleared before each call.
+    Raises ``LoadError`` for a kernel that is not in the module.
+    """
+
+    def __init__(self, context: Context, module: Module, program: LaunchProgram, values: Mapping[str, int]) -> None:
+        self.context = context
+        self.program = program
+        self.values = values
+        self.workspace = evaluate(program.workspace, values)
+        self.zero_fill = evaluate(program.zero_fill, values)
+        self._functions = [module.function(x.symbol) for x in program.launches]
+
+    def bind(self, tensors: Sequence[int], workspace: int) -> Queue:
+        """One call on these addresses (inputs, output) and this scratch memory, prepared. Raises ``LaunchError``.
+
+        What is returned raises ``LaunchError`` and ``DeviceError``.
+        """
+        steps = [
+            (function.launch, *resolve(launch, tensors, workspace, self.values))
+            for function, launch in zip(self._functions, self.program.launches, strict=True)
+        ]
+        zero, fill = self.zero_fill, self.context.fill
+
+        def queue(stream: int | None = None) -> None:
+            if zero:
+                fill(workspace, 0, zero, stream)
+            for launch, grid, block, shared, parameters in steps:
+                launch(grid, block, shared, parameters, stream)
+
+        return queue
+
+
+class DeviceLibrary:
+    """A device's code in this process. It goes to the device that ``open`` gives when a kernel of it first runs.
+
+    ``symbols``: the kernels in it. Raises ``LoadError`` where ``data`` does not have the hash ``sha256``.
+    """
+
+    def __init__(self, data: bytes, sha256: str | None, symbols: Sequence[str], open: Callable[[], Context]) -> None:
+        self.sha256 = checked_hash(data, sha256)
+        self.symbols = frozenset(symbols)
+        self._data = data
+        self._open = open
+        self._module: Module | None = None
+        self._context: Context | None = None
+        self._lock = threading.Lock()
+
+    def kernel(self, program: LaunchProgram, launch: Mapping[str, int], threads: int = 1) -> LibraryKernel:
+        """A callable for one launch program. Raises ``LoadError`` for one that does not fit this library."""
+        if threads != 1:
+            raise UsageError(
+                f"a device's kernel has no threads to choose, and {threads} were asked for", "Leave it out"
+            )
+        if program.abi != ABI_VERSION:
+            raise LoadError(
+                f"the kernel's interface has version {program.abi}, this is {ABI_VERSION}", "Build it again"
+            )
+        for x in program.launches:
+            if x.symbol not in self.symbols:
+                raise LoadError(f"library {self.sha256[:12]} has no kernel {x.symbol}")
+        try:
+            for x in program.launches:
+                for name in x.arguments:
+                    int(launch[name])
+                for size in (*x.grid, x.shared):
+                    evaluate(size, launch)
+            workspace, zero_fill = evaluate(program.workspace, launch), evaluate(program.zero_fill, launch)
+        except KeyError as e:
+            raise LoadError(f"the kernel's launch argument {e.args[0]!r} has no value") from None
+        if not 0 <= zero_fill <= workspace:
+            raise LoadError(f"{zero_fill} bytes to clear in a workspace of {workspace}")
+        return LibraryKernel(self, program, dict(launch))
+
+    def open(self) -> tuple[Context, Module]:
+        """The device, and the code on it."""
+        with self._lock:
+            if self._context is None:
+                self._context = self._open()
+            if self._module is None:
+                self._module = self._context.load(self._data)
+            return self._context, self._module
+
+    def close(self) -> None:
+        """Unload the code; its kernels must not be called afterwards."""
+        with self._lock:
+            module, self._module = self._module, None
+        if module is not None:
+            module.close()
+
+
+class LibraryKernel:
+    """A kernel of a library; call it with device addresses."""
+
+    def __init__(self, library: DeviceLibrary, program: LaunchProgram, launch: Mapping[str, int]) -> None:
+        self.library = library
+        self.program = program
+        self.launch = launch
+
+    def run(self, pointers: Sequence[int]) -> None:
+        """Call it once, and wait for it. Raises ``LaunchError``, ``DeviceError`` and ``OutOfMemory``."""
+        self._with(pointers, lambda _, queue: queue())
+
+    def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
+        """Seconds a call on the device, over ``repeats`` calls that follow each other."""
+
+        def timed(context: Context, queue: Queue) -> float:
+            queue()
+            start, stop = context.event(), context.event()
+            total = 0.0
+            for first in range(0, repeats, _BATCH):
+                context.busy(_BLOCKER)
+                start.record()
+                for _ in range(min(_BATCH, repeats - first)):
+                    queue()
+                stop.record()
+                context.synchronize()
+                total += context.elapsed(start, stop)
+            return total / max(1, repeats)
+
+        return self._with(pointers, timed) or 0.0
+
+    def _with(self, pointers: Sequence[int], work: Callable[[Context, Queue], float | None]) -> float | None:
+        context, module = self.library.open()
+        kernel = DeviceKernel(context, module, self.program, self.launch)
+        workspace = context.allocate(kernel.workspace) if kernel.workspace else 0
+        try:
+            result = work(context, kernel.bind(pointers, workspace))
+            context.synchronize()
+            return result
+        finally:
+            if workspace:
+                context.free(workspace)
+
+
+def checked_hash(data: bytes, sha256: str | None) -> str:
+    """The SHA-256 of code. Raises ``LoadError`` where it is not the one expected."""
+    actual = sha256_of(data).hexdigest()
+    if sha256 is not None and actual != sha256:
+        raise LoadError(f"the code's hash is {actual[:12]}, not {sha256[:12]}: it is damaged", "Build it again")
+    return actual
