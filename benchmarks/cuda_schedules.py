@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_cases import ARCHITECTURES, Shape, cuda_templates, dealt, say, shapes_of
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.building.builder import Builder
 from tilewright.checking.check import Checked, Checker, Subject, subject_of

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from farm_throughput import CLASS, pretended
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.device import device_model
 from tilewright.farm.client import Farm
 from tilewright.farm.jobs import item_json, task_json

@@ -129,12 +129,12 @@ class Report:
 
 def conformance(context: Any, target: Any, driver: str, report: Report, deadline: float) -> None:
     """Run every primitive's kernels on the device and compare with the committed recordings."""
-    from tilewright.backends.cpu.cache import ArtifactCache
-    from tilewright.building.toolchain import toolchain_for
+    from tilewright.backends import backend_for
+    from tilewright.backends.cache import ArtifactCache
     from tilewright.kernels.codegen.prelude import prelude
     from tilewright.kernels.primitives import conformance as suite
 
-    toolchain = toolchain_for(target, ArtifactCache(), emulated=driver == "emulator")
+    toolchain = backend_for(target, driver == "emulator").toolchain(target, ArtifactCache())
     modules: list[Any] = []
 
     def run(case: suite.Case) -> Any:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from handwritten import Load
 
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library
-from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import Compiler, find_compiler
 from tilewright.backends.cpu.loader import LoadedLibrary, load_path
 from tilewright.backends.cpu.targets import detect

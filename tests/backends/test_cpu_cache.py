@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.backends.cpu import cache as cache_module
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends import cache as cache_module
+from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
 
 
@@ -144,7 +144,7 @@ def test_collection_sweeps_what_killed_writers_left(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 cache, start, size = ArtifactCache(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 print("ready", flush=True)
 for round in range(int(sys.argv[4])):

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from handwritten import SAXPY
 
-from tilewright.backends.cpu import confine
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import CompileError, Compiler, CompileTimeout, compile_library, find_compiler
+from tilewright.backends import confine
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import Compiler, compile_library, find_compiler
 from tilewright.backends.cpu.targets import detect
+from tilewright.backends.toolchain import CompileError, CompileTimeout
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits are read from /proc")
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.backends.cpu import cores as cores_module
-from tilewright.backends.cpu import device, locks, noise
-from tilewright.backends.cpu.cores import affinity, available_cores, cpu_quota, throttling
+from tilewright.backends import cores as cores_module
+from tilewright.backends import locks
+from tilewright.backends.cores import affinity, available_cores, cpu_quota, throttling
+from tilewright.backends.cpu import device, noise
 from tilewright.backends.cpu.device import (
     describe_machine,
     device_model,
@@ -25,8 +26,8 @@ from tilewright.backends.cpu.device import (
     parse_device,
     parse_model,
 )
-from tilewright.backends.cpu.locks import DeviceLock, Holder, lock_folder
 from tilewright.backends.cpu.noise import governor_warning, load_warnings, noise_warnings, on_battery
+from tilewright.backends.locks import DeviceLock, Holder, lock_folder
 from tilewright.core import Device, TilewrightError, UsageError
 
 # ---------------------------------------------------------------- names
@@ -231,7 +232,7 @@ class Fake:
 HOLD = """
 import sys
 from pathlib import Path
-from tilewright.backends.cpu.locks import DeviceLock
+from tilewright.backends.locks import DeviceLock
 class D: name, cores = "cpu:x", tuple(int(c) for c in sys.argv[2].split(","))
 with DeviceLock(D, folder=Path(sys.argv[1])):
     print("held", flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.cores import affinity
+from tilewright.backends.cores import affinity
 from tilewright.backends.cpu.peak import PeakProbe
 from tilewright.backends.cpu.targets import detect
 

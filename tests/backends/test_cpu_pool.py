@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from handwritten import MATMUL, Load
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import SUPPORT, Compiler
 from tilewright.backends.cpu.loader import LoadedKernel, process_host
 from tilewright.backends.cpu.targets import detect

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from cuda_kernels import SAXPY, SERIAL, SHARED, SPILLING, TWO, nvrtc
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import CompileError
+from tilewright.backends import limits
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs, gate
 from tilewright.backends.cuda.build import NvrtcToolchain
 from tilewright.backends.cuda.nvrtc import Nvrtc
+from tilewright.backends.toolchain import CompileError, Rejected
 from tilewright.core import Launch, LaunchProgram, UsageError
 
 
@@ -64,7 +65,7 @@ def test_rejected_kernels_are_not_compiled_again(
 ) -> None:
     t = toolchain(cache)
     for attempt in range(2):
-        with pytest.raises(gate.Rejected) as e:
+        with pytest.raises(Rejected) as e:
             t.compile(source, [symbol], 60.0)
         assert e.value.reason == reason
         assert e.value.kind == "resources"
@@ -114,7 +115,7 @@ def test_the_gate_costs_next_to_nothing(cache: ArtifactCache) -> None:
         compiled = t.compile(f"// {n}\n{SHARED}", ["tw_shared"], 60.0)
         compiling.append(time.process_time() - began)
         began = time.process_time()
-        gate.before(program, t.target)
+        limits.refusal(program, t.target)
         gate.after(dict(compiled.resources["tw_shared"]), (), t.target, "tw_shared")
         judging.append(time.process_time() - began)
     assert sorted(judging)[4] < 0.05 * sorted(compiling)[4]

@@ -16,9 +16,10 @@ from cuda_kernels import nvrtc
 
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cuda import device as module
-from tilewright.backends.cuda.device import CudaDevice, CudaLock, describe_cuda, parse_device
+from tilewright.backends.cuda.device import CudaDevice, describe_cuda, parse_device
 from tilewright.backends.cuda.probe import gpus, gpus_or_none
 from tilewright.backends.driver import NoDriver
+from tilewright.backends.locks import GpuLock
 from tilewright.core import TilewrightError, UsageError
 
 Ask = Callable[..., Any]
@@ -177,19 +178,19 @@ def test_lock_excludes_and_names_the_device(tmp_path: Path) -> None:
 
     def wait() -> None:
         try:
-            CudaLock(same, lambda h: told.append(str(h)), 0.3, tmp_path).acquire()
+            GpuLock(same, lambda h: told.append(str(h)), 0.3, tmp_path).acquire()
         except TilewrightError as e:
             errors.append(e.message)
 
-    with CudaLock(device, folder=tmp_path) as held:
+    with GpuLock(device, folder=tmp_path) as held:
         assert held.held
         thread = threading.Thread(target=wait)
         thread.start()
         thread.join()
-        with CudaLock(other, folder=tmp_path, timeout=0):
+        with GpuLock(other, folder=tmp_path, timeout=0):
             pass
     assert len(errors) == len(told) == 1
     assert "cuda:0 is in use: cuda:0 is held by process" in errors[0]
     assert told[0].startswith("cuda:0 is held by process")
-    with CudaLock(same, folder=tmp_path, timeout=0):
+    with GpuLock(same, folder=tmp_path, timeout=0):
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.backends import limits
 from tilewright.backends.cuda import archs, gate, ptxas
 from tilewright.core import IntExpr, Launch, LaunchProgram, Target
 
@@ -36,7 +37,7 @@ def target(variant: str = "sm_90a") -> Target:
     ],
 )
 def test_refused_before_compiling(wrong: LaunchProgram, reason: str) -> None:
-    refused = gate.before(wrong, target())
+    refused = limits.refusal(wrong, target())
     assert refused is not None
     assert refused.reason == reason
     assert refused.startswith(f"{reason}: ")
@@ -51,21 +52,21 @@ def test_refused_before_compiling(wrong: LaunchProgram, reason: str) -> None:
     ],
 )  # fmt: skip
 def test_let_through_at_the_limit(right: LaunchProgram) -> None:
-    assert gate.before(right, target()) is None
+    assert limits.refusal(right, target()) is None
 
 
 def test_limits_are_the_targets() -> None:
     wide = program(shared=120 * 1024)
-    assert gate.before(wide, target("sm_80")) is None
-    assert gate.before(wide, target("sm_86")) is not None
+    assert limits.refusal(wide, target("sm_80")) is None
+    assert limits.refusal(wide, target("sm_86")) is not None
 
 
 def test_sizes_that_depend_on_the_launch() -> None:
     depends = program(grid=("blocks",), shared=["*", "stages", 40000])
-    assert gate.before(depends, target()) is None
-    assert gate.before(depends, target(), {"n": 1, "blocks": 4, "stages": 5}) is None
+    assert limits.refusal(depends, target()) is None
+    assert limits.refusal(depends, target(), {"n": 1, "blocks": 4, "stages": 5}) is None
     for values, reason in (({"stages": 6}, "shared memory"), ({"blocks": 0}, "grid")):
-        refused = gate.before(depends, target(), values)
+        refused = limits.refusal(depends, target(), values)
         assert refused is not None
         assert refused.reason == reason
 

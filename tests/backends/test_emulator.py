@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from emulated import SIZE, THREADS, Floats, compiled, line_of, numbers, perform, program, reversed_blocks, unit
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator import CompileError, EmulatedKernel, build, run
 from tilewright.backends.emulator.build import runtime_object
 from tilewright.core import Launch, LaunchProgram, TilewrightError, UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emulated import compiled, line_of, numbers, perform, program, reversed_blocks
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator import KINDS, Bug, EmulatedKernel, Report, run
 from tilewright.backends.emulator.report import parse_sanitizers
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from emulated import SIZE, THREADS, numbers, reversed_blocks, unit
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.driver import get_driver

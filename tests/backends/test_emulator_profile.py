@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from emulated import SIZE, compiled, line_of, numbers, perform, unit
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator import EmulatedKernel, build, run
 from tilewright.core import Launch, LaunchProgram
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from cuda_kernels import SAXPY, SPILLING, nvrtc
 
-from tilewright.backends.cpu.compiler import CompileError, CompileTimeout, find_compiler
+from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cuda import cubin
 from tilewright.backends.cuda import nvrtc as module
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.nvrtc import NoNvrtc, Nvrtc, candidates, find_nvrtc
+from tilewright.backends.toolchain import CompileError, CompileTimeout
 
 PLAIN = ("--gpu-architecture=sm_90a", "-std=c++17")
 

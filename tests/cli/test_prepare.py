@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda.archs import target
 from tilewright.building.builder import Builder
 from tilewright.building.prepared import adopt, folders, read

@@ -13,7 +13,7 @@ import pytest
 
 from harness.farm import SimulatedFarm
 from tilewright.backends import parse_target
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.core import Candidate, Task, TilewrightError
 from tilewright.farm.client import Farm
 from tilewright.farm.jobs import plain

@@ -18,7 +18,7 @@ from harness.farm import FarmProcesses
 from measure import handmade
 from tilewright.backends import parse_target
 from tilewright.backends.cpu.device import CpuDevice
-from tilewright.backends.cpu.locks import DeviceLock
+from tilewright.backends.locks import DeviceLock
 from tilewright.building.builder import Builder
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Outcome, Schedule, Task
 from tilewright.farm.client import Farm

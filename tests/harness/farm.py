@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Any
 
 from tilewright.backends import parse_target
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.building.toolchain import CompiledLibrary
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.toolchain import Compiled
 from tilewright.core import Candidate, Failure, Measurement, Outcome, Target, Task
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.hub import Hub
@@ -120,10 +120,10 @@ class PretendedToolchain:
     def key(self, unit: str) -> str:
         return hashlib.sha256(unit.encode()).hexdigest()
 
-    def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> CompiledLibrary:
+    def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
         data = f"code of {self.key(unit)}".encode()
         named = hashlib.sha256(data).hexdigest()
-        return CompiledLibrary(self.cache.put(named, data), named, False)
+        return Compiled(self.cache.put(named, data), named, False)
 
 
 class Puppet(Service):

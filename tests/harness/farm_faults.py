@@ -374,7 +374,7 @@ def serve(address: str, name: str, folder: str, seconds: float, skew: float = 0.
     ``skew``: seconds by which this process' clock is ahead. ``file_bytes``: no file may be longer, as on a full disk.
     """
     from harness.farm import simulated_device
-    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.backends.cache import ArtifactCache
     from tilewright.farm.workers.runner import Bench, Runner
 
     if file_bytes:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.backends import limits
 from tilewright.backends.cpu.targets import detect
-from tilewright.backends.cuda import archs, gate
+from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.build import NvrtcToolchain
 from tilewright.backends.cuda.nvrtc import NoNvrtc
 from tilewright.backends.emulator.build import build
@@ -305,7 +306,7 @@ def test_nvrtc_compiles_it(tmp_path: Path, arch: str) -> None:
     done = toolchain(task).compile(source, [candidate.symbol])
     assert dict(done.resources[candidate.symbol])["shared_bytes"] == 4 * (4 * 8 + 8 * 8)
     template = templates.get_template(candidate.schedule.template)
-    assert gate.before(template.lower(candidate).program, task.target) is None
+    assert limits.refusal(template.lower(candidate).program, task.target) is None
 
 
 def test_nvrtc_names_the_line_of_the_users_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from handmade import SIZES, lower
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import find_compiler, support_object
 from tilewright.backends.cpu.targets import detect
 from tilewright.building.builder import Builder

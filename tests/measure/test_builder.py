@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from handmade import lower
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cpu.toolchain import CpuToolchain
 from tilewright.building.builder import Builder
 from tilewright.building.lock import BuildLock
-from tilewright.building.toolchain import CpuToolchain
 from tilewright.core import (
     Artifact,
     Candidate,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Target, Task, Workload
 from tilewright.kernels import te

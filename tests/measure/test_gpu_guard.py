@@ -13,14 +13,14 @@ import pytest
 from gpu_handmade import SIZES, lower
 
 from scripted_smi import BUS, GPU, H200, ScriptedSmi
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.driver import get_driver
+from tilewright.backends.cuda.guard import Guard, guard_of
 from tilewright.backends.cuda.health import Smi
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task
 from tilewright.kernels.operators import get_operator
-from tilewright.measure.gpu_guard import Guard, guard_of
 from tilewright.measure.runner import DeviceLost, Item, LocalRunner
 
 DEVICE = Device("emulator:0", "emulator", "emulator")
@@ -32,7 +32,7 @@ _WORKER = f"""
 import sys
 from tilewright.backends.cuda.health import Smi
 from tilewright.measure import worker
-from tilewright.measure.gpu_guard import Guard
+from tilewright.backends.cuda.guard import Guard
 from tilewright.measure.gpu_session import GpuSession
 smi = Smi(sys.argv.pop(1))
 worker._session = lambda settings, tell: GpuSession(settings, tell, Guard(lambda: smi.health({BUS!r}), (0.0, 0.0)))

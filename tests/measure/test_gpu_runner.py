@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from gpu_handmade import SIZES, lower
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends import get_backend
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task, UsageError
 from tilewright.kernels.operators import get_operator
-from tilewright.measure.runner import Item, LocalRunner, gpu_index
+from tilewright.measure.runner import Item, LocalRunner
 from tilewright.testing.runner import RunnerContract
 
 DEVICE = Device("emulator:0", "emulator", "emulator")
@@ -147,12 +148,12 @@ def test_the_anchor_is_timed_again_from_time_to_time(
     gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tilewright.measure import gpu_session
-    from tilewright.measure.runner import _item, gpu_settings
+    from tilewright.measure.runner import _item
 
     monkeypatch.setattr(gpu_session, "ANCHOR_EVERY", 3)
     told: list[Mapping[str, Any]] = []
-    plain = {"cache_state": "cold", "references": "", "full_reference": 1.5}
-    session = gpu_session.GpuSession({**plain, **gpu_settings(DEVICE, 0, None, 0)}, told.append)
+    plain = {"backend": "emulator", "driver": None, "references": "", "full_reference": 1.5}
+    session = gpu_session.GpuSession({**get_backend("emulator").settings(DEVICE, 0), **plain}, told.append)
 
     def measure(count: int) -> list[float]:
         told.clear()
@@ -263,10 +264,9 @@ def test_a_device_that_is_not_there(gpu_task: Task, make: Make) -> None:
 
 
 def test_names_of_devices() -> None:
-    assert gpu_index(Device("cuda:3", "x")) == 3
-    assert gpu_index(Device("cpu:0", "x")) is None
+    assert get_backend("cuda").settings(Device("cuda:3", "x"), 0)["device"] == 3
     with pytest.raises(UsageError, match="cuda:0"):
-        gpu_index(Device("cuda:x", "x"))
+        get_backend("cuda").settings(Device("cuda:x", "x"), 0)
 
 
 # --------------------------------------------------------------------------- building

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tilewright.backends import get_backend
 from tilewright.core import (
     Device,
     Failure,
@@ -25,7 +26,7 @@ from tilewright.core import (
     UsageError,
 )
 from tilewright.kernels.operators import get_operator
-from tilewright.measure.runner import DeviceLost, Item, LocalRunner, device_cores
+from tilewright.measure.runner import DeviceLost, Item, LocalRunner
 from tilewright.testing.runner import RunnerContract
 
 Make = Callable[..., Item]
@@ -326,13 +327,13 @@ def test_no_builds_while_measuring(device: Device, target: Target, task: Task, m
 
 @pytest.mark.parametrize(("name", "cores"), [("cpu:0", [0]), ("cpu:0-2,5", [0, 1, 2, 5])])
 def test_cores_of_a_device(name: str, cores: list[int]) -> None:
-    assert device_cores(Device(name, "x")) == cores
+    assert get_backend("cpu").settings(Device(name, "x"), 0)["cores"] == cores
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:", "gpu:0", "cpu:a"])
 def test_devices_without_cores(name: str) -> None:
     with pytest.raises(UsageError):
-        device_cores(Device(name, "x"))
+        get_backend("cpu").settings(Device(name, "x"), 0)
 
 
 def test_gate_lets_a_measurement_go_first() -> None:

@@ -17,7 +17,7 @@ import handmade
 import pytest
 
 import tilewright
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, Measurement, Outcome, Schedule, Target, Task
@@ -142,7 +142,7 @@ if "nobody" in sys.argv:
 die_with_parent(os.getppid())
 if "threads" in sys.argv:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
-limits = sandbox.apply(True, "cupy" if "cuda" in sys.argv else None)
+limits = sandbox.apply(True, confinable="cuda" not in sys.argv)
 signal = ctypes.c_int()
 ctypes.CDLL(None).prctl(2, ctypes.byref(signal), 0, 0, 0)
 print(json.dumps([limits, signal.value, os.geteuid(), os.listdir("/proc/self/fd") != []]))

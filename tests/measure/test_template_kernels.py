@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Target, Task, Workload
 from tilewright.kernels.operators import get_operator

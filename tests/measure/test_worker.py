@@ -25,6 +25,8 @@ SETTINGS: dict[str, Any] = {
     "last_level": 1 << 20,
     "references": "",
     "memory": 0,
+    "backend": "cpu",
+    "confinable": True,
     "full_reference": 1.0,
 }
 
@@ -102,7 +104,7 @@ PARENT = """
 import sys, time
 sys.path.insert(0, {tests!r})
 import handmade
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.targets import detect
 from tilewright.core import Candidate, Device, Schedule, Task
 from tilewright.kernels.operators import get_operator

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from runtime_kernels import SOURCE, Built, Maker, scale, sqdist
 
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library
-from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.targets import detect
 from tilewright.database import Database

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from runtime_kernels import Maker, random, wait
 
-from tilewright.backends.cpu import cores
+from tilewright.backends import cores
 from tilewright.runtime import Library
 
 THREADS = 16
@@ -233,7 +233,7 @@ AT_EXIT = """
 import atexit, sys, threading
 import numpy as np
 import tilewright
-from tilewright.backends.cpu import cores
+from tilewright.backends import cores
 cores.available_cores = lambda: 2
 library = tilewright.Library(sys.argv[1])
 a, b = np.ones((16, 4), "f"), np.ones((4, 8), "f")

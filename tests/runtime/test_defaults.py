@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from runtime_kernels import random
 
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu import compiler as compilers
-from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.runtime import Library, defaults
 

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.targets import runs_on
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
 from tilewright.backends.emulator.toolchain import EmulatorToolchain
 from tilewright.core import Candidate, Task, UsageError, Workload
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import get_template
-from tilewright.runtime.gpu import GpuRuntime, runs_on
+from tilewright.runtime.gpu import GpuRuntime
 
 Array = np.ndarray[Any, Any]
 TARGET = archs.target("sm_90a")
@@ -105,7 +106,7 @@ def driver() -> OneContext:
 @pytest.fixture
 def library(tmp_path: Path, filled: Path, driver: OneContext) -> Iterator[tilewright.Library]:
     with tilewright.Library(shutil.copy(filled, tmp_path / "t.db")) as made:
-        made._resolver.gpu = GpuRuntime(made._store, made._counters, lambda: driver)
+        made._resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
         yield made
 
 
@@ -178,7 +179,7 @@ def test_numpy_arrays_never_get_a_gpu_kernel(library: tilewright.Library) -> Non
 def test_what_the_emulator_tuned_is_served_on_no_device(filled: Path, tmp_path: Path, driver: OneContext) -> None:
     driver.context.model = "NVIDIA H200"  # type: ignore[misc]
     with tilewright.Library(shutil.copy(filled, tmp_path / "t.db")) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda: driver)
+        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         arrays = [DeviceArray(driver.context, x) for x in (random(33, 24), random(24, 40))]
         with pytest.raises(UsageError, match="not tuned for this GPU"):
             library.matmul(*arrays, out=DeviceArray(driver.context, random(33, 40)))
@@ -192,7 +193,7 @@ def test_a_damaged_kernel_is_an_error(filled: Path, tmp_path: Path, driver: OneC
         connection.execute("UPDATE artifact SET data = zeroblob(64)")
     connection.close()
     with tilewright.Library(path) as library:
-        library._resolver.gpu = GpuRuntime(library._store, library._counters, lambda: driver)
+        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         arrays = [DeviceArray(driver.context, x) for x in (random(33, 24), random(24, 40))]
         with pytest.raises(tilewright.DatabaseError, match="damaged"):
             library.matmul(*arrays, out=DeviceArray(driver.context, random(33, 40)))

@@ -16,7 +16,7 @@ import pytest
 from runtime_kernels import Maker, random, sqdist
 
 import tilewright
-from tilewright.backends.cpu import cores
+from tilewright.backends import cores
 from tilewright.backends.cpu.device import device_model
 from tilewright.backends.cpu.targets import detect, parse_target
 from tilewright.core import DatabaseError, UsageError

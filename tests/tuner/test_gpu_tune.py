@@ -11,7 +11,7 @@ from tilewright.backends.cuda.probe import gpus_or_none
 from tilewright.cli.app import run
 from tilewright.core import Device, Task, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.measure.places import EMULATOR, find_place, stated_peak
+from tilewright.measure.places import EMULATOR, find_place
 from tilewright.tuner import Observer, TuneResult, tune
 from tilewright.tuner.verify import verify
 
@@ -141,13 +141,14 @@ def test_the_emulator_is_a_device_of_its_own() -> None:
 
 
 def test_the_stated_peak_is_that_of_the_type() -> None:
+    from tilewright.backends import backend_for
     from tilewright.backends.cuda import archs
     from tilewright.kernels.operators import get_operator
 
     target = archs.target("sm_90a")
 
     def peak(**more: str) -> float | None:
-        return stated_peak(Task(get_operator("matmul").workload(m=8, n=8, k=8, **more), target))
+        return backend_for(target).ceilings(Task(get_operator("matmul").workload(m=8, n=8, k=8, **more), target))[0]
 
     limit = target.limit
     assert peak() == limit["fp32_flops"]

@@ -1,20 +1,30 @@
-"""Backends: each builds and loads kernels for one kind of target. This registry finds them by kind.
+"""Backends: all that is particular to one kind of device. This registry finds them by name.
 
-A new backend is one package that implements :class:`Backend` and one line in ``BACKENDS``. Nothing
-here is imported until it is asked for.
+A new backend is one package that implements :class:`Backend` and one line in ``BACKENDS``; nothing outside of it asks
+for a kind by name. Nothing here is imported until it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tilewright.core import LaunchProgram, Target, UsageError
+from tilewright.core import Device, LaunchProgram, Pairs, Target, Task, UsageError
 
-__all__ = ["BACKENDS", "Backend", "Built", "Kernel", "Library", "backend_for", "get_backend", "parse_target"]
+if TYPE_CHECKING:
+    from tilewright.backends.cache import ArtifactCache
+    from tilewright.backends.driver import Context, Guard
+    from tilewright.backends.toolchain import Toolchain
+
+__all__ = [
+    "BACKENDS", "Backend", "Built", "Described", "Kernel", "Library", "Report", "backend_for", "backend_of",
+    "choose_backend", "device_names", "get_backend", "is_emulated", "parse_target",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,11 +67,46 @@ class Library(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Described:
+    """What a backend says of a device: the class of devices on which the same kernels take the same time, what tells
+    it apart (``uuid``, or what is its own on this host: ``place``), cores (0 but for a CPU), bytes of memory."""
+
+    device_class: str
+    uuid: str = ""
+    place: str = ""
+    cores: int = 0
+    memory: int = 0
+    driver: str = ""
+    labels: Pairs = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A backend's part of ``tilewright doctor``: ``facts`` as JSON, ``rows`` of a title and a line, ``problems`` that
+    stand in the way of tuning."""
+
+    facts: Mapping[str, Any]
+    rows: Sequence[tuple[str, str]] = ()
+    problems: Sequence[str] = field(default=())
+
+
 class Backend(Protocol):
-    """What building and running for one kind of target takes."""
+    """All that is particular to one kind of device.
+
+    ``kinds``: of targets that it serves. ``device_form``: its devices' names, as a regular expression.
+    ``emulated``: what it measures says nothing about a device, and is never
+    served. ``in_process``: kernels are functions of this process and its memory is theirs; otherwise there is a driver,
+    which :meth:`open` reaches.
+    """
 
     name: str
-    kinds: tuple[str, ...]  # target kinds that it serves: ("cpu",)
+    kinds: tuple[str, ...]
+    device_form: str
+    emulated: bool
+    in_process: bool
+
+    # targets
 
     def targets(self, threads: int = 1) -> tuple[Target, ...]:
         """The targets that run on this machine, best first."""
@@ -75,6 +120,21 @@ class Backend(Protocol):
         """Whether code for ``target`` runs on this machine."""
         ...
 
+    # code
+
+    def toolchain(self, target: Target, cache: ArtifactCache | None = None) -> Toolchain:
+        """What compiles for a target. Raises ``TilewrightError`` where the compiler is missing."""
+        ...
+
+    def compilers(self) -> Mapping[str, str]:
+        """Versions of the compilers that this machine has, by the targets' ``arch``; farm builders offer them."""
+        ...
+
+    def refusal(self, program: LaunchProgram, target: Target) -> str | None:
+        """Why a kernel cannot run on a target, from its launches alone; ``None`` when it may. What it gives may have
+        a ``reason``, a word to count by."""
+        ...
+
     def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
         """Compile one translation unit, through a cache. Raises ``CompileError``."""
         ...
@@ -83,29 +143,127 @@ class Backend(Protocol):
         """Load a library from its bytes, checking their hash. Raises ``LoadError``."""
         ...
 
+    # devices
+
+    def devices(self) -> tuple[str, ...]:
+        """Names of this machine's devices that kernels are generated for."""
+        ...
+
+    def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
+        """The target and the device that two names mean; either may be ``auto``, the target a stored one.
+
+        Raises ``UsageError`` where the two do not go together, ``TargetUnavailable`` where the machine lacks them.
+        """
+        ...
+
+    def build_cores(self, device: Device) -> tuple[tuple[int, ...], bool]:
+        """Where compilers run while the device is measured, and whether they leave it alone."""
+        ...
+
+    def lock(
+        self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
+    ) -> AbstractContextManager[object]:
+        """Exclusive use of a device among this user's processes; waits for it, until ``stop`` is set."""
+        ...
+
+    def warnings(self, device: Device) -> list[str]:
+        """Reasons to distrust times taken on a device."""
+        ...
+
+    def peaks(self, task: Task, device: Device) -> tuple[float | None, float | None]:
+        """Operations a second on a task's elements, and bytes from memory a second, at most; ``None``: not known."""
+        ...
+
+    def ceilings(self, task: Task) -> tuple[float | None, float | None]:
+        """The same as stated, without a device."""
+        ...
+
+    def describe(self, target: Target, device: Device) -> Described:
+        """What a device is, to others."""
+        ...
+
+    def report(self, load: bool) -> Report:
+        """What is here, for ``doctor``; ``load``: also by measuring and by importing what takes long."""
+        ...
+
+    # measuring and serving
+
+    def settings(self, device: Device, memory: int) -> dict[str, Any]:
+        """What a measuring child is told of its device: ``cores`` to run on, ``device`` (its number), ``cache_state``,
+        ``memory`` (bytes that it may map, of ``memory``), ``rotate_bytes`` of operand sets (0: by the device), and
+        ``confinable``: whether kernels are code of this machine's processors, which a sandbox can bound."""
+        ...
+
+    def open(self, index: int, driver: str | None = None) -> Context:
+        """A device by its number, through its driver, or through one of several by name."""
+        ...
+
+    def guard(self, context: Context) -> Guard | None:
+        """What looks at a device around a batch; ``None`` where nothing can."""
+        ...
+
+    def serves(self, target: Target, context: Context) -> bool:
+        """Whether a context's device runs code for a target."""
+        ...
+
 
 BACKENDS = {
     "cpu": "tilewright.backends.cpu.backend:CpuBackend",
     "cuda": "tilewright.backends.cuda.backend:CudaBackend",
+    "emulator": "tilewright.backends.emulator.backend:EmulatorBackend",
 }
-"""Target kind -> where its backend is, as ``module:class``."""
+"""Name, also that of its devices and, but for the emulator's, of its targets -> where it is, as ``module:class``."""
+
+EMULATOR = "emulator"
+"""The emulator's backend, and the device model under which its results are stored."""
+
+AUTO = ("cuda", "cpu")
+"""Whose devices ``auto`` means, the first that has one: others are asked for by name."""
 
 
-def get_backend(kind: str) -> Backend:
-    """The backend for a kind of target. Raises ``UsageError`` for an unknown kind."""
-    where = BACKENDS.get(kind)
+def get_backend(name: str) -> Backend:
+    """A backend by name. Raises ``UsageError`` for an unknown one."""
+    where = BACKENDS.get(name)
     if where is None:
-        raise UsageError(f"no backend for {kind!r}", f"Use one of {', '.join(BACKENDS)}")
-    module, _, name = where.partition(":")
-    return cast(Backend, getattr(import_module(module), name)())
+        raise UsageError(f"no backend for {name!r}", f"Use one of {', '.join(BACKENDS)}")
+    module, _, cls = where.partition(":")
+    return cast(Backend, getattr(import_module(module), cls)())
 
 
-def backend_for(target: Target) -> Backend:
-    """The backend that builds and loads for ``target``."""
-    return get_backend(target.kind)
+def backend_for(target: Target, emulated: bool = False) -> Backend:
+    """The backend that builds and loads for ``target``; ``emulated``: the one that does so for the emulator."""
+    return get_backend(EMULATOR if emulated else target.kind)
+
+
+def backend_of(device: str) -> Backend:
+    """The backend of a device by the device's name (``cuda:0``). Raises ``UsageError``."""
+    name = device.partition(":")[0]
+    if name not in BACKENDS:
+        raise UsageError(f"unknown device {device!r}", f"Names begin with {', '.join(BACKENDS)}")
+    return get_backend(name)
+
+
+def choose_backend(target: str = "auto", device: str = "auto") -> Backend:
+    """The backend that a target and a device mean, by their names; the CPU's where both are ``auto``."""
+    kind, where = target.partition(":")[0], device.partition(":")[0]
+    if where in BACKENDS and (kind == "auto" or kind in get_backend(where).kinds):
+        return get_backend(where)
+    if where == EMULATOR:
+        return get_backend(where)
+    return get_backend("cpu" if kind == "auto" else kind)
+
+
+def device_names() -> tuple[str, ...]:
+    """The devices that ``auto`` means: GPUs that kernels are generated for, else all cores as one."""
+    return next(names for names in (get_backend(n).devices() for n in AUTO) if names)
 
 
 def parse_target(text: str, threads: int = 1, allow_foreign: bool = False) -> Target:
     """The target that ``auto``, ``KIND`` or ``KIND:VARIANT`` names, whatever its backend."""
     kind = text.partition(":")[0]
     return get_backend("cpu" if kind == "auto" else kind).parse_target(text, threads, allow_foreign)
+
+
+def is_emulated(model: str) -> bool:
+    """Whether a device model is the emulator's: what it stored is never served on a device."""
+    return EMULATOR in model

@@ -155,6 +155,20 @@ class Context(Protocol):
         ...
 
 
+class Guard(Protocol):
+    """Judges what was timed on a device between ``begin`` and ``end``. ``pauses``: seconds to wait before what was
+    void is timed again; ``facts``: what was seen, to store with the measurements."""
+
+    pauses: tuple[float, ...]
+
+    @property
+    def facts(self) -> Pairs: ...
+    @property
+    def memory_failed(self) -> bool: ...
+    def begin(self) -> None: ...
+    def end(self) -> tuple[str, ...]: ...
+
+
 class Driver(Protocol):
     """A way to reach devices."""
 

@@ -177,7 +177,7 @@ def _main() -> None:
 def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
-    from tilewright.backends.cpu.cores import affinity
+    from tilewright.backends.cores import affinity
     from tilewright.backends.cpu.peak import PeakProbe
     from tilewright.backends.cpu.targets import parse_target
     from tilewright.kernels.expression.expr import FLOATS

@@ -2,7 +2,7 @@
 
 The work is the compiler's, a process of its own or a library that needs no interpreter lock, so threads
 are enough here. Those threads, and the compilers that they start, run at low priority and on the
-given cores. What compiles is a :class:`~tilewright.building.toolchain.Toolchain`.
+given cores. What compiles is a :class:`~tilewright.backends.toolchain.Toolchain`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Union
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import DEADLINE, CompileError
-from tilewright.building.toolchain import GateCounts, Toolchain, static_gate, toolchain_for
+from tilewright.backends import backend_for
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.toolchain import DEADLINE, CompileError, Toolchain
 from tilewright.core import (
     Artifact,
     Candidate,
@@ -42,6 +42,33 @@ from tilewright.kernels.templates.base import LoweredKernel
 Built = Union[Artifact, Failure]
 Lower = Callable[[Candidate], LoweredKernel]
 NICE = 10
+
+
+@dataclass
+class GateCounts:
+    """What the static gate saw and saved: kernels by the reason for which they were refused.
+
+    ``seen`` kernels reached it; ``before`` were refused by their launches, ``after`` by what the compiler
+    said; ``compiled`` were given to the compiler or found in its cache. ``gate_seconds`` and
+    ``compile_seconds`` are summed over the workers.
+    """
+
+    seen: int = 0
+    compiled: int = 0
+    before: dict[str, int] = field(default_factory=dict)
+    after: dict[str, int] = field(default_factory=dict)
+    gate_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+    @property
+    def refused(self) -> int:
+        return sum(self.before.values()) + sum(self.after.values())
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "seen": self.seen, "compiled": self.compiled, "before": dict(self.before), "after": dict(self.after),
+            "gate_seconds": round(self.gate_seconds, 6), "compile_seconds": round(self.compile_seconds, 6),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,12 +109,12 @@ class Builder:
     ) -> None:
         self.target = target
         self.cache = cache or ArtifactCache()
-        self.toolchain = toolchain or toolchain_for(target, self.cache, emulated)
+        self.backend = backend_for(target, emulated)
+        self.toolchain = toolchain or self.backend.toolchain(target, self.cache)
         self.batch = batch or self.toolchain.batch
         self.deadline = deadline
         self._fetch = fetch
-        self._prelude = prelude(target, emulated=True) if self.toolchain.emulated else prelude(target)
-        self._static_gate = static_gate(target)
+        self._prelude = prelude(target, self.toolchain.emulated)
         self._counts = GateCounts()
         self._building = lock or contextlib.nullcontext
         self._lower = lower or _template_lower()
@@ -193,10 +220,10 @@ class Builder:
 
     def _before(self, kernel: LoweredKernel) -> Failure | None:
         """The static gate: what shows without compiling."""
-        if self._static_gate is None:
+        if self.backend.in_process:
             return None
         began = time.perf_counter()
-        problem = self._static_gate(kernel.program, self.target)
+        problem = self.backend.refusal(kernel.program, self.target)
         spent = time.perf_counter() - began
         with self._lock:
             self._counts.seen += 1

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.core import Artifact, Candidate, IllegalSchedule, LaunchProgram, Schedule, Target, Task, UsageError
 
 FORMAT = 1

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.backends.cpu.compiler import CompileTimeout
+from tilewright.backends.toolchain import CompileTimeout
 from tilewright.checking.poison import HEADER as POISON_HEADER
 from tilewright.checking.poison import poisoned
 from tilewright.core import Candidate, LaunchProgram, Pairs, Schedule, Target, TilewrightError, UsageError, Workload
@@ -233,10 +233,10 @@ class Checker:
 
     def check(self, subject: Subject) -> Checked:
         """Build and run one kernel in every way asked for. Raises ``CannotCheck`` without a compiler."""
-        from tilewright.backends.cuda.gate import before
+        from tilewright.backends.limits import refusal
 
         result = Checked(subject)
-        refused = before(subject.program, subject.target, subject.arguments)
+        refused = refusal(subject.program, subject.target, subject.arguments)
         if refused is not None:
             result.add(Finding("launch", refused))
             return result

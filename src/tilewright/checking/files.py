@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from tilewright.backends import EMULATOR, get_backend
 from tilewright.checking.check import Subject
 from tilewright.core import Launch, LaunchProgram, Schedule, Target, TilewrightError, UsageError, Workload, evaluate
 from tilewright.kernels.expression.program import Program
@@ -118,8 +119,9 @@ def _target(value: Any) -> Target:
     if unknown:
         raise _Bad("", f"unknown field {', '.join(sorted(unknown))}")
     target = Target.from_json(value)
-    if target.kind != "cuda":
-        raise _Bad(".kind", f"{target.kind!r} has no emulator; it must be 'cuda'")
+    emulated = get_backend(EMULATOR).kinds
+    if target.kind not in emulated:
+        raise _Bad(".kind", f"{target.kind!r} has no emulator; it must be {' or '.join(map(repr, emulated))}")
     return target
 
 

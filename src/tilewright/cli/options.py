@@ -90,6 +90,7 @@ def target_of(name: str, threads: int) -> Target:
 
     Raises ``UsageError``, and ``TargetUnavailable`` if the machine lacks the instructions.
     """
-    from tilewright.backends import parse_target
+    from tilewright.backends import choose_backend
 
-    return parse_target(name, threads, allow_foreign=name.partition(":")[0] == "cuda")
+    backend = choose_backend(name)
+    return backend.parse_target(name, threads, allow_foreign=not backend.in_process)

@@ -13,6 +13,8 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tilewright.core import Target
+
 SCHEMA = 1
 """Version of the ``--json`` objects; breaking changes bump it."""
 
@@ -70,9 +72,12 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}%"
 
 
-def share_of_peak(value: float | None, kind: str, here: bool = False) -> str:
+def share_of_peak(value: float | None, target: Target, here: bool = False) -> str:
     """``, 81.2% of the FMA peak``: a share, of which peak by the kind of target; nothing where it is not known."""
-    if value is None and kind != "cpu":
+    from tilewright.backends import backend_for
+
+    measured = backend_for(target).in_process
+    if value is None and not measured:
         return ""
-    peak = ("the FMA peak" + (" measured here" if here else "")) if kind == "cpu" else "the stated peak"
+    peak = ("the FMA peak" + (" measured here" if here else "")) if measured else "the stated peak"
     return f", {percent(value)} of {peak}"

@@ -88,7 +88,7 @@ class GpuPrior(Stateless):
 
 def analytic_prior(task: Task, features: FeatureExtractor) -> CostModel:
     """What orders a task's schedules before anything was measured."""
-    model = GpuPrior if task.target.kind == "cuda" else RooflineCostModel
+    model = GpuPrior if task.target.limits else RooflineCostModel
     return model(task, features=features)
 
 

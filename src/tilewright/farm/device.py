@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tilewright.backends import BACKENDS, get_backend
 from tilewright.farm.jobs import understood
 from tilewright.measure.devices import DeviceDescription
 from tilewright.serialization import WORD, decode
 
-_DEVICE = r"cpu:\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*|(cuda|emulator):\d{1,4}"
 _CLASS = r"[a-z0-9][a-z0-9.+-]{0,99}"
 
 
@@ -24,9 +24,12 @@ class RunnerDevice(DeviceDescription):
         """
         with understood("a runner described its device wrongly", "Use the same Tilewright version on both ends"):
             found = decode(RunnerDevice, data)
-            target, cpu = found.target, found.device.startswith("cpu:")
+            target = found.target
+            name = found.device.partition(":")[0]
+            backend = get_backend(name if name in BACKENDS else next(iter(BACKENDS)))
+            most = found.cores if backend.in_process else 1 << 16
             rules = (
-                (_is(_DEVICE, found.device), "device is no device's name"),
+                (_is(backend.device_form, found.device), "device is no device's name"),
                 (_is(_CLASS, found.device_class), "device_class is no class' name"),
                 (found.model, "model is empty"),
                 # Compilers and their flags are chosen by these.
@@ -34,12 +37,9 @@ class RunnerDevice(DeviceDescription):
                 (_is(WORD, target.arch), "target.arch is no word"),
                 (all(_is(WORD, x) for x in target.isa), "target.isa is no list of words"),
                 (target.vector_bytes and target.registers, "target.vector_bytes or target.registers is zero"),
+                (target.kind in backend.kinds, f"target.kind {target.kind} does not run on {found.device}"),
                 (
-                    target.kind == ("cpu" if cpu else "cuda"),
-                    f"target.kind {target.kind} does not run on {found.device}",
-                ),
-                (
-                    1 <= target.threads <= (found.cores if cpu else 1 << 16),
+                    1 <= target.threads <= most,
                     f"target.threads: {target.threads} do not fit on {found.cores} core(s)",
                 ),
             )

@@ -12,10 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import CompileError
-from tilewright.backends.cuda.gate import Rejected
-from tilewright.building.toolchain import CPU_BATCH, Compiled, CompiledLibrary, Toolchain, toolchain_for
+from tilewright.backends import Backend, backend_for
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.toolchain import Compiled, CompileError, Rejected, Toolchain
 from tilewright.caching import cached_property
 from tilewright.core import Failure, FailureKind, Measurement, Outcome, Target, Task, digest
 from tilewright.farm.client import Farm
@@ -29,6 +28,7 @@ from tilewright.measure.timing import PairedComparison
 Job = Future[dict[str, Any]]
 HERE = ("source", "no_worker", "lost")
 """Why a build was not done by a builder, where this machine's own compiler is tried."""
+HOST_BATCH = 8  # kernels a unit for a CPU: parsing the prelude costs as much as compiling one
 SMALLEST = 2  # items a job at least, where there are as many
 JOBS_EACH = 2  # jobs a runner in one batch: the second starts where the first ends, and a slow runner takes fewer
 TRIES = 3  # of a job whose artifacts the farm loses
@@ -36,7 +36,7 @@ NONSENSE = "See with tilewright farm status who measures; what was measured is s
 
 
 class FarmToolchain:
-    """The farm's builders behind the :class:`~tilewright.building.toolchain.Toolchain` protocol.
+    """The farm's builders behind the :class:`~tilewright.backends.toolchain.Toolchain` protocol.
 
     What they refuse (sources with includes, a kernel of the user's own) and what no builder compiles is compiled
     here and brought to the farm, if this machine can.
@@ -48,16 +48,17 @@ class FarmToolchain:
         self.emulated = emulated
         self.cache = cache
         self.flags: tuple[str, ...] = ()
-        self.batch = CPU_BATCH if target.kind == "cpu" else 1
+        self.backend = backend_for(target, emulated)
+        self.batch = HOST_BATCH if self.backend.in_process else 1
         self._prelude = prelude(target, emulated)
-        self._place, self.version, self.lanes = _builders(farm, target, emulated)
+        self._place, self.version, self.lanes = _builders(farm, self.backend, target)
         self._units: dict[str, tuple[str, tuple[str, ...], float]] = {}
         if not self._place:
             self.version, self.flags, self.batch = self._here.version, self._here.flags, self._here.batch
 
     @cached_property
     def _here(self) -> Toolchain:
-        return toolchain_for(self.target, self.cache, self.emulated)
+        return self.backend.toolchain(self.target, self.cache)
 
     def key(self, unit: str) -> str:
         """What a unit's code depends on: its text, the target and the builders' compiler."""
@@ -74,7 +75,7 @@ class FarmToolchain:
                     self.flags = tuple(str(f) for f in reply["flags"])
                     resources = {str(s): tuple(dict(pairs).items()) for s, pairs in reply["resources"].items()}
                 self._units[name] = (unit, tuple(symbols), deadline)
-                return CompiledLibrary(str(self.cache.path(name)), name, bool(reply["cached"]), resources)
+                return Compiled(str(self.cache.path(name)), name, bool(reply["cached"]), resources)
             if error["reason"]:
                 raise Rejected(error["message"], error["reason"])
             if error["kind"] == "compile":
@@ -114,9 +115,9 @@ class FarmToolchain:
             raise FarmError("the builder no longer makes the same code", "Start the run again")
 
 
-def _builders(farm: Farm, target: Target, emulated: bool) -> tuple[str, str, int]:
+def _builders(farm: Farm, backend: Backend, target: Target) -> tuple[str, str, int]:
     """The queue of builders for a target, their compiler's version, and how many they build at once."""
-    start = f"build:{'emulator' if emulated else target.kind}:{target.arch}:"
+    start = f"build:{backend.name}:{target.arch}:"
     lanes: Counter[str] = Counter()
     versions: dict[str, str] = {}
     for w in farm.status()["workers"]:

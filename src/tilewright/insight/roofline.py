@@ -132,11 +132,12 @@ def _number(run: StoredRun, part: str, name: str) -> float | None:
 
 
 def _ceilings(task: Task, peak: float | None, bandwidth: float | None) -> Ceilings:
-    if task.target.kind == "cpu":
-        return Ceilings(peak, bandwidth)
-    from tilewright.measure.places import stated_bandwidth, stated_peak
+    from tilewright.backends import backend_for
 
-    return Ceilings(stated_peak(task), stated_bandwidth(task), measured=False)
+    backend = backend_for(task.target)
+    if backend.in_process:
+        return Ceilings(peak, bandwidth)
+    return Ceilings(*backend.ceilings(task), measured=False)
 
 
 def roofline(

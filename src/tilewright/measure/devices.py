@@ -8,31 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import math
 import platform
-import re
 import socket
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.device import CpuDevice, affinity, available_cores, format_cores
-from tilewright.backends.cuda import archs, probe
-from tilewright.backends.cuda.device import CudaDevice
-from tilewright.backends.cuda.health import GpuFacts, Identity, identify
-from tilewright.building.toolchain import toolchain_for
-from tilewright.core import Pairs, Target, TilewrightError, UsageError, Value, digest
+from tilewright import backends
+from tilewright.backends.cores import affinity, available_cores, format_cores
+from tilewright.core import Pairs, Target, TilewrightError, UsageError
 from tilewright.measure.places import Place, find_place
 from tilewright.measure.runner import memory_limit
 from tilewright.serialization import Json
 
 _LONGEST = 300  # characters of a text
-_CLASS = 100
 
 _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
-_GPU_WORDS = {"nvidia", "geforce", "tesla", "graphics", "gpu", "generation", "device"}
-_CPU_WORDS = {"cpu", "processor", "r", "tm"}
 
 
 @dataclass(frozen=True)
@@ -65,124 +57,61 @@ class DeviceDescription(Json):
 def find(device: str = "auto", target: str = "auto", threads: int = 1) -> Place:
     """Where to measure. ``auto``: the first GPU that kernels are generated for, else all cores that this process may
     use. Raises like :func:`tilewright.measure.places.find_place`."""
-    kind = target.partition(":")[0]
-    if device == "auto" and kind in ("auto", "cpu"):
-        device = ((_gpus() if kind == "auto" else []) or _shares(1))[0]
+    if device == "auto":
+        backend = backends.choose_backend(target)
+        if target == "auto" or backend.in_process:
+            device = (backends.device_names() if target == "auto" else backend.devices())[0]
     return find_place(target, device, threads)
 
 
 def find_all(count: int | None = None) -> list[str]:
     """Every GPU that kernels are generated for, else all cores that this process may use. ``count``: so many GPUs, or
     parts of the cores. Raises ``UsageError`` for more than there are."""
-    gpus = _gpus()
-    most, what = (len(gpus), "GPU(s)") if gpus else (available_cores(), "core(s)")
+    found = list(backends.device_names())
+    gpus = not backends.backend_of(found[0]).in_process
+    most, what = (len(found), "GPU(s)") if gpus else (available_cores(), "core(s)")
     if count is not None and count > most:
         raise UsageError(f"{count} runners need as many devices, and there are {most} {what}", f"Use {most} or fewer")
-    return gpus[:count] or _shares(count or 1)
+    return found[:count] if gpus else parts(count or 1)
 
 
-def _gpus() -> list[str]:
-    return [f"cuda:{g.index}" for g in probe.gpus_or_none() if archs.variants_for(g.cc)]
-
-
-def _shares(n: int) -> list[str]:
-    """The cores that this process may use, in ``n`` parts."""
+def parts(count: int) -> list[str]:
+    """All cores that this process may use, as so many devices."""
     cores = affinity()[: available_cores()]
-    return [f"cpu:{format_cores(cores[i * len(cores) // n : (i + 1) * len(cores) // n])}" for i in range(n)]
+    ends = [n * len(cores) // count for n in range(count + 1)]
+    name = backends.device_names()[0].partition(":")[0]
+    return [f"{name}:{format_cores(cores[a:b])}" for a, b in pairwise(ends)]
 
 
 # --------------------------------------------------------------------------- describing
 
 
 def describe_place(place: Place) -> DeviceDescription:
-    """The device of a place. What is said of any device is what is said of the emulator; others add their own."""
+    """The device of a place, as its backend describes it."""
     target, device = place.target, place.device
-    found = DeviceDescription(
+    said = place.backend.describe(target, device)
+    own = tuple((k, v[:_LONGEST] if isinstance(v, str) else v) for k, v in said.labels)
+    return DeviceDescription(
         device=device.name,
         model=_line(device.model),
-        device_class=f"emulator-{_slug(target.variant)}",
-        uuid=host_identity(device.name),
+        device_class=said.device_class,
+        uuid=said.uuid or host_identity(said.place or device.name),
         target=target,
-        cores=0,
-        memory=memory_limit(),
+        cores=said.cores,
+        memory=said.memory or memory_limit(),
         compiler=_line(_compiler(place)),
+        driver=_line(said.driver),
         host=_line(socket.gethostname()),
-        labels=(("arch", target.arch), ("variant", target.variant), ("system", _line(platform.system()))),
-    )
-    if isinstance(device, CudaDevice):
-        return _of_gpu(found, device)
-    if isinstance(device, CpuDevice):
-        cores = len(device.cores)
-        labels = (*found.labels, ("isa", " ".join(target.isa)[:_LONGEST]))
-        return replace(found, device_class=cpu_class(device.model, target.variant, cores), cores=cores, labels=labels)
-    return found
-
-
-def _of_gpu(found: DeviceDescription, device: CudaDevice) -> DeviceDescription:
-    memory = int(dict(device.limits).get("memory_bytes", 0))
-    which = identify(device.index, device.bus_id, device.model)
-    facts = _facts(which, device.model)
-    versions = dict(device.facts)
-    names = (("NVIDIA", versions.get("nvidia_driver")), ("CUDA", versions.get("cuda_driver")))
-    labels: dict[str, Value | None] = {
-        "pci": device.bus_id, "mig": which.profile or None, "power_limit_w": facts.power_limit,
-        "persistence": facts.persistence,
-    }  # fmt: skip
-    return replace(
-        found,
-        device_class=gpu_class(device.model, memory, which),
-        uuid=which.uuid or host_identity(device.bus_id),
-        memory=memory,
-        driver=_line(" ".join(f"{name} {version}" for name, version in names if version)),
-        labels=(*found.labels, *((name, value) for name, value in labels.items() if value is not None)),
+        labels=(("arch", target.arch), ("variant", target.variant), ("system", _line(platform.system())), *own),
     )
 
 
 def _compiler(place: Place) -> str:
     """What would compile for the target here, as artifacts name it; empty without one: measuring needs none."""
     try:
-        return toolchain_for(place.target, ArtifactCache(), place.emulated).version
+        return place.backend.toolchain(place.target).version
     except TilewrightError:
         return ""
-
-
-# --------------------------------------------------------------------------- classes
-
-
-def gpu_class(model: str, memory: int, which: Identity) -> str:
-    """``h200-141g-700w``, ``a100-sxm4-40g-400w-mig-3g.20gb``: model, GiB (rounded up), power limit, slice.
-
-    ``memory``: bytes by CUDA's count, used where nvidia-smi gives none.
-    """
-    facts = _facts(which, model)
-    words = [w for w in _words(facts.name) if w not in _GPU_WORDS and not re.fullmatch(r"\d+gb", w)]
-    parts = [*(words or [digest(facts.name)[:8]]), f"{math.ceil((facts.memory or memory) / (1 << 30))}g"]
-    if facts.power_limit:
-        parts.append(f"{round(facts.power_limit)}w")
-    if which.profile:
-        parts.append(f"mig-{which.profile.lower()}")
-    return _slug("-".join(parts))
-
-
-def _facts(which: Identity, model: str) -> GpuFacts:
-    """What nvidia-smi says of a GPU; without it, the name that CUDA gives the whole."""
-    return which.facts or GpuFacts(which.uuid, "", model.partition(" MIG ")[0])
-
-
-def cpu_class(model: str, variant: str, cores: int) -> str:
-    """``cpu-amd-epyc-9b45-f26m17-avx512bf16-2c``: model, best instruction set, cores."""
-    short = re.sub(r"\(family (\w+) model (\w+)\)", r"f\1m\2", model)
-    words = [w for w in _words(short) if w not in _CPU_WORDS]
-    return _slug("-".join(["cpu", *(words or [digest(model)[:8]]), variant, f"{cores}c"]))
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+(?:\.[a-z0-9]+)*", text.lower())
-
-
-def _slug(text: str) -> str:
-    plain = re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-")
-    return plain if len(plain) <= _CLASS else f"{plain[: _CLASS - 9]}-{digest(plain)[:8]}"
 
 
 # --------------------------------------------------------------------------- this host

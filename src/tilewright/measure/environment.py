@@ -21,9 +21,12 @@ def tilewright_version() -> str:
         return "source"
 
 
-def environment(device: Device, core: int, compiler: str, root: Path = Path("/sys/devices/system/cpu")) -> Pairs:
-    """Device model, compiler, versions, and the clock's governor and frequency where they are known."""
+def environment(device: Device, core: int | None, compiler: str, root: Path = Path("/sys/devices/system/cpu")) -> Pairs:
+    """Device model, compiler, versions, and of a core its clock's governor and frequency where they are known; of a
+    GPU the child adds the driver's facts and the clocks."""
     facts: list[tuple[str, str | float]] = list(_versions(device, compiler))
+    if core is None:
+        return tuple(facts)
     clock = root / f"cpu{core}" / "cpufreq"
     governor = _read(clock / "scaling_governor")
     if governor:
@@ -32,11 +35,6 @@ def environment(device: Device, core: int, compiler: str, root: Path = Path("/sy
     if khz.isdigit():
         facts.append(("mhz", round(int(khz) / 1000)))
     return tuple(facts)
-
-
-def gpu_environment(device: Device, compiler: str) -> Pairs:
-    """Device model, compiler and versions; the child adds the driver's facts and the clocks."""
-    return _versions(device, compiler)
 
 
 def _versions(device: Device, compiler: str) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.backends.cuda.driver import get_driver
+from tilewright.backends import get_backend
 from tilewright.backends.driver import DeviceError, LaunchError, OutOfMemory
 from tilewright.backends.launches import DeviceKernel, Queue
 from tilewright.core import (
@@ -33,13 +33,12 @@ from tilewright.core import (
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
 from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
-from tilewright.measure.gpu_guard import Guard, guard_of
 from tilewright.measure.gpu_timing import ANCHOR_EVERY, WARM_UP, Plan, Stopwatch, middle, plan, rotation
 from tilewright.measure.task_session import DRIFT, Loaded, TaskSession, Tell
 from tilewright.verifying.inputs import Recipe, make_inputs
 
 if TYPE_CHECKING:
-    from tilewright.backends.driver import Context, Module
+    from tilewright.backends.driver import Context, Guard, Module
 
 ROOM = 0.4  # share of the device's memory for operand sets
 LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
@@ -63,13 +62,13 @@ class GpuKernel(Loaded):
 class GpuSession(TaskSession[GpuKernel]):
     """State of one child: the device's context for good, buffers of the task until another one comes.
 
-    ``guard``: what looks at the device around a batch (default: through nvidia-smi, where that works).
+    ``guard``: what looks at the device around a batch (default: its backend's, where that works).
     """
 
     def __init__(self, settings: Mapping[str, Any], tell: Tell, guard: Guard | None = None) -> None:
-        name = settings["driver"]
-        self.context: Context = get_driver(None if name == "auto" else name).open(settings["device"])
-        self.guard = guard or guard_of(self.context)
+        backend = get_backend(settings["backend"])
+        self.context: Context = backend.open(settings["device"], settings["driver"])
+        self.guard = guard or backend.guard(self.context)
         self.limits = dict(self.context.limits)
         self.rotate_bytes: int = settings["rotate_bytes"] or int(self.limits.get("l2_bytes", 32 << 20))
         self.watch = Stopwatch(self.context)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tilewright.backends import backend_of
 from tilewright.core import (
     Artifact,
     Candidate,
@@ -31,7 +32,7 @@ from tilewright.core import (
 )
 from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
-from tilewright.measure.environment import environment, gpu_environment
+from tilewright.measure.environment import environment
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import PairedComparison
 from tilewright.paths import cache_root
@@ -57,7 +58,7 @@ class LocalRunner:
     """Checks and times candidates on one device of this machine. Use it as a context manager.
 
     ``device``: cores (``cpu:0-1``), or a GPU (``cuda:0``, ``emulator:0``), which is reached through
-    ``driver`` (``cupy``, ``pycuda``, ``emulator``).
+    ``driver`` where its backend knows several (``cupy``, ``pycuda``).
     ``deadline``: seconds that one kernel may take for everything; on a CPU less when the incumbent shows
     that far less is enough. ``cache_state``: ``warm`` (default on a CPU) or ``cold`` (default on a GPU):
     operands evicted before every sample, on a GPU by taking others each time.
@@ -86,27 +87,26 @@ class LocalRunner:
     ) -> None:
         if cache_state not in (None, "warm", "cold"):
             raise UsageError(f"unknown cache state {cache_state!r}", "Use warm or cold")
-        gpu = gpu_index(device)
+        self.backend = backend_of(device.name)
+        given = self.backend.settings(device, memory_limit() if memory is None else memory)
         self.device = device
         self.target = target
         self.deadline = deadline
         self.prepare_deadline = prepare_deadline
-        self.cores = device_cores(device) if gpu is None else []
+        self.cores: list[int] = given["cores"]
         self._exclusive = exclusive or contextlib.nullcontext
         self._command = command
         self._settings: dict[str, Any] = {
-            "cores": self.cores,
+            **given,
+            "backend": self.backend.name,
+            "driver": driver,
             "threads": target.threads,
-            "cache_state": cache_state or ("warm" if gpu is None else "cold"),
+            "cache_state": cache_state or given["cache_state"],
             "last_level": target.l3_bytes,
             "references": str(cache_root() / "references" if references is None else references),
-            "memory": memory_limit() if memory is None else memory,
             "full_reference": full_reference,
             "sandbox": sandbox,
         }
-        self._gpu = gpu is not None
-        if gpu is not None:
-            self._settings |= gpu_settings(device, gpu, driver, self._settings["memory"])
         self._executor = ThreadPoolExecutor(1, "measure")
         self._child: Child | None = None
         self._lock = threading.Lock()
@@ -314,11 +314,11 @@ class LocalRunner:
 
     def _longest(self, task: Task) -> float:
         """Seconds that any kernel of a task may take for everything."""
-        return self.deadline if self._gpu else self.deadline + task.workload.flops / SLOW_FLOPS
+        return self.deadline if not self.backend.in_process else self.deadline + task.workload.flops / SLOW_FLOPS
 
     def _limit(self, task: Task, incumbent: Item | None) -> float:
         longest = self._longest(task)
-        if self._gpu:  # moving and checking the data takes far longer than the kernel
+        if not self.backend.in_process:  # moving and checking the data takes far longer than the kernel
             return longest
         seconds = self._anchors.get(incumbent[0].key) if incumbent else None
         return longest if seconds is None else min(longest, max(LEAST_DEADLINE, SLOWEST * seconds))
@@ -336,11 +336,8 @@ class LocalRunner:
 
     def _environment(self, compiler: str) -> Pairs:
         if compiler not in self._environments:
-            if self._gpu:
-                self._environments[compiler] = gpu_environment(self.device, compiler)
-            else:
-                core = self.cores[0] if self.cores else 0
-                self._environments[compiler] = environment(self.device, core, compiler)
+            core = self.cores[0] if self.cores else None
+            self._environments[compiler] = environment(self.device, core, compiler)
         return self._environments[compiler]
 
 
@@ -375,49 +372,6 @@ def _item(item: Item) -> dict[str, Any]:
         "sha256": artifact.sha256,
         "program": artifact.program.to_json(),
         "launch": {k: int(v) for k, v in candidate.schedule.launch},
-    }
-
-
-def device_cores(device: Device) -> list[int]:
-    """Core numbers of a device named ``cpu:0-1,3``. Raises ``UsageError`` for another name."""
-    kind, _, text = device.name.partition(":")
-    try:
-        spans = [part.split("-") for part in text.split(",")]
-        cores = sorted({c for s in spans for c in range(int(s[0]), int(s[-1]) + 1)})
-    except ValueError:
-        cores = []
-    if kind != "cpu" or not cores:
-        raise UsageError(f"{device.name!r} names no cores", "Write cpu:0, or cpu:0-3 for several")
-    return cores
-
-
-GPU_DRIVERS = {"cuda": "auto", "emulator": "emulator"}
-"""Kinds of GPU devices, and the driver that reaches them unless another is named (auto: what is installed)."""
-
-EMULATED_L2 = 256 << 10
-"""Bytes of L2 cache that operand sets are rotated over on the emulator, where it decides nothing."""
-
-
-def gpu_index(device: Device) -> int | None:
-    """The number of a GPU device (``cuda:0``); ``None`` for cores. Raises ``UsageError``."""
-    kind, _, number = device.name.partition(":")
-    if kind not in GPU_DRIVERS:
-        return None
-    if not number.isdigit():
-        raise UsageError(f"{device.name!r} names no GPU", f"Write {kind}:0")
-    return int(number)
-
-
-def gpu_settings(device: Device, index: int, driver: str | None, memory: int) -> dict[str, Any]:
-    """What a child of a GPU device is told besides."""
-    kind = device.name.partition(":")[0]
-    emulated = kind == "emulator"
-    return {
-        "driver": driver or GPU_DRIVERS[kind],
-        "device": index,
-        "rotate_bytes": EMULATED_L2 if emulated else 0,
-        # A CUDA context reserves address space for all memory of host and devices.
-        "memory": memory if emulated else 0,
     }
 
 

@@ -39,14 +39,14 @@ _CAPABILITY_VERSION = 0x20080522
 _OF_FILES = 0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
 
 
-def apply(asked: bool, driver: str | None = None) -> Limits:
+def apply(asked: bool, confinable: bool = True) -> Limits:
     """Bound this process, for good; what cannot be had is left out, and told. Call it before threads start.
 
-    ``driver``: of the child's GPU, if it has one.
+    ``confinable``: whether kernels are code of this machine's processors.
     """
     if not asked:
         return dict.fromkeys(NAMES, _NOT_ASKED)
-    if driver not in (None, "emulator"):
+    if not confinable:
         return dict.fromkeys(NAMES, "not with a GPU, whose kernels make no system calls")
     steps = (_no_new_privileges, _no_network, _no_capabilities, _small_files)
     return {name: _tried(step) for name, step in zip(NAMES, steps, strict=True)}

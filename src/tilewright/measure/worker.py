@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
     try:
         settings = channel.receive()
         limits = pin(settings["cores"]) | limit_resources(settings["memory"])
-        limits |= sandbox.apply(settings.get("sandbox", False), settings.get("driver"))
+        limits |= sandbox.apply(settings.get("sandbox", False), settings["confinable"])
         session = _session(settings, channel.send)
         channel.send({"ready": os.getpid(), "limits": limits})
         while not session.spoilt:
@@ -68,14 +68,16 @@ def main(argv: list[str]) -> int:
 
 
 def _session(settings: dict[str, Any], send: Any) -> Any:
-    """What serves the requests of a device: by its driver, or for a CPU, which has none."""
-    if settings.get("driver"):
-        from tilewright.measure.gpu_session import GpuSession
+    """What serves the requests of a device: of this process's memory, or one behind a driver."""
+    from tilewright.backends import get_backend
 
-        return GpuSession(settings, send)
-    from tilewright.measure.session import Session
+    if get_backend(settings["backend"]).in_process:
+        from tilewright.measure.session import Session
 
-    return Session(settings, send)
+        return Session(settings, send)
+    from tilewright.measure.gpu_session import GpuSession
+
+    return GpuSession(settings, send)
 
 
 def _serve(session: Any, request: dict[str, Any], send: Any) -> None:

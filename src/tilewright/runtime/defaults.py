@@ -103,7 +103,7 @@ _MARK = digest("runtime defaults, version 1")
 
 
 def _cache() -> Any:
-    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.backends.cache import ArtifactCache
 
     return ArtifactCache()
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.arrays import on_gpu
 from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
 from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.parameters import settled
 from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, empty, storage
 from tilewright.runtime.forking import ForkLock
-from tilewright.runtime.gpu_arrays import on_gpu
 from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver

@@ -11,40 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.backends import Backend, get_backend, is_emulated
+from tilewright.backends.arrays import Arrays, GpuArray, arrays_of, backend_name, fits
 from tilewright.core import (
     ABI_VERSION,
     DatabaseError,
     LaunchProgram,
-    Target,
     TensorSpec,
     TilewrightError,
     UsageError,
 )
 from tilewright.kernels.parameters import agree, settled
 from tilewright.runtime.forking import ForkLock
-from tilewright.runtime.gpu_arrays import GpuArray, fits, lends_scratch, make_output, make_scratch, on_gpu, view
 from tilewright.runtime.stats import Counters
 from tilewright.runtime.store import Entry, Store
 
 if TYPE_CHECKING:
-    from tilewright.backends.driver import Context, Driver
+    from tilewright.backends.driver import Context
     from tilewright.backends.launches import DeviceKernel
 
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
 Key = tuple[Any, ...]
-Opener = Callable[[], "Driver"]
-
-
-def runs_on(target: Target, capability: int) -> bool:
-    """Whether a cubin for ``target`` runs on a device of compute capability ``capability`` (90 is 9.0).
-
-    Machine code runs on later minor versions of its major version; an architecture-specific one
-    (``sm_90a``) on exactly its own (CUDA C++ Programming Guide, Binary Compatibility).
-    """
-    own = int(target.limit.get("cc", 0))
-    if target.variant.endswith("a"):
-        return own == capability
-    return own // 10 == capability // 10 and own <= capability
+Opener = Callable[[int], "Context"]
 
 
 @dataclass(frozen=True)
@@ -53,15 +41,16 @@ class GpuKernel:
 
     entry: Entry
     kernel: DeviceKernel
+    arrays: Arrays
 
-    def run(self, tensors: Sequence[GpuArray], owner: Any, stream: int) -> None:
+    def run(self, tensors: Sequence[GpuArray], owner: Any, stream: Any) -> None:
         """Queue it on ``stream``; ``owner`` is an array whose framework lends scratch memory."""
         size, context = self.kernel.workspace, self.kernel.context
-        pointers = [t.address for t in tensors]
+        pointers = [t.address if t.handle is None else t.handle for t in tensors]
         if not size:
             self.kernel.bind(pointers, 0)(stream)
-        elif lends_scratch(owner):
-            scratch, address = make_scratch(owner, size)
+        elif self.arrays.lends_scratch(owner):
+            scratch, address = self.arrays.make_scratch(owner, size)
             self.kernel.bind(pointers, address)(stream)
             del scratch  # freed in stream order: the framework reuses it only for later work
         else:
@@ -79,9 +68,8 @@ class GpuRuntime:
     def __init__(self, store: Store, counters: Counters, driver: Opener | None = None) -> None:
         self._store = store
         self._counters = counters
-        self._open_driver = driver or _default_driver
-        self._driver: Driver | None = None
-        self._contexts: dict[int, Context] = {}
+        self._open = driver
+        self._contexts: dict[Key, Context] = {}
         self._kernels: dict[Key, GpuKernel] = {}
         self._known: dict[Key, GpuKernel | None] = {}
         self._lock = ForkLock()
@@ -98,7 +86,7 @@ class GpuRuntime:
             return self._without(op, args, attributes, out, built_in)
         views = [_checked(op, a, s, kernel.entry.program) for a, s in zip(arrays, kernel.entry.inputs, strict=True)]
         if given is None:
-            given = make_output(arrays[0], kernel.entry.output)
+            given = kernel.arrays.make_output(arrays[0], kernel.entry.output)
         result = _checked(op, given, kernel.entry.output, kernel.entry.program, output=True)
         _together(op, kernel.entry, [*views, result])
         kernel.run([*views, result], arrays[0], views[0].stream)
@@ -120,14 +108,17 @@ class GpuRuntime:
     # ----------------------------------------------------------------------- look-up
 
     def _find(self, op: str, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> GpuKernel | None:
-        if not all(on_gpu(a) for a in arrays):
-            odd = next(a for a in arrays if not on_gpu(a))
+        names = [backend_name(a) for a in arrays]
+        name = next(n for n in names if n is not None)
+        if set(names) != {name}:
+            odd = next(a for a, n in zip(arrays, names, strict=True) if n != name)
             raise TypeError(f"{op}: {type(odd).__name__} is no array on a GPU. Move it to the device of the others")
-        views = [view(a) for a in arrays]
+        views = [arrays_of(name).view(a) for a in arrays]
         devices = {v.device for v in views if v.device is not None}
         if len(devices) > 1:
-            raise ValueError(f"{op}: arrays are on several GPUs ({sorted(devices)}). Move them to one")
-        device = devices.pop() if devices else 0
+            shown = sorted(map(str, devices))
+            raise ValueError(f"{op}: arrays are on several GPUs ({', '.join(shown)}). Move them to one")
+        device = (name, devices.pop() if devices else 0)
         attributes = {k: settled(v) for k, v in attributes.items()}
         key = (op, device, tuple((v.dtype, v.shape) for v in views), tuple(sorted(attributes.items())))
         with self._lock:
@@ -138,12 +129,13 @@ class GpuRuntime:
             return self._known[key]
 
     def _resolve(
-        self, op: str, device: int, views: Sequence[GpuArray], attributes: Mapping[str, Any]
+        self, op: str, device: Key, views: Sequence[GpuArray], attributes: Mapping[str, Any]
     ) -> GpuKernel | None:
+        backend = get_backend(device[0])
         entries = [
             e
             for e in self._store.entries(op)
-            if e.target.kind == "cuda"
+            if e.target.kind in backend.kinds
             and e.state == "verified"
             and e.program.abi == ABI_VERSION
             and len(e.inputs) == len(views)
@@ -152,23 +144,22 @@ class GpuRuntime:
         ]
         if not entries:
             return None
-        context = self._context(device)
-        capability = int(dict(context.limits)["cc"])
+        context = self._context(backend, device)
         model = context.model
-        usable = [e for e in entries if runs_on(e.target, capability) and _same_kind(e.device_model, model)]
+        # What an emulator stored ran on no device: its times mean nothing, and it is never served on one.
+        fit = [e for e in entries if is_emulated(e.device_model) == is_emulated(model)]
+        usable = [e for e in fit if backend.serves(e.target, context)]
         if not usable:
             return None
         best = max(usable, key=lambda e: (e.device_model == model, e.updated))
         return self._load(best, device, context)
 
-    def _context(self, device: int) -> Context:
+    def _context(self, backend: Backend, device: Key) -> Context:
         if device not in self._contexts:
-            if self._driver is None:
-                self._driver = self._open_driver()
-            self._contexts[device] = self._driver.open(device)
+            self._contexts[device] = (self._open or backend.open)(device[1])
         return self._contexts[device]
 
-    def _load(self, entry: Entry, device: int, context: Context) -> GpuKernel:
+    def _load(self, entry: Entry, device: Key, context: Context) -> GpuKernel:
         key = (device, entry.sha256, entry.schedule.key)
         if key not in self._kernels:
             code = self._store.code(entry.sha256)
@@ -188,7 +179,7 @@ class GpuRuntime:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
                 ) from e
-            self._kernels[key] = GpuKernel(entry, kernel)
+            self._kernels[key] = GpuKernel(entry, kernel, arrays_of(device[0]))
         return self._kernels[key]
 
     # ----------------------------------------------------------------------- no kernel
@@ -199,15 +190,19 @@ class GpuRuntime:
         plain = built_in and not attributes and op in ("matmul", "batch_matmul")
         for name in ("torch", "cupy"):
             framework = sys.modules.get(name)
-            kind = {"torch": "Tensor", "cupy": "ndarray"}[name]
-            if plain and framework is not None and isinstance(args[0], getattr(framework, kind)):
+            array = {"torch": "Tensor", "cupy": "ndarray"}[name]
+            if plain and framework is not None and isinstance(args[0], getattr(framework, array)):
                 self._counters.add("fallback", "untuned")
                 return framework.matmul(*args) if out is None else framework.matmul(*args, out=out)
-        shown = ", ".join(f"{v.shape} {v.dtype}" for v in map(view, args))
-        tuned = sorted({f"{e.label} ({e.target.name})" for e in self._store.entries(op) if e.target.kind == "cuda"})
+        shown = ", ".join(f"{v.shape} {v.dtype}" for v in (arrays_of(str(backend_name(a))).view(a) for a in args))
+        backend = get_backend(str(backend_name(args[0])))
+        others = [e for e in self._store.entries(op) if e.target.kind in backend.kinds]
+        tuned = sorted({f"{e.label} ({e.target.name})" for e in others})
         raise UsageError(
             f"{op} was not tuned for this GPU and inputs {shown}",
-            f"It was tuned for {'; '.join(tuned[:5])}" if tuned else f"Tune it: tilewright tune {op} --target cuda",
+            f"It was tuned for {'; '.join(tuned[:5])}"
+            if tuned
+            else f"Tune it: tilewright tune {op} --target {backend.name}",
         )
 
 
@@ -218,16 +213,12 @@ def agrees(entry: Entry, given: Mapping[str, Any]) -> bool:
     )
 
 
-def _same_kind(stored: str, here: str) -> bool:
-    # What an emulator stored ran on no device: its times mean nothing, and it is never served on one.
-    return ("emulator" in stored) == ("emulator" in here)
-
-
 def _checked(op: str, a: Any, spec: TensorSpec, program: LaunchProgram, output: bool = False) -> GpuArray:
     name = f"{op}: {spec.name if not output else 'out'}"
-    if not on_gpu(a):
+    holder = backend_name(a)
+    if holder is None:
         raise TypeError(f"{name} is no array on a GPU. Move it to the device of the others")
-    v = view(a)
+    v = arrays_of(holder).view(a)
     if v.shape != spec.shape:
         raise ValueError(f"{name} has shape {v.shape}, not {spec.shape}")
     if not fits(v, spec):
@@ -244,14 +235,8 @@ def _checked(op: str, a: Any, spec: TensorSpec, program: LaunchProgram, output: 
 def _together(op: str, entry: Entry, views: Sequence[GpuArray]) -> None:
     devices = {v.device for v in views if v.device is not None}
     if len(devices) > 1:
-        raise ValueError(f"{op}: arrays are on several GPUs ({sorted(devices)}). Move them to one")
+        raise ValueError(f"{op}: arrays are on several GPUs ({', '.join(sorted(map(str, devices)))}). Move them to one")
     *inputs, out = views
     for v, spec in zip(inputs, entry.inputs, strict=True):
-        if v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:
+        if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:
             raise ValueError(f"{op}: out shares memory with {spec.name}. Pass another array, or none")
-
-
-def _default_driver() -> Driver:
-    from tilewright.backends.cuda.driver import get_driver
-
-    return get_driver(None)

@@ -132,7 +132,7 @@ class Resolver:
     @property
     def threads(self) -> int:
         """The most threads that a kernel may use now."""
-        from tilewright.backends.cpu.cores import available_cores
+        from tilewright.backends.cores import available_cores
 
         cores = available_cores()
         return cores if self._threads is None else min(self._threads, cores)

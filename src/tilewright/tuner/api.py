@@ -16,7 +16,7 @@ from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 
 if TYPE_CHECKING:
-    from tilewright.building.toolchain import GateCounts
+    from tilewright.building.builder import GateCounts
     from tilewright.core import Device
     from tilewright.cost_model import FeatureExtractor
     from tilewright.database import Database, StoredRun

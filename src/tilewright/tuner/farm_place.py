@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends import is_emulated
+from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.caching import cached_property
 from tilewright.core import Device, Target, Task, UsageError
@@ -14,7 +15,6 @@ from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.remote import FarmRunner, FarmToolchain
 from tilewright.measure.measuring import OnWait, Peaks
-from tilewright.measure.places import EMULATOR
 
 LANES = 32  # units in the builders' hands at once, at most
 
@@ -31,12 +31,11 @@ class FarmPlace:
     device: Device
     runners: int
     apart: bool = True
-    driver: str | None = None
     cache: ArtifactCache = field(default_factory=ArtifactCache)
 
     @property
     def emulated(self) -> bool:
-        return self.device.model == EMULATOR
+        return is_emulated(self.device.model)
 
     def lock(self, on_wait: OnWait) -> AbstractContextManager[object]:
         """Nothing: each runner takes its device for as long as a job lasts."""
@@ -102,13 +101,14 @@ def _place(farm: Farm, name: str, devices: Sequence[RunnerDevice], target: str, 
 
 def _target(device: RunnerDevice, target: str, threads: int) -> Target:
     """The device's own target, or another of its kind, for so many threads."""
-    from tilewright.backends import parse_target
+    from tilewright.backends import backend_for, parse_target
 
     own = device.target
-    if own.kind == "cpu" and threads > device.cores:
+    threaded = backend_for(own).in_process
+    if threaded and threads > device.cores:
         raise UsageError(f"{device.device_class} has {device.cores} cores, not {threads}", "Use fewer --threads")
     if target in ("auto", own.kind, own.name):
-        return replace(own, threads=threads) if own.kind == "cpu" else own
+        return replace(own, threads=threads) if threaded else own
     other = parse_target(target, threads, allow_foreign=True)
     if (other.kind, other.arch) != (own.kind, own.arch) or not set(other.isa) <= set(own.isa):
         raise UsageError(f"{device.device_class} does not run code for {target}", f"It runs {own.name}")

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends import backend_for
+from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder, Built
 from tilewright.building.prepared import CACHE, FILE, FORMAT, KERNELS
-from tilewright.building.toolchain import static_gate
 from tilewright.checking.check import ORDERS, Checked, Checker, subject_of
 from tilewright.checking.schedules import random_schedules
 from tilewright.core import (
@@ -151,12 +151,12 @@ def prepare(
 def _ranked(task: Task, pool: int, seed: int, result: Prepared) -> list[tuple[Schedule, float]]:
     """The sampled schedules that pass the gate, best first, one of each binary."""
     sampled = [t.default(task) for t in templates_for(task)] + random_schedules(task, pool, seed)
-    gate = static_gate(task.target)
+    refusal = backend_for(task.target).refusal
     distinct: dict[str, Schedule] = {}
     refused: dict[str, int] = {}
     for schedule in sampled[: max(pool, 1)]:
         candidate = Candidate(task, schedule)
-        problem = gate(get_template(schedule.template).lower(candidate).program, task.target) if gate else None
+        problem = refusal(get_template(schedule.template).lower(candidate).program, task.target)
         if problem is not None:
             reason = str(getattr(problem, "reason", "other"))
             refused[reason] = refused.get(reason, 0) + 1

@@ -48,14 +48,12 @@ def verify(database: Database, *, op: str | None = None, device: str = "auto") -
 def place_here(target: Target, device: str) -> Place | None:
     """Where this machine runs kernels for ``target``; ``None`` where it does not, or is not asked to."""
     from tilewright import backends
-    from tilewright.measure.places import EMULATOR, place_of
+    from tilewright.measure.places import find_place
 
-    asked = device.partition(":")[0]
-    if asked == EMULATOR:
-        return place_of(target, device) if target.kind == "cuda" else None
-    if asked not in ("auto", target.kind) or not backends.backend_for(target).runs_here(target):
+    backend = backends.backend_for(target) if device == "auto" else backends.backend_of(device)
+    if target.kind not in backend.kinds or not backend.runs_here(target):
         return None
-    return place_of(target, device)
+    return find_place(target, device, target.threads)
 
 
 def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Runner) -> Verified:

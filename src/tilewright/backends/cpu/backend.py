@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-from tilewright.backends import Built
+from tilewright.backends import Built, Described, Report
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cores import affinity, available_cores
 from tilewright.backends.cpu import targets
 from tilewright.backends.cpu.build import build_library
-from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import find_compiler
+from tilewright.backends.cpu.device import (
+    DeviceLock,
+    cpu_class,
+    describe_machine,
+    format_cores,
+    noise_warnings,
+    parse_cores,
+    parse_device,
+)
 from tilewright.backends.cpu.loader import LoadedLibrary, load_bytes
-from tilewright.core import Target
+from tilewright.backends.cpu.toolchain import CpuToolchain
+from tilewright.backends.driver import Context
+from tilewright.core import Device, LaunchProgram, Target, Task, TilewrightError, UsageError
+
+ARCHS = ("x86_64", "aarch64")
 
 
 class CpuBackend:
@@ -19,6 +36,11 @@ class CpuBackend:
 
     name = "cpu"
     kinds: tuple[str, ...] = ("cpu",)
+    device_form = r"cpu:\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*"
+    emulated = False
+    in_process = True
+
+    # ------------------------------------------------------------------ targets and code
 
     def targets(self, threads: int = 1) -> tuple[Target, ...]:
         return targets.available(threads)
@@ -29,6 +51,21 @@ class CpuBackend:
     def runs_here(self, target: Target) -> bool:
         return targets.runs_here(target)
 
+    def toolchain(self, target: Target, cache: ArtifactCache | None = None) -> CpuToolchain:
+        return CpuToolchain(target, cache)
+
+    def compilers(self) -> Mapping[str, str]:
+        found = {}
+        for arch in ARCHS:
+            try:
+                found[arch] = find_compiler(arch).version
+            except (TilewrightError, OSError):
+                continue
+        return found
+
+    def refusal(self, program: LaunchProgram, target: Target) -> None:
+        """Nothing shows before a kernel is compiled."""
+
     def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
         compiler = find_compiler(target.arch)
         path, sha256, cached = build_library(sources, target, compiler, ArtifactCache(cache))
@@ -36,3 +73,95 @@ class CpuBackend:
 
     def load(self, data: bytes, sha256: str | None = None) -> LoadedLibrary:
         return load_bytes(data, sha256)
+
+    # ------------------------------------------------------------------ devices
+
+    def devices(self) -> tuple[str, ...]:
+        """One: all cores that this process may use."""
+        return (f"cpu:{format_cores(affinity()[: available_cores()])}",)
+
+    def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
+        found = self.parse_target(target, threads) if isinstance(target, str) else target
+        return found, parse_device(device, found.threads)
+
+    def build_cores(self, device: Device) -> tuple[tuple[int, ...], bool]:
+        """The cores that the device has not, or its own where there are no others."""
+        taken = self._cores(device)
+        free = tuple(c for c in affinity() if c not in taken)
+        return free or taken, bool(free)
+
+    def lock(
+        self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
+    ) -> AbstractContextManager[object]:
+        return DeviceLock(parse_device(device.name), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
+
+    def warnings(self, device: Device) -> list[str]:
+        return noise_warnings()
+
+    def peaks(self, task: Task, device: Device) -> tuple[float | None, float | None]:
+        """Measured now on the device's cores."""
+        from tilewright.backends.cpu.peak import PeakProbe
+
+        sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
+        item = sizes.get(task.workload.output.dtype, 1 if "8" in task.workload.output.dtype else 4)
+        with PeakProbe(task.target, self._cores(device)[: task.target.threads]) as probe:
+            return probe.sample() * 4 / item, probe.bandwidth(task.target.l3_bytes)
+
+    def ceilings(self, task: Task) -> tuple[float | None, float | None]:
+        return None, None
+
+    def describe(self, target: Target, device: Device) -> Described:
+        cores = len(self._cores(device))
+        return Described(
+            cpu_class(device.model, target.variant, cores), cores=cores, labels=(("isa", " ".join(target.isa)),)
+        )
+
+    def report(self, load: bool) -> Report:
+        machine = describe_machine(measure=load)
+        problems = machine.pop("problems")
+        return Report(machine, machine_rows(machine), problems)
+
+    # ------------------------------------------------------------------ measuring
+
+    def settings(self, device: Device, memory: int) -> dict[str, Any]:
+        return {
+            "cores": list(self._cores(device)), "device": 0, "cache_state": "warm", "memory": memory,
+            "rotate_bytes": 0, "confinable": True,
+        }  # fmt: skip
+
+    def open(self, index: int, driver: str | None = None) -> Context:
+        raise UsageError("a CPU has no driver", "Load the kernel")
+
+    def guard(self, context: Context) -> None:
+        """None: a CPU's noise is told of when a run starts."""
+
+    def serves(self, target: Target, context: Context) -> bool:
+        return self.runs_here(target)
+
+    def _cores(self, device: Device) -> tuple[int, ...]:
+        kind, _, text = device.name.partition(":")
+        try:
+            cores = parse_cores(text) if kind == self.name else ()
+        except ValueError:
+            cores = ()
+        if not cores:
+            raise UsageError(f"{device.name!r} names no cores", "Write cpu:0, or cpu:0-3 for several")
+        return cores
+
+
+def machine_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What ``doctor`` prints of the processor."""
+    compiler = machine["compiler"]
+    rows = [
+        ("processor", f"{machine['model']}; {machine['available_cores']} core(s) to use"),
+        ("target", f"{machine['target']}: the widest of {', '.join(machine['targets'])} that runs here"),
+        ("compiler", f"{compiler['path']} ({compiler['family']} {compiler['version']})" if compiler else "none"),
+        ("caches", ", ".join(f"{k.upper()} {v >> 10} KiB" for k, v in machine["caches"].items())),
+    ]
+    if machine["peak_gflops"]:
+        text = (
+            f"one core: {machine['peak_gflops']:.0f} GFLOP/s float32, reads {machine['read_gbytes']:.0f} GB/s, "
+            f"copies {machine['copy_gbytes']:.0f} GB/s"
+        )
+        rows.append(("measured", text))
+    return rows

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import DEADLINE, Compiler, compile_library, link_flags, support_hash
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import Compiler, compile_library, link_flags, support_hash
 from tilewright.backends.cpu.targets import flags
+from tilewright.backends.toolchain import DEADLINE
 from tilewright.core import Target, digest
 
 

@@ -20,13 +20,13 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.confine import MEMORY, confined, environment, one_line, scratch
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.confine import MEMORY, confined, environment, one_line, scratch
 from tilewright.backends.cpu.targets import COMMON_FLAGS, flags, host_arch
+from tilewright.backends.toolchain import DEADLINE, CompileError, CompileTimeout
 from tilewright.core import Target, TilewrightError, digest
 
 SUPPORT = Path(__file__).parent / "support"
-DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.1
 _OUT_OF_TIME = "CPU time limit exceeded"
 _OUT_OF_MEMORY = ("out of memory", "virtual memory exhausted", "bad_alloc", "annot allocate memory")
 
@@ -35,20 +35,6 @@ _HINT = (
     "Install one: `apt install g++` (Debian, Ubuntu), `dnf install gcc-c++` (Fedora), "
     "`pacman -S gcc` (Arch), `xcode-select --install` (macOS), or set CXX to its path"
 )
-
-
-class CompileError(TilewrightError):
-    """The compiler refused the source, crashed or took too long; ``log`` is all that it said."""
-
-    kind = "compile"
-
-    def __init__(self, message: str, log: str = "", hint: str = "") -> None:
-        super().__init__(message, hint)
-        self.log = log
-
-
-class CompileTimeout(CompileError):
-    """The compiler ran past its deadline and was killed."""
 
 
 @dataclass(frozen=True)

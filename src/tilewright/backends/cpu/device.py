@@ -12,16 +12,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.cores import affinity, available_cores, cpu_quota
-from tilewright.backends.cpu.locks import DeviceLock, Holder
+from tilewright.backends.classes import slug, words
+from tilewright.backends.cores import affinity, available_cores, cpu_quota, format_cores, parse_cores
 from tilewright.backends.cpu.noise import noise_warnings
 from tilewright.backends.cpu.targets import available, cache_sizes, detect, host_arch, host_isa, sysctl
-from tilewright.core import Device, TilewrightError, UsageError
+from tilewright.backends.locks import DeviceLock, Holder
+from tilewright.core import Device, TilewrightError, UsageError, digest
 
 _VECTOR_FEATURES = ("amx", "avx", "bf16", "f16c", "fma", "fp16", "fphp", "i8mm", "neon", "sse", "sve", "sme")
 
 __all__ = [
-    "CpuDevice", "DeviceLock", "Holder", "affinity", "available_cores", "cpu_quota", "describe_machine",
+    "CpuDevice", "DeviceLock", "Holder", "affinity", "available_cores", "cpu_class", "cpu_quota", "describe_machine",
     "device_model", "format_cores", "noise_warnings", "parse_cores", "parse_device",
 ]  # fmt: skip
 
@@ -69,27 +70,6 @@ def parse_device(text: str = "auto", threads: int = 1) -> CpuDevice:
 
 def _device(cores: Iterable[int]) -> CpuDevice:
     return CpuDevice(f"cpu:{format_cores(cores)}", device_model())
-
-
-def parse_cores(text: str) -> tuple[int, ...]:
-    """``0-1,4`` as numbers, sorted."""
-    cores: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        # A range is bounded so that a typing error does not fill the memory.
-        cores.update(range(int(first), min(int(last or first), int(first) + 65535) + 1))
-    return tuple(sorted(cores))
-
-
-def format_cores(cores: Iterable[int]) -> str:
-    """Numbers as ``0-1,4``."""
-    parts: list[list[int]] = []
-    for c in sorted(cores):
-        if parts and parts[-1][1] == c - 1:
-            parts[-1][1] = c
-        else:
-            parts.append([c, c])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
 @lru_cache(maxsize=1)
@@ -167,8 +147,8 @@ def describe_machine(measure: bool = True) -> dict[str, Any]:
 
 def measure_machine(seconds: float = 0.15) -> dict[str, float]:
     """Peak GFLOP/s (float32) and GB/s (read, copied) of the core that this thread runs on."""
+    from tilewright.backends.cache import ArtifactCache
     from tilewright.backends.cpu.build import build_library
-    from tilewright.backends.cpu.cache import ArtifactCache
     from tilewright.backends.cpu.compiler import find_compiler
     from tilewright.backends.cpu.loader import load_path
 
@@ -183,3 +163,10 @@ def measure_machine(seconds: float = 0.15) -> dict[str, float]:
         }
     finally:
         library.close()
+
+
+def cpu_class(model: str, variant: str, cores: int) -> str:
+    """``cpu-amd-epyc-9b45-f26m17-avx512bf16-2c``: model, best instruction set, cores."""
+    short = re.sub(r"\(family (\w+) model (\w+)\)", r"f\1m\2", model)
+    named = [w for w in words(short) if w not in ("cpu", "processor", "r", "tm")]
+    return slug("-".join(["cpu", *(named or [digest(model)[:8]]), variant, f"{cores}c"]))

@@ -19,7 +19,7 @@ from hashlib import sha256 as sha256_of
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.cores import available_cores
+from tilewright.backends.cores import available_cores
 from tilewright.core import ABI_VERSION, LaunchProgram, TilewrightError, evaluate
 from tilewright.paths import cache_root
 

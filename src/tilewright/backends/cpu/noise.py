@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tilewright.backends.cpu.cores import affinity, cpu_quota, throttling
+from tilewright.backends.cores import affinity, cpu_quota, throttling
 
 _BUSY = 0.15  # share of a core's time
 _STOLEN = 0.05

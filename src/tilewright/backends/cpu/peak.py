@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library
-from tilewright.backends.cpu.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.loader import load_path
 from tilewright.core import Target

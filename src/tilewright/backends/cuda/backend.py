@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from tilewright.backends import Built
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cuda import cubin, targets
+from tilewright import backends
+from tilewright.backends import Described, Report
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cuda import cubin, probe, targets
+from tilewright.backends.cuda import device as devices
+from tilewright.backends.cuda.archs import variants_for
 from tilewright.backends.cuda.build import NvrtcToolchain
+from tilewright.backends.cuda.classes import describe
 from tilewright.backends.cuda.driver import get_driver
-from tilewright.backends.launches import DeviceLibrary, checked_hash
-from tilewright.core import Target
+from tilewright.backends.cuda.guard import guard_of
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.backends.device import DeviceBackend
+from tilewright.backends.driver import Context, Guard
+from tilewright.core import Device, Target, TargetUnavailable, TilewrightError, UsageError
+
+NO_GPU = (
+    "Tune for the processor (--target cpu), check CUDA kernels here without a GPU (tilewright check OP key=value... "
+    "--target cuda:sm_90a), or tune on a machine with an NVIDIA GPU"
+)
+"""How to go on where there is no GPU."""
 
 
-class CudaBackend:
+class CudaBackend(DeviceBackend):
     """Compiles CUDA C++ with NVRTC; kernels run on a GPU through CuPy or PyCUDA.
 
     ``driver`` names one of them (``driver.DRIVERS``); by default the first that is installed.
@@ -35,14 +47,53 @@ class CudaBackend:
     def runs_here(self, target: Target) -> bool:
         return targets.runs_here(target)
 
-    def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
-        """A cubin. Raises ``CompileError``, and ``Rejected`` where the static gate refuses a kernel."""
-        toolchain = NvrtcToolchain(target, ArtifactCache(cache))
-        done = toolchain.compile("\n".join(sources))
-        return Built(done.path, done.sha256, toolchain.version, toolchain.flags, done.cached)
+    def toolchain(self, target: Target, cache: ArtifactCache | None = None) -> NvrtcToolchain:
+        return NvrtcToolchain(target, cache)
 
-    def load(self, data: bytes, sha256: str | None = None) -> DeviceLibrary:
-        """A cubin's kernels."""
-        checked_hash(data, sha256)
-        kernels = cubin.parse(data).kernels
-        return DeviceLibrary(data, sha256, tuple(kernels), lambda: get_driver(self._driver).open(0))
+    def compilers(self) -> Mapping[str, str]:
+        try:
+            return {"cuda": find_nvrtc().name}
+        except (TilewrightError, OSError):
+            return {}
+
+    def symbols(self, data: bytes) -> Sequence[str]:
+        return tuple(cubin.parse(data).kernels)
+
+    def devices(self) -> tuple[str, ...]:
+        return tuple(f"cuda:{g.index}" for g in probe.gpus_or_none() if variants_for(g.cc))
+
+    def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
+        name = target if isinstance(target, str) else target.name
+        name = "cuda" if name == "auto" else name
+        if device != "auto" and device.partition(":")[0] != self.name:
+            raise UsageError(f"kernels for {name} do not run on {device}", "Use --device cuda:0, or leave it out")
+        backends.parse_target(name, threads, allow_foreign=True)  # an unknown name is told first
+        try:
+            where = devices.parse_device("cuda" if device == "auto" else device)
+        except TargetUnavailable as e:
+            raise TargetUnavailable(f"cannot tune for {name}: {e.message}", NO_GPU) from None
+        return probe.target_of(probe.gpus()[where.index], name.partition(":")[2] or None), where
+
+    def warnings(self, device: Device) -> list[str]:
+        return devices.noise_warnings(_gpu(device))
+
+    def describe(self, target: Target, device: Device) -> Described:
+        return describe(_gpu(device))
+
+    def report(self, load: bool) -> Report:
+        facts = devices.describe_cuda(load)
+        # Without a GPU nothing of CUDA stands in the way of tuning here.
+        return Report(facts, devices.cuda_rows(facts), facts["problems"] if facts["devices"] else [])
+
+    def open(self, index: int, driver: str | None = None) -> Context:
+        return get_driver(driver or self._driver).open(index)
+
+    def guard(self, context: Context) -> Guard | None:
+        return guard_of(context)
+
+    def serves(self, target: Target, context: Context) -> bool:
+        return targets.runs_on(target, int(dict(context.limits)["cc"]))
+
+
+def _gpu(device: Device) -> devices.CudaDevice:
+    return device if isinstance(device, devices.CudaDevice) else devices.parse_device(device.name)

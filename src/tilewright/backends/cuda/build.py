@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import CompileError
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import cubin, gate, ptxas
 from tilewright.backends.cuda.nvrtc import DEADLINE, Nvrtc, find_nvrtc
+from tilewright.backends.toolchain import Compiled, CompileError, Rejected
 from tilewright.core import Pairs, Target, UsageError, digest
 
 _FORMAT = 1  # of the note beside a cubin in the cache
@@ -27,16 +26,6 @@ FLAGS = (
 def flags(target: Target) -> tuple[str, ...]:
     """NVRTC's options for a target. None relaxes floating point; fused multiply-adds are allowed, as by default."""
     return (f"--gpu-architecture={target.variant}", *FLAGS)
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A cubin on disk: path, hash, whether nothing was compiled, and static resources by kernel."""
-
-    path: str
-    sha256: str
-    cached: bool
-    resources: Mapping[str, Pairs]
 
 
 class NvrtcToolchain:
@@ -76,7 +65,7 @@ class NvrtcToolchain:
                 )
             refused = gate.after(dict(own), warnings, self.target, symbol)
             if refused is not None:
-                raise gate.Rejected(refused, refused.reason)
+                raise Rejected(refused, refused.reason)
         return compiled
 
     def _compile(self, unit: str, key: str, deadline: float) -> tuple[Compiled, tuple[ptxas.Warning, ...]]:

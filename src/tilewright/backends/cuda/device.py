@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.locks import DeviceLock, Holder, lock_folder
 from tilewright.backends.cuda import archs, cupy_driver, nvml, nvrtc
 from tilewright.backends.cuda.driver import DRIVERS, get_driver
 from tilewright.backends.cuda.probe import Gpu, gpus, target_of
@@ -61,42 +58,6 @@ def _device(gpu: Gpu) -> CudaDevice:
     return CudaDevice(
         f"cuda:{gpu.index}", gpu.model, facts=facts, index=gpu.index, bus_id=gpu.bus_id, limits=gpu.limits
     )
-
-
-class CudaLock(DeviceLock):
-    """Exclusive use of a GPU among this user's processes, as :class:`DeviceLock` is of cores."""
-
-    def __init__(
-        self,
-        device: CudaDevice,
-        on_wait: Callable[[Holder], None] | None = None,
-        timeout: float | None = None,
-        folder: Path | None = None,
-        stop: threading.Event | None = None,
-    ) -> None:
-        # A folder of its own: numbers of GPUs and of cores overlap.
-        own = lock_folder()
-        tell = None if on_wait is None else lambda holder: on_wait(_GpuHolder.of(holder, device.name))
-        super().__init__(device, tell, timeout, folder or own.with_name(f"{own.name}-cuda"), stop)
-
-    def acquire(self) -> None:
-        try:
-            super().acquire()
-        except TilewrightError as e:
-            text = re.sub(r"core \d+ is held", f"{self.device.name} is held", e.message)
-            raise TilewrightError(text, e.hint) from None
-
-
-@dataclass(frozen=True)
-class _GpuHolder(Holder):
-    name: str = ""
-
-    @staticmethod
-    def of(holder: Holder, name: str) -> _GpuHolder:
-        return _GpuHolder(holder.core, holder.pid, holder.command, holder.since, name)
-
-    def __str__(self) -> str:
-        return re.sub(r"core \d+ is held", f"{self.name} is held", super().__str__())
 
 
 def noise_warnings(device: CudaDevice) -> list[str]:
@@ -183,3 +144,21 @@ def _drivers(problems: list[str], load: bool, wanted: bool) -> dict[str, Any]:
     if packages:
         out["cupy"] |= {"installed": True, "packages": packages}
     return out
+
+
+def cuda_rows(cuda: dict[str, Any]) -> list[tuple[str, str]]:
+    """What ``doctor`` prints of CUDA: the compiler, the GPUs, the packages that reach them."""
+    nvrtc = cuda["nvrtc"]
+    targets = " ".join(t.partition(":")[2] for t in nvrtc["targets"]) if nvrtc else ""
+    rows = [("nvrtc", f"{nvrtc['version']} at {nvrtc['path']}, for {targets}" if nvrtc else "none")]
+    for d in cuda["devices"]:
+        rows.append((d["name"], f"{d['model']}, target {d['target'] or 'none'}, CUDA driver {cuda['cuda_driver']}"))
+    if not cuda["devices"]:
+        rows.append(("gpu", f"none: {'; '.join(p.partition('. ')[0] for p in cuda['problems'])}"))
+    for name, entry in cuda["drivers"].items():
+        if entry["installed"]:
+            state = {True: "works", False: f"does not work: {entry.get('problem', '')}", None: "not tried"}[
+                entry["works"]
+            ]
+            rows.append((name, f"{entry.get('version') or ''} {state}".strip()))
+    return rows

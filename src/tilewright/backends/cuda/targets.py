@@ -47,5 +47,17 @@ def runs_here(target: Target) -> bool:
     return target.kind == "cuda" and any(target.variant in archs.variants_for(g.cc) for g in gpus_or_none())
 
 
+def runs_on(target: Target, capability: int) -> bool:
+    """Whether a cubin for ``target`` runs on a device of compute capability ``capability`` (90 is 9.0).
+
+    Machine code runs on later minor versions of its major version; an architecture-specific one
+    (``sm_90a``) on exactly its own (CUDA C++ Programming Guide, Binary Compatibility).
+    """
+    own = int(target.limit.get("cc", 0))
+    if target.variant.endswith("a"):
+        return own == capability
+    return own // 10 == capability // 10 and own <= capability
+
+
 def _names() -> str:
     return ", ".join(f"cuda:{v}" for v in archs.VARIANTS)

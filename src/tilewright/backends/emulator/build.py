@@ -17,8 +17,9 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import CompileError, Compiler, CompileTimeout, find_compiler, run_compiler
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import Compiler, find_compiler, run_compiler
+from tilewright.backends.toolchain import CompileError, CompileTimeout
 from tilewright.core import UsageError, digest
 
 RUNTIME = Path(__file__).parent / "runtime"

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import CompileError, Compiler, find_compiler
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cpu.compiler import Compiler, find_compiler
 from tilewright.backends.emulator.build import DEADLINE, compile_unit, kernel_flags, kernel_key, translation_unit
-from tilewright.core import Pairs, Target, UsageError, digest
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A shared library on disk: path, hash, whether nothing was compiled. The emulator knows no resources."""
-
-    path: str
-    sha256: str
-    cached: bool
-    resources: Mapping[str, Pairs] = field(default_factory=dict)
+from tilewright.backends.toolchain import Compiled, CompileError
+from tilewright.core import Target, UsageError, digest
 
 
 class EmulatorToolchain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tilewright.backends import backend_of
 from tilewright.cli.options import (
     db_option,
     json_option,
@@ -51,7 +52,7 @@ def command(
     from tilewright.baselines.compare import check_baselines, compare
     from tilewright.paths import default_path
 
-    if device.startswith("cuda"):
+    if device != "auto" and not backend_of(device).in_process:
         raise UsageError(
             f"bench compares kernels on processors, not on {device}",
             "On a GPU, benchmarks/gpu_rivals.py pairs stored kernels with cuBLAS and Triton",

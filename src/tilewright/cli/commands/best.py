@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.backends import backend_for, is_emulated
 from tilewright.cli.options import (
     db_option,
     json_option,
@@ -56,7 +57,7 @@ def command(
         artifact = database.artifact(kernel.artifact_sha256) if kernel and source else None
     text = artifact.source if artifact else None
     if kernel is None:
-        where = "" if task.target.kind == "cpu" else f" --target {target}"
+        where = "" if backend_for(task.target).in_process else f" --target {target}"
         raise TilewrightError(
             f"no kernel is stored for {task.workload.label} on {task.target.name}, {threads} thread(s)",
             f"Tune it: tilewright tune {op} {' '.join(params)}{where}",
@@ -89,10 +90,10 @@ def command(
     out.print(
         safe_text(
             f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
-            f"{rate(flops, kernel.seconds)}{share_of_peak(kernel.peak_fraction, task.target.kind)} ({kernel.state})"
+            f"{rate(flops, kernel.seconds)}{share_of_peak(kernel.peak_fraction, task.target)} ({kernel.state})"
         )
     )
-    if task.target.kind != "cpu":
+    if not backend_for(task.target).in_process:
         out.print(safe_text(f"measured on {kernel.device_model}"))
     out.print(safe_text(f"template {kernel.schedule.template}, run {kernel.run_id}, trial {kernel.trial_number}"))
     out.print(safe_text(" ".join(f"{k}={v}" for k, v in kernel.schedule.values.items())))
@@ -103,12 +104,9 @@ def _best(database: Database, task: Task) -> StoredKernel | None:
 
     What was run on the emulator shows only where there is nothing else.
     """
-    if task.target.kind == "cpu":
-        from tilewright.backends.cpu.device import device_model
-
-        return database.best(task, device_model())
-    from tilewright.measure.places import EMULATOR
-
+    backend = backend_for(task.target)
+    if backend.in_process:
+        return database.best(task, backend.place(task.target, "auto", task.target.threads)[1].model)
     found = [k for k in database.kernels() if k.rank == 1 and k.task.key == task.key]
-    found.sort(key=lambda k: (k.device_model != EMULATOR, k.updated or 0.0), reverse=True)
+    found.sort(key=lambda k: (not is_emulated(k.device_model), k.updated or 0.0), reverse=True)
     return found[0] if found else None

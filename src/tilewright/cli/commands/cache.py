@@ -23,7 +23,7 @@ def command() -> None:
 @json_option
 def stats(as_json: bool) -> None:
     """Entries and bytes in the cache."""
-    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.backends.cache import ArtifactCache
 
     cache = ArtifactCache()
     s = cache.stats()
@@ -44,7 +44,7 @@ def stats(as_json: bool) -> None:
 @json_option
 def gc(limit: int | None, as_json: bool) -> None:
     """Remove the least recently used entries until the cache fits its limit."""
-    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.backends.cache import ArtifactCache
 
     cache = ArtifactCache()
     before = cache.stats()

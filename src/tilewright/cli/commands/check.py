@@ -100,17 +100,19 @@ def available_cores() -> int:
 
 def cuda_target(name: str | None) -> Target:
     """The CUDA architecture that ``--target`` names; needs no device."""
-    from tilewright.backends.cuda.archs import VARIANTS, target
+    from tilewright.backends import BACKENDS, EMULATOR, get_backend
 
+    emulator = get_backend(EMULATOR)
     kind, _, variant = (name or "cuda:sm_90a").partition(":")
-    if kind == "cpu" or name == "auto":
+    if kind not in emulator.kinds and (kind in BACKENDS or name == "auto"):
         raise UsageError(
             f"the target {name} has no emulator",
             "Kernels for the CPU run here: tilewright tune and verify check them; for CUDA name cuda:sm_90a",
         )
-    if kind != "cuda" or variant not in VARIANTS:
-        raise UsageError(f"unknown target {name!r}", f"Use {', '.join(f'cuda:{v}' for v in VARIANTS)}")
-    return target(variant)
+    known = {t.name: t for t in emulator.targets()}
+    if f"{kind}:{variant}" not in known:
+        raise UsageError(f"unknown target {name!r}", f"Use {', '.join(known)}")
+    return known[f"{kind}:{variant}"]
 
 
 def _subjects(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.backends import backend_for
 from tilewright.cli.commands.farm.options import certs_option
 from tilewright.cli.options import (
     db_option,
@@ -131,7 +132,7 @@ def command(
         result = tune(operator, observer=watcher, **settings)  # type: ignore[arg-type]
     finally:
         watcher.close()
-    served = "://" not in result.database and result.task.target.kind == "cpu"
+    served = "://" not in result.database and backend_for(result.task.target).in_process
     compared = result.best is not None and not result.interrupted and served
     comparison = _against_numpy(result) if compared else None
     problem = None if result.best else _no_success(result)
@@ -240,7 +241,7 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
         best = result.best
         lines.append(
             f"best       {seconds(best.seconds)}, {rate(task.workload.flops, best.seconds)}"
-            f"{share_of_peak(best.peak_fraction, task.target.kind, here=True)}"
+            f"{share_of_peak(best.peak_fraction, task.target, here=True)}"
         )
         if comparison and comparison.ratios:
             r = comparison.ratios[0]
@@ -257,7 +258,7 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     target = f" --threads {task.target.threads}" if task.target.threads > 1 else ""
     if "://" in result.database:
         lines.append(f"next       {program()} db export --best best.db --db {result.database}")
-    elif task.target.kind == "cpu":
+    elif backend_for(task.target).in_process:
         lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {result.database}")
     else:
         target = f" --target {task.target.name}"

@@ -7,17 +7,14 @@ from the target, and sources that would read files or steer the compiler are ref
 from __future__ import annotations
 
 import functools
-import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends import parse_target
-from tilewright.backends.cpu.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import DEADLINE, CompileError, find_compiler
-from tilewright.backends.cpu.cores import affinity
-from tilewright.backends.cuda.nvrtc import find_nvrtc
-from tilewright.building.toolchain import Toolchain, toolchain_for
+from tilewright.backends import BACKENDS, backend_for, get_backend, parse_target
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cores import affinity
+from tilewright.backends.toolchain import DEADLINE, CompileError, Toolchain
 from tilewright.core import Target, TilewrightError, UsageError, digest
 from tilewright.farm.link import Endpoint, Say
 from tilewright.farm.messages import LIMIT, error_of
@@ -26,26 +23,22 @@ from tilewright.farm.workers.work import Reply
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.codegen.sources import check_source
 
-ARCHS = ("x86_64", "aarch64")
-
 
 def offers() -> dict[str, str]:
     """What this machine compiles: the compiler's version by queue.
 
     A queue is of builders that give the same code: ``build:cpu:x86_64:1a2b3c4d``, by their compiler's version.
     """
-    versions = {f"cpu:{arch}": _version(arch) for arch in ARCHS}
-    versions["emulator:cuda"] = versions.get(f"cpu:{platform.machine()}", "")
-    versions["cuda:cuda"] = _version("cuda")
-    return {f"build:{what}:{digest([v])[:8]}": v for what, v in versions.items() if v}
+    return {
+        f"build:{name}:{arch}:{digest([version])[:8]}": version
+        for name in BACKENDS
+        for arch, version in get_backend(name).compilers().items()
+    }
 
 
-def _version(arch: str) -> str:
-    """Of the compiler for an architecture; empty where there is none."""
-    try:
-        return find_nvrtc().name if arch == "cuda" else find_compiler(arch).version
-    except (TilewrightError, OSError):
-        return ""
+def local_toolchain(target: Target, cache: ArtifactCache, emulated: bool) -> Toolchain:
+    """This machine's own compiler for a target. Raises like :meth:`~tilewright.backends.Backend.toolchain`."""
+    return backend_for(target, emulated).toolchain(target, cache)
 
 
 class Builder(Service):
@@ -55,7 +48,7 @@ class Builder(Service):
 
     def __init__(
         self, endpoint: Endpoint, name: str, cache: ArtifactCache, lanes: int = 1, say: Say = lambda _line: None,
-        toolchain: Callable[[Target, ArtifactCache, bool], Toolchain] = toolchain_for,
+        toolchain: Callable[[Target, ArtifactCache, bool], Toolchain] = local_toolchain,
     ) -> None:  # fmt: skip
         self.lanes = lanes
         super().__init__(endpoint, name, cache, say)
@@ -74,7 +67,7 @@ class Builder(Service):
         emulated = bool(payload["emulated"])
         source, symbols = str(payload["source"]), [str(s) for s in payload["symbols"]]
         try:
-            check_source(source, symbols, "cuda" if target.kind == "cuda" else "cpu")
+            check_source(source, symbols, target.kind)
             toolchain = self._toolchain(target, emulated)
             deadline = min(DEADLINE, float(payload["deadline"]))
             done = toolchain.compile(f"{prelude(target, emulated)}\n{source}", symbols, deadline)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.core import Candidate, Failure, FailureKind, Outcome, Target, Task, UsageError
 from tilewright.farm.jobs import item_of, plain
 from tilewright.farm.link import Endpoint, Say
@@ -19,7 +19,7 @@ from tilewright.farm.workers.work import Reply
 from tilewright.measure.devices import DeviceDescription
 from tilewright.measure.measuring import Peaks
 from tilewright.measure.places import Place
-from tilewright.measure.runner import Item, LocalRunner, device_cores
+from tilewright.measure.runner import Item, LocalRunner
 from tilewright.measure.timing import PairedComparison
 
 KEPT = 4  # targets whose child is kept ready
@@ -64,10 +64,10 @@ def local_bench(place: Place, device: DeviceDescription) -> Bench:
             raise UsageError(f"this runner measures for {place.target.name}, not for {target.name}")
         if target.threads > device.cores:
             raise UsageError(f"this runner has {device.cores} cores, not {target.threads}", "Use fewer --threads")
-        return LocalRunner(place.device, target, driver=place.driver, sandbox=True)
+        return LocalRunner(place.device, target, sandbox=True)
 
-    _step_aside(place)
-    first = LocalRunner(place.device, place.target, driver=place.driver, sandbox=True)
+    first = LocalRunner(place.device, place.target, sandbox=True)
+    _step_aside(place, first.cores)
     ready = {place.target.key: first}  # its child has been started, to see which limits hold here
     stop = threading.Event()
     return Bench(
@@ -76,9 +76,9 @@ def local_bench(place: Place, device: DeviceDescription) -> Bench:
     )  # fmt: skip
 
 
-def _step_aside(place: Place) -> None:
+def _step_aside(place: Place, cores: Sequence[int]) -> None:
     """Keep this process off the cores that it measures on, where there are others. The child takes them itself."""
-    others = set(place.build_cores) - set(device_cores(place.device) if place.driver is None else ())
+    others = set(place.build_cores) - set(cores)
     if others and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, others)
 

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.cache import ArtifactCache
+from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from tilewright.core import Target
 from tilewright.kernels.codegen import cuda_prelude as cuda
+from tilewright.kernels.codegen.sources import GPUS
 
 # In the order in which they are printed: tanh and erf stand on exp. Everything is a template or
 # inlined, so what a kernel does not use costs parsing only (2 ms for all of it).
@@ -20,7 +21,9 @@ def prelude(target: Target, emulated: bool = False) -> str:
     choose between masked instructions and portable code. For CUDA it holds the primitives that the
     architecture has, for NVRTC or (``emulated``) by their meaning for the emulator.
     """
-    if target.kind == "cuda":
+    if target.kind in GPUS and "cc" not in target.limit:
+        return ""  # its toolchain translates, and brings its own
+    if target.kind in GPUS:
         return cuda.prelude(int(target.limit["cc"]), emulated)
     return _prelude(target.vector_bytes)
 

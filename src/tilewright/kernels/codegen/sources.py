@@ -3,7 +3,7 @@
 A farm's builders compile what others send, and accept nothing beyond it. They get a kernel's own text, the names of its
 symbols and a target; the prelude and the compiler's flags are the builder's. So a text needs very little of the
 language, and everything that reads the builder's files or speaks to the compiler is outside of it: a list of what is
-allowed decides, not one of what is known to be bad. The compiler itself is confined too (``backends/cpu/confine.py``),
+allowed decides, not one of what is known to be bad. The compiler itself is confined too (``backends/confine.py``),
 and what a kernel does when it runs is the runner's to bound (``measure/sandbox.py``). NVRTC compiles inside the
 builder's process: its texts pass the same check, which leaves them no file to open, its deadline is asked about between
 its steps, and its memory is the process's own.
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal
 
 from tilewright.errors import TilewrightError, UsageError
 
-Kind = Literal["cpu", "cuda"]
+GPUS = ("cuda",)
+"""Target kinds whose kernels are blocks of threads with shared memory, in the words of the CUDA prelude."""
 
 LONGEST = 4 << 20
 """Characters of a source; the longest that a template prints has about a hundred thousand."""
@@ -55,7 +55,7 @@ _REFUSED = {
 """What the allowed forms leave of directives, names and literals: by the rule that it breaks, with a reason."""
 
 
-def _pieces(kind: Kind) -> re.Pattern[str]:
+def _pieces(kind: str) -> re.Pattern[str]:
     """What a text is read in: at each place the first of these that fits there."""
     forms = {
         "comment": r"//.*",
@@ -70,7 +70,8 @@ def _pieces(kind: Kind) -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<{name}>{form})" for name, form in forms.items()), re.MULTILINE | re.ASCII)
 
 
-_PIECES = {"cpu": _pieces("cpu"), "cuda": _pieces("cuda")}
+_HOST, _DEVICE = _pieces("cpu"), _pieces("cuda")
+_PIECES = {"cpu": _HOST, **dict.fromkeys(GPUS, _DEVICE)}
 
 _OPENING = ("(", "[", "{", "#if", "#elif", "#else")
 _CLOSING = {
@@ -95,7 +96,7 @@ class SourceRefused(TilewrightError):
         self.rule = rule
 
 
-def check_source(text: str, symbols: Iterable[str], kind: Kind) -> None:
+def check_source(text: str, symbols: Iterable[str], kind: str) -> None:
     """Check a kernel's source, without a prelude, before a builder compiles it.
 
     ``symbols``: what the library must export; ``kind``: of target. A text that passes closes every bracket,

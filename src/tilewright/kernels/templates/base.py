@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tilewright.core import Candidate, LaunchProgram, Schedule, Task
+from tilewright.kernels.codegen.sources import GPUS
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.search_space import SearchSpace
+
+__all__ = ["GPUS", "LoweredKernel", "Template"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Template(Protocol):
     name: str
     family: str  # the class of programs that it computes (``kernels/families``), or "user" for a kernel written by hand
     version: int
-    kinds: tuple[str, ...]  # target kinds it generates for: ("cpu",), ("cuda",)
+    kinds: tuple[str, ...]  # target kinds it generates for: ("cpu",), GPUS
 
     def matches(self, task: Task) -> bool:
         """Whether this template can compute the task's program, on a target of its kinds."""

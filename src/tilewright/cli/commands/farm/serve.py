@@ -229,7 +229,7 @@ def runner(
       tilewright farm runner --certs certs --device cuda:0 tls://farm.example.org:8786
       tilewright farm runner --certs certs --device cpu:0-1 tls://farm.example.org:8786
     """
-    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.backends.cache import ArtifactCache
     from tilewright.farm.link import Endpoint
     from tilewright.farm.workers.runner import Runner, local_bench
     from tilewright.measure.devices import describe_place, find
@@ -262,7 +262,7 @@ def builder(
     Examples:
       tilewright farm builder --certs certs --workers 8 tls://farm.example.org:8786
     """
-    from tilewright.backends.cpu.cache import ArtifactCache
+    from tilewright.backends.cache import ArtifactCache
     from tilewright.farm.link import Endpoint
     from tilewright.farm.workers.builder import Builder, default_lanes
 

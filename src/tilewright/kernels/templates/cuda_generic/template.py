@@ -9,7 +9,7 @@ from tilewright.core import Candidate, LaunchProgram, Schedule, Task
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.parts import Part, split
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda import kernels
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import numbers
@@ -30,7 +30,7 @@ class CudaGeneric:
     name = "cuda_generic"
     family = "generic"
     version = 1
-    kinds: tuple[str, ...] = ("cuda",)
+    kinds: tuple[str, ...] = GPUS
 
     def matches(self, task: Task) -> bool:
         return task.target.kind in self.kinds and kernels.supported(Program.loads(task.workload.program))

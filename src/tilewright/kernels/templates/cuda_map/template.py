@@ -10,7 +10,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_map import space as spaces
 from tilewright.kernels.templates.cuda_map.lower import source
@@ -27,7 +27,7 @@ class CudaMap(PlannedTemplate[Elementwise, Plan]):
     name = "cuda_map"
     family = "elementwise"
     version = 2
-    kinds = ("cuda",)
+    kinds = GPUS
     refusal = "is not elementwise"
 
     def find(self, program: str) -> Elementwise | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilewright.core import Launch, LaunchProgram, Schedule, Target, Value
 from tilewright.kernels.families.row_reduction import ELEMENT, RowReduction, row_reduction
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_rows import space as spaces
 from tilewright.kernels.templates.cuda_rows.lower import combining, source
@@ -23,7 +23,7 @@ class CudaRows(PlannedTemplate[RowReduction, Plan]):
     name = "cuda_rows"
     family = "row_reduction"
     version = 1
-    kinds = ("cuda",)
+    kinds = GPUS
     refusal = "is no row reduction"
 
     def find(self, program: str) -> RowReduction | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.match import CudaContraction, match_text
 from tilewright.kernels.templates.cuda_simt import defaults
 from tilewright.kernels.templates.cuda_simt import space as spaces
@@ -23,7 +23,7 @@ class CudaSimt(PlannedTemplate[CudaContraction, Plan]):
     name = "cuda_simt"
     family = "contraction"
     version = 2
-    kinds = ("cuda",)
+    kinds = GPUS
     refusal = "is no contraction"
 
     def find(self, program: str) -> CudaContraction | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.core import Launch, LaunchProgram, Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_stencil import space as spaces
@@ -23,7 +23,7 @@ class CudaStencil(PlannedTemplate[Stencil, Plan]):
     name = "cuda_stencil"
     family = "reduce_window"
     version = 1
-    kinds = ("cuda",)
+    kinds = GPUS
     refusal = "is no stencil"
 
     def find(self, program: str) -> Stencil | None:

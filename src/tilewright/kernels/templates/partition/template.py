@@ -9,7 +9,7 @@ from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
 from tilewright.kernels import templates
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
 from tilewright.kernels.templates.partition.lower import cpu_kernel
 from tilewright.kernels.templates.partition.nests import nests
@@ -83,7 +83,7 @@ class CudaPartition(_Partition):
 
     name = "cuda_partition"
     base = 1
-    kinds = ("cuda",)
+    kinds = GPUS
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """The numbers of the segment with the most operations; the traffic is that of all."""

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -156,6 +157,49 @@ class DeviceLock:
             raise
         _mine[path] = threading.get_ident()
         return fd, path
+
+
+class NumberedDevice(Cores, Protocol):
+    """What a lock needs to know of a GPU: its ``cores`` are the number that its lock bears."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+class GpuLock(DeviceLock):
+    """Exclusive use of a GPU among this user's processes, as :class:`DeviceLock` is of cores."""
+
+    def __init__(
+        self,
+        device: NumberedDevice,
+        on_wait: Callable[[Holder], None] | None = None,
+        timeout: float | None = None,
+        folder: Path | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        # A folder of its own: numbers of GPUs and of cores overlap.
+        own = lock_folder()
+        tell = None if on_wait is None else lambda holder: on_wait(_GpuHolder.of(holder, device.name))
+        super().__init__(device, tell, timeout, folder or own.with_name(f"{own.name}-{device.kind}"), stop)
+
+    def acquire(self) -> None:
+        try:
+            super().acquire()
+        except TilewrightError as e:
+            text = re.sub(r"core \d+ is held", f"{self.device.name} is held", e.message)
+            raise TilewrightError(text, e.hint) from None
+
+
+@dataclass(frozen=True)
+class _GpuHolder(Holder):
+    name: str = ""
+
+    @staticmethod
+    def of(holder: Holder, name: str) -> _GpuHolder:
+        return _GpuHolder(holder.core, holder.pid, holder.command, holder.since, name)
+
+    def __str__(self) -> str:
+        return re.sub(r"core \d+ is held", f"{self.name} is held", super().__str__())
 
 
 def _try_lock(fd: int) -> bool:

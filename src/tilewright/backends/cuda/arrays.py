@@ -7,12 +7,11 @@ imported, and importing it here would cost seconds.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tilewright.backends.arrays import GpuArray, dense
 from tilewright.core import TensorSpec
 
 TORCH_DTYPES = (
@@ -20,30 +19,7 @@ TORCH_DTYPES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class GpuArray:
-    """What a launch needs to know of an array: address, shape, dtype name, layout, device and stream.
-
-    ``stream`` is the handle of the stream on which the array's owner works now (0: the default one);
-    ``device`` is ``None`` where the array does not say.
-    """
-
-    address: int
-    shape: tuple[int, ...]
-    dtype: str
-    dense: bool
-    writable: bool
-    device: int | None
-    stream: int
-    maker: str  # "torch", "cupy" or "other"
-
-    @property
-    def nbytes(self) -> int:
-        itemsize = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-        return int(np.prod(self.shape, dtype=np.int64)) * itemsize
-
-
-def on_gpu(a: object) -> bool:
+def holds(a: object) -> bool:
     """Whether an argument is an array in a GPU's memory; cheap, and imports nothing."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
@@ -69,7 +45,7 @@ def view(a: Any) -> GpuArray:
         device, stream = None, int(face.get("stream") or 0)
         stream = 0 if stream == 1 else stream
     return GpuArray(
-        int(address), shape, dtype.name, _dense(shape, face.get("strides"), dtype.itemsize), not read_only, device,
+        int(address), shape, dtype.name, dense(shape, face.get("strides"), dtype.itemsize), not read_only, device,
         stream, "cupy" if is_cupy else "other",
     )  # fmt: skip
 
@@ -82,23 +58,6 @@ def _torch_view(torch: Any, a: Any) -> GpuArray:
         int(a.data_ptr()), tuple(a.shape), name, bool(a.is_contiguous()), True, int(a.device.index or 0),
         int(torch.cuda.current_stream(a.device).cuda_stream), "torch",
     )  # fmt: skip
-
-
-def _dense(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
-    if strides is None:
-        return True
-    step = itemsize
-    for n, s in zip(reversed(shape), reversed(tuple(strides)), strict=True):
-        if n > 1 and s != step:
-            return False
-        step *= n
-    return True
-
-
-def fits(a: GpuArray, spec: TensorSpec) -> bool:
-    """Whether an array has an input's shape and dtype; bfloat16 may travel as its bits."""
-    same = a.dtype == spec.dtype or (spec.dtype == "bfloat16" and a.dtype == "uint16")
-    return same and a.shape == spec.shape
 
 
 def make_output(like: Any, spec: TensorSpec) -> Any:

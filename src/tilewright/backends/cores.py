@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,3 +98,24 @@ def _read(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
+
+
+def parse_cores(text: str) -> tuple[int, ...]:
+    """``0-1,4`` as numbers, sorted."""
+    cores: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        # A range is bounded so that a typing error does not fill the memory.
+        cores.update(range(int(first), min(int(last or first), int(first) + 65535) + 1))
+    return tuple(sorted(cores))
+
+
+def format_cores(cores: Iterable[int]) -> str:
+    """Numbers as ``0-1,4``."""
+    parts: list[list[int]] = []
+    for c in sorted(cores):
+        if parts and parts[-1][1] == c - 1:
+            parts[-1][1] = c
+        else:
+            parts.append([c, c])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

@@ -1,0 +1,106 @@
+"""Arrays that live on a device, whoever made them, and which backend knows them.
+
+A framework is only ever looked up in ``sys.modules``: an array of it cannot exist unless it was imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from tilewright.core import TensorSpec
+
+MAKERS = {"torch": "cuda", "cupy": "cuda"}
+"""The package of an array's type -> the backend whose ``arrays`` module knows it."""
+
+
+@dataclass(frozen=True)
+class GpuArray:
+    """What a launch needs to know of an array: address, shape, dtype name, layout, device and stream.
+
+    ``stream`` is that on which the array's owner works now, as the backend's driver takes it (0: the default one);
+    ``device``: what the backend opens, or ``None`` where the array does not say. ``base``: the allocation that
+    ``address`` counts within, where addresses of several do not compare.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+    dense: bool
+    writable: bool
+    device: Any
+    stream: Any
+    maker: str  # "torch", "cupy", ... or "other"
+    base: Any = None
+    handle: Any = None  # what a launch takes where it is not the address
+
+    @property
+    def nbytes(self) -> int:
+        itemsize = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+        return int(np.prod(self.shape, dtype=np.int64)) * itemsize
+
+
+class Arrays(Protocol):
+    """The ``arrays`` module of a backend."""
+
+    def holds(self, a: object) -> bool:
+        """Whether an argument is an array in a device's memory; cheap, and imports nothing."""
+        ...
+
+    def view(self, a: Any) -> GpuArray:
+        """An array's description. Raises ``TypeError`` for a dtype that no kernel takes."""
+        ...
+
+    def make_output(self, like: Any, spec: TensorSpec) -> Any:
+        """A new array on the device of ``like``, by the framework that made ``like``. Raises ``TypeError``."""
+        ...
+
+    def lends_scratch(self, like: Any) -> bool:
+        """Whether the framework that made ``like`` allocates memory in stream order."""
+        ...
+
+    def make_scratch(self, like: Any, size: int) -> tuple[Any, int]:
+        """Scratch memory in the order of the current stream: its owner, and its address."""
+        ...
+
+
+def backend_name(a: object) -> str | None:
+    """The backend that knows an array on a device; ``None`` for anything else. Imports no framework."""
+    if isinstance(a, np.ndarray):
+        return None
+    name = MAKERS.get(type(a).__module__.partition(".")[0])
+    if name is None and hasattr(type(a), "__cuda_array_interface__"):
+        name = "cuda"
+    return name if name is not None and arrays_of(name).holds(a) else None
+
+
+def arrays_of(name: str) -> Arrays:
+    """The ``arrays`` module of a backend."""
+    return cast(Arrays, import_module(f"tilewright.backends.{name}.arrays"))
+
+
+def on_gpu(a: object) -> bool:
+    """Whether an argument is an array in a device's memory; cheap, and imports no framework."""
+    return backend_name(a) is not None
+
+
+def dense(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
+    """Whether strides (bytes) are those of a row-major array without gaps."""
+    if strides is None:
+        return True
+    step = itemsize
+    for n, s in zip(reversed(shape), reversed(tuple(strides)), strict=True):
+        if n > 1 and s != step:
+            return False
+        step *= n
+    return True
+
+
+def fits(a: GpuArray, spec: TensorSpec) -> bool:
+    """Whether an array has an input's shape and dtype; bfloat16 may travel as its bits."""
+    same = a.dtype == spec.dtype or (spec.dtype == "bfloat16" and a.dtype == "uint16")
+    return same and a.shape == spec.shape

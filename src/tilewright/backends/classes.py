@@ -1,0 +1,21 @@
+"""Names of device classes: made of what makers call their devices, in letters that may travel."""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.core import digest
+
+LONGEST = 100
+"""Characters of a class' name."""
+
+
+def words(text: str) -> list[str]:
+    """The words of a name, in lower case; numbers keep their points."""
+    return re.findall(r"[a-z0-9]+(?:\.[a-z0-9]+)*", text.lower())
+
+
+def slug(text: str, longest: int = LONGEST) -> str:
+    """A name of letters, digits, points, plus signs and hyphens."""
+    plain = re.sub(r"[^a-z0-9.+]+", "-", text.lower()).strip("-")
+    return plain if len(plain) <= longest else f"{plain[: longest - 9]}-{digest(plain)[:8]}"

@@ -1,0 +1,128 @@
+"""What the backends of devices behind a driver share: building, loading, locks, limits."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, cast
+
+from tilewright.backends import Built, Described, Report
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cores import affinity
+from tilewright.backends.driver import Context, Guard
+from tilewright.backends.launches import DeviceLibrary, checked_hash
+from tilewright.backends.limits import Refusal, refusal
+from tilewright.backends.locks import GpuLock, NumberedDevice
+from tilewright.backends.toolchain import Toolchain
+from tilewright.core import Device, LaunchProgram, Target, Task, UsageError
+
+_MATRIX = {
+    "float16": "fp16_tensor_flops", "bfloat16": "fp16_tensor_flops", "int8": "int8_tensor_ops",
+    "float64": "fp64_flops",
+}  # fmt: skip
+
+
+class DeviceBackend(ABC):
+    """A :class:`~tilewright.backends.Backend` whose kernels run behind a driver."""
+
+    name: str
+    kinds: tuple[str, ...]
+    emulated = False
+    in_process = False
+    confinable = False
+    """Whether its kernels are code of this machine's processors, which a sandbox can bound."""
+
+    # ------------------------------------------------------------------ a backend's own
+
+    @abstractmethod
+    def targets(self, threads: int = 1) -> tuple[Target, ...]: ...
+    @abstractmethod
+    def parse_target(self, text: str, threads: int = 1, allow_foreign: bool = False) -> Target: ...
+    @abstractmethod
+    def runs_here(self, target: Target) -> bool: ...
+    @abstractmethod
+    def toolchain(self, target: Target, cache: ArtifactCache | None = None) -> Toolchain: ...
+    @abstractmethod
+    def compilers(self) -> Mapping[str, str]: ...
+    @abstractmethod
+    def symbols(self, data: bytes) -> Sequence[str]:
+        """The kernels in an artifact. Raises ``LoadError`` for other bytes."""
+
+    @abstractmethod
+    def devices(self) -> tuple[str, ...]: ...
+    @abstractmethod
+    def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]: ...
+    @abstractmethod
+    def describe(self, target: Target, device: Device) -> Described: ...
+    @abstractmethod
+    def report(self, load: bool) -> Report: ...
+    @abstractmethod
+    def open(self, index: int, driver: str | None = None) -> Context: ...
+    @abstractmethod
+    def serves(self, target: Target, context: Context) -> bool: ...
+
+    # ------------------------------------------------------------------ what is the same for all
+
+    def refusal(self, program: LaunchProgram, target: Target) -> Refusal | None:
+        return refusal(program, target)
+
+    def build(self, sources: Sequence[str], target: Target, cache: Path | None = None) -> Built:
+        """Raises ``CompileError``, and ``Rejected`` where a kernel asks for more than the target has."""
+        toolchain = self.toolchain(target, ArtifactCache(cache))
+        done = toolchain.compile("\n".join(sources), (), 60.0)
+        return Built(done.path, done.sha256, toolchain.version, toolchain.flags, done.cached)
+
+    def load(self, data: bytes, sha256: str | None = None) -> DeviceLibrary:
+        checked_hash(data, sha256)
+        return DeviceLibrary(data, sha256, self.symbols(data), lambda: self.open(0))
+
+    @property
+    def device_form(self) -> str:
+        return rf"{self.name}:\d{{1,4}}"
+
+    def build_cores(self, device: Device) -> tuple[tuple[int, ...], bool]:
+        """All but one, which launches and checks, where there are enough."""
+        allowed = affinity()
+        return allowed[1:] if len(allowed) > 2 else allowed, True
+
+    def lock(
+        self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
+    ) -> AbstractContextManager[object]:
+        return GpuLock(cast(NumberedDevice, device), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
+
+    def warnings(self, device: Device) -> list[str]:
+        return []
+
+    def peaks(self, task: Task, device: Device) -> tuple[float | None, float | None]:
+        return self.ceilings(task)
+
+    def ceilings(self, task: Task) -> tuple[float | None, float | None]:
+        """From the target's limits. Matrix units count for the types that they take: float32 only where the task asks
+        for TF32."""
+        limit = task.target.limit
+        dtype = task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
+        name = _MATRIX.get(dtype, "fp32_flops")
+        if dtype == "float32" and task.workload.precision == "tf32":
+            name = "tf32_tensor_flops"
+        flops, bandwidth = limit.get(name), limit.get("bandwidth")
+        return float(flops) if flops else None, float(bandwidth) if bandwidth else None
+
+    def settings(self, device: Device, memory: int) -> dict[str, Any]:
+        """No limit of memory: a driver reserves address space for all of its devices' and the host's."""
+        return {
+            "cores": [], "device": self.number(device.name), "cache_state": "cold", "memory": 0, "rotate_bytes": 0,
+            "confinable": self.confinable,
+        }  # fmt: skip
+
+    def guard(self, context: Context) -> Guard | None:
+        return None
+
+    def number(self, device: str) -> int:
+        """The number of a device by its name (``cuda:0``). Raises ``UsageError``."""
+        number = device.partition(":")[2]
+        if not number.isdigit():
+            raise UsageError(f"{device!r} names no GPU", f"Write {self.name}:0")
+        return int(number)

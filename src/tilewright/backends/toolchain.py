@@ -1,0 +1,76 @@
+"""The seam between the builder and compilers: one small protocol, and the errors that all of them raise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tilewright.core import Pairs, TilewrightError
+
+DEADLINE = 60.0
+"""Seconds that a compiler may take for a unit; an ordinary kernel takes 0.1."""
+
+
+class CompileError(TilewrightError):
+    """The compiler refused the source, crashed or took too long; ``log`` is all that it said."""
+
+    kind = "compile"
+
+    def __init__(self, message: str, log: str = "", hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.log = log
+
+
+class CompileTimeout(CompileError):
+    """The compiler ran past its deadline and was killed."""
+
+
+class Rejected(TilewrightError):
+    """Compiled, but refused: the device lacks what it takes, or it would crawl. ``reason`` is a word to count by."""
+
+    kind = "resources"
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A translation unit on disk: where, the hash of its bytes, whether nothing had to be compiled, and
+    what each kernel takes (registers, shared memory, ...; empty where the compiler does not tell)."""
+
+    path: str
+    sha256: str
+    cached: bool
+    resources: Mapping[str, Pairs] = field(default_factory=dict)
+
+
+class Toolchain(Protocol):
+    """Compiles translation units for one target, through a cache. Safe to call from several threads.
+
+    ``emulated``: what it makes runs under the emulator, and is written against the emulated prelude.
+    ``batch``: how many kernels a unit should hold.
+    """
+
+    @property
+    def version(self) -> str: ...
+    @property
+    def flags(self) -> tuple[str, ...]: ...
+    @property
+    def emulated(self) -> bool: ...
+    @property
+    def batch(self) -> int: ...
+
+    def key(self, unit: str) -> str:
+        """What a unit is cached under: it covers the text and everything else that its bytes depend on."""
+        ...
+
+    def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
+        """Compile a unit within ``deadline`` seconds.
+
+        Raises an error of kind ``compile`` where the text is at fault, and one with a ``reason`` (a short
+        category) where the code is right but asks for more than the device has.
+        """
+        ...
