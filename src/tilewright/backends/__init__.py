@@ -211,6 +211,7 @@ BACKENDS = {
     "cpu": "tilewright.backends.cpu.backend:CpuBackend",
     "cuda": "tilewright.backends.cuda.backend:CudaBackend",
     "emulator": "tilewright.backends.emulator.backend:EmulatorBackend",
+    "opencl": "tilewright.backends.opencl.backend:OpenClBackend",
 }
 """Name, also that of its devices and, but for the emulator's, of its targets -> where it is, as ``module:class``."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec
 
-MAKERS = {"torch": "cuda", "cupy": "cuda"}
+MAKERS = {"torch": "cuda", "cupy": "cuda", "pyopencl": "opencl"}
 """The package of an array's type -> the backend whose ``arrays`` module knows it."""
 
 
@@ -64,7 +64,7 @@ class Arrays(Protocol):
         ...
 
     def make_scratch(self, like: Any, size: int) -> tuple[Any, int]:
-        """Scratch memory in the order of the current stream: its owner, and its address."""
+        """Scratch memory in the order of the current stream: its owner, and its address. Called where it is lent."""
         ...
 
 

@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from tilewright.backends.cores import affinity
 from tilewright.backends.driver import Context, Guard
 from tilewright.backends.launches import DeviceLibrary, checked_hash
 from tilewright.backends.limits import Refusal, refusal
-from tilewright.backends.locks import GpuLock, NumberedDevice
+from tilewright.backends.locks import Gpu, GpuLock
 from tilewright.backends.toolchain import Toolchain
 from tilewright.core import Device, LaunchProgram, Target, Task, UsageError
 
@@ -23,6 +24,16 @@ _MATRIX = {
     "float16": "fp16_tensor_flops", "bfloat16": "fp16_tensor_flops", "int8": "int8_tensor_ops",
     "float64": "fp64_flops",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NumberedDevice(Device):
+    """A device that its number on this machine tells apart (``opencl:0``)."""
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The number that its lock bears."""
+        return (int(self.name.partition(":")[2]),)
 
 
 class DeviceBackend(ABC):
@@ -91,7 +102,7 @@ class DeviceBackend(ABC):
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
     ) -> AbstractContextManager[object]:
-        return GpuLock(cast(NumberedDevice, device), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
+        return GpuLock(cast(Gpu, device), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
 
     def warnings(self, device: Device) -> list[str]:
         return []

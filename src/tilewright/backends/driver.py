@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, evaluate
+from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, UsageError, evaluate
 
 Parameters = Sequence[tuple[str, Any]]
-"""A kernel's arguments in order: ``("pointer", address)``, ``("int32", n)``, ``("int64", n)``, ``("float32", x)``,
-``("float64", x)``."""
+"""A kernel's arguments in order: ``("pointer", address)`` (or what the driver takes in its place), ``("int32", n)``,
+``("int64", n)``, ``("float32", x)``, ``("float64", x)``."""
 
 Resolved = tuple[tuple[int, int, int], tuple[int, int, int], int, tuple[tuple[str, Any], ...]]
 """Grid, block, bytes of dynamic shared memory, parameters."""
@@ -199,7 +199,7 @@ def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapp
             for kind, value in launch.parameters:
                 parameters.append(_parameter(kind, value, tensors, workspace, values))
         else:
-            parameters += [("pointer", int(t)) for t in tensors]
+            parameters += [("pointer", t) for t in tensors]
             parameters.append(("pointer", workspace))
             parameters += [("int32", _bounded(int(values[name]), 32)) for name in launch.arguments]
     except KeyError as e:
@@ -222,7 +222,7 @@ def _parameter(
     kind: str, value: Any, tensors: Sequence[int], workspace: int, values: Mapping[str, int]
 ) -> tuple[str, Any]:
     if kind == "tensor":
-        return "pointer", int(tensors[value])
+        return "pointer", tensors[value]
     if kind == "workspace":
         return "pointer", workspace + evaluate(value, values)
     if kind in ("int32", "int64"):
@@ -236,3 +236,9 @@ def _bounded(value: int, bits: int) -> int:
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         raise OverflowError(f"{value} does not fit in {bits} bits")
     return value
+
+
+def contiguous(array: npt.NDArray[Any]) -> None:
+    """Raises ``UsageError`` for an array that is not."""
+    if not array.flags.c_contiguous:
+        raise UsageError("only contiguous arrays are copied to and from a device", "Pass numpy.ascontiguousarray of it")

@@ -159,7 +159,7 @@ class DeviceLock:
         return fd, path
 
 
-class NumberedDevice(Cores, Protocol):
+class Gpu(Cores, Protocol):
     """What a lock needs to know of a GPU: its ``cores`` are the number that its lock bears."""
 
     @property
@@ -171,7 +171,7 @@ class GpuLock(DeviceLock):
 
     def __init__(
         self,
-        device: NumberedDevice,
+        device: Gpu,
         on_wait: Callable[[Holder], None] | None = None,
         timeout: float | None = None,
         folder: Path | None = None,

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from tilewright.backends.cuda import busy, nvml, status
 from tilewright.backends.cuda.attributes import limits_of
-from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters
-from tilewright.core import Pairs, UsageError
+from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters, contiguous
+from tilewright.core import Pairs
 
 _PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 _OLDEST = 13  # major version of CuPy
@@ -177,14 +177,14 @@ class CupyContext:
             self._r.free(address)
 
     def upload(self, address: int, data: npt.NDArray[Any]) -> None:
-        _contiguous(data)
+        contiguous(data)
         if data.nbytes:
             with self.current("copying to the device"):
                 self._r.memcpy(address, data.ctypes.data, data.nbytes, _TO_DEVICE)
                 self._r.streamSynchronize(0)  # small copies from pageable memory return before they have arrived
 
     def download(self, address: int, out: npt.NDArray[Any]) -> None:
-        _contiguous(out)
+        contiguous(out)
         if out.nbytes:
             with self.current("copying from the device"):
                 self._r.streamSynchronize(self.stream(None))
@@ -321,11 +321,6 @@ def _destroy(runtime: Any, handle: int) -> None:
         runtime.eventDestroy(handle)
     except runtime.CUDARuntimeError:
         return  # the device failed: its events went with it
-
-
-def _contiguous(array: npt.NDArray[Any]) -> None:
-    if not array.flags.c_contiguous:
-        raise UsageError("only contiguous arrays are copied to and from a device", "Pass numpy.ascontiguousarray of it")
 
 
 def _release(version: int) -> str:

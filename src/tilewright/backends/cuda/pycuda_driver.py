@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tilewright.backends.cuda import busy, nvml, status
 from tilewright.backends.cuda.attributes import limits_of
-from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters
+from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters, contiguous
 from tilewright.core import Pairs, UsageError
 
 _FORMATS = {"pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
@@ -125,13 +125,13 @@ class PycudaContext:
             allocation.free()
 
     def upload(self, address: int, data: npt.NDArray[Any]) -> None:
-        _contiguous(data)
+        contiguous(data)
         if data.nbytes:
             with self.current("copying to the device"):
                 self._cuda.memcpy_htod(address, data)
 
     def download(self, address: int, out: npt.NDArray[Any]) -> None:
-        _contiguous(out)
+        contiguous(out)
         if out.nbytes:
             with self.current("copying from the device"):
                 self._cuda.memcpy_dtoh(out, address)
@@ -249,8 +249,3 @@ def pack(parameters: Parameters) -> bytes:
 def _default(stream: int | None) -> None:
     if stream:
         raise UsageError("PyCUDA cannot queue work on another library's stream", "Use CuPy for that")
-
-
-def _contiguous(array: npt.NDArray[Any]) -> None:
-    if not array.flags.c_contiguous:
-        raise UsageError("only contiguous arrays are copied to and from a device", "Pass numpy.ascontiguousarray of it")

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from tilewright.errors import TilewrightError, UsageError
 
-GPUS = ("cuda",)
+GPUS = ("cuda", "opencl")
 """Target kinds whose kernels are blocks of threads with shared memory, in the words of the CUDA prelude."""
 
 LONGEST = 4 << 20

@@ -56,9 +56,10 @@ def vectors(c: CudaContraction, side: str) -> list[int]:
     return [v for v in (1, 2, 4, 8, 16) if v <= o.width(o.contiguous)]
 
 
-def copies(c: CudaContraction) -> list[str]:
-    """Values of ``copy``: asynchronous copies take sides as they lie in memory."""
-    return ["direct", "async"] if all(operand(c, s).copied for s in ("a", "b")) else ["direct"]
+def copies(c: CudaContraction, target: Target) -> list[str]:
+    """Values of ``copy``: asynchronous copies take sides as they lie in memory, and a GPU that has them."""
+    able = "cc" in target.limit and all(operand(c, s).copied for s in ("a", "b"))
+    return ["direct", "async"] if able else ["direct"]
 
 
 def space(c: CudaContraction, target: Target, template: str, version: int) -> SearchSpace:
@@ -82,7 +83,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         Choice("TN", THREAD_TILES),
         Choice("lanes_n", (1, 2, 4, 8, 16, 32)),
         Choice("BK", tuple(depths(c.k.size))),
-        Choice("copy", tuple(copies(c)), ordered=False),
+        Choice("copy", tuple(copies(c, target)), ordered=False),
         Choice("stages", (1, 2, 3, 4)),
         Choice("min_blocks", (1, 2, 3, 4)),
         Choice("VA", tuple(vectors(c, "a"))),

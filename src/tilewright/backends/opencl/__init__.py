@@ -1,0 +1,1 @@
+"""OpenCL devices: GPUs of any maker, and processors through PoCL."""

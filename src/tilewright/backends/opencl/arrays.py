@@ -1,0 +1,43 @@
+"""Arrays of pyopencl: in a buffer or in shared virtual memory, on their own queue."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tilewright.backends.arrays import GpuArray, dense
+from tilewright.core import TensorSpec
+
+
+def holds(a: object) -> bool:
+    """Whether an argument is such an array."""
+    module = sys.modules.get("pyopencl.array")
+    return module is not None and isinstance(a, module.Array)
+
+
+def view(a: Any) -> GpuArray:
+    """Its description. A part of a buffer is given as a buffer of its own, which takes the device's alignment."""
+    offset, handle = int(a.offset), a.base_data
+    address = getattr(handle, "svm_ptr", None)
+    if address is not None:
+        where, base, handle = int(address) + offset, None, None
+    else:
+        where, base = offset, handle.int_ptr
+        handle = handle.get_sub_region(offset, a.nbytes) if offset else handle
+    return GpuArray(
+        where, tuple(int(n) for n in a.shape), np.dtype(a.dtype).name, dense(a.shape, a.strides, a.dtype.itemsize),
+        True, a.context, a.queue, "pyopencl", base, handle,
+    )  # fmt: skip
+
+
+def make_output(like: Any, spec: TensorSpec) -> Any:
+    """A new array beside ``like``."""
+    dtype = "uint16" if spec.dtype == "bfloat16" else spec.dtype
+    return sys.modules["pyopencl.array"].empty(like.queue or like.context, spec.shape, np.dtype(dtype))
+
+
+def lends_scratch(like: Any) -> bool:
+    """Its memory is not freed in the order of the queue."""
+    return False

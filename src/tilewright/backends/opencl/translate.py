@@ -1,0 +1,153 @@
+"""Kernels in OpenCL C: the C++ that GPU templates print, in the words of another language.
+
+Templates print few forms (``kernels/codegen/sources.py`` says which), so that no parser is needed: functions of the
+prelude with their types in angle brackets, packs, references to arrays, casts like calls, one namespace a kernel.
+Pointers get address spaces: what stands on shared memory is ``__local``, everything else ``__global``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_TYPES = (
+    (r"unsigned\s+long\s+long", "ulong"), (r"long\s+long", "long"), (r"unsigned\s+long", "ulong"),
+    (r"unsigned\s+int", "uint"), (r"unsigned\s+char", "uchar"), (r"signed\s+char", "char"), (r"unsigned", "uint"),
+)  # fmt: skip
+_NAME = r"(?:float|double|char|uchar|int|uint|long|ulong|bool|tw_f16|tw_bf16|tw_u32|tw_pack_\w+)"
+_KERNEL = re.compile(r"TW_KERNEL\((\d+), \d+\) void (\w+)\(")
+_DEVICE = re.compile(r"TW_DEVICE [\w ]+?(\w+)\(")
+_SIZES = {"char": 1, "uchar": 1, "tw_f16": 2, "tw_bf16": 2, "float": 4, "int": 4, "uint": 4, "tw_u32": 4}
+
+
+def translate(source: str, prelude: str) -> str:
+    """OpenCL C of a translation unit (``source``: what templates print), with its prelude in front."""
+    text = re.sub(r"\btw::", "tw_", source)
+    for form, name in _TYPES:
+        text = re.sub(rf"\b{form}\b", name, text)
+    packs: dict[str, tuple[str, str]] = {}
+
+    def pack(found: re.Match[str]) -> str:
+        name = f"tw_pack_{found[1].removeprefix('tw_')}_{found[2]}"
+        packs[name] = found[1], found[2]
+        return name
+
+    text = re.sub(r"\btw_pack<(\w+), (\d+)>", pack, text)
+    text = re.sub(r"\b(tw_\w+)<(\w+)>\(", lambda m: f"{m[1]}_{m[2].removeprefix('tw_')}(", text)
+    text = re.sub(rf"\b(?:const )?({_NAME}) \(&(\w+)\)\[", r"\1 \2[", text)  # arrays are passed as in C
+    text = re.sub(rf"\b({_NAME})\(", r"(\1)(", text)
+    text = re.sub(rf"\b({_NAME})\{{\}}", r"(\1){0}", text)
+    text = text.replace("threadIdx.x", "((uint)get_local_id(0))").replace("blockIdx.x", "((uint)get_group_id(0))")
+    body = "".join(_function(part) for part in _functions(_flat(text)))
+    return f"{prelude}{_pack_functions(packs)}{body}"
+
+
+def _pack_functions(packs: dict[str, tuple[str, str]]) -> str:
+    """Types and accesses of the packs that a unit uses."""
+    lines = []
+    for name, (element, count) in packs.items():
+        size = _SIZES.get(element, 8) * int(count)
+        lines.append(f"typedef struct {{ {element} v[{count}]; }} __attribute__((aligned({size}))) {name};")
+        lines.append(f"TW_ACCESS({name}, {name.removeprefix('tw_')})")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _flat(text: str) -> str:
+    """Without namespaces: their functions bear the namespace's name, there and where it is used."""
+    for found in list(re.finditer(r"^namespace (\w+) \{\n", text, re.MULTILINE)):
+        space = found[1]
+        start = text.index(found[0])
+        end = _closing(text, start + len(found[0]) - 2)
+        inside = text[start + len(found[0]) : end]
+        names = set(_DEVICE.findall(inside))
+        text = text[:start] + _renamed(inside, names, space) + text[end + 1 :]
+        use = f"    using namespace {space};\n"
+        while use in text:
+            at = text.index(use)
+            stop = _closing(text, text.rindex("{", 0, at))
+            text = text[:at] + _renamed(text[at + len(use) : stop], names, space) + text[stop:]
+    return text
+
+
+def _renamed(text: str, names: Iterable[str], space: str) -> str:
+    return re.sub(rf"\b({'|'.join(names) or '(?!)'})\(", rf"{space}\1(", text)
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the bracket that opens at a place is closed."""
+    depth = 0
+    for found in re.finditer(r"[{}]", text[opening:]):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return opening + found.start()
+    raise ValueError("a bracket is never closed")
+
+
+def _functions(text: str) -> Iterable[str]:
+    """The text in pieces: functions, and what stands between them."""
+    at = 0
+    for found in re.finditer(r"^TW_(?:KERNEL|DEVICE)\b", text, re.MULTILINE):
+        if found.start() < at:
+            continue
+        end = _closing(text, text.index("{", found.start())) + 1
+        yield text[at : found.start()]
+        yield text[found.start() : end]
+        at = end
+    yield text[at:]
+
+
+def _function(text: str) -> str:
+    kernel = _KERNEL.match(text)
+    if kernel is None and not text.startswith("TW_DEVICE"):
+        return text
+    opening = text.index("{")
+    head, body = text[:opening], text[opening + 1 :]
+    local = {m[1] for m in re.finditer(r"TW_SHARED\((\w+)\)", body)}
+    name_at = head.index("(", head.index(")") if kernel else 0)
+    taken = [x.strip() for x in head[name_at + 1 : head.rindex(")")].split(",") if x.strip()]
+    if kernel is None:  # inputs, out and ws come from the kernel; other pointers are its shared memory
+        pointers = {m[1] for x in taken if (m := re.search(r"\*\s*(?:__restrict__ )?(\w+)$", x))}
+        local |= {x for x in pointers if not re.fullmatch(r"x\d+|out|ws", x)}
+    parameters = [_pointer(x, local) for x in taken]
+    parameters += [f"__local uchar *restrict {m[1]}" for m in re.finditer(r"TW_SHARED\((\w+)\)", body)]
+    body = re.sub(r" *TW_SHARED\(\w+\);\n", "", body)
+    body = _spaces(body, local)
+    start = head[:name_at]
+    if kernel is not None:
+        start = f"__kernel __attribute__((reqd_work_group_size({kernel[1]}, 1, 1))) void {kernel[2]}"
+        if "tw_exchange(" in body:
+            body = f"\n    __local ulong tw_lanes[{kernel[1]}];{body}"
+    return f"{start}({', '.join(parameters)}) {{{body}"
+
+
+def _pointer(parameter: str, local: set[str]) -> str:
+    found = re.search(r"\*\s*(__restrict__ )?(\w+)$", parameter)
+    if found is None:
+        return parameter
+    space = "__local" if found[2] in local else "__global"
+    return f"{space} {parameter.replace('__restrict__', 'restrict')}"
+
+
+def _spaces(body: str, local: set[str]) -> str:
+    """Address spaces of the pointers that a function declares and casts to, in the order of their declaration."""
+    out = []
+    for line in body.splitlines(keepends=True):
+        declared = re.match(rf"\s*(?:const )?{_NAME} \*(?:const )?(\w+) = (.*)", line)
+        if declared is not None and not local.isdisjoint(re.findall(r"\w+", declared[2])):
+            local.add(declared[1])
+        space = "__global" if declared is None else "__local" if declared[1] in local else "__global"
+        if declared is not None:
+            line = re.sub(rf"((?:const )?{_NAME} \*)", rf"{space} \1", line, count=1)
+        out.append(re.sub(rf"\(((?:const )?{_NAME} \*)\)(?=(.*))", lambda m: _cast(m, local), line))
+    return "".join(out)
+
+
+def _cast(found: re.Match[str], local: set[str]) -> str:
+    return f"({'__local' if _base(found[2]) in local else '__global'} {found[1]})"
+
+
+def _base(text: str) -> str:
+    """The variable on which a pointer stands: the first name that is no type of a cast."""
+    plain = re.sub(rf"\((?:__local |__global )?(?:const )?{_NAME} \*\)", "", text)
+    found = re.search(r"[A-Za-z_]\w*", plain)
+    return found[0] if found else ""

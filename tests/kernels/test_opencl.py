@@ -1,0 +1,123 @@
+"""GPU templates on OpenCL: what they print is translated, compiled and right, on whatever device is here (PoCL)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import gpu_programs
+from tilewright.backends.launches import DeviceKernel
+from tilewright.backends.opencl import devices
+from tilewright.backends.opencl.build import OpenClToolchain
+from tilewright.backends.opencl.driver import OpenClContext
+from tilewright.core import Candidate
+from tilewright.kernels.codegen.sources import GPUS, check_source
+from tilewright.kernels.templates import TEMPLATES, templates_for
+from tilewright.testing import contractions, programs
+from tilewright.testing.cuda_template import check_launches, empty_output
+from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
+from tilewright.testing.template import ScheduleContract
+
+pytestmark = pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
+
+NAMES = ("cuda_stencil", "cuda_rows", "cuda_map", "cuda_simt", "cuda_generic", "cuda_partition")
+MOST = 3
+"""Programs a template that run in every test run; the nightly one takes all."""
+
+
+def test_all_but_tensor_cores_and_attention_are_for_both() -> None:
+    assert {n for n, t in TEMPLATES.items() if "opencl" in t.kinds} == set(NAMES)
+    assert all(t.kinds == GPUS for n, t in TEMPLATES.items() if n in NAMES)
+
+
+@pytest.fixture(scope="module")
+def context() -> OpenClContext:
+    return OpenClContext(devices.find())
+
+
+class OpenClContract(ScheduleContract):
+    """Sampled schedules of every pair run on the device, in poisoned memory, against the float64 reference."""
+
+    templates = NAMES
+    schedules = 1
+
+    def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], context: OpenClContext) -> None:
+        template, program, _ = self.portable(pair)
+        task = task_of(program, devices.target(context.device), pair[1])
+        rng = random.Random(str(pair))
+        space = template.space(task)
+        drawn = dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(self.schedules))])
+        inputs = random_arrays(program, 1)
+        lowered = [(Candidate(task, s), template.lower(Candidate(task, s))) for s in drawn]
+        unit = "\n".join({k.symbol: k.source for _, k in lowered}.values())
+        symbols = list(dict.fromkeys(x.symbol for _, k in lowered for x in k.program.launches))
+        check_source(unit, symbols, "opencl")
+        module = context.load(Path(OpenClToolchain(task.target).compile(unit, symbols, 120).path).read_bytes())
+        for candidate, made in lowered:
+            check_launches(made, candidate.schedule, dict(task.target.limits))
+            kernel = DeviceKernel(context, module, made.program, launch_values(candidate))
+            got = run(kernel, inputs, empty_output(program.output.shape, program.output.dtype))
+            try:
+                check(program, inputs, got)
+            except AssertionError as error:
+                raise AssertionError(f"{pair} with {dict(candidate.schedule.values)}:\n{error}") from error
+
+
+def run(kernel: DeviceKernel, inputs: list[Array], out: Array) -> Array:
+    """One call on copies; everything that is not an input begins as 0xFF."""
+    c = kernel.context
+    arrays = [np.ascontiguousarray(x) for x in inputs]
+    addresses = [c.allocate(max(1, x.nbytes)) for x in (*arrays, out)]
+    workspace = c.allocate(max(1, kernel.workspace))
+    try:
+        for address, x in zip(addresses, arrays, strict=False):
+            c.upload(address, x)
+        c.fill(addresses[-1], 0xFF, out.nbytes)
+        c.fill(workspace, 0xFF, kernel.workspace)
+        kernel.bind(addresses, workspace)()
+        c.download(addresses[-1], out)
+    finally:
+        for address in (*addresses, workspace):
+            c.free(address)
+    return out
+
+
+def some(*, most: int = MOST) -> Mapping[str, object]:
+    """A few programs of each class."""
+    chosen: dict[str, object] = {}
+    for many in (
+        programs.PROGRAMS,
+        contractions.CONTRACTIONS,
+        gpu_programs.ROWS,
+        gpu_programs.MAPS,
+        gpu_programs.WINDOWS,
+    ):
+        names = list(many)
+        chosen |= {n: many[n] for n in names[:: max(1, len(names) // most)][:most]}
+    return chosen
+
+
+class TestContract(OpenClContract):
+    programs = some()  # type: ignore[assignment]
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(OpenClContract):
+    programs = {  # noqa: RUF012
+        **programs.PROGRAMS, **contractions.CONTRACTIONS, **gpu_programs.ROWS, **gpu_programs.MAPS,
+        **gpu_programs.WINDOWS,
+    }  # fmt: skip
+    schedules = 8
+
+
+def test_no_asynchronous_copies_and_no_tensor_cores() -> None:
+    task = task_of(contractions.aligned(), devices.parse_target("opencl"))
+    (template,) = templates_for(task)
+    assert template.name == "cuda_simt"
+    rng = random.Random(0)
+    space = template.space(task)
+    assert {dict(space.sample(rng).values)["copy"] for _ in range(50)} == {"direct"}
