@@ -14,10 +14,10 @@ from handwritten import MATMUL, SAXPY
 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library, library_key
-from tilewright.backends.cpu.compiler import Compiler, compile_library, find_compiler, first_error
+from tilewright.backends.cpu.compiler import Compiler, compile_library, find_compiler
 from tilewright.backends.cpu.loader import load_path
 from tilewright.backends.cpu.targets import available, detect, parse_target
-from tilewright.backends.toolchain import CompileError, CompileTimeout
+from tilewright.backends.toolchain import CompileError, CompileTimeout, first_error
 from tilewright.core import Target, TilewrightError
 
 Script = Callable[[str, str], Path]

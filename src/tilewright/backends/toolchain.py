@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tilewright.backends.confine import one_line
 from tilewright.core import Pairs, TilewrightError
 
 DEADLINE = 60.0
@@ -74,3 +77,16 @@ class Toolchain(Protocol):
         category) where the code is right but asks for more than the device has.
         """
         ...
+
+
+def first_error(log: str, returncode: int) -> str:
+    """The first error line of a compiler's output, on one line, without its scratch paths."""
+    lines = [one_line(x) for x in log.splitlines() if x.strip()]
+    pattern = re.compile(r"\b(?:fatal |internal compiler )?error\b\s*:|undefined reference|undefined symbol", re.I)
+    for line in lines:
+        if pattern.search(line) and "ld returned" not in line:
+            return re.sub(r"(/[^\s:]*)?/tilewright-[^\s/:]*/", "", line)
+    if returncode < 0:
+        name = signal.Signals(-returncode).name if -returncode in set(signal.Signals) else str(-returncode)
+        return f"the compiler was killed by {name}" + (" (out of memory?)" if returncode == -signal.SIGKILL else "")
+    return lines[0] if lines else f"the compiler failed with status {returncode} and said nothing"

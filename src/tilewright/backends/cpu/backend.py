@@ -15,6 +15,7 @@ from tilewright.backends.cpu import targets
 from tilewright.backends.cpu.build import build_library
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.device import (
+    CpuDevice,
     DeviceLock,
     cpu_class,
     describe_machine,
@@ -93,7 +94,7 @@ class CpuBackend:
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
     ) -> AbstractContextManager[object]:
-        return DeviceLock(parse_device(device.name), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
+        return DeviceLock(CpuDevice(device.name, device.model), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
 
     def warnings(self, device: Device) -> list[str]:
         return noise_warnings()

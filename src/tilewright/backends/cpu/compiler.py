@@ -8,10 +8,8 @@ half are not linked, and an undefined symbol is an error when it is built, not w
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,7 +21,7 @@ from pathlib import Path
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.confine import MEMORY, confined, environment, one_line, scratch
 from tilewright.backends.cpu.targets import COMMON_FLAGS, flags, host_arch
-from tilewright.backends.toolchain import DEADLINE, CompileError, CompileTimeout
+from tilewright.backends.toolchain import DEADLINE, CompileError, CompileTimeout, first_error
 from tilewright.core import Target, TilewrightError, digest
 
 SUPPORT = Path(__file__).parent / "support"
@@ -231,20 +229,7 @@ def run_compiler(command: Sequence[str], source: str, deadline: float) -> None:
         raise CompileError(first_error(ran.said, ran.status), ran.said)
 
 
-def first_error(log: str, returncode: int) -> str:
-    """The first error line of a compiler's output, on one line, without its scratch paths."""
-    lines = [one_line(x) for x in log.splitlines() if x.strip()]
-    pattern = re.compile(r"\b(?:fatal |internal compiler )?error\b\s*:|undefined reference|undefined symbol", re.I)
-    for line in lines:
-        if pattern.search(line) and "ld returned" not in line:
-            return re.sub(r"(/[^\s:]*)?/tilewright-[^\s/:]*/", "", line)
-    if returncode < 0:
-        name = signal.Signals(-returncode).name if -returncode in set(signal.Signals) else str(-returncode)
-        return f"the compiler was killed by {name}" + (" (out of memory?)" if returncode == -signal.SIGKILL else "")
-    return lines[0] if lines else f"the compiler failed with status {returncode} and said nothing"
-
-
 __all__ = [
     "COMMON_FLAGS", "CompileError", "CompileTimeout", "Compiler", "compile_library", "find_compiler",
-    "first_error", "link_flags", "support_flags", "support_object", "support_sources",
+    "link_flags", "support_flags", "support_object", "support_sources",
 ]  # fmt: skip

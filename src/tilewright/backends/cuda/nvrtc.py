@@ -19,8 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends.cpu.compiler import first_error
-from tilewright.backends.toolchain import CompileError, CompileTimeout
+from tilewright.backends.toolchain import CompileError, CompileTimeout, first_error
 from tilewright.core import TargetUnavailable, TilewrightError
 
 DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.1

@@ -1,0 +1,87 @@
+"""The seam: outside of ``backends/`` no file asks for a kind of device by name, but for those listed here with a reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import tilewright
+from tilewright.backends import BACKENDS
+
+ROOT = Path(tilewright.__file__).parent
+
+HOST = "kernels as functions of this process: plans, defaults and their call are a CPU's by nature"
+NUMPY = "compares with libraries of this processor"
+PRINTER = "prints for one kind, or says which language a kind's kernels are written in"
+OWN = "the language of a user's file: C++ or CUDA C++"
+OTHER = "another meaning of the word: a folder of the system, a clock, a field of a report"
+CONTRACT = "a contract's examples"
+
+LEFT = {
+    "baselines/compare.py": (2, NUMPY),
+    "baselines/libraries.py": (1, NUMPY),
+    "checking/check.py": (4, "checks on the emulator, whose findings it reads"),
+    "cli/commands/bench.py": (1, NUMPY),
+    "cli/commands/check.py": (1, "the default of an option"),
+    "cli/commands/tune.py": (1, NUMPY),
+    "core.py": (1, "the default of a field that stored runs have"),
+    "dashboard/metrics.py": (1, OTHER),
+    "farm/server.py": (1, OTHER),
+    "kernels/codegen/cuda_prelude.py": (3, PRINTER),
+    "kernels/codegen/sources.py": (11, PRINTER),
+    "kernels/primitives/conformance.py": (1, "where outputs were recorded, if nobody says"),
+    "kernels/templates/attention/template.py": (1, PRINTER),
+    "kernels/templates/contraction/template.py": (1, PRINTER),
+    "kernels/templates/cuda_attention/template.py": (1, PRINTER),
+    "kernels/templates/cuda_mma/template.py": (1, PRINTER),
+    "kernels/templates/dot/template.py": (1, PRINTER),
+    "kernels/templates/generic/template.py": (1, PRINTER),
+    "kernels/templates/map/template.py": (1, PRINTER),
+    "kernels/templates/own/binding.py": (3, OWN),
+    "kernels/templates/own/kernel.py": (6, OWN),
+    "kernels/templates/own/template.py": (2, OWN),
+    "kernels/templates/partition/template.py": (1, PRINTER),
+    "kernels/templates/rows/template.py": (1, PRINTER),
+    "kernels/templates/stencil/template.py": (1, PRINTER),
+    "measure/environment.py": (1, OTHER),
+    "measure/session.py": (2, HOST),
+    "runtime/defaults.py": (7, HOST),
+    "runtime/resolve.py": (3, HOST),
+    "runtime/serving.py": (2, HOST),
+    "testing/cost_model.py": (1, CONTRACT),
+    "testing/cuda_template.py": (3, CONTRACT),
+    "testing/database.py": (4, CONTRACT),
+    "testing/template.py": (4, CONTRACT),
+}
+"""File -> how often it names a backend or imports from one, and why it may."""
+
+
+def mentions(path: Path) -> int:
+    """How often a file names a backend, a target or a device as a string, or imports from a backend's folder."""
+    count = 0
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name, _, rest = node.value.partition(":")
+            count += name in BACKENDS and " " not in rest and (rest != "" or node.value == name)
+        elif isinstance(node, ast.ImportFrom) and node.module == "tilewright.backends":
+            count += sum(a.name in BACKENDS for a in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tilewright.backends."):
+            count += str(node.module).split(".")[2] in BACKENDS
+    return count
+
+
+def test_nobody_else_asks_for_a_kind_by_name() -> None:
+    files = (p for p in sorted(ROOT.rglob("*.py")) if p.relative_to(ROOT).parts[0] != "backends")
+    found = {p.relative_to(ROOT).as_posix(): n for p in files if (n := mentions(p))}
+    assert found == {name: count for name, (count, _) in LEFT.items()}
+
+
+def test_backends_do_not_stand_on_each_other() -> None:
+    """But for the emulator, which runs CUDA's targets with the CPU's compiler, as CUDA's choice of a driver knows."""
+    allowed = {("emulator", "cpu"), ("emulator", "cuda")}
+    for name in BACKENDS:
+        for path in (ROOT / "backends" / name).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                module = getattr(node, "module", "") if isinstance(node, ast.ImportFrom) else ""
+                other = (module or "").removeprefix("tilewright.backends.").split(".")[0]
+                assert other == name or other not in BACKENDS or (name, other) in allowed, f"{path}: {module}"
