@@ -252,13 +252,14 @@ def test_a_port_that_is_taken(start: Start) -> None:
 
 
 def test_cores_are_shared_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.measure.devices.affinity", lambda: (0, 1, 2, 5))
-    monkeypatch.setattr("tilewright.measure.devices.available_cores", lambda: 3)
-    monkeypatch.setattr("tilewright.measure.devices._gpus", list)
+    for module in ("tilewright.measure.devices", "tilewright.backends.cpu.backend"):
+        monkeypatch.setattr(f"{module}.affinity", lambda: (0, 1, 2, 5))
+        monkeypatch.setattr(f"{module}.available_cores", lambda: 3)
+    monkeypatch.setattr("tilewright.backends.cuda.backend.CudaBackend.devices", lambda _: ())
     assert find_all() == ["cpu:0-2"]
     assert find_all(2) == ["cpu:0", "cpu:1-2"]
     assert find_all(3) == ["cpu:0", "cpu:1", "cpu:2"]
-    monkeypatch.setattr("tilewright.measure.devices._gpus", lambda: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr("tilewright.backends.cuda.backend.CudaBackend.devices", lambda _: ("cuda:0", "cuda:1"))
     assert find_all() == ["cuda:0", "cuda:1"]
     assert find_all(1) == ["cuda:0"]
 

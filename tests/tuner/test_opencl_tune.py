@@ -68,6 +68,8 @@ def test_it_is_served_on_arrays_of_pyopencl(tuned: tuple[TuneResult, Path]) -> N
         in_shared = arrays.Array(queue, SHAPE, np.float32, data=shared)
         in_shared.set(x)
         np.testing.assert_allclose(library.softmax(in_shared).get(), expected, rtol=1e-5, atol=1e-6)
+        with pytest.raises(TypeError, match="with_queue"):
+            library.softmax(given.with_queue(None))
         with pytest.raises(ValueError, match="shares memory"):
             library.softmax(given, out=given)
         with pytest.raises(tilewright.UsageError, match="--target opencl"):
@@ -83,7 +85,7 @@ def test_doctor_lists_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["problem"] is None
     assert found["devices"][first.index]["name"] == f"opencl:{first.index}"
     run(["doctor"])
-    assert f"target opencl:{first.variant}" in " ".join(capsys.readouterr().out.split())  # wide lines are wrapped
+    assert f"target opencl:{first.variant}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_device_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ target_option = click.option(
     metavar="NAME",
     envvar="TILEWRIGHT_TARGET",
     show_envvar=True,
-    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120.",
+    help="auto, cpu, cpu:avx512, cpu:avx2, cpu:portable, cuda, cuda:sm_80 to cuda:sm_120, opencl, opencl:0.",
 )
 threads_option = click.option(
     "--threads",
@@ -45,7 +45,7 @@ device_option = click.option(
     show_default=True,
     envvar="TILEWRIGHT_DEVICE",
     show_envvar=True,
-    help="What to measure on: cpu:0, cpu:0-1, cuda:0.",
+    help="What to measure on: cpu:0, cpu:0-1, cuda:0, opencl:0.",
 )
 
 

@@ -19,6 +19,8 @@ def holds(a: object) -> bool:
 
 def view(a: Any) -> GpuArray:
     """Its description. A part of a buffer is given as a buffer of its own, which takes the device's alignment."""
+    if a.queue is None:
+        raise TypeError("the array has no queue. Give it one: with_queue(queue)")
     offset, handle = int(a.offset), a.base_data
     address = getattr(handle, "svm_ptr", None)
     if address is not None:
@@ -35,7 +37,7 @@ def view(a: Any) -> GpuArray:
 def make_output(like: Any, spec: TensorSpec) -> Any:
     """A new array beside ``like``."""
     dtype = "uint16" if spec.dtype == "bfloat16" else spec.dtype
-    return sys.modules["pyopencl.array"].empty(like.queue or like.context, spec.shape, np.dtype(dtype))
+    return sys.modules["pyopencl.array"].empty(like.queue, spec.shape, np.dtype(dtype))
 
 
 def lends_scratch(like: Any) -> bool:

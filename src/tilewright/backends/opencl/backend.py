@@ -36,7 +36,6 @@ class OpenClBackend(DeviceBackend):
         return OpenClToolchain(target, cache)
 
     def compilers(self) -> Mapping[str, str]:
-        """A driver compiles for its own devices only."""
         return {d.variant: d.version for d in devices.usable()}
 
     def symbols(self, data: bytes) -> Sequence[str]:

@@ -78,10 +78,10 @@ class OpenClToolchain:
             ran = confined(["/usr/bin/env", *own, *child], text, deadline)
             if ran.timed_out:
                 raise CompileTimeout(f"the OpenCL compiler took more than {deadline:.3g} s")
-            if ran.status == 1:
+            if ran.status == 3:
                 lines = [x for x in ran.said.splitlines() if "error" in x.lower()]
                 raise CompileError(one_line((lines or ["the OpenCL compiler failed"])[0]), ran.said)
-            if ran.status > 1:
+            if ran.status > 0:
                 raise TilewrightError(f"the OpenCL compiler does not start: {one_line(ran.said[-300:])}", "See doctor")
             if ran.status < 0 or not output.is_file():
                 raise CompileError(f"the OpenCL driver crashed while it compiled (signal {-ran.status})", ran.said)

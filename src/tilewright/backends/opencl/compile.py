@@ -1,6 +1,6 @@
 """The driver's compiler in a process that may die of it: ``python -m ... VARIANT OUTPUT OPTIONS... < SOURCE``.
 
-Exit status 0: the artifact was written; 1: the source is at fault, with the compiler's log on standard error.
+Exit status 0: the artifact was written; 3: the source is at fault, with the compiler's log on standard error.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ def main(argv: list[str]) -> int:
         program.build(argv[3:], cache_dir=False)
     except cl.Error as e:
         print(e, file=sys.stderr)
-        return 1
-    info = cl.kernel_work_group_info
+        return 3
+    i = cl.kernel_work_group_info
+    facts = {"shared_bytes": i.LOCAL_MEM_SIZE, "private_bytes": i.PRIVATE_MEM_SIZE, "max_threads": i.WORK_GROUP_SIZE}
     kernels = {
-        k.function_name: {
-            "shared_bytes": int(k.get_work_group_info(info.LOCAL_MEM_SIZE, device.handle)),
-            "private_bytes": int(k.get_work_group_info(info.PRIVATE_MEM_SIZE, device.handle)),
-            "max_threads": int(k.get_work_group_info(info.WORK_GROUP_SIZE, device.handle)),
-        }
+        k.function_name: {name: int(k.get_work_group_info(what, device.handle)) for name, what in facts.items()}
         for k in program.all_kernels()
     }
     Path(argv[2]).write_bytes(packed(program.binaries[0], device.version, kernels))

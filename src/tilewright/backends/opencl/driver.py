@@ -39,6 +39,7 @@ class OpenClContext:
             ("driver", "opencl"), ("pyopencl", str(cl.VERSION_TEXT)),
             ("opencl_driver", device.version),
         )  # fmt: skip
+        self._queues = [self._queue]  # and others' that are used until somebody waits
         self._memory: dict[int, Any] = {}
         self._gate: Any = None
 
@@ -53,6 +54,11 @@ class OpenClContext:
             if isinstance(e, cl.MemoryError) or e.code in _NO_MEMORY:
                 raise OutOfMemory(f"the device is out of memory ({said})", "Use smaller sizes") from None
             raise DeviceError(said, e.code in _LOST) from None
+
+    def queue(self, stream: Any) -> Any:
+        if stream is not None and stream not in self._queues:
+            self._queues.append(stream)
+        return stream or self._queue
 
     def allocate(self, size: int) -> int:
         with self.guarded(f"allocating {size} bytes"):
@@ -92,14 +98,12 @@ class OpenClContext:
     def fill(self, address: int, byte: int, size: int, stream: Any = None) -> None:
         if size:
             with self.guarded("filling memory"):
-                self._cl.enqueue_svm_memfill(stream or self._queue, self.at(address, size), np.uint8(byte), size)
+                self._cl.enqueue_svm_memfill(self.queue(stream), self.at(address, size), np.uint8(byte), size)
 
     def copy(self, to: int, source: int, size: int, stream: Any = None) -> None:
         if size:
             with self.guarded("copying memory"):
-                self._cl.enqueue_copy(
-                    stream or self._queue, self.at(to, size), self.at(source, size), is_blocking=False
-                )
+                self._cl.enqueue_copy(self.queue(stream), self.at(to, size), self.at(source, size), is_blocking=False)
 
     def load(self, code: bytes) -> OpenClModule:
         binary = unpacked(code, self.device.version)
@@ -121,7 +125,9 @@ class OpenClContext:
     def synchronize(self) -> None:
         with self.guarded("waiting for the device"):
             self._release()
-            self._queue.finish()
+            for queue in self._queues:
+                queue.finish()
+            del self._queues[1:]
 
     def busy(self, seconds: float) -> None:
         """Hold back what follows until somebody waits for it: no kernel needs to keep the device busy."""
@@ -191,7 +197,7 @@ class OpenClFunction:
             with self._lock:
                 if self._set != (shared, parameters):
                     self._arguments(shared, parameters)
-                cl.enqueue_nd_range_kernel(stream or context._queue, self._kernel, whole, block)
+                cl.enqueue_nd_range_kernel(context.queue(stream), self._kernel, whole, block)
         except cl.Error as e:
             self._set = None
             raise LaunchError(f"launching {self._symbol}: {' '.join(str(e).split())[:200]}") from None

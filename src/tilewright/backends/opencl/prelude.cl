@@ -10,7 +10,6 @@
 typedef uint tw_u32;
 typedef struct { ushort bits; } tw_f16;
 typedef struct { ushort bits; } tw_bf16;
-// Loads by the name of a type, stores by the type of the value.
 #define TW_ACCESS(T, name) \
     static inline T tw_load_global_##name(__global const void *p) { return *(__global const T *)p; } \
     static inline T tw_load_shared_##name(__local const void *p) { return *(__local const T *)p; } \

@@ -44,12 +44,11 @@ def translate(source: str, prelude: str) -> str:
 
 def _pack_functions(packs: dict[str, tuple[str, str]]) -> str:
     """Types and accesses of the packs that a unit uses."""
-    lines = []
-    for name, (element, count) in packs.items():
-        size = _SIZES.get(element, 8) * int(count)
-        lines.append(f"typedef struct {{ {element} v[{count}]; }} __attribute__((aligned({size}))) {name};")
-        lines.append(f"TW_ACCESS({name}, {name.removeprefix('tw_')})")
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(
+        f"typedef struct {{ {element} v[{count}]; }} __attribute__((aligned({_SIZES.get(element, 8) * int(count)}))) "
+        f"{name};\nTW_ACCESS({name}, {name.removeprefix('tw_')})\n"
+        for name, (element, count) in packs.items()
+    )
 
 
 def _flat(text: str) -> str:
