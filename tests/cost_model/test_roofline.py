@@ -13,6 +13,7 @@ from tilewright.cost_model.roofline import RooflineCostModel
 from tilewright.kernels.loopnest.footprint import FEATURES
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space
+from tilewright.kernels.templates.cpu_static import STATIC
 from tilewright.search_space import Choice, SearchSpace
 
 TARGET = Target("cpu", "avx2", "x86_64", ("avx2", "fma"), 32, 16, threads=2)
@@ -90,7 +91,8 @@ def test_real_tasks_have_features_and_estimates(op: str, params: dict[str, objec
     task = Task(get_operator(op).workload(**params), TARGET)
     features = FeatureExtractor(task)
     space = task_space(task)
-    assert features.names == (*space.feature_names, *(f"footprint.{n}" for n in FEATURES))
+    analysed = (*(f"footprint.{n}" for n in FEATURES), *(f"static.{n}" for n in STATIC))
+    assert features.names == (*space.feature_names, *analysed)
     rng = random.Random(0)
     schedules = [default_schedule(task), *(space.sample(rng) for _ in range(60))]
     assert np.isfinite(features.matrix(schedules)).all()

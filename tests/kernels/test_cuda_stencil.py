@@ -12,6 +12,7 @@ from tilewright.backends.cuda.archs import target
 from tilewright.core import Candidate, IllegalSchedule, Target
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.reduce_window import Window
+from tilewright.kernels.loopnest.footprint import footprint
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda_stencil import CudaStencil
 from tilewright.kernels.templates.cuda_stencil.match import Stencil, match
@@ -75,6 +76,20 @@ def test_what_neighbours_share_is_read_once() -> None:
     assert strided.offsets == tuple(range(9))
     dilated = plan(matched(gpu_programs.depthwise_last()), {**values, "axis": "i2", "outputs": 2})
     assert dilated.offsets == (0, 1, 2, 3, 4, 5)
+
+
+def test_the_nest_says_what_a_thread_computes() -> None:
+    task = task_of(gpu_programs.depthwise(h=32, w=64), SM80)
+    found = {}
+    for outputs in (1, 4):
+        values = {"threads": 64, "axis": "i2", "outputs": outputs, "vector": 1, "unroll": True}
+        found[outputs] = footprint(TEMPLATE.nests(task, TEMPLATE.space(task).schedule(values)), SM80)
+    one, four = found[1], found[4]
+    # A warp's lanes times the neighbours of each, all taps printed out, in a quarter of the blocks.
+    assert (one["block.outputs"], four["block.outputs"]) == (32, 4 * 32)
+    assert four["unroll"] == 4 * one["unroll"] == 4 * 9
+    assert (one["parallel"], four["parallel"]) == (2 * 5 * 32, 2 * 5 * 8)
+    assert four["bytes.l1"] < one["bytes.l1"]
 
 
 def test_vectors_lie_along_channels() -> None:

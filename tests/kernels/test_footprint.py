@@ -14,9 +14,9 @@ import pytest
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Schedule, Target, Task
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.expression.expr import axis
+from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged, divided
 from tilewright.kernels.loopnest.footprint import FEATURES, footprint, roofline
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.testing import programs
@@ -236,6 +236,26 @@ def test_split_axes_and_gathers() -> None:
     assert f["loads"] == 2 * 21 * 6  # the table and its index
 
 
+def test_rows_of_a_flat_tensor_are_counted_like_those_of_a_matrix() -> None:
+    i, j = axis("i"), axis("j")
+    loops = (Loop("i", 64, 4), Loop("j", 128, 16), Loop("i", 4, 1), Loop("j", 16, 1, "vector"))
+    small = Target("cpu", "x", "x86_64", (), 32, 16, l1_bytes=1 << 10, l2_bytes=4 << 10, l3_bytes=1 << 20)
+
+    def of(*at: Expr) -> dict[str, float]:
+        accesses = (Access("x", at, "float32"), Access("y", at, "float32", store=True))
+        return footprint([LoopNest("y", {"i": 64, "j": 128}, loops, accesses)], small)
+
+    assert of(i * 128 + j) == of(i, j)
+
+
+def test_work_is_divided_among_tasks_from_the_outermost_loop_on() -> None:
+    loops = [Loop("i", 4, 1), Loop("j", 10, 2), Loop("k", 7, 1)]
+    assert divided(loops, 1) == loops
+    assert divided(loops, 8) == [
+        Loop("i", 4, 1, "parallel", "l2"), Loop("j", 10, 6, "parallel", "l2"), Loop("j", 6, 2), Loop("k", 7, 1),
+    ]  # fmt: skip
+
+
 def test_parallel_tasks_and_threads() -> None:
     i = axis("i")
     reads = (Access("x", (i,), "float32"), Access("y", (i,), "float32", store=True))
@@ -251,6 +271,9 @@ def test_staged_copies() -> None:
     staged = Staged("a", 2, Layout.row_major(16, 64), "l2")
     f = footprint([LoopNest(base.name, base.axes, base.loops, base.accesses, (staged,))], PORTABLE)
     assert f["bytes.staged"] == 4 * 16 * 64 * 4  # four blocks of i
+    before = Staged("a", None, Layout.row_major(64, 64), "l2")
+    f = footprint([LoopNest(base.name, base.axes, base.loops, base.accesses, (before,))], PORTABLE)
+    assert f["bytes.staged"] == 0  # it was copied before the first call
 
 
 def test_several_nests_add_up() -> None:

@@ -1,8 +1,8 @@
 """Numbers that describe schedules to a cost model: their knobs, their footprint, their static resources.
 
 Knob features are named ``template.knob``; footprint features ``footprint.*`` have the same names and
-meaning for every operator, so one model can serve all tasks of a target. Templates for GPUs add
-``static.*``: occupancy, waves, traffic, and what else they know before compiling.
+meaning for every operator, so one model can serve all tasks of a target. Templates add ``static.*``: what else they
+know before compiling, such as how far ahead is prefetched, or on a GPU occupancy, waves and traffic.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilewright.core import IllegalSchedule, Schedule, Task
 from tilewright.search_space import Space
 
-FEATURE_VERSION = 1
+FEATURE_VERSION = 2
 """Stored with saved models. Bump it when a feature changes its meaning."""
 
 Matrix = NDArray[np.float32]
@@ -38,7 +38,7 @@ def footprint_of(task: Task) -> Analysis:
 
 
 def static_of(task: Task) -> Analysis:
-    """What the task's templates know of a schedule's resources; nothing on a CPU."""
+    """What the task's templates know of a schedule beside its loops."""
     from tilewright.kernels.templates import get_template
 
     def analyse(schedule: Schedule) -> Mapping[str, float]:

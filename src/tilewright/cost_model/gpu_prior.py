@@ -2,7 +2,7 @@
 cache and waiting, from a schedule's static features and the target's limits.
 
 Like the roofline for CPUs it orders a task's schedules before anything was measured; its seconds are
-rough. Schedules without static features (a CPU's) are left to the roofline.
+rough. Schedules whose waves are not known (a CPU's) are left to the roofline.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GpuPrior(Stateless):
         self._roofline = RooflineCostModel(task, seed=seed, features=self.features)
 
     def predict(self, schedules: Sequence[Schedule]) -> Scores:
-        if not any(n.startswith(STATIC) for n in self.features.names):
+        if f"{STATIC}waves" not in self.features.names:
             return self._roofline.predict(schedules)
         matrix = self.features.matrix(schedules).astype(np.float64)
         column = {n.removeprefix(STATIC): matrix[:, i] for i, n in enumerate(self.features.names)}

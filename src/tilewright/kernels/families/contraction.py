@@ -22,7 +22,7 @@ from tilewright.kernels.families.sides import NoMatch, split
 from tilewright.kernels.rewrite import normal_forms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contraction:
     """A matched program: ``stage`` reduces ``body`` over K, ``epilogue`` are maps over its result.
 

@@ -6,8 +6,8 @@ and indices; the footprint analysis reads flops, bytes and reuse from the same v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from tilewright.kernels.expression.expr import Expr
 
@@ -34,6 +34,20 @@ class Loop:
     @property
     def trips(self) -> int:
         return -(-self.extent // self.step)
+
+
+def divided(loops: Iterable[Loop], tasks: int) -> list[Loop]:
+    """Serial loops, one inside the other, whose trips are divided among so many tasks: the outermost ones first."""
+    found = []
+    for x in loops:
+        parts = min(tasks, x.trips)
+        tasks = -(-tasks // parts)
+        span = -(-x.trips // parts) * x.step
+        if parts > 1:
+            found.append(replace(x, step=span, kind="parallel", level="l2"))
+        if parts == 1 or span > x.step:
+            found.append(replace(x, extent=min(x.extent, span)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -122,13 +136,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Staged:
-    """An operand tile copied before use: inside loop number ``depth`` (loops before it are fixed).
+    """A tile copied before use, or before it is stored: inside loop number ``depth`` (loops before it are fixed).
 
-    ``tensor`` names the access it serves, ``layout`` the copy, in elements.
+    ``depth`` is ``None`` for what is copied once, before the first call. ``tensor`` names the access that the copy
+    serves, ``layout`` is the copy's, in elements.
     """
 
     tensor: str
-    depth: int
+    depth: int | None
     layout: Layout
     level: str
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.core import Target
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, whole
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const, whole
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.loopnest import Access, LoopNest
 
@@ -218,6 +218,7 @@ class _Indexed:
 
     access: Access
     counts: tuple[Count, ...]
+    pieces: Callable[[Extents], tuple[int, int]]  # of the last index: separate runs of places, and a run's span
     axes: frozenset[int]
     order: tuple[int, ...]  # the same, sorted
     steps: tuple[dict[int, int] | None, ...]  # per dimension: axis -> coefficient, where affine
@@ -240,14 +241,15 @@ class _Indexed:
 
     def _bytes(self, t: Extents) -> tuple[int, int]:
         points = prod([t[n] for n in self.order])
-        touched, span, run = 1, 0, 1
+        touched, run = 1, 1
         for count in self.counts:
-            span, run = count(t)
+            _, run = count(t)
             touched *= run
         n = min(points, touched)
         if n == 1:
             return self.item, LINE
-        lines = min(run, -(-(span + 1) * self.item // LINE))
+        pieces, length = self.pieces(t)
+        lines = min(run, pieces * -(-(length + 1) * self.item // LINE))
         return n * self.item, max(1, n // run) * lines * LINE
 
     def step(self, axis: int) -> int:
@@ -274,9 +276,11 @@ def _analyse(access: Access, names: tuple[str, ...]) -> _Indexed:
             _COMPILED.clear()
         where = {a: n for n, a in enumerate(names)}
         axes = frozenset(where[a] for e in access.indices for a in e.axes() if a in where)
+        counts = [_count(e, where) for e in access.indices]
         made = _Indexed(
             access,
-            tuple(_count(e, where) for e in access.indices),
+            tuple(counts),
+            _pieces(access.indices[-1] if access.indices else const(0, "index"), where, ITEMSIZE[access.dtype]),
             axes,
             tuple(sorted(axes)),
             tuple(_affine(e, where) for e in access.indices),
@@ -290,6 +294,26 @@ def _affine(e: Expr, where: dict[str, int]) -> dict[int, int] | None:
     """Coefficients of an affine index by axis number."""
     form = linearise(e)
     return None if form.rest else {where[a]: c for a, c in form.coef.items()}
+
+
+def _pieces(e: Expr, where: dict[str, int], item: int) -> Callable[[Extents], tuple[int, int]]:
+    """From tile extents to the runs of places in which an index lies, apart by more than a line, and a run's span."""
+    affine = _affine(e, where)
+    if affine is None:
+        count = _count(e, where)
+        return lambda t: (1, count(t)[0])
+    terms = sorted((abs(c), n) for n, c in affine.items())
+
+    def pieces(t: Extents) -> tuple[int, int]:
+        runs, span = 1, 0
+        for c, n in terms:
+            if (c - span) * item <= LINE:
+                span += (t[n] - 1) * c
+            else:
+                runs *= t[n]
+        return runs, span
+
+    return pieces
 
 
 def _count(e: Expr, where: dict[str, int]) -> Count:
@@ -392,7 +416,8 @@ def _combine(parts: list[_Nest], nests: Sequence[LoopNest], target: Target) -> d
         memory = max(memory, sum(distinct.values()))
     written = {a.access.tensor for p in parts for a in p.accesses if a.access.store}
     read = {a.access.tensor for p in parts for a in p.accesses if not a.access.store}
-    staged = sum(s.layout.size * p.nest.itemsize * prod(p.trips[: s.depth]) for p in parts for s in p.nest.staged)
+    copies = [(p, s, s.depth) for p in parts for s in p.nest.staged]
+    staged = sum(s.layout.size * p.nest.itemsize * prod(p.trips[:d]) for p, s, d in copies if d is not None)
     touched = sum(p.work[p.block] for p in parts)
     iterations = sum(p.iterations for p in parts)
     inner = [0.0] * 6

@@ -60,9 +60,10 @@ class Template(Protocol):
         ...
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        """What is known before compiling beside the nests: resources, occupancy, waves; cheap.
+        """What is known before compiling beside the nests: resources, occupancy, prefetch distances; cheap.
 
-        The same names for every template of a target kind; empty where the nests say it all (CPU).
+        The same names for every template of a target kind: those of ``cpu_static.py``, of ``cuda/static.py``. What a
+        knob changes in the source shows here or in the nests.
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """
         ...

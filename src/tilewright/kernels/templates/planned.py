@@ -56,9 +56,9 @@ class PlannedTemplate(ABC, Generic[F, P]):
     def describe(self, plan: P, schedule: Schedule) -> tuple[LoopNest, ...]:
         """The loops."""
 
+    @abstractmethod
     def measures(self, plan: P, schedule: Schedule, target: Target) -> Mapping[str, float]:
         """What the loops do not say: :meth:`~.base.Template.static`."""
-        return {}
 
     @abstractmethod
     def print(self, plan: P, symbol: str) -> LoweredKernel:

@@ -12,6 +12,7 @@ from tilewright.kernels.templates.attention.geometry import ITEM, Plan, plan
 from tilewright.kernels.templates.attention.lower import launch_program, source
 from tilewright.kernels.templates.attention.nests import nests
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
@@ -45,6 +46,9 @@ class CpuAttention(PlannedTemplate[Attention, Plan]):
 
     def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(plan, schedule.values)
+
+    def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        return numbers()
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:
         return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))

@@ -42,7 +42,7 @@ class Operand:
     window: Window | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contraction(family.Contraction):
     """A contraction with its two operands. ``atoms`` are functions of batch axes that positions are linear in."""
 

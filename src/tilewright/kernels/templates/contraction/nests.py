@@ -5,7 +5,8 @@ K is one axis here, whatever the loops that walk it; steps that a clipped window
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from tilewright.core import Value
 from tilewright.kernels.expression.expr import Expr, const
@@ -13,13 +14,14 @@ from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.families.contraction import Contraction
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.tiles import ceildiv
 
 
 def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
-    """One nest: outer axes, tasks, cache blocks, register tiles, k, and the register tile itself."""
+    """One nest: parts of the batch, outer axes, tasks, cache blocks, register tiles, k, the register tile itself."""
     c = p.c
-    m, n, k = c.m.size, c.n.size, c.k.size
+    m, n, k = p.m.size, c.n.size, c.k.size
 
     def get(name: str) -> int:
         return int(values.get(name, 1))
@@ -28,7 +30,8 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     mc = max(rows, min(get("MC"), ceildiv(m, rows) * rows) // rows * rows)
     nc = max(width, min(get("NC"), ceildiv(n, p.lanes) * p.lanes) // width * width)
     kc = max(p.unit, min(get("KC"), k) // p.unit * p.unit)
-    loops: list[Loop] = []
+    loops = [Loop("m", c.m.size, m)] if p.chunks > 1 else []
+    image_depth = len(loops)
     if c.batch.size > 1:
         loops.append(Loop("o", c.batch.size, 1, "parallel" if p.threads > 1 else "serial"))
     for name, extent, split in (("k", k, get("TK")), ("n", n, get("TN")), ("m", m, get("TM"))):
@@ -47,48 +50,51 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         Loop("n", n, p.lanes, "unroll", "register"),
         Loop("n", n, 1, "vector", "register"),
     ]
-    names: dict[str, Expr] = {a: const(0, "index") for a in c.stage.axes}
-    names |= c.batch.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
-    accesses = []
-    staged = []
-    panels = Layout.row_major(ceildiv(mc, rows), ceildiv(kc, p.unroll), rows, p.unroll)
-    layouts = {
-        "a": (p.a == "pack", a_depth, panels, "l2"),
-        "b": (p.b == "pack", b_depth, Layout.row_major(ceildiv(nc, width), kc, width), "l3"),
-    }
+    copies: dict[str, tuple[int | None, Layout, str]] = {}
     if p.image:
-        layouts["a"] = (True, 0, Layout.row_major(*p.image.shape), "l3")
-    for which, operand in (("a", c.a), ("b", c.b)):
-        packed, depth, layout, level = layouts[which]
-        for read in operand.value.loads():
-            accesses.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
-            if packed:
-                staged.append(Staged(str(read.value), depth, layout, level))
-    return (nest(c, names, loops, accesses, staged, p.item),)
+        copies["a"] = (image_depth, Layout.row_major(*p.image.shape), "l3")
+    elif p.pack_a:
+        packed = (mc, kc) if p.a == "pack" else (m, k)
+        layout = Layout.row_major(ceildiv(packed[0], rows), ceildiv(packed[1], p.unroll), rows, p.unroll)
+        copies["a"] = (a_depth if p.a == "pack" else None, layout, "l2")
+    if p.pack_b:
+        packed = (nc, kc) if p.b == "pack" else (n, k)
+        layout = Layout.row_major(ceildiv(packed[0], width), packed[1], width)
+        copies["b"] = (b_depth if p.b == "pack" else None, layout, "l3")
+    reads = accesses(c, c.a.value, c.b.value)
+    staged = [Staged(x.tensor, *copies[side]) for side in ("a", "b") if side in copies for x in reads[side]]
+    return (nest(c, loops, (*reads["a"], *reads["b"], *reads["rest"]), staged, p.item),)
+
+
+def static(p: Plan) -> dict[str, float]:
+    """The numbers of :data:`~..cpu_static.STATIC`."""
+    # Some k steps ahead, or the same k of a panel to the right.
+    step = max(1, p.k_walks[-1].other) if p.prefetch_b > 0 else -p.width
+    ahead = p.prefetch_b * step
+    return numbers(prefetch=ahead * p.item, prefetch_output=p.prefetch_c and p.c.in_place)
+
+
+@lru_cache(maxsize=256)
+def accesses(c: Contraction, a: Expr, b: Expr) -> dict[str, tuple[Access, ...]]:
+    """What the sides ``a`` and ``b`` read, and ``rest``: what the epilogue reads, and the output."""
+    names: dict[str, Expr] = {x: const(0, "index") for x in (*c.stage.axes, *c.stage.reduce_axes)}
+    names |= c.batch.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
+
+    def reads(loads: Iterable[Expr], outside: bool = False) -> tuple[Access, ...]:
+        return tuple(
+            Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype, outside=outside) for x in loads
+        )
+
+    stages = {x.name for x in c.program.stages}
+    beside = reads((x for s in c.epilogue for x in s.loads() if x.value not in stages), outside=True)
+    out = Access(c.output.name, tuple(names[a] for a in c.stage.axes), c.output.dtype, store=True)
+    return {"a": reads(a.loads()), "b": reads(b.loads()), "rest": (*beside, out)}
 
 
 def nest(
-    c: Contraction,
-    names: Mapping[str, Expr],
-    loops: Sequence[Loop],
-    accesses: Sequence[Access],
-    staged: Sequence[Staged],
-    itemsize: int,
+    c: Contraction, loops: Sequence[Loop], found: Sequence[Access], staged: Sequence[Staged], itemsize: int
 ) -> LoopNest:
-    """The nest of these loops and operands, with what the epilogue reads and the output beside them.
-
-    ``names``: every axis as an expression of the nest's ``o``, ``m``, ``n`` and ``k``.
-    """
-    stages = {x.name for x in c.program.stages}
-    beside = [
-        Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype, outside=True)
-        for stage in c.epilogue
-        for read in stage.loads()
-        if read.value not in stages
-    ]
-    assert c.stage.monoid is not None
-    after = count_ops(c.stage.monoid.finish) + sum(count_ops(*x.body) for x in c.epilogue)
-    out = Access(c.output.name, tuple(names[a] for a in c.stage.axes), c.output.dtype, store=True)
+    """The nest of these loops and accesses."""
     extents = {"m": c.m.size, "n": c.n.size, "k": c.k.size}
     if c.batch.size > 1:
         extents["o"] = c.batch.size
@@ -96,9 +102,16 @@ def nest(
         name=c.stage.name,
         axes=extents,
         loops=tuple(loops),
-        accesses=(*accesses, *beside, out),
+        accesses=tuple(found),
         staged=tuple(staged),
-        flops_per_point=flops_per_point(c.stage),
+        flops_per_point=_flops(c)[0],
         itemsize=itemsize,
-        flops_per_output=after,
+        flops_per_output=_flops(c)[1],
     )
+
+
+@lru_cache(maxsize=256)
+def _flops(c: Contraction) -> tuple[int, int]:
+    """Operations a point, and a finished sum with the stages after it."""
+    assert c.stage.monoid is not None
+    return flops_per_point(c.stage), count_ops(c.stage.monoid.finish) + sum(count_ops(*x.body) for x in c.epilogue)

@@ -12,7 +12,7 @@ from tilewright.kernels.templates.contraction.defaults import default
 from tilewright.kernels.templates.contraction.geometry import Plan, plan
 from tilewright.kernels.templates.contraction.lower import launch_program, source
 from tilewright.kernels.templates.contraction.match import Contraction, match
-from tilewright.kernels.templates.contraction.nests import nests
+from tilewright.kernels.templates.contraction.nests import nests, static
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
@@ -40,6 +40,9 @@ class CpuContraction(PlannedTemplate[Contraction, Plan]):
 
     def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(plan, schedule.values)
+
+    def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        return static(plan)
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:
         return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))

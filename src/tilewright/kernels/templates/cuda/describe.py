@@ -8,11 +8,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import Expr, axis, const
-from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+from tilewright.kernels.templates.tiles import ceildiv
 
 WORKSPACE = "ws"
 """Name of the partial results as a tensor."""
@@ -24,16 +25,55 @@ def extents(c: CudaContraction) -> dict[str, int]:
     return {"z": c.batch.size, **found} if c.batch.size > 1 else found
 
 
-@lru_cache(maxsize=256)
-def accesses(c: CudaContraction, split: bool) -> tuple[Access, ...]:
-    """What the main kernel reads and writes; with ``split`` it writes partial results."""
-    names: dict[str, Expr] = {a: const(0, "index") for a in c.stage.axes}
+def blocks(c: CudaContraction, bm: int, bn: int, bk: int, group: int, split: int) -> list[Loop]:
+    """Loops over pieces of K, the batch, and tiles as blocks walk them: down ``group`` rows of tiles, then along N."""
+    found = []
+    if split > 1:
+        piece = ceildiv(ceildiv(c.k.size, bk), split) * bk
+        found.append(Loop("k", c.k.size, piece, "parallel", argument="SPLIT"))
+    if c.batch.size > 1:
+        found.append(Loop("z", c.batch.size, 1, "parallel"))
+    # The last group may have fewer rows: here all are alike, and as many.
+    tiles = ceildiv(c.m.size, bm)
+    rows = ceildiv(tiles, ceildiv(tiles, group)) * bm
+    return [
+        *found,
+        Loop("m", c.m.size, rows, "parallel", "l2", argument="GROUP"),
+        Loop("n", c.n.size, bn, "parallel", "l2"),
+        Loop("m", rows, bm, "parallel", "l2"),
+    ]
+
+
+def _names(c: CudaContraction) -> dict[str, Expr]:
+    """Every axis as an expression of the fused ones."""
+    names: dict[str, Expr] = {a: const(0, "index") for a in (*c.stage.axes, *c.stage.reduce_axes)}
     for group, fused in ((c.batch, "z"), (c.m, "m"), (c.n, "n"), (c.k, "k")):
         names |= group.indices(fused)
-    found = []
-    for value in (c.lhs, c.rhs):
-        for read in value.loads():
-            found.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
+    return names
+
+
+@lru_cache(maxsize=256)
+def reads(c: CudaContraction, side: str) -> tuple[Access, ...]:
+    """Reads of side ``a`` or ``b``."""
+    names = _names(c)
+    return tuple(
+        Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype)
+        for read in c.side(side).loads()
+    )
+
+
+@lru_cache(maxsize=256)
+def accesses(
+    c: CudaContraction, split: bool, copied: tuple[Access | None, Access | None] = (None, None)
+) -> tuple[Access, ...]:
+    """What the main kernel reads and writes; with ``split`` it writes partial results.
+
+    ``copied``: what it reads instead of side A and of side B, where a kernel before has copied them.
+    """
+    names = _names(c)
+    found: list[Access] = []
+    for side, copy in zip(("a", "b"), copied, strict=True):
+        found += [copy] if copy is not None else reads(c, side)
     if split:
         at = axis("m") * c.n.size + axis("n")
         if c.batch.size > 1:
@@ -59,9 +99,9 @@ def staged_names(c: CudaContraction, side: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def flops_per_output(c: CudaContraction) -> int:
-    """Operations of the finish and the stages after it."""
-    return count_ops(c.monoid.finish) + sum(count_ops(*s.body) for s in c.epilogue)
+def flops(c: CudaContraction) -> tuple[int, int]:
+    """Operations a point, and a finished sum with the stages after it."""
+    return flops_per_point(c.stage), count_ops(c.monoid.finish) + sum(count_ops(*s.body) for s in c.epilogue)
 
 
 @lru_cache(maxsize=256)
@@ -85,5 +125,5 @@ def combining(c: CudaContraction, split: int) -> LoopNest:
         ),
         flops_per_point=1,
         itemsize=VALUE_BYTES[c.acc],
-        flops_per_output=flops_per_output(c),
+        flops_per_output=flops(c)[1],
     )

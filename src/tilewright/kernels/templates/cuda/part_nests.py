@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import ITEMSIZE, axis
@@ -10,6 +11,7 @@ from tilewright.kernels.families.parts import Part
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.cuda.kernels import outputs, points
 from tilewright.kernels.templates.generic.nests import distinct_loads
+from tilewright.kernels.templates.tiles import ceildiv
 
 WARP = 32
 
@@ -31,36 +33,68 @@ def operations(part: Part) -> tuple[int, int]:
     return count_ops(*part.body) + max(1, count_ops(*part.monoid.combine)), count_ops(part.value)
 
 
-def nest(part: Part, block: int, lanes: int = 1, vector: int = 1) -> LoopNest:
-    """The nest of a part whose blocks compute ``block`` outputs each, along the innermost axis.
+def spread(extents: Mapping[str, int], count: int) -> dict[str, int]:
+    """The box that is most like a run of ``count`` fused positions: full along inner axes, the rest along the first."""
+    found = dict(extents)
+    for a in reversed(tuple(extents)):
+        found[a] = count if a == next(iter(extents)) else min(extents[a], count)
+        count = max(1, round(count / extents[a]))
+    return found
 
-    ``lanes`` threads share an output's reduction; ``vector`` neighbouring outputs belong to one thread.
+
+def narrowed(outside: Mapping[str, int], inside: Mapping[str, int], kind: str, level: str) -> list[Loop]:
+    """Loops from boxes of one size to smaller ones, outermost axis first."""
+    return [Loop(a, n, inside[a], kind, level) for a, n in outside.items() if inside[a] < n]
+
+
+def nest(
+    part: Part, threads: int, *,
+    each: int = 1, lanes: int = 1, tile: Mapping[str, int] | None = None, reduce: Mapping[str, str] | None = None,
+) -> LoopNest:  # fmt: skip
+    """The nest of a part: blocks of threads, which are numbered along fused outputs, innermost axis first.
+
+    ``lanes`` threads share an output's reduction. A thread computes ``tile`` neighbouring outputs along each axis,
+    ``each`` times, so many threads apart. ``reduce``: the kinds of the loops over the reduce axes, in order, where not
+    all are ``serial``. A warp's threads are vector lanes.
     """
-    loops: list[Loop] = []
-    wide = part.axes[-1] if part.axes else None
-    inner: list[Loop] = []
-    for a, n in zip(part.axes, part.extents, strict=True):
-        if a != wide:
-            loops.append(Loop(a, n, 1, "parallel", "l2"))
-            continue
-        span = min(n, block)
-        loops.append(Loop(a, n, span, "parallel", "l2"))
-        warp = min(span, max(1, WARP // lanes) * vector)
-        loops.append(Loop(a, span, warp, "serial", "l1"))
-        inner.append(Loop(a, warp, min(vector, warp), "vector", "register"))
-        if vector > 1:
-            inner.append(Loop(a, min(vector, warp), 1, "unroll", "register"))
-    for number, (r, n) in enumerate(zip(part.reduce_axes, part.reduce, strict=True)):
-        last = number == len(part.reduce) - 1
-        step = min(n, lanes) if last else 1
-        loops.append(Loop(r, n, step, "serial", "register"))
-        if last and step > 1:
-            inner.append(Loop(r, step, 1, "vector", "register"))
+    extents = {a: n for a, n in zip(part.axes, part.extents, strict=True) if a != part.scanned}
+    ranges = part.ranges
+    if not extents:
+        extents = {"one": 1}
+        ranges = {**extents, **ranges}
+    own = {a: (tile or {}).get(a, 1) for a in extents}
+    grid = {a: ceildiv(n, own[a]) for a, n in extents.items()}
+
+    def box(count: int) -> dict[str, int]:
+        return {a: n * own[a] for a, n in spread(grid, max(1, count)).items()}
+
+    block, group, warp = box(threads // lanes * each), box(threads // lanes), box(min(threads, WARP) // lanes)
+    folded = dict(zip(part.reduce_axes, part.reduce, strict=True))
+    fold, fold_warp = spread(folded, lanes), spread(folded, min(lanes, WARP))
+    single = dict.fromkeys(folded, 1)
+    kinds = reduce or dict.fromkeys(folded, "serial")
+    scan = [(part.scanned, ranges[part.scanned])] if part.scanned is not None else []
+    loops = (
+        *(Loop(a, n, block[a], "parallel", "l2") for a, n in extents.items()),
+        *narrowed(block, group, "unroll", "l1"),
+        *narrowed(group, warp, "serial", "l1"),
+        *(Loop(a, n, 1, "serial", "register") for a, n in scan),
+        *(Loop(r, folded[r], fold[r], kind, "register") for r, kind in kinds.items()),
+        *narrowed(fold, fold_warp, "serial", "register"),
+        *narrowed(warp, own, "vector", "register"),
+        *narrowed(fold_warp, single, "vector", "register"),
+        *narrowed(own, dict.fromkeys(own, 1), "unroll", "register"),
+    )
     per_point, after = operations(part)
     return LoopNest(
-        part.target, part.ranges, (*loops, *inner), accesses(part), flops_per_point=per_point,
-        itemsize=ITEMSIZE[part.dtype], flops_per_output=after,
+        part.target, ranges, loops, accesses(part), flops_per_point=per_point, itemsize=ITEMSIZE[part.dtype],
+        flops_per_output=after,
     )  # fmt: skip
+
+
+def read_bytes(part: Part) -> int:
+    """Bytes of the widest element that a part reads."""
+    return max((ITEMSIZE[a.dtype] for a in accesses(part) if not a.store), default=0)
 
 
 def traffic(part: Part) -> float:

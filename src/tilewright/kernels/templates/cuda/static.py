@@ -31,8 +31,16 @@ STATIC: Mapping[str, str] = {
     "global_bytes": "bytes that blocks read from and write to global memory, before any cache",
     "shared_bytes_per_flop": "bytes that warps read from shared memory an operation",
     "tensor_core": "whether matrix units compute",
+    "min_blocks": "blocks a multiprocessor that the compiler must leave registers for",
+    "read_bytes_a": "bytes of one read of the first operand, or input, from global memory",
+    "read_bytes_b": "bytes of one read of the second operand; of the only one where there is no other",
+    "asynchronous": "operands that go to shared memory by asynchronous copies",
+    "fragments": "sets of operands in registers: 2 where the next is read while one is multiplied",
 }
-"""Names and meanings, in order."""
+"""Names and meanings, in order. Where a template has no such choice: 1 block, 1 set, no asynchronous copies."""
+
+RESOURCES = tuple(STATIC)[:7]
+"""Names of what one launch takes, and how many of its blocks run at once."""
 
 
 def limit(target: Target, name: str) -> int:
@@ -69,7 +77,8 @@ def element_bytes(c: CudaContraction, side: str) -> int:
 def static(
     target: Target, c: CudaContraction, *,
     threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, stages: int, split_k: int,
-    shared_bytes_per_flop: float, tensor_core: bool,
+    shared_bytes_per_flop: float, tensor_core: bool, min_blocks: int, read_bytes: tuple[int, int], asynchronous: int,
+    fragments: int,
 ) -> dict[str, float]:  # fmt: skip
     """The numbers of :data:`STATIC`, in that order."""
     tiles = c.batch.size * ceildiv(c.m.size, tile_m) * ceildiv(c.n.size, tile_n)
@@ -80,14 +89,16 @@ def static(
     return numbers(
         target, blocks=tiles * split_k, threads=threads, shared_bytes=shared_bytes, registers=registers, tile_m=tile_m,
         tile_n=tile_n, tile_k=tile_k, stages=stages, split_k=split_k, moved=moved,
-        shared_bytes_per_flop=shared_bytes_per_flop, tensor_core=tensor_core,
+        shared_bytes_per_flop=shared_bytes_per_flop, tensor_core=tensor_core, min_blocks=min_blocks,
+        read_bytes=read_bytes, asynchronous=asynchronous, fragments=fragments,
     )  # fmt: skip
 
 
 def numbers(
     target: Target, *,
     blocks: int, threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, moved: float,
-    stages: int = 1, split_k: int = 1, shared_bytes_per_flop: float = 0.0, tensor_core: bool = False,
+    read_bytes: tuple[int, int], stages: int = 1, split_k: int = 1, shared_bytes_per_flop: float = 0.0,
+    tensor_core: bool = False, min_blocks: int = 1, asynchronous: int = 0, fragments: int = 1,
 ) -> dict[str, float]:  # fmt: skip
     """The numbers of :data:`STATIC` for any kernel of ``blocks`` blocks that moves ``moved`` bytes."""
     resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
@@ -98,5 +109,6 @@ def numbers(
         waves, waves / ceil(waves),
         tile_m, tile_n, tile_k, stages, split_k,
         moved, shared_bytes_per_flop, tensor_core,
+        min_blocks, *read_bytes, asynchronous, fragments,
     )  # fmt: skip
     return dict(zip(STATIC, map(float, values), strict=True))

@@ -115,6 +115,12 @@ class Plan:
         return self.cores or all(s.vector and s.dtype == "float32" for s in self.f.sides)
 
     @property
+    def read_bytes(self) -> tuple[int, int]:
+        """Bytes of one read of keys and of one of values from global memory."""
+        _, k, v = (ITEMSIZE[s.dtype] * (s.vector if self.async_copies else 1) for s in self.f.sides)
+        return k, v
+
+    @property
     def keys_each(self) -> int:
         """Keys of a block that a thread of an ordinary unit scores."""
         return self.block_k // self.lanes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
-from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, Plan
 
@@ -36,6 +36,7 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
             Loop("j", keys, 1, "vector", "register"),
         ),
         (*reads, scores),
+        (*_staged(p, "q"), *_staged(p, "k")),
         itemsize=p.item,
         flops_per_output=count_ops(a.score) + EXP_FLOPS,
     )
@@ -52,10 +53,21 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
             Loop("e", across, 1, "vector", "register"),
         ),
         (Access(scores.tensor, scores.indices, scores.dtype), *result),
+        _staged(p, "v"),
         itemsize=p.item,
         flops_per_output=1 + count_ops(a.finish),
     )
     return first, second
+
+
+def _staged(p: Plan, side: str) -> tuple[Staged, ...]:
+    """The tile of ``q``, ``k`` or ``v``; queries stay in registers where the plan says so."""
+    a = p.a
+    reads = {"q": a.q.loads(), "k": a.k.load.loads(), "v": a.v.load.loads()}[side]
+    rows, width = p.block_q if side == "q" else p.block_k, p.width if side == "v" else p.depth
+    level = "register" if side == "q" and p.q_registers else "l1"
+    layout = Layout((rows, width), (p.pitch(side), 1))
+    return tuple(Staged(str(x.value), 2 if side == "q" else 3, layout, level) for x in reads)
 
 
 def moved(p: Plan) -> float:

@@ -53,6 +53,7 @@ class CudaAttention(PlannedTemplate[Form, Plan]):
             target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared, registers=p.registers,
             tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, moved=moved(p), stages=p.stages,
             shared_bytes_per_flop=p.item / (2.0 * rows), tensor_core=p.cores,
+            min_blocks=p.min_blocks, read_bytes=p.read_bytes, asynchronous=2 * p.async_copies,
         )  # fmt: skip
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:

@@ -11,7 +11,7 @@ from tilewright.kernels.families.parts import Part, split
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda import kernels
-from tilewright.kernels.templates.cuda.part_nests import nest, traffic
+from tilewright.kernels.templates.cuda.part_nests import nest, read_bytes, traffic
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_generic.lower import body, source
 from tilewright.kernels.templates.cuda_generic.space import Plan, build_space, plan
@@ -43,7 +43,7 @@ class CudaGeneric:
         return space.schedule(values)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return tuple(nest(p.part, p.per_block, min(32, p.lanes)) for p in self._plans(task, schedule))
+        return tuple(nest(p.part, p.threads, each=p.each, lanes=p.lanes) for p in self._plans(task, schedule))
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         plans = self._plans(task, schedule)
@@ -51,7 +51,7 @@ class CudaGeneric:
         return numbers(
             task.target, blocks=main.blocks, threads=main.threads, shared_bytes=main.shared_bytes,
             registers=REGISTERS, tile_m=1, tile_n=main.per_block, tile_k=IN_FLIGHT * main.lanes,
-            moved=sum(traffic(p.part) for p in plans),
+            moved=sum(traffic(p.part) for p in plans), read_bytes=(read_bytes(main.part),) * 2,
         )  # fmt: skip
 
     def lower(self, candidate: Candidate) -> LoweredKernel:

@@ -189,6 +189,14 @@ class Plan:
         return min(255, 20 + 4 * self.vector + 2 * rounds * max(1, len(self.turned)))
 
     @property
+    def read_bytes(self) -> int:
+        """Bytes of the widest read of memory; of a tile that is turned, where there is one."""
+        sizes = {k: ITEMSIZE[x.dtype] for k, x in self.p.reads.items()}
+        if self.turned:
+            return max(self.read * sizes[k] for k in self.turned)
+        return max((sizes[k] * self.width(linear(x.args[0]), sizes[k]) for k, x in self.p.reads.items()), default=0)
+
+    @property
     def align(self) -> int:
         """Alignment that its accesses of memory need."""
         best = self.item * self.width(self.p.where, self.item)

@@ -11,11 +11,13 @@ from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda.part_nests import WARP, narrowed, spread
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_map import space as spaces
 from tilewright.kernels.templates.cuda_map.lower import source
 from tilewright.kernels.templates.cuda_map.plan import Plan, plan
 from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
 OUT = "out"
@@ -53,6 +55,7 @@ class CudaMap(PlannedTemplate[Elementwise, Plan]):
         return numbers(
             target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers,
             tile_m=p.tile or 1, tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, moved=_moved(p.p),
+            read_bytes=(p.read_bytes,) * 2,
         )  # fmt: skip
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:
@@ -72,25 +75,29 @@ def _moved(p: Elementwise) -> float:
 
 
 def _nest(p: Plan) -> LoopNest:
-    """Blocks, warps, lanes, a thread's vector."""
+    """Blocks, rounds of a block's threads, warps, lanes, a thread's vector."""
     m = p.p
-    name, extent = m.axes[-1]
-    loops: list[Loop] = []
-    block = p.tile or min(extent, p.threads * p.vector * p.each)
-    for a, n in m.axes[:-1]:
-        tiled = p.tile and a == p.across
-        loops.append(Loop(a, n, p.tile if tiled else 1, "parallel", "l2"))
-    loops.append(Loop(name, extent, block, "parallel", "l2"))
-    depth = len(loops)
+    inner = m.axes[-1][0]
+    own = {a: p.vector if a == inner else 1 for a, _ in m.axes}
+    whole = dict(m.axes)
     if p.tile:
-        loops.append(Loop(p.across, p.tile, 1, "serial", "l1"))
-    warp = min(block, 32 * p.vector)
-    loops += [
-        Loop(name, block, warp, "serial", "l1"),
-        Loop(name, warp, min(p.vector, warp), "vector", "register"),
-        Loop(name, min(p.vector, warp), 1, "unroll", "register"),
-    ]
-    staged = tuple(Staged(str(m.reads[k].value), depth, t.layout, "l1") for k, t in p.turned.items())
+        whole |= {a: 1 for a, _ in p.others} | {p.across: p.tile, inner: p.tile}
+    grid = {a: ceildiv(n, own[a]) for a, n in whole.items()}
+
+    def box(threads: int) -> dict[str, int]:
+        return {a: n * own[a] for a, n in spread(grid, threads).items()}
+
+    group, warp = box(p.threads), box(WARP)
+    block = whole if p.tile else box(p.threads * p.each)
+    outer = tuple(Loop(a, n, block[a], "parallel", "l2") for a, n in m.axes)
+    loops = (
+        *outer,
+        *narrowed(block, group, "unroll", "l1"),
+        *narrowed(group, warp, "serial", "l1"),
+        *narrowed(warp, own, "vector", "register"),
+        *narrowed(own, dict.fromkeys(own, 1), "unroll", "register"),
+    )
+    staged = tuple(Staged(str(m.reads[k].value), len(outer), t.layout, "l1") for k, t in p.turned.items())
     return LoopNest(
-        OUT, m.extents, tuple(loops), _accesses(m), staged, flops_per_point=max(1, count_ops(m.value)), itemsize=p.item
+        OUT, m.extents, loops, _accesses(m), staged, flops_per_point=max(1, count_ops(m.value)), itemsize=p.item
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, DEPTH_BYTES, ROWS, Instruction
 from tilewright.kernels.templates.cuda_mma.match import Product
@@ -97,6 +98,11 @@ class Side:
     def gather_bytes(self) -> int:
         """Bytes that a thread collects before it writes them: few where lanes already walk k."""
         return CHUNK if self.source.contiguous == "row" else 4
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of one read of global memory."""
+        return self.copy or ITEMSIZE[self.source.plain.tensor.dtype]
 
     @property
     def copies(self) -> int:
@@ -225,6 +231,11 @@ class Plan:
     def tiles(self) -> int:
         """Output tiles, all batches together."""
         return self.p.batch * self.tiles_m * self.tiles_n
+
+    @property
+    def unrolled(self) -> int:
+        """Tiles of k that the main loop prints out."""
+        return self.unroll if self.split_k else min(self.unroll, self.tiles_k)
 
     @property
     def stage_bytes(self) -> int:

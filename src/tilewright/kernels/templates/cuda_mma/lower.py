@@ -257,8 +257,7 @@ class _Ring:
 
     def _tiles(self, body: list[str]) -> list[str]:
         """The loop over tiles of k around the statements for tile ``t``."""
-        p, first, end = self.p, self.first, self.end
-        unroll = p.unroll if p.split_k else min(p.unroll, p.tiles_k)
+        p, first, end, unroll = self.p, self.first, self.end, self.p.unrolled
         if not p.short:
             body = [*body, f"fill = {self._after('fill')};"]
         if unroll == 1:

@@ -2,58 +2,97 @@
 
 from __future__ import annotations
 
-from tilewright.kernels.expression.expr import Expr, const
-from tilewright.kernels.expression.program import flops_per_point
-from tilewright.kernels.loopnest import Access, Loop, LoopNest, Staged
-from tilewright.kernels.templates.cuda.describe import flops_per_output, read_after
-from tilewright.kernels.templates.cuda_mma.geometry import Plan, ceildiv
+from dataclasses import replace
+from functools import lru_cache
+
+from tilewright.kernels.expression.expr import axis
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
+from tilewright.kernels.templates.cuda.describe import (
+    WORKSPACE,
+    accesses,
+    blocks,
+    combining,
+    extents,
+    flops,
+    reads,
+)
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda_mma import pack
+from tilewright.kernels.templates.cuda_mma.geometry import Plan, Side
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 
-def nests(p: Plan, split: int) -> tuple[LoopNest, ...]:
-    """One nest: blocks, tiles of k through shared memory, warps, instructions. ``split``: pieces of k."""
-    c, depth = p.p.c, p.instruction.depth
-    m, n, k = p.p.m, p.p.n, p.p.k
-    loops: list[Loop] = []
-    if p.p.batch > 1:
-        loops.append(Loop("o", p.p.batch, 1, "parallel"))
-    if split > 1:
-        loops.append(Loop("k", k, ceildiv(p.tiles_k, split) * p.bk, "parallel"))
-    loops += [
-        Loop("m", m, p.bm, "parallel", "l2"),
-        Loop("n", n, p.bn, "parallel", "l2"),
-        Loop("k", k, p.bk, level="l1"),
-    ]
+def nests(p: Plan, group: int, split: int) -> tuple[LoopNest, ...]:
+    """Copies of packed operands, the product, and the sum of pieces of K where there are several.
+
+    The product: blocks, tiles of K through shared memory, warps, instructions.
+    """
+    c, step = p.p.c, p.instruction.depth
+    loops = blocks(c, p.bm, p.bn, p.bk, group, split)
+    outside = len(loops)
+    loops.append(Loop("k", c.k.size, p.unrolled * p.bk, level="l1"))
+    if p.unrolled > 1:
+        loops.append(Loop("k", p.unrolled * p.bk, p.bk, "unroll", "l1"))
     inside = len(loops)
     loops += [
-        Loop("m", m, p.wm, level="register"),
-        Loop("n", n, p.wn, level="register"),
-        Loop("k", k, depth, level="register"),
-        Loop("m", m, ROWS, "unroll", "register"),
-        Loop("n", n, COLUMNS, "unroll", "register"),
-        Loop("k", k, 1, "unroll", "register"),
-        Loop("m", m, 1, "unroll", "register"),
-        Loop("n", n, 1, "vector", "register"),
+        Loop("m", p.bm, p.wm, level="register"),
+        Loop("n", p.bn, p.wn, level="register"),
+        Loop("k", p.bk, step, level="register"),
+        Loop("m", p.wm, ROWS, "unroll", "register"),
+        Loop("n", p.wn, COLUMNS, "unroll", "register"),
+        Loop("k", step, 1, "unroll", "register"),
+        Loop("m", ROWS, 1, "unroll", "register"),
+        Loop("n", COLUMNS, 1, "vector", "register"),
     ]
-    names: dict[str, Expr] = {a: const(0, "index") for a in (*c.stage.axes, *c.stage.reduce_axes)}
-    for group, fused in ((c.batch, "o"), (c.m, "m"), (c.n, "n"), (c.k, "k")):
-        names |= group.indices(fused)
-    accesses, staged = [], []
-    for side, operand in zip(p.sides, (p.p.a, p.p.b), strict=True):
-        for read in operand.operand.value.loads():
-            accesses.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
-        staged.append(Staged(operand.tensor, inside, side.layout, "l1"))
-    for read in read_after(c):
-        at = tuple(i.substitute(names) for i in read.args)
-        accesses.append(Access(str(read.value), at, read.dtype, outside=True))
-    out = tuple(names[a] for a in c.stage.axes)
-    accesses.append(Access(c.output.name, out, c.output.dtype, store=True))
-    extents = {"m": m, "n": n, "k": k}
-    if p.p.batch > 1:
-        extents["o"] = p.p.batch
-    return (
-        LoopNest(
-            name=c.stage.name, axes=extents, loops=tuple(loops), accesses=tuple(accesses), staged=tuple(staged),
-            flops_per_point=flops_per_point(c.stage), itemsize=p.instruction.item, flops_per_output=flops_per_output(c),
-        ),
+    copied = tuple(
+        _packed(p.p.c, s.name, s.source.pitch, s.source.batches, s.source.dtype) if s.source.is_packed else None
+        for s in p.sides
+    )
+    staged = [
+        Staged(x.tensor, inside, s.layout, "l1")
+        for s, copy in zip(p.sides, copied, strict=True)
+        for x in ((copy,) if copy is not None else reads(c, s.name))
+    ]
+    if p.store_shared:
+        rows = Layout((p.bm, p.warps_n, p.wn), (p.warps_n * p.strip, p.strip, 1))
+        staged.append(Staged(WORKSPACE if split > 1 else c.output.name, outside, rows, "l1"))
+    main = LoopNest(
+        name=c.stage.name, axes=extents(c), loops=tuple(loops), accesses=accesses(c, split > 1, copied),
+        staged=tuple(staged), flops_per_point=flops(c)[0], itemsize=p.instruction.item,
+        flops_per_output=0 if split > 1 else flops(c)[1],
+    )  # fmt: skip
+    packing = [_packing(p, s, copy) for s, copy in zip(p.sides, copied, strict=True) if copy is not None]
+    return (*packing, main, combining(c, split)) if split > 1 else (*packing, main)
+
+
+@lru_cache(maxsize=256)
+def _packed(c: CudaContraction, side: str, pitch: int, batches: int, dtype: str) -> Access:
+    """The read of a packed operand."""
+    row = axis("m" if side == "a" else "n")
+    if batches > 1:
+        row = axis("z") * (c.m if side == "a" else c.n).size + row
+    return Access(f"packed_{side}", (row * pitch + axis("k"),), dtype)
+
+
+def _packing(p: Plan, s: Side, copy: Access) -> LoopNest:
+    """The kernel that packs an operand: a thread collects ``chunk`` elements of K."""
+    c, chunk, row = p.p.c, p.instruction.chunk, "m" if s.name == "a" else "n"
+    axes = {row: s.extent, "k": c.k.size}
+    loops = []
+    if s.source.batches > 1:
+        axes["z"] = s.source.batches
+        loops.append(Loop("z", s.source.batches, 1, "parallel", "l2"))
+    if s.source.operand.contiguous == "k":
+        lanes = Loop("k", pack.THREADS * chunk, chunk, "vector", "register")
+        loops += [Loop(row, s.extent, 1, "parallel", "l2"), Loop("k", c.k.size, lanes.extent, "parallel", "l2"), lanes]
+    else:
+        lanes = Loop(row, pack.THREADS, 1, "vector", "register")
+        loops += [
+            Loop("k", c.k.size, chunk, "parallel", "l2"),
+            Loop(row, s.extent, lanes.extent, "parallel", "l2"),
+            lanes,
+        ]
+    return LoopNest(
+        f"pack_{s.name}", axes, (*loops, Loop("k", chunk, 1, "unroll", "register")),
+        (*reads(c, s.name), replace(copy, store=True)), flops_per_point=0, itemsize=s.item,
     )  # fmt: skip

@@ -54,7 +54,7 @@ class CudaMma(PlannedTemplate[Product, Plan]):
         )  # fmt: skip
 
     def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return nests(plan, int(schedule.values["SPLIT"]))
+        return nests(plan, int(schedule.values["GROUP"]), int(schedule.values["SPLIT"]))
 
     def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
         """Resources and traffic of the main launch (``templates.cuda.static``)."""
@@ -64,7 +64,9 @@ class CudaMma(PlannedTemplate[Product, Plan]):
         return static(
             target, p.p.c, threads=p.threads, shared_bytes=p.shared, registers=p.registers, tile_m=p.bm,
             tile_n=p.bn, tile_k=p.bk, stages=p.stages, split_k=int(schedule.values["SPLIT"]),
-            shared_bytes_per_flop=per_flop, tensor_core=True,
+            shared_bytes_per_flop=per_flop, tensor_core=True, min_blocks=p.min_blocks,
+            read_bytes=(p.a.read_bytes, p.b.read_bytes), asynchronous=p.a.direct + p.b.direct,
+            fragments=2 if p.double_buffer else 1,
         )  # fmt: skip
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:

@@ -8,7 +8,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.row_reduction import ELEMENT, RowReduction
-from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_rows.plan import WARP, Plan, analysis
 
@@ -20,27 +20,48 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
     r = p.r
     found = []
     across = p.lanes * p.vector
+    # A warp's threads lie along the columns of a row, of several where few threads share one, or along rows.
+    warp_cols = 1 if p.order == "rows" else min(p.lanes, WARP)
+    warp_rows = min(p.groups, WARP // warp_cols)
+    width = min(r.width, p.rounds * across)
+    loops = [Loop("row", r.height, p.groups, "parallel", "l2"), Loop("row", p.groups, warp_rows, "serial", "l1")]
+    if p.pieces > 1:
+        loops.append(Loop("col", r.width, width, "parallel", "l2"))
+    loops += [
+        Loop("col", width, across, "serial", "l1"),
+        Loop("col", across, warp_cols * p.vector, "serial", "l1"),
+        Loop("row", warp_rows, 1, "vector", "register"),
+        Loop("col", warp_cols * p.vector, p.vector, "vector", "register"),
+        Loop("col", p.vector, 1, "unroll", "register"),
+    ]
     for number, (reads, flops, itemsize) in enumerate(_passes(r, p.keep != "none")):
-        loops = [Loop("row", r.height, p.groups, "parallel", "l2"), Loop("row", p.groups, 1, "serial", "l1")]
-        width = min(r.width, p.rounds * across)
-        if p.pieces > 1:
-            loops.append(Loop("col", r.width, width, "parallel", "l2"))
-        loops += [
-            Loop("col", width, min(across, width), "serial", "l1"),
-            Loop("col", min(across, width), p.vector, "vector", "register"),
-            Loop("col", p.vector, 1, "unroll", "register"),
-        ]
         found.append(
             LoopNest(
                 f"pass{number}",
                 {"row": r.height, "col": r.width},
                 tuple(loops),
                 reads,
+                _kept(p, number),
                 flops_per_point=flops,
                 itemsize=itemsize,
             )
         )
     return (*found, _combining(p)) if p.pieces > 1 else tuple(found)
+
+
+def _kept(p: Plan, number: int) -> tuple[Staged, ...]:
+    """Values of pass ``number`` that later ones find in registers or in shared memory."""
+    if p.keep == "none":
+        return ()
+    a, level = p.analysis, "l1" if p.keep == "shared" else "register"
+    shape = (p.groups, p.rounds * p.lanes * p.vector)
+    return tuple(
+        Staged(
+            i.name if i.name in a.stage_items else str(i.value.value), 1, Layout(shape, (p.kept_stride(i), 1)), level
+        )
+        for i in a.items
+        if i.first == number
+    )
 
 
 def _combining(p: Plan) -> LoopNest:

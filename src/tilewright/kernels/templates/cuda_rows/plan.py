@@ -329,19 +329,25 @@ class Plan:
         return min(255, 24 + 2 * self.vector + held * words)
 
     @property
+    def read_bytes(self) -> int:
+        """Bytes of the widest read of memory."""
+        return _read_bytes(self.r, self.vector, self.keep != "none")
+
+    @property
     def align(self) -> int:
         """Alignment that its accesses of memory need."""
-        best = 1
-        places = [
-            (linear(x.args[0]), ITEMSIZE[x.dtype])
-            for n in range(self.r.passes)
-            for x in self.analysis.reads(n).values()
-        ]
-        if self.r.result.kind == ELEMENT:
-            places.append((self.r.where, ITEMSIZE[self.r.result.dtype]))
-        for where, size in places:
-            best = max(best, pack_width(where, self.r, self.vector, size) * size)
-        return best
+        if self.r.result.kind != ELEMENT:
+            return self.read_bytes
+        size = ITEMSIZE[self.r.result.dtype]
+        return max(self.read_bytes, pack_width(self.r.where, self.r, self.vector, size) * size)
+
+
+@lru_cache(maxsize=256)
+def _read_bytes(r: RowReduction, vector: int, keeping: bool) -> int:
+    found = analysis(r, keeping)
+    reads = [x for n in range(r.passes) for x in found.reads(n).values()]
+    sizes = ((linear(x.args[0]), ITEMSIZE[x.dtype]) for x in reads)
+    return max((pack_width(where, r, vector, size) * size for where, size in sizes), default=1)
 
 
 def pack_width(where: Linear, r: RowReduction, vector: int, size: int) -> int:

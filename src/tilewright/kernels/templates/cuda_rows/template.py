@@ -50,6 +50,7 @@ class CudaRows(PlannedTemplate[RowReduction, Plan]):
             target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers,
             tile_m=p.groups, tile_n=p.r.width if p.r.result.kind == ELEMENT else 1,
             tile_k=max(1, p.lanes * p.vector), moved=moved(p), split_k=p.pieces,
+            read_bytes=(p.read_bytes,) * 2,
         )  # fmt: skip
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:

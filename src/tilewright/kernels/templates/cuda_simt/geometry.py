@@ -81,9 +81,13 @@ class SideTile:
     @property
     def lanes_k(self) -> int:
         """How many neighbouring threads read neighbours along K: a sector's worth."""
+        return min(self.depth // self.vector, max(1, SECTOR // self.read_bytes))
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of one access of global memory."""
         plain = self.operand.plain
-        size = item(plain.tensor.dtype) if plain is not None else self.item
-        return min(self.depth // self.vector, max(1, SECTOR // (self.vector * size)))
+        return self.vector * (item(plain.tensor.dtype) if plain is not None else self.item)
 
     def place(self, e: str) -> tuple[str, str]:
         """Text of where access number ``e``, below ``vectors``, starts in the tile: along M or N, and along K."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.program import flops_per_point
 from tilewright.kernels.loopnest import Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda import static as shared_static
-from tilewright.kernels.templates.cuda.describe import accesses, combining, extents, flops_per_output, staged_names
+from tilewright.kernels.templates.cuda.describe import accesses, blocks, combining, extents, flops, staged_names
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import Plan
-from tilewright.kernels.templates.tiles import ceildiv
 
 
 def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
@@ -20,19 +18,10 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     A warp's threads are its vector lanes.
     """
     c = p.c
-    m, n, k = c.m.size, c.n.size, c.k.size
     split = int(values["SPLIT"])
     warp_m, warp_n = p.tm * p.lanes_m, p.tn * p.lanes_n
-    loops = []
-    if c.batch.size > 1:
-        loops.append(Loop("z", c.batch.size, 1, "parallel"))
-    if split > 1:
-        loops.append(Loop("k", k, ceildiv(p.steps, split) * p.bk, "parallel", argument="SPLIT"))
-    loops += [
-        Loop("n", n, p.bn, "parallel", "l2"),
-        Loop("m", m, p.bm, "parallel", "l2"),
-        Loop("k", k, p.bk, "serial", "l1"),
-    ]
+    loops = blocks(c, p.bm, p.bn, p.bk, int(values["GROUP"]), split)
+    loops.append(Loop("k", c.k.size, p.bk, "serial", "l1"))
     depth = len(loops)
     loops += [
         Loop("m", p.bm, warp_m, "serial", "l1"),
@@ -51,9 +40,9 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         loops=tuple(loops),
         accesses=accesses(c, split > 1),
         staged=staged,
-        flops_per_point=flops_per_point(c.stage),
+        flops_per_point=flops(c)[0],
         itemsize=VALUE_BYTES[c.acc],
-        flops_per_output=0 if split > 1 else flops_per_output(c),
+        flops_per_output=0 if split > 1 else flops(c)[1],
     )
     return (main, combining(c, split)) if split > 1 else (main,)
 
@@ -73,6 +62,10 @@ def static(p: Plan, target: Target, values: Mapping[str, Value]) -> dict[str, fl
         tile_k=p.bk,
         stages=p.stages,
         split_k=int(values["SPLIT"]),
-        shared_bytes_per_flop=read / (32 * p.tm * p.tn * flops_per_point(c.stage)),
+        shared_bytes_per_flop=read / (32 * p.tm * p.tn * flops(c)[0]),
         tensor_core=False,
+        min_blocks=p.min_blocks,
+        read_bytes=(p.a.read_bytes, p.b.read_bytes),
+        asynchronous=2 if p.copy == "async" else 0,
+        fragments=p.fragments,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tilewright.core import Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
@@ -36,6 +36,18 @@ class Plan:
         return next(w for w in self.s.windows if w.axis == self.axis)
 
     @property
+    def tile(self) -> dict[str, int]:
+        """Outputs of a thread along each axis, where there are several."""
+        return {self.s.inner: self.vector, self.axis: self.outputs * (self.vector if self.axis == self.s.inner else 1)}
+
+    @property
+    def reduce(self) -> dict[str, str]:
+        """Kinds of the loops over the window, outermost first: the one along ``axis`` is always printed out."""
+        tap = self.window.tap
+        others = dict.fromkeys((r for r in self.s.part.reduce_axes if r != tap), "unroll" if self.unroll else "serial")
+        return {**others, tap: "unroll"}
+
+    @property
     def taps(self) -> int:
         """Elements of the window along ``axis``."""
         return self.s.ranges[self.window.tap]
@@ -47,14 +59,10 @@ class Plan:
         found = {w.stride * j + w.dilation * t for j in range(self.outputs) for t in range(self.taps)}
         return tuple(sorted(found))
 
-    @cached_property
+    @property
     def shared(self) -> tuple[Expr, ...]:
         """Values of the body that neighbours along the window share; equal ones once."""
-        found: dict[int, Expr] = {}
-        for e in self.s.part.body:
-            for x in shared(e, self.window):
-                found.setdefault(self.s.numbers.of(x), x)
-        return tuple(found.values())
+        return _shared(self.s, self.window)
 
     @property
     def accumulators(self) -> Accumulators:
@@ -64,10 +72,8 @@ class Plan:
     @cached_property
     def extents(self) -> tuple[int, ...]:
         """Threads along every output axis."""
-        return tuple(
-            ceildiv(n, (self.outputs if a == self.axis else 1) * (self.vector if a == self.s.inner else 1))
-            for a, n in zip(self.s.part.axes, self.s.part.extents, strict=True)
-        )
+        tile = self.tile
+        return tuple(ceildiv(n, tile.get(a, 1)) for a, n in zip(self.s.part.axes, self.s.part.extents, strict=True))
 
     @property
     def items(self) -> int:
@@ -89,18 +95,37 @@ class Plan:
 
     def width(self, where: Linear, size: int) -> int:
         """Elements of one access along the innermost axis: 16 bytes at most, 1 where they do not lie in order."""
-        width = min(self.vector, 16 // size)
-        return width if width > 1 and self.s.packed(where, self.vector) else 1
+        return _width(self.s, self.vector, where, size)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the widest read of memory."""
+        return _read_bytes(self.s, self.vector)
 
     @property
     def align(self) -> int:
         """Alignment that its accesses of memory need."""
-        best = self.s.item * self.vector if self.vector > 1 else 1
-        for e in self.s.part.expressions:
-            for x in e.loads():
-                size = ITEMSIZE[x.dtype]
-                best = max(best, size * self.width(linear(x.args[0]), size))
-        return min(16, best)
+        return min(16, max(self.s.item * self.vector if self.vector > 1 else 1, self.read_bytes))
+
+
+@lru_cache(maxsize=256)
+def _shared(s: Stencil, window: Window) -> tuple[Expr, ...]:
+    found: dict[int, Expr] = {}
+    for e in s.part.body:
+        for x in shared(e, window):
+            found.setdefault(s.numbers.of(x), x)
+    return tuple(found.values())
+
+
+def _width(s: Stencil, vector: int, where: Linear, size: int) -> int:
+    width = min(vector, 16 // size)
+    return width if width > 1 and s.packed(where, vector) else 1
+
+
+@lru_cache(maxsize=256)
+def _read_bytes(s: Stencil, vector: int) -> int:
+    reads = [(linear(x.args[0]), ITEMSIZE[x.dtype]) for e in s.part.expressions for x in e.loads()]
+    return max((size * _width(s, vector, where, size) for where, size in reads), default=1)
 
 
 def plan(s: Stencil, values: Mapping[str, Value]) -> Plan:

@@ -39,7 +39,7 @@ class CudaStencil(PlannedTemplate[Stencil, Plan]):
         return plan(found, schedule.values)
 
     def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return (nest(plan.s.part, plan.threads * plan.vector, 1, plan.vector),)
+        return (nest(plan.s.part, plan.threads, tile=plan.tile, reduce=plan.reduce),)
 
     def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
         p = plan
@@ -47,6 +47,7 @@ class CudaStencil(PlannedTemplate[Stencil, Plan]):
         return numbers(
             target, blocks=p.blocks, threads=p.threads, shared_bytes=0, registers=p.registers, tile_m=p.outputs,
             tile_n=p.threads * p.vector, tile_k=len(p.offsets), moved=traffic(p.s.part) / reads,
+            read_bytes=(p.read_bytes,) * 2,
         )  # fmt: skip
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:

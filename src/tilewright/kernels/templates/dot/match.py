@@ -55,7 +55,7 @@ class Operand:
         return self.raw.tensor.dtype if self.raw else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dot(Contraction):
     """A contraction that is ``sum over k of a * b``, with its two operands."""
 

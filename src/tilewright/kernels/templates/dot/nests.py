@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilewright.core import Value
-from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.templates.contraction.nests import nest
-from tilewright.kernels.templates.dot.geometry import Plan
+from tilewright.kernels.templates.contraction.nests import accesses, nest
+from tilewright.kernels.templates.cpu_static import numbers
+from tilewright.kernels.templates.dot.geometry import LINE, Plan
+from tilewright.kernels.templates.dot.kinds import F32
 from tilewright.kernels.templates.tiles import ceildiv
 
 
@@ -33,7 +35,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     loops.append(Loop("m", m, mc, level="l2", argument="MC"))
     a_depth = len(loops)
     loops += [Loop("n", n, nc, level="l3", argument="NC"), Loop("k", k, kc, level="l2", argument="KC")]
-    b_depth = len(loops) if p.pack_b == "blocks" else 0
+    b_depth = {"blocks": len(loops), "whole": 0}.get(p.pack_b)
     tile_m, tile_n = Loop("m", m, rows, level="l1"), Loop("n", n, width, level="l1")
     loops += [tile_n, tile_m] if p.order == "ji" else [tile_m, tile_n]
     loops += [
@@ -43,20 +45,24 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         Loop("n", n, p.lanes, "unroll", "register"),
         Loop("n", n, 1, "vector", "register"),
     ]
-    names: dict[str, Expr] = {a: const(0, "index") for a in (*c.stage.axes, *c.stage.reduce_axes)}
-    names |= c.batch.indices("o") | c.m.indices("m") | c.n.indices("n") | c.k.indices("k")
     a_layout = Layout.row_major(mc, p.units * g)
     b_shape = (ceildiv(nc, width), kc) if p.pack_b == "blocks" else (ceildiv(n, width), k)
     b_layout = Layout.row_major(b_shape[0], ceildiv(b_shape[1], g), width, g)
-    accesses: list[Access] = []
+    reads = accesses(c, c.a.value, c.b.value)
+    found: list[Access] = []
     staged: list[Staged] = []
-    # A constant B is packed before the first call, which costs nothing.
-    for operand, packed, depth, layout in (
-        (c.a, p.pack_a, a_depth, a_layout),
-        (c.b, p.pack_b in ("whole", "blocks"), b_depth, b_layout),
+    for side, packed, wide, depth, layout in (
+        ("a", p.pack_a, True, a_depth, a_layout),
+        ("b", not p.in_place_b, not p.half_b, b_depth, b_layout),
     ):
-        for read in operand.value.loads():
-            accesses.append(Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype))
+        for x in reads[side]:
+            # What is packed is read as it lies in the panels.
+            found.append(replace(x, dtype="float32") if packed and wide and p.kind == F32 else x)
             if packed:
-                staged.append(Staged(str(read.value), depth, layout, "l2"))
-    return (nest(c, names, loops, accesses, staged, p.kind.bytes),)
+                staged.append(Staged(x.tensor, depth, layout, "l2"))
+    return (nest(c, loops, (*found, *reads["rest"]), staged, p.kind.bytes),)
+
+
+def static(p: Plan) -> dict[str, float]:
+    """The numbers of :data:`~..cpu_static.STATIC`."""
+    return numbers(prefetch=p.prefetch * (LINE if p.in_place_b else p.vectors * p.b_vector))

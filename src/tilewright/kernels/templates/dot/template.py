@@ -11,7 +11,7 @@ from tilewright.kernels.templates.dot import space as spaces
 from tilewright.kernels.templates.dot.geometry import Plan, plan
 from tilewright.kernels.templates.dot.lower import launch_program, source
 from tilewright.kernels.templates.dot.match import Dot, match
-from tilewright.kernels.templates.dot.nests import nests
+from tilewright.kernels.templates.dot.nests import nests, static
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
 
@@ -39,6 +39,9 @@ class CpuDot(PlannedTemplate[Dot, Plan]):
 
     def describe(self, plan: Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(plan, schedule.values)
+
+    def measures(self, plan: Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        return static(plan)
 
     def print(self, plan: Plan, symbol: str) -> LoweredKernel:
         return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))

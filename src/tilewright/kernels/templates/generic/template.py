@@ -10,6 +10,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.parts import split
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.generic.knobs import build_space, chosen
 from tilewright.kernels.templates.generic.lower import print_kernel
 from tilewright.kernels.templates.generic.nests import Plan, nest, plan
@@ -38,7 +39,8 @@ class GenericCpu:
         return tuple(nest(p) for p in self._plans(task, schedule))
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return {}
+        self.space(task).check(schedule)
+        return numbers(fused=int(schedule.values["share"]))
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         task = candidate.task

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import count_ops
-from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided
+from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.map.program import Map
 from tilewright.kernels.templates.map.space import Plan
@@ -19,18 +22,28 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
     return (LoopNest(m.program.output.name, dict(m.extents), loops, accesses, flops_per_point=flops, itemsize=p.item),)
 
 
-def _kind(p: Plan) -> str:
-    return "parallel" if p.target.threads > 1 else "serial"
+def static(p: Plan) -> dict[str, float]:
+    """The numbers of :data:`~..cpu_static.STATIC`."""
+    tile = p.lanes * _turned_bytes(p.m)[p.along_output] if p.tiled else 0
+    return numbers(prefetch=p.ahead * tile if p.tiled else p.prefetch, streamed=p.stream)
+
+
+@lru_cache(maxsize=256)
+def _turned_bytes(m: Map) -> tuple[int, int]:
+    """Bytes between neighbours of the read that is turned, along the axis it lies along and along the output's."""
+    read = m.turned[0]
+    item = ITEMSIZE[m.program.tensors[str(read.value)].dtype]
+    return item, item * abs(linearise(read.args[0]).step(m.inner) or 0)
 
 
 def _rows(p: Plan) -> tuple[Loop, ...]:
     m, inner, size = p.m, p.m.inner, p.m.extents[p.m.inner]
-    loops = [Loop(a, m.extents[a], 1, _kind(p)) for a in p.order]
+    units = [Loop(a, m.extents[a], 1) for a in p.order]
     block = p.lanes * p.vectors
-    if p.piece < size:
-        loops.append(Loop(inner, size, p.piece, _kind(p)))
+    if p.piece < size or not units:
+        units.append(Loop(inner, size, p.piece))
         size = p.piece
-    loops.append(Loop(inner, size, block, level="register"))
+    loops = [*divided(units, p.tasks), Loop(inner, size, block, level="register")]
     if p.vectors > 1:
         loops.append(Loop(inner, min(size, block), p.lanes, "unroll", "register"))
     return (*loops, Loop(inner, min(size, p.lanes), 1, "vector", "register"))
@@ -39,10 +52,11 @@ def _rows(p: Plan) -> tuple[Loop, ...]:
 def _tiles(p: Plan) -> tuple[Loop, ...]:
     m = p.m
     assert m.across is not None
-    loops = [Loop(a, m.extents[a], 1, _kind(p)) for a in p.free]
+    units = [Loop(a, m.extents[a], 1) for a in p.free]
     pair = [(m.across, p.tile_in, "tile_in"), (m.inner, p.tile_out, "tile_out")]
     pair = pair if p.along_output else pair[::-1]
-    loops += [Loop(a, m.extents[a], size, _kind(p), "l2", argument=name) for a, size, name in pair]
+    units += [Loop(a, m.extents[a], size, level="l2", argument=name) for a, size, name in pair]
+    loops = divided(units, p.tasks)
     loops += [Loop(a, min(m.extents[a], size), p.lanes, level="l1") for a, size, _ in pair]
     loops.append(Loop(m.across, min(m.extents[m.across], p.lanes), 1, "unroll", "register"))
     return (*loops, Loop(m.inner, min(m.extents[m.inner], p.lanes), 1, "vector", "register"))

@@ -43,6 +43,7 @@ class Plan:
     tile_in: int
     tile_out: int
     ahead: int
+    tasks: int
 
     @property
     def item(self) -> int:
@@ -204,4 +205,5 @@ def plan(m: Map, target: Target, values: Mapping[str, Value]) -> Plan:
         vectors=int(values["vectors"]), prefetch=int(values["prefetch"]), stream=bool(values["stream"]),
         order=tuple(str(values["order"]).split()), along_output=values["walk"] == "out",
         tile_in=int(values["tile_in"]), tile_out=int(values["tile_out"]), ahead=int(values["ahead"]),
+        tasks=int(values.get("tasks", 1)),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.map import space as spaces
 from tilewright.kernels.templates.map.lower import launch_program, source
-from tilewright.kernels.templates.map.nests import nests
+from tilewright.kernels.templates.map.nests import nests, static
 from tilewright.kernels.templates.map.program import Map, match, refusal
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
@@ -41,6 +41,9 @@ class CpuMap(PlannedTemplate[Map, spaces.Plan]):
 
     def describe(self, plan: spaces.Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(plan)
+
+    def measures(self, plan: spaces.Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        return static(plan)
 
     def print(self, plan: spaces.Plan, symbol: str) -> LoweredKernel:
         return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
@@ -10,6 +10,7 @@ from tilewright.kernels import templates
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda.static import RESOURCES
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
 from tilewright.kernels.templates.partition.lower import cpu_kernel
 from tilewright.kernels.templates.partition.nests import nests
@@ -55,6 +56,11 @@ class _Partition:
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(self._members(task, schedule), schedule.values)
 
+    def _numbers(self, task: Task, schedule: Schedule) -> list[tuple[int, Mapping[str, float]]]:
+        """Of every segment its operations and its static numbers."""
+        members = self._members(task, schedule)
+        return [(m.task.workload.flops, m.template.static(m.task, m.schedule(schedule.values))) for m in members]
+
     def _members(self, task: Task, schedule: Schedule) -> tuple[Member, ...]:
         found = self._choices(task)
         found.space.check(schedule)
@@ -72,7 +78,8 @@ class CpuPartition(_Partition):
     kinds = ("cpu",)
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return {}
+        """The mean over the segments, by their operations."""
+        return mean(self._numbers(task, schedule))
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         return cpu_kernel(candidate, self._members(candidate.task, candidate.schedule))
@@ -86,13 +93,20 @@ class CudaPartition(_Partition):
     kinds = GPUS
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        """The numbers of the segment with the most operations; the traffic is that of all."""
-        members = self._members(task, schedule)
-        numbers = [m.template.static(m.task, m.schedule(schedule.values)) for m in members]
-        return {**numbers[main_member(members)], "global_bytes": sum(n["global_bytes"] for n in numbers)}
+        """Resources of the segment with the most operations, the traffic of all, of the rest the mean."""
+        numbers = self._numbers(task, schedule)
+        main = numbers[main_member(self._members(task, schedule))][1]
+        total = sum(n["global_bytes"] for _, n in numbers)
+        return {**mean(numbers), **{k: main[k] for k in RESOURCES}, "global_bytes": total}
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         return cuda_kernel(candidate, self._members(candidate.task, candidate.schedule))
+
+
+def mean(numbers: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
+    """The mean of every number, by weight."""
+    total = sum(w for w, _ in numbers)
+    return {k: sum(w * n[k] for w, n in numbers) / total for k in numbers[0][1]}
 
 
 @lru_cache(maxsize=64)

@@ -8,58 +8,78 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.row_reduction import ELEMENT, RowStage
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.cpu_static import numbers
+from tilewright.kernels.templates.rows.passes import AHEAD, NEAR
 from tilewright.kernels.templates.rows.program import RowProgram
-from tilewright.kernels.templates.rows.space import RECOMPUTE, Plan
+from tilewright.kernels.templates.rows.space import MEMORY, REGISTERS, Plan
+from tilewright.kernels.templates.tiles import ceildiv
 
 
 def nests(plan: Plan) -> tuple[LoopNest, ...]:
     """The description of every pass, in order."""
     p = plan.program
-    loops = _loops(plan)
     result = []
     for n in range(p.passes):
-        accesses, flops, after, name, dtype = _pass(p, n, plan.keep != RECOMPUTE)
+        accesses, flops, after, name, dtype = _pass(p, n, plan.keep)
+        loops = _loops(plan, n == p.passes - 1)
         result.append(LoopNest(name, p.extents, loops, accesses, (), flops, ITEMSIZE[dtype], after))
     return tuple(result)
 
 
-def _loops(plan: Plan) -> tuple[Loop, ...]:
+def static(plan: Plan) -> dict[str, float]:
+    """The numbers of :data:`~..cpu_static.STATIC`."""
+    p, ahead, output = plan.program, 0, False
+    if plan.prefetch:
+        row = p.width * max(ITEMSIZE[x.dtype] for x in p.streams)
+        # Further on in a long row, or else the next rows.
+        ahead = plan.prefetch * AHEAD if row > NEAR else row * plan.rows
+        output = plan.prefetch > 1 and row <= NEAR and p.result.kind == ELEMENT
+    return numbers(prefetch=ahead, prefetch_output=output, inverted=plan.reciprocal)
+
+
+def _loops(plan: Plan, last: bool) -> tuple[Loop, ...]:
     p = plan.program
     loops: list[Loop] = []
-    for d, (a, n) in enumerate(p.extents.items()):
-        if a not in p.row_axes:
-            break
-        last = d == len(p.rows) - 1
-        span = n
-        if plan.threads > 1 and (last or d == 0):
-            step = min(plan.block, n) if last else 1
-            loops.append(Loop(a, n, step, "parallel", "l2", "block" if last else None))
-            span = step
-        if last:
-            loops.append(Loop(a, span, min(plan.rows, span), level="l1"))
-            if plan.rows > 1:
-                loops.append(Loop(a, min(plan.rows, span), 1, "unroll", "register"))
-        elif not (plan.threads > 1 and d == 0):
-            loops.append(Loop(a, n, 1))
-    for a, n in p.columns[:-1]:
-        loops.append(Loop(a, n, 1))
+    row, count = p.rows[-1] if p.rows else ("", 1)
+    tasks = plan.threads > 1 and plan.pieces == 1
+    for a, n in p.rows[:-1]:
+        loops.append(Loop(a, n, 1, "parallel", "l2") if tasks and a == "i0" else Loop(a, n, 1))
+    if tasks and row:
+        loops.append(Loop(row, count, plan.block, "parallel", "l2", "block"))
+        count = plan.block
+    if row:
+        loops.append(Loop(row, count, plan.rows, level="l1"))
+    # Rows side by side; or one after the other, and the last pass over some of them by blocks of columns.
+    side_by_side = [Loop(row, plan.rows, 1, "unroll", "register")] if plan.rows > 1 and not plan.columns else []
+    loops += [Loop(a, n, 1) for a, n in p.columns[:-1]]
     inner, n = p.inner, p.run
-    step = min(plan.vectors * plan.lanes, n)
-    loops.append(Loop(inner, n, step, level="l1"))
+    if plan.columns:
+        if last:
+            loops.append(Loop(inner, n, plan.columns, level="l1"))
+            n = plan.columns
+        loops.append(Loop(row, plan.rows, 1))
+    if plan.pieces > 1:
+        step = ceildiv(ceildiv(n, plan.lanes), plan.pieces) * plan.lanes
+        loops.append(Loop(inner, n, step, "parallel", "l2"))
+        n = step
+    step = plan.vectors * plan.lanes
+    held = plan.keep == REGISTERS
+    loops += [Loop(inner, n, ceildiv(n, plan.lanes) * plan.lanes if held else step, level="l1"), *side_by_side]
+    if held:
+        loops.append(Loop(inner, n, step, "unroll", "register"))
     if plan.vectors > 1:
-        loops.append(Loop(inner, step, min(plan.lanes, step), "unroll", "register"))
-    loops.append(Loop(inner, min(plan.lanes, step), 1, "vector", "register"))
-    return tuple(loops)
+        loops.append(Loop(inner, step, plan.lanes, "unroll", "register"))
+    return (*loops, Loop(inner, plan.lanes, 1, "vector", "register"))
 
 
 @lru_cache(maxsize=256)
-def _pass(p: RowProgram, n: int, kept: bool) -> tuple[tuple[Access, ...], int, int, str, str]:
+def _pass(p: RowProgram, n: int, keep: str) -> tuple[tuple[Access, ...], int, int, str, str]:
     """Accesses of a pass, operations per element and per row, and what it stores."""
     own = [s for s in p.stages if p.accumulates(s) and p.level[s.name] == n]
     final = p.result if p.result.kind == ELEMENT and p.level[p.result.name] == n else None
     exprs: list[Expr] = []
     seen: set[str] = set()
-    stored = set(p.kept) if kept else set()
+    stored = set(p.kept) if keep == MEMORY else set()
 
     def visit(s: RowStage) -> None:
         exprs.extend(s.body)
@@ -67,9 +87,10 @@ def _pass(p: RowProgram, n: int, kept: bool) -> tuple[tuple[Access, ...], int, i
             e = p.stage[name]
             if e.kind == ELEMENT and name not in seen:
                 seen.add(name)
-                if name in stored and p.needed[name][0] < n:
+                earlier = p.needed[name][0] < n
+                if name in stored and earlier:
                     reads.append(Access(name, (p.element,), e.dtype))
-                else:
+                elif not (earlier and keep == REGISTERS):
                     visit(e)
 
     reads: list[Access] = []

@@ -10,7 +10,7 @@ from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.rows import space as spaces
 from tilewright.kernels.templates.rows.lower import print_kernel
-from tilewright.kernels.templates.rows.nests import nests
+from tilewright.kernels.templates.rows.nests import nests, static
 from tilewright.kernels.templates.rows.program import RowProgram, match, refusal
 from tilewright.search_space import SearchSpace
 
@@ -41,6 +41,9 @@ class CpuRows(PlannedTemplate[RowProgram, spaces.Plan]):
 
     def describe(self, plan: spaces.Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(plan)
+
+    def measures(self, plan: spaces.Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        return static(plan)
 
     def print(self, plan: spaces.Plan, symbol: str) -> LoweredKernel:
         source, workspace = print_kernel(symbol, plan)

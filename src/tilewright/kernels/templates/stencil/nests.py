@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import count_ops, flops_per_point
-from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.loopnest import Access, Loop, LoopNest, divided
+from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.generic.nests import distinct_loads
 from tilewright.kernels.templates.stencil.match import Stencil
-from tilewright.kernels.templates.stencil.space import Plan
+from tilewright.kernels.templates.stencil.space import Plan, hoistable
 
 
 def nests(p: Plan) -> tuple[LoopNest, ...]:
     """One nest: other axes, vectors, blocks, reduce axes."""
     s = p.s
-    kind = "parallel" if p.target.threads > 1 else "serial"
     size = s.ranges[s.inner]
-    vectors = Loop(
-        s.inner, size, p.lanes, "parallel" if p.order == "v" and kind == "parallel" else "serial", "register"
-    )
-    loops = [Loop(a, s.ranges[a], 1, kind) for a in p.others]
+    vectors = Loop(s.inner, size, p.lanes, level="register")
+    units = [Loop(s.inner, size, p.lanes)] if p.order == "v" else []
+    units += [Loop(a, s.ranges[a], 1) for a in p.others]
+    span = s.ranges[p.block] if p.block is not None else 1
     if p.strips > 1 and p.block is not None:
-        piece = -(-s.ranges[p.block] // p.strips)
-        loops.insert(len(loops) - 1, Loop(p.block, s.ranges[p.block], piece, "serial", "l1", "strips"))
-    along = [] if p.block is None else [Loop(p.block, s.ranges[p.block], p.size, level="register")]
+        piece = -(-span // p.strips)
+        units.insert(len(units) - 1, Loop(p.block, span, piece, "serial", "l1", "strips"))
+        span = piece
+    loops = divided(units, p.tasks)
+    along = [] if p.block is None else [Loop(p.block, span, p.size, level="register")]
     if p.order == "v":
-        loops = [vectors, *loops, *along]
+        loops += along
     else:
         loops += [*along, vectors] if p.order == "bv" else [vectors, *along]
     reduce = dict(zip(s.part.reduce_axes, s.part.reduce, strict=True))
@@ -43,6 +46,12 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
             flops_per_point=flops_per_point(s.part), itemsize=ITEMSIZE[s.accumulator], flops_per_output=after,
         ),
     )  # fmt: skip
+
+
+def static(p: Plan) -> dict[str, float]:
+    """The numbers of :data:`~..cpu_static.STATIC`."""
+    taps = prod(p.s.ranges[a] for a in p.unrolled)
+    return numbers(hoisted=len(hoistable(p.s, p.block)) * taps if p.hoist else 0)
 
 
 @lru_cache(maxsize=256)

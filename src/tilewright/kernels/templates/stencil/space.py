@@ -53,6 +53,7 @@ class Plan:
     hoist: bool
     order: str
     strips: int
+    tasks: int
 
     @property
     def unrolled(self) -> tuple[str, ...]:
@@ -253,14 +254,10 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> Plan:
     block = None if values["block"] == NONE else str(values["block"])
     must = required(s, block)
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
+    order = str(values["order"])
     return Plan(
-        s,
-        target,
-        lanes_of(s, target),
-        block,
-        int(values["size"]),
-        rolled,
-        bool(values["hoist"]),
-        str(values["order"]),
-        int(values["strips"]),
-    )
+        s=s, target=target, lanes=lanes_of(s, target), block=block, size=int(values["size"]), rolled=rolled,
+        hoist=bool(values["hoist"]),
+        order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
+        strips=int(values["strips"]), tasks=int(values.get("tasks", 1)),
+    )  # fmt: skip

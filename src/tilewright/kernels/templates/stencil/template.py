@@ -12,7 +12,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.stencil import space as spaces
 from tilewright.kernels.templates.stencil.lower import launch_program, source
 from tilewright.kernels.templates.stencil.match import Stencil, match
-from tilewright.kernels.templates.stencil.nests import nests
+from tilewright.kernels.templates.stencil.nests import nests, static
 from tilewright.search_space import SearchSpace
 
 
@@ -43,6 +43,9 @@ class CpuStencil(PlannedTemplate[Stencil, spaces.Plan]):
 
     def describe(self, plan: spaces.Plan, schedule: Schedule) -> tuple[LoopNest, ...]:
         return nests(plan)
+
+    def measures(self, plan: spaces.Plan, schedule: Schedule, target: Target) -> Mapping[str, float]:
+        return static(plan)
 
     def print(self, plan: spaces.Plan, symbol: str) -> LoweredKernel:
         return LoweredKernel(symbol, source(plan, symbol), launch_program(plan, symbol))
