@@ -121,7 +121,7 @@ PROGRAMS = {
     "bf16": lambda: matmul(m=13, n=37, k=19, dtype="bfloat16"),
     "bf16_trans": lambda: matmul(m=18, n=41, k=34, dtype="bfloat16", trans_a=True, trans_b=True, out_dtype="float32"),
     "bf16_batch": lambda: matmul(b=3, m=7, n=33, k=10, dtype="bfloat16", bias=True, activation="gelu", residual=True),
-    "f16": lambda: matmul(m=11, n=50, k=35, dtype="float16", bias=True, activation="relu"),
+    "f16": lambda: matmul(m=11, n=150, k=35, dtype="float16", bias=True, activation="relu"),
     "f16_trans": lambda: matmul(m=9, n=21, k=16, dtype="float16", trans_b=True),
     "int8": lambda: matmul(m=14, n=39, k=23, dtype="int8"),
     "int8_trans": lambda: matmul(m=9, n=70, k=18, dtype="int8", trans_a=True, trans_b=True, residual=True),

@@ -15,20 +15,31 @@ output and workspace, and compared with the float64 reference.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from functools import cache
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, lru_cache
 
 import pytest
 
 from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task
+from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
+from tilewright.search_space import SearchSpace
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.programs import PROGRAMS
+
+SAMPLES = 20
+"""Schedules of which knobs are moved."""
+MOVED = 16
+"""Knobs of a schedule that are moved, at most."""
+PREFIX = re.compile(r"(p\d+\.)?(s\d+_)?")
+"""What names of knobs that every segment or stage has begin with."""
 
 
 class ScheduleContract:
@@ -43,6 +54,8 @@ class ScheduleContract:
     """Targets to generate for, where a test asks for ``target_name``."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "template_name" in metafunc.fixturenames:
+            metafunc.parametrize("template_name", self.templates)
         if "pair" not in metafunc.fixturenames:
             return
         pairs = []
@@ -55,10 +68,10 @@ class ScheduleContract:
         if "target_name" in metafunc.fixturenames:
             metafunc.parametrize("target_name", self.targets)
 
-    def portable(self, pair: tuple[str, str]) -> tuple[Template, Program, Task]:
+    def portable(self, pair: tuple[str, str], threads: int = 1) -> tuple[Template, Program, Task]:
         """Template, program and task of a pair, on a target that needs no particular machine."""
         template = get_template(pair[0])
-        program, task = _portable(self.programs[pair[1]], portable_target(template), pair[1])
+        program, task = _portable(self.programs[pair[1]], portable_target(template, threads), pair[1])
         return template, program, task
 
     # ------------------------------------------------------------------ schedules
@@ -117,6 +130,32 @@ class ScheduleContract:
                 assert set(spans.values()) <= {1}, f"loops of {nest.name} leave {spans}"
                 assert any(a.store for a in nest.accesses)
 
+    def test_knobs_are_described(self, pair: tuple[str, str]) -> None:
+        """What changes the source changes the nests or the static numbers, too."""
+        template, _, task = self.portable(pair, threads=3)
+        for schedule, knob, moved in _moves(template.space(task), "structure"):
+            if _described(template, task, schedule) == _described(template, task, moved):
+                texts = {_anonymous(template.lower(Candidate(task, s))) for s in (schedule, moved)}
+                assert len(texts) == 1, (
+                    f"{knob} {schedule.values[knob]} -> {moved.values[knob]} changes the source, and neither the nests "
+                    f"nor the static numbers of {dict(schedule.values)}"
+                )
+
+    def test_launch_knobs_are_described(self, template_name: str) -> None:
+        """The same of what the kernel is given when it is called.
+
+        It may round these values, so that not every move has an effect: some move of each knob must show.
+        """
+        shown: set[str] = set()
+        hidden: set[str] = set()
+        for label in self.programs:
+            template, _, task = self.portable((template_name, label), threads=3)
+            if template.matches(task):
+                for schedule, knob, moved in _moves(template.space(task), "launch"):
+                    same = _described(template, task, schedule) == _described(template, task, moved)
+                    (hidden if same else shown).add(PREFIX.sub("", knob))
+        assert not hidden - shown, f"moving these knobs never changed nests or static numbers: {hidden - shown}"
+
 
 class TemplateContract(ScheduleContract):
     """Tests of CPU templates on small programs."""
@@ -172,6 +211,42 @@ def _portable(make: Callable[[], Program], target: Target, label: str) -> tuple[
     # Kept: every test of a contract is generated from all of its programs.
     program = make()
     return program, task_of(program, target, label)
+
+
+def _moves(space: SearchSpace, half: str) -> Iterator[tuple[Schedule, str, Schedule]]:
+    """Sampled schedules, and each with one knob moved to another legal value."""
+    rng = random.Random(11)
+    for schedule in dict.fromkeys(space.sample(rng) for _ in range(SAMPLES)):
+        knobs = [k for k in space.knobs if k.half == half]
+        for knob in rng.sample(knobs, min(MOVED, len(knobs))):
+            others = [v for v in knob.values if v != schedule.values[knob.name]]
+            rng.shuffle(others)
+            for value in others:
+                try:
+                    moved = space.schedule({**schedule.values, knob.name: value})
+                except IllegalSchedule:
+                    continue
+                yield schedule, knob.name, moved
+                break
+
+
+def _described(template: Template, task: Task, schedule: Schedule) -> tuple[object, ...]:
+    """The nests and static numbers of a schedule, as something that can be compared."""
+    nests = template.nests(task, schedule)
+    accesses = [
+        (a.tensor, tuple(map(_text, a.indices)), a.dtype, a.store, a.outside) for n in nests for a in n.accesses
+    ]
+    return tuple(replace(n, accesses=()) for n in nests), accesses, dict(template.static(task, schedule))
+
+
+@lru_cache(maxsize=1 << 14)
+def _text(e: Expr) -> str:
+    return str(e)
+
+
+def _anonymous(kernel: LoweredKernel) -> str:
+    """A kernel without its name."""
+    return f"{kernel.source}{kernel.program}".replace(kernel.symbol, "kernel")
 
 
 def portable_target(template: Template, threads: int = 1) -> Target:
