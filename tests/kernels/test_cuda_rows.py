@@ -187,6 +187,7 @@ def test_an_order_that_matters_is_kept_among_lanes() -> None:
         ({"lanes": 32, "threads": 512, "vector": 4}, "have no column"),
         ({"order": "rows"}, "take single columns"),
         ({"threads": 1024, "lanes": 2}, "have no row"),
+        ({"lanes": 1, "threads": 64, "vector": 1, "keep": "none"}, "neighbouring threads lie along rows"),
     ],
 )
 def test_illegal_schedules(change: dict[str, int | str], reason: str) -> None:

@@ -11,7 +11,10 @@ from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda.archs import target
 from tilewright.core import IllegalSchedule, Task
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.attention import match as attention
+from tilewright.kernels.families.contraction import contractions
 from tilewright.kernels.families.elementwise import elementwise
+from tilewright.kernels.families.reduce_window import reduce_window
 from tilewright.kernels.families.row_reduction import row_reduction
 from tilewright.kernels.templates import get_template
 from tilewright.testing.kernels import task_of
@@ -68,3 +71,40 @@ def test_what_one_target_computes_the_others_compute(family: str) -> None:
                     get_template(template).space(task)
                 refused[name] = str(info.value).split(". ")[0].removeprefix("the program ")
         assert refused == REFUSED.get(template, {})
+
+
+REDUCTIONS: Mapping[str, tuple[Callable[[str], object], Mapping[str, tuple[str, ...]]]] = {
+    "contraction": (
+        lambda text: contractions(text) or None,
+        {"cpu": ("cpu_contraction", "cpu_dot"), "cuda": ("cuda_simt", "cuda_mma")},
+    ),
+    "reduce_window": (reduce_window, {"cpu": ("cpu_stencil",), "cuda": ("cuda_stencil",)}),
+    "attention": (attention, {"cpu": ("cpu_attention",), "cuda": ("cuda_attention",)}),
+}
+"""Of families that several templates of a target may compute: what recognises them, and these templates."""
+
+FEW = "fewer queries than half a vector, along which vectors lie"
+LEFT = {
+    ("contraction", "cpu"): {
+        "contraction fused": "a result rounded to bytes after sums of float32",
+        "contraction long_integers": "sums of 64-bit whole numbers",
+    },
+    ("reduce_window", "cpu"): {"window on GPUs pool_index": "a reduction of two components"},
+    ("attention", "cpu"): {"attention grouped": FEW, "half attention half_grouped": FEW},
+}
+"""Members of a family that a target's templates leave to others, and why."""
+
+
+@pytest.mark.parametrize("family", REDUCTIONS)
+def test_what_is_recognised_is_computed(family: str) -> None:
+    recognise, templates = REDUCTIONS[family]
+    every = every_program()
+    members = {name for name, p in every.items() if recognise(p.dumps()) is not None}
+    assert len(members) > 20
+    for kind, names in templates.items():
+        wide = {"cpu": parse_target("cpu:avx512bf16", 1, allow_foreign=True), "cuda": TARGETS["cuda"]}[kind]
+        tasks = {name: task_of(program, wide) for name, program in every.items()}
+        computed = {n for n, task in tasks.items() if any(get_template(t).matches(task) for t in names)}
+        assert {get_template(t).family for t in names} == {family}
+        assert computed <= members
+        assert members - computed == set(LEFT.get((family, kind), {}))

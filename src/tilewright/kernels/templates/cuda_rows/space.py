@@ -70,7 +70,7 @@ def space(r: RowReduction, target: Target, template: str, version: int) -> Searc
         ),
         Constraint(
             ("lanes", "order"),
-            lambda v: int(v["lanes"]) > 1 or "rows" not in knobs[-1].values or v["order"] == "rows",
+            lambda v: int(v["lanes"]) > 1 or r.height < WARP or v["order"] == "rows",
             "one thread a row: neighbouring threads lie along rows",
         ),
         Constraint(
