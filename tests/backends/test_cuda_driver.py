@@ -174,7 +174,7 @@ def test_two_cupys_hide_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("runtime", "found", "message", "mend"),
+    ("runtime", "found", "message", "hint"),
     [
         (13020, 12040, "cupy-cuda13x is for CUDA 13, and this driver supports CUDA 12.4", "tilewright[cuda12]"),
         (12090, 11040, "cupy-cuda13x is for CUDA 12, and this driver supports CUDA 11.4", "Update the driver"),
