@@ -19,7 +19,7 @@ from tilewright.backends import get_backend
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, Target, Task, UsageError
 from tilewright.kernels import te
-from tilewright.kernels.codegen.sources import LONGEST, Kind, SourceRefused, check_source
+from tilewright.kernels.codegen.sources import LONGEST, SourceRefused, check_source
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, lower
@@ -32,14 +32,14 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     **ROWS, **MAPS, **WINDOWS, **CONTRACTIONS, **{f"{n} (CPU)": f for n, f in programs.PROGRAMS.items()},
 }  # fmt: skip
 SAMPLE = ("matmul (CPU)", "int8_dot (CPU)", "conv2d (CPU)", "gather (CPU)", "softmax", "transposed_half", "halves")
-CPU: Kind = "cpu"
+CPU = "cpu"
 
 
-def kind_of(path: Path) -> Kind:
+def kind_of(path: Path) -> str:
     return "cuda" if path.suffix == ".cu" else "cpu"
 
 
-def refused(text: str, kind: Kind = CPU) -> SourceRefused:
+def refused(text: str, kind: str = CPU) -> SourceRefused:
     with pytest.raises(SourceRefused) as e:
         check_source(text, [SYMBOL], kind)
     return e.value
@@ -60,8 +60,8 @@ def targets() -> Iterator[Target]:
     yield from map(cuda_target, ("sm_80", "sm_90a"))
 
 
-def printed(labels: Iterator[str] | tuple[str, ...], samples: int) -> Iterator[tuple[Kind, list[str], str]]:
-    """Kind, symbols and source of every template's default and random schedules."""
+def printed(labels: Iterator[str] | tuple[str, ...], samples: int) -> Iterator[tuple[list[str], str]]:
+    """symbols and source of every template's default and random schedules."""
     rng = random.Random(5)
     for label in labels:
         program = PROGRAMS[label]()
@@ -142,7 +142,7 @@ def places(text: str) -> list[int]:
 
 
 @st.composite
-def spoilt(draw: st.DrawFn) -> tuple[Kind, str]:
+def spoilt(draw: st.DrawFn) -> tuple[str]:
     """A golden source with something forbidden on lines of its own."""
     name = draw(st.sampled_from(sorted(HARMLESS)))
     text = HARMLESS[name]
@@ -160,7 +160,7 @@ def spoilt(draw: st.DrawFn) -> tuple[Kind, str]:
 
 
 @given(spoilt())
-def test_forbidden_constructs_are_refused_wherever_they_stand(case: tuple[Kind, str]) -> None:
+def test_forbidden_constructs_are_refused_wherever_they_stand(case: tuple[str]) -> None:
     error = refused(case[1], case[0])
     assert error.line >= 1
     assert error.rule in error.message
