@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from operator import methodcaller
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -53,6 +53,9 @@ class Json:
     def from_json(cls, data: Any) -> Self:
         """Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for nonsense."""
         known = _fields(cls)
+        missing = next((n for n, (_, _, default) in known.items() if default is MISSING and n not in data), None)
+        if missing is not None:
+            raise KeyError(missing)
         return cls(**{name: known[name][1](data[name]) for name in data})
 
 
@@ -75,7 +78,11 @@ def _fields(kind: type[Any]) -> dict[str, tuple[_Convert, _Convert, Any]]:
     """By field: how it is written and read, and its default."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind, include_extras=True)
-        _FIELDS[kind] = {f.name: (*_converters(hints[f.name]), f.default) for f in fields(kind) if f.compare}
+        _FIELDS[kind] = {
+            f.name: (*_converters(hints[f.name]), f.default if f.default_factory is MISSING else f.default_factory)
+            for f in fields(kind)
+            if f.compare
+        }
     return _FIELDS[kind]
 
 

@@ -71,7 +71,7 @@ def test_code_runs_on_later_minor_versions_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mend"),
+    ("name", "hint"),
     [
         ("cuda:sm_90", "Use sm_90a"), ("cuda:90", "Use sm_90a"), ("cuda:sm_80a", "Use sm_80"), ("cuda:80", "Use sm_80"),
         ("cuda:sm_75", "Use one of sm_80"), ("cuda:", "cuda:sm_90a"), ("cuda:auto:x", "Use one of"),

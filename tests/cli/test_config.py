@@ -180,7 +180,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "message", "mend"), WRONG)
+@pytest.mark.parametrize(("text", "line", "message", "hint"), WRONG)
 def test_what_nobody_knows_is_named_with_its_line(
     text: str, line: int, message: str, hint: str, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
