@@ -3,10 +3,10 @@
 #define TW_DEVICE static inline TW_OVER
 #define TW_UNROLL _Pragma("unroll")
 #define TW_KEEP_LOOP _Pragma("unroll 1")
-#define __builtin_inff() INFINITY
-#define __builtin_nanf(text) NAN
-#define __builtin_inf() ((double)INFINITY)
-#define __builtin_nan(text) ((double)NAN)
+#define __builtin_inff() as_float(0x7f800000u)
+#define __builtin_nanf(text) as_float(0x7fc00000u)
+#define __builtin_inf() ((double)as_float(0x7f800000u))
+#define __builtin_nan(text) ((double)as_float(0x7fc00000u))
 typedef uint tw_u32;
 typedef struct { ushort bits; } tw_f16;
 typedef struct { ushort bits; } tw_bf16;
