@@ -146,6 +146,8 @@ tw_shim_time(int n, void **functions, long long **arguments, void **tensors, voi
 """
 
 SAMPLE_SECONDS = 2e-3
+PLACES = 12
+"""Times that operands are laid out anew."""
 
 
 class Version:
@@ -177,6 +179,7 @@ class Loaded:
         self.time_ = library.tw_shim_time
         self.time_.restype = ctypes.c_double
         rng = np.random.default_rng(seed)
+        self.pad = np.empty(int(np.random.default_rng().integers(1, 1 << 20)), np.uint8)  # moves what is allocated next
         self.arrays = [operand(shape, dtype, rng) for shape, dtype in tensors]
         workspace = np.zeros(made["workspace"] + 4096, np.uint8)
         at = workspace.ctypes.data + (-workspace.ctypes.data) % 4096
@@ -211,18 +214,25 @@ def operand(shape: list[int], dtype: str, rng: np.random.Generator) -> Any:
 
 
 def paired(old: dict[str, Any], new: dict[str, Any], tensors: list[Any], target: str, pairs: int) -> float:
-    """Old time over new time, the median of paired samples, once both gave the same result."""
-    a, b = (Loaded(made, tensors, target, 7) for made in (old, new))
-    a.seconds(1), b.seconds(1)
-    x, y = (np.asarray(v.arrays[-1], np.float64) if tensors[-1][1] in ("float32", "float64") else v.arrays[-1]
-            for v in (a, b))  # fmt: skip
-    np.testing.assert_allclose(y, x, rtol=2e-4, atol=2e-4 * float(np.abs(x).max(initial=1)))
-    repeats = max(1, int(SAMPLE_SECONDS / max(a.seconds(3), 1e-9)))
+    """Old time over new time, the median of paired samples, once both gave the same result.
+
+    Where operands lie decides up to a fifth of a memory-bound kernel's time, so they are laid out anew several times.
+    """
     ratios = []
-    for n in range(pairs):
-        first, second = (a, b) if n % 2 else (b, a)
-        t = {id(v): v.seconds(repeats) for v in (first, second)}
-        ratios.append(t[id(a)] / t[id(b)])
+    for place in range(PLACES):
+        order = (old, new) if place % 2 else (new, old)
+        first, second = (Loaded(made, tensors, target, 7) for made in order)
+        a, b = (first, second) if place % 2 else (second, first)
+        a.seconds(1), b.seconds(1)
+        x, y = (
+            np.asarray(v.arrays[-1], np.float64) if tensors[-1][1] in ("float32", "float64") else v.arrays[-1]
+            for v in (a, b)
+        )
+        np.testing.assert_allclose(y, x, rtol=2e-4, atol=2e-4 * float(np.abs(x).max(initial=1)))
+        repeats = max(1, int(SAMPLE_SECONDS / max(a.seconds(3), 1e-9)))
+        for n in range(pairs // PLACES):
+            t = {id(v): v.seconds(repeats) for v in ((a, b) if n % 2 else (b, a))}
+            ratios.append(t[id(a)] / t[id(b)])
     return statistics.median(ratios)
 
 
@@ -297,7 +307,7 @@ def main() -> None:
     parser.add_argument("--new", default=sys.executable, help="python of the newer one's; this one unless given")
     parser.add_argument("--target", default="cpu", help="of the kernels: cpu, or cpu:VARIANT that this machine has")
     parser.add_argument("--samples", type=int, default=4, help="sampled schedules a case, beside the default")
-    parser.add_argument("--pairs", type=int, default=41)
+    parser.add_argument("--pairs", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each tuner; 0: none")
     parser.add_argument("--trials", type=int, default=48, help="of each run")
     parser.add_argument("--out", type=Path, help="write NAME.json and NAME.md")

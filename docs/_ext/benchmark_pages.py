@@ -19,6 +19,7 @@ SECTIONS = (
     ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "tvm_suite")),
     ("Calls and start-up", ("call_overhead", "startup")),
     ("Tuning", ("throughput", "optuna_samplers")),
+    ("Against earlier versions", ("versions",)),
     ("Dashboard", ("dashboard",)),
     ("Farm and database", ("farm_throughput", "farm_scale", "farm_faults", "database_scale")),
     ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_compile_rate")),
@@ -36,7 +37,7 @@ TITLES = {
     "database_scale": "A million trials",
     "optuna_samplers": "Search strategies over recorded spaces", "dashboard": "Pages at a million trials",
     "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
-    "cuda_compile_rate": "Compiling",
+    "cuda_compile_rate": "Compiling", "versions": "Kernels and tuner of two versions",
 }  # fmt: skip
 
 
