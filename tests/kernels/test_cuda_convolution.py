@@ -8,7 +8,7 @@ from convolution_programs import FORMS
 from harness.gpu_programs import WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.cuda.match import match_text as match
+from tilewright.kernels.templates.cuda.match import match
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.cuda_template import CudaTemplateContract

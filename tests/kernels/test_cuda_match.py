@@ -20,8 +20,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.match import match_text as match
+from tilewright.kernels.templates.cuda.match import CudaContraction, match
 from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.kernels import task_of

@@ -16,7 +16,7 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
-from tilewright.kernels.templates.cuda_mma.match import match_text
+from tilewright.kernels.templates.cuda_mma.match import match
 from tilewright.kernels.templates.cuda_mma.template import CudaMma
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
@@ -152,7 +152,7 @@ class TestContractSanitized(CudaTemplateContract):
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_match(name: str) -> None:
-    found = match_text(PRODUCTS[name]().dumps())
+    found = match(PRODUCTS[name]().dumps())
     assert found is not None
     assert found.instruction.dtype in OUT
 
@@ -190,14 +190,14 @@ def _simple(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> Prog
     ],
 )
 def test_near_misses(term: Callable[[te.Expr, te.Expr], te.Expr], x: str, y: str) -> None:
-    assert match_text(_simple(term, x, y).dumps()) is None
+    assert match(_simple(term, x, y).dumps()) is None
 
 
 def test_a_padding_other_than_zero_is_no_product() -> None:
     x, y = te.input("x", (16, 32), "float16"), te.input("y", (32, 16), "float16")
     bad = te.compute((16, 16), lambda i, j: te.sum(32, lambda r: te.select(
         r < i, te.cast(x[i, r], "float32"), 1.0) * te.cast(y[r, j], "float32")))  # fmt: skip
-    assert match_text(te.program(bad)[0].dumps()) is None
+    assert match(te.program(bad)[0].dumps()) is None
 
 
 def test_it_comes_before_ordinary_units() -> None:

@@ -42,11 +42,8 @@ PREFIX = re.compile(r"(p\d+\.)?(s\d+_)?")
 """What names of knobs that every segment or stage has begin with."""
 
 
-class ScheduleContract:
-    """What holds of any template's space, nests and sources, without running anything.
-
-    Every pair of a template and a program that matches is a test of its own.
-    """
+class PairContract:
+    """Every pair of a template and a program that matches is a test of its own."""
 
     templates: tuple[str, ...] = ()
     programs: Mapping[str, Callable[[], Program]] = PROGRAMS
@@ -74,7 +71,9 @@ class ScheduleContract:
         program, task = _portable(self.programs[pair[1]], portable_target(template, threads), pair[1])
         return template, program, task
 
-    # ------------------------------------------------------------------ schedules
+
+class ScheduleContract(PairContract):
+    """What holds of any template's space, nests and sources, on every device, without running anything."""
 
     def test_the_default_is_in_the_space(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)

@@ -21,13 +21,10 @@ from functools import lru_cache
 from tilewright.kernels.expression.expr import FLOATS, Expr, axis, cast, same
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
+from tilewright.kernels.families.sides import NoMatch
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""
-
-
-class NoMatch(Exception):
-    """The program is no attention."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class CudaContraction(family.Contraction):
 
 
 @lru_cache(maxsize=256)
-def match_text(text: str) -> CudaContraction | None:
+def match(text: str) -> CudaContraction | None:
     """The contraction that a program (canonical text) is, or ``None``; the same object each time."""
     for form in family.contractions(text):
         found = _computed(form)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.match import match_text as contraction
+from tilewright.kernels.templates.cuda.match import match as contraction
 from tilewright.kernels.templates.cuda.operand import Operand
 from tilewright.kernels.templates.cuda_mma.instruction import INSTRUCTIONS, Instruction
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -52,7 +52,7 @@ WHOLE = ("int8", "uint8")
 
 
 @lru_cache(maxsize=256)
-def match_text(text: str) -> Product | None:
+def match(text: str) -> Product | None:
     """The product that a program (canonical text) is, or ``None``: another body, dtype or reduction."""
     c = contraction(text)
     if c is None or not c.is_product:

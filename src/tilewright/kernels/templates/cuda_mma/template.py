@@ -13,7 +13,7 @@ from tilewright.kernels.templates.cuda_mma import space as spaces
 from tilewright.kernels.templates.cuda_mma.default import default
 from tilewright.kernels.templates.cuda_mma.geometry import Plan
 from tilewright.kernels.templates.cuda_mma.lower import launch_program, source
-from tilewright.kernels.templates.cuda_mma.match import Product, match_text
+from tilewright.kernels.templates.cuda_mma.match import Product, match
 from tilewright.kernels.templates.cuda_mma.nests import nests
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.search_space import SearchSpace
@@ -36,7 +36,7 @@ class CudaMma(PlannedTemplate[Product, Plan]):
         return int(task.target.limit.get("cc", 0)) >= LEAST and super().matches(task)
 
     def find(self, program: str) -> Product | None:
-        return match_text(program)
+        return match(program)
 
     def span(self, found: Product, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)

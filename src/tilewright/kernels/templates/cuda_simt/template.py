@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda.match import CudaContraction, match_text
+from tilewright.kernels.templates.cuda.match import CudaContraction, match
 from tilewright.kernels.templates.cuda_simt import defaults
 from tilewright.kernels.templates.cuda_simt import space as spaces
 from tilewright.kernels.templates.cuda_simt.geometry import Plan, plan
@@ -27,7 +27,7 @@ class CudaSimt(PlannedTemplate[CudaContraction, Plan]):
     refusal = "is no contraction"
 
     def find(self, program: str) -> CudaContraction | None:
-        return match_text(program)
+        return match(program)
 
     def span(self, found: CudaContraction, target: Target) -> SearchSpace:
         return spaces.space(found, target, self.name, self.version)
