@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from convolution_programs import FORMS
 
-from harness.gpu_programs import WINDOWS
 from tilewright.backends.cuda.archs import target
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda.match import match
@@ -15,7 +14,6 @@ from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import task_of
 
 FLOAT32 = tuple(n for n in FORMS if n.endswith("float32"))
-POOLS = {"max_pool": WINDOWS["max_pool"]}
 ORDINARY = {n: FORMS[n] for n in (*FLOAT32, "requantised", "half_turned", "dequantised")}
 
 
@@ -29,13 +27,6 @@ class TestOrdinaryUnits(CudaTemplateContract):
 
     templates = ("cuda_simt",)
     programs = ORDINARY
-
-
-class TestWindows(CudaTemplateContract):
-    """What lies outside is minus infinity, not zero."""
-
-    templates = ("cuda_simt",)
-    programs = POOLS
 
 
 @pytest.mark.nightly
