@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-JOBS   ?= 3
+JOBS   ?= 4
 RUNS   ?= 5
 
 .PHONY: demo test test-all soak lint typecheck docs wheel bench update-golden check-tools clean help

@@ -10,7 +10,6 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tilewright import operator, te
 from tilewright.core import Target, Task, Value, Workload
@@ -256,11 +255,6 @@ def dealt(shapes: Sequence[Shape], count: int, each: int = SHAPES_A_SCHEDULE, se
             hand.append(deck.pop(at))
         out.append(hand)
     return out
-
-
-def results_folder() -> Path:
-    """``benchmarks/results`` beside this file."""
-    return Path(__file__).resolve().parent / "results"
 
 
 def say(text: str) -> None:

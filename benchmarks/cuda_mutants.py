@@ -3,8 +3,8 @@
     python benchmarks/cuda_mutants.py --out benchmarks/results/cuda_mutants
     python benchmarks/cuda_mutants.py --quick
 
-Each mutant is one mistake in the generated text (kinds: see tilewright/checking/mutants.py): a barrier, wait,
-commit, guard or reset left out, or an index, address or pipeline constant off by one. A mutant is killed by
+Each mutant is one mistake in the generated text (kinds: see benchmarks/mutants.py): a barrier, wait, commit,
+guard or reset left out, or an index, address or pipeline constant off by one. A mutant is killed by
 a bug or a wrong result in any of three thread orders, or else under a sanitizer. Survivors that cannot be
 told from the original by any run are listed with the reason in benchmarks/cuda_mutants_equivalent.json and
 leave the score; all others count against it.
@@ -32,10 +32,10 @@ from pathlib import Path
 from typing import Any
 
 from cuda_cases import DEEP, Shape, cuda_templates, parse_shape, say, shapes_of
+from mutant_runs import run_mutants
+from mutants import KINDS, mutants
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.checking.check import Checker, Subject, subject_of
-from tilewright.checking.mutant_runs import run_mutants
-from tilewright.checking.mutants import KINDS, mutants
 from tilewright.core import Candidate, Schedule, Task, TilewrightError
 from tilewright.kernels.templates import get_template
 

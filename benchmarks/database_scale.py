@@ -38,7 +38,9 @@ from tilewright.database import Database, schema
 from tilewright.database import rows as encode
 from tilewright.database.migrate import upgrade_database
 from tilewright.database.process import Process
-from tilewright.testing.database import (
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from harness.examples import (
     DEVICE,
     TARGET,
     example_artifact,
@@ -47,6 +49,7 @@ from tilewright.testing.database import (
     example_task,
 )
 
+TESTS = Path(__file__).resolve().parents[1] / "tests"  # where clients find the examples, too
 RESULTS = Path(__file__).parent / "results" / "database_scale"
 TASKS = 1000  # that have kernels; runs go round them
 CLIENTS = 8
@@ -57,7 +60,7 @@ PAUSE = 0.2  # seconds between a client's batches; a tuner needs about a second 
 CLIENT = """
 import json, sys, time
 from tilewright.database import Database, schema
-from tilewright.testing.database import *
+from harness.examples import *
 where, who, batches, size, pause = sys.argv[1], *map(int, sys.argv[2:5]), float(sys.argv[5])
 task, code = example_task(), example_artifact(b"client")
 took = []
@@ -220,7 +223,7 @@ def clients(name: str, where: str, pause: float) -> Iterator[Row]:
         started = []
         for i in range(CLIENTS):
             arguments = [*command, str(i), str(BATCHES), str(BATCH), str(pause)]
-            child = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            child = subprocess.Popen(arguments, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             started.append(stack.enter_context(child))
         for child in started:
             assert child.stdout
@@ -256,7 +259,6 @@ def place(name: str) -> Iterator[tuple[str, str]]:
         finally:
             shutil.rmtree(folder)
         return
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from postgres import Server
 
     server = Server(fsync="on", full_page_writes="on", shared_buffers="256MB", max_wal_size="4GB")

@@ -50,11 +50,6 @@ def cpu(pid: int) -> tuple[float, float]:
     return own, children
 
 
-def shares_of(before: tuple[float, float], after: tuple[float, float], took: float) -> list[float]:
-    """Cores taken by a process and its children."""
-    return [(a - b) / took for a, b in zip(after, before, strict=True)]
-
-
 def serve(address: str, certs: str, folder: str, count: str, seconds: str) -> None:
     """The runners, in a process of their own; prints a line when all are connected."""
 

@@ -170,17 +170,14 @@ class Version:
 
 
 class Loaded:
-    """A compiled kernel on operands of its own."""
+    """A compiled kernel on operands that it is given."""
 
-    def __init__(self, made: dict[str, Any], tensors: list[Any], target: str, seed: int) -> None:
+    def __init__(self, made: dict[str, Any], arrays: list[Any], target: str) -> None:
         symbol = "tw_version"
         built = get_backend("cpu").build([made["source"].replace("@", symbol), SHIM], parse_target(target, 1))
         library = ctypes.CDLL(built.path)
         self.time_ = library.tw_shim_time
         self.time_.restype = ctypes.c_double
-        rng = np.random.default_rng(seed)
-        self.pad = np.empty(int(np.random.default_rng().integers(1, 1 << 20)), np.uint8)  # moves what is allocated next
-        self.arrays = [operand(shape, dtype, rng) for shape, dtype in tensors]
         workspace = np.zeros(made["workspace"] + 4096, np.uint8)
         at = workspace.ctypes.data + (-workspace.ctypes.data) % 4096
         self.held: list[Any] = [library, workspace]
@@ -191,7 +188,7 @@ class Loaded:
             held = (ctypes.c_longlong * max(1, len(values)))(*values)
             self.held.append(held)
             arguments[k] = ctypes.cast(held, ctypes.c_void_p)
-        pointers = (ctypes.c_void_p * len(self.arrays))(*(a.ctypes.data for a in self.arrays))
+        pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         self.call = (n, functions, arguments, pointers, ctypes.c_void_p(at))
 
     def seconds(self, repeats: int) -> float:
@@ -213,26 +210,32 @@ def operand(shape: list[int], dtype: str, rng: np.random.Generator) -> Any:
     return rng.integers(0, 5, shape).astype(dtype)
 
 
+def result(kernel: Loaded, output: Any) -> Any:
+    """What a kernel writes into an output that held something else, to be compared."""
+    output.view(np.uint8)[...] = 0x5A
+    kernel.seconds(1)
+    return output.astype(np.float64) if output.dtype.kind == "f" else output.copy()
+
+
 def paired(old: dict[str, Any], new: dict[str, Any], tensors: list[Any], target: str, pairs: int) -> float:
     """Old time over new time, the median of paired samples, once both gave the same result.
 
-    Where operands lie decides up to a fifth of a memory-bound kernel's time, so they are laid out anew several times.
+    Where operands lie decides up to a fifth of a memory-bound kernel's time: both work on the same, which are laid out
+    anew several times.
     """
     ratios = []
     for place in range(PLACES):
-        order = (old, new) if place % 2 else (new, old)
-        first, second = (Loaded(made, tensors, target, 7) for made in order)
-        a, b = (first, second) if place % 2 else (second, first)
-        a.seconds(1), b.seconds(1)
-        x, y = (
-            np.asarray(v.arrays[-1], np.float64) if tensors[-1][1] in ("float32", "float64") else v.arrays[-1]
-            for v in (a, b)
-        )
+        rng = np.random.default_rng(place)
+        pad = np.empty(int(rng.integers(1, 1 << 20)), np.uint8)  # moves what is allocated next
+        arrays = [operand(shape, dtype, rng) for shape, dtype in tensors]
+        a, b = (Loaded(made, arrays, target) for made in (old, new))
+        x, y = (result(v, arrays[-1]) for v in (a, b))
         np.testing.assert_allclose(y, x, rtol=2e-4, atol=2e-4 * float(np.abs(x).max(initial=1)))
         repeats = max(1, int(SAMPLE_SECONDS / max(a.seconds(3), 1e-9)))
         for n in range(pairs // PLACES):
             t = {id(v): v.seconds(repeats) for v in ((a, b) if n % 2 else (b, a))}
             ratios.append(t[id(a)] / t[id(b)])
+        del pad
     return statistics.median(ratios)
 
 
@@ -311,6 +314,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="runs of each tuner; 0: none")
     parser.add_argument("--trials", type=int, default=48, help="of each run")
     parser.add_argument("--out", type=Path, help="write NAME.json and NAME.md")
+    parser.add_argument("--note", default="", help="which versions these are: stands above the table")
     options = parser.parse_args()
     old, new = Version(options.old), Version(options.new)
     with tempfile.TemporaryDirectory() as folder:
@@ -324,6 +328,7 @@ def main() -> None:
     print(text)
     if options.out:
         data = {"date": date.today().isoformat(), "device": device_model(), "rows": rows, "tuner": tuner}
+        text = f"{options.note}{options.note and ', '}{data['date']}, {data['device']}, one thread.\n\n{text}"
         options.out.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         options.out.with_suffix(".md").write_text(text + "\n", encoding="utf-8")
 

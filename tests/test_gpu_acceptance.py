@@ -26,7 +26,11 @@ def result(folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("operator", "templates"), [("matmul", {"cuda_mma", "cuda_simt"}), ("attention", {"cuda_attention"})]
+    ("operator", "templates"),
+    [
+        ("matmul", {"cuda_mma", "cuda_simt"}),
+        pytest.param("attention", {"cuda_attention"}, marks=pytest.mark.nightly),
+    ],
 )
 def test_templates_are_checked_through_the_isolated_child(tmp_path: Path, operator: str, templates: set[str]) -> None:
     words = ("--only", "correctness", "--operators", operator, "--limit", "1")

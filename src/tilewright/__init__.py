@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.kernels import te as te
     from tilewright.kernels.operator import Operator as Operator
     from tilewright.kernels.operator import operator as operator
-    from tilewright.kernels.templates.own import own_kernel as own_kernel
+    from tilewright.kernels.templates.user_kernel import own_kernel as own_kernel
     from tilewright.runtime import Explanation as Explanation
     from tilewright.runtime import Library as Library
     from tilewright.tuner import tune as tune
@@ -35,7 +35,7 @@ _LAZY = {
     "UsageError": ("tilewright.core", "UsageError"),
     "nn": ("tilewright.kernels.nn", None),
     "operator": ("tilewright.kernels.operator", "operator"),
-    "own_kernel": ("tilewright.kernels.templates.own", "own_kernel"),
+    "own_kernel": ("tilewright.kernels.templates.user_kernel", "own_kernel"),
     "te": ("tilewright.kernels.te", None),
     "tune": ("tilewright.tuner", "tune"),
 }

@@ -22,6 +22,9 @@ class TilewrightError(Exception):
         """The earlier name of ``hint``."""
         return self.hint
 
+    def to_json(self) -> dict[str, str]:
+        return {"kind": self.kind, "message": self.message, "mend": self.hint}
+
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message
 

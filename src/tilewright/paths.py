@@ -1,4 +1,4 @@
-"""Where Tilewright keeps its files unless told otherwise. Standard library only."""
+"""Where Tilewright keeps its files unless told otherwise, and reading those of the system. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def cache_root() -> Path:
     """
     given = os.environ.get("TILEWRIGHT_CACHE")
     return Path(given).expanduser().absolute() if given else _xdg("XDG_CACHE_HOME", ".cache")
+
+
+def text_of(path: str | Path) -> str:
+    """A file's text; empty where it cannot be read, as of the system's files that a machine lacks."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _xdg(variable: str, fallback: str) -> Path:

@@ -227,6 +227,7 @@ def test_description_measures() -> None:
 class Fake:
     cores: tuple[int, ...]
     name: str = "cpu:fake"
+    kind: str = "cpu"
 
 
 HOLD = """
@@ -262,7 +263,7 @@ def test_waits_and_says_for_whom(tmp_path: Path) -> None:
         with DeviceLock(Fake((1, 2)), on_wait, folder=tmp_path) as lock:
             assert lock.held
             assert [h.pid for h in told] == [p.pid]
-            assert told[0].core == 1
+            assert told[0].what == "core 1"
             assert "-c" in told[0].command
             text = str(told[0])
             assert f"process {p.pid}" in text

@@ -90,7 +90,6 @@ def test_failing_launch_stops_the_program(load: Load) -> None:
     for call in (
         lambda: kernel.run(_pointers(out)),
         lambda: kernel.time(_pointers(out), 5),
-        lambda: kernel.time_each(_pointers(out), 5),
         lambda: time_rounds([kernel.prepare(_pointers(out))], 5),
     ):
         with pytest.raises(LaunchError, match="tw_first failed with code 3") as e:
@@ -119,10 +118,6 @@ def test_timing(load: Load) -> None:
     x, y, out = (np.ones(4096, np.float32) for _ in range(3))
     for clock in ("monotonic", "cpu"):
         assert 0 < kernel.time(_pointers(x, y, out), 200, clock) < 1
-        each = kernel.time_each(_pointers(x, y, out), 7, clock)
-        assert len(each) == 7
-        assert all(0 <= t < 1 for t in each)
-    assert kernel.time_each(_pointers(x, y, out), 0) == []
     with pytest.raises(KeyError):
         kernel.time(_pointers(x, y, out), 1, "sundial")
 

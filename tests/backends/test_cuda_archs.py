@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.backends import parse_target
 from tilewright.backends.cuda import archs, targets
-from tilewright.backends.cuda.probe import Gpu, gpus_or_none, target_of
+from tilewright.backends.cuda.targets import Gpu, gpus_or_none, target_of
 from tilewright.core import Target, TargetUnavailable, UsageError
 
 NAMES = (

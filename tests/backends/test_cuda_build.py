@@ -11,7 +11,7 @@ from cuda_kernels import SAXPY, SERIAL, SHARED, SPILLING, TWO, nvrtc
 
 from tilewright.backends import limits
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cuda import archs, gate
+from tilewright.backends.cuda import archs, build
 from tilewright.backends.cuda.build import NvrtcToolchain
 from tilewright.backends.cuda.nvrtc import Nvrtc
 from tilewright.backends.toolchain import CompileError, Rejected
@@ -78,7 +78,7 @@ def test_too_many_registers_for_the_block(cache: ArtifactCache) -> None:
     many = SPILLING.replace("__launch_bounds__(512, 2)", "")
     compiled = toolchain(cache).compile(many)
     found = {**dict(compiled.resources["tw_spill"]), "max_threads": 1024}
-    refused = gate.after(found, (), archs.target("sm_90a"), "tw_spill")
+    refused = build.refusal(found, (), archs.target("sm_90a"), "tw_spill")
     assert refused is not None
     assert refused.reason == "registers"
 
@@ -116,6 +116,6 @@ def test_the_gate_costs_next_to_nothing(cache: ArtifactCache) -> None:
         compiling.append(time.process_time() - began)
         began = time.process_time()
         limits.refusal(program, t.target)
-        gate.after(dict(compiled.resources["tw_shared"]), (), t.target, "tw_shared")
+        build.refusal(dict(compiled.resources["tw_shared"]), (), t.target, "tw_shared")
         judging.append(time.process_time() - began)
     assert sorted(judging)[4] < 0.05 * sorted(compiling)[4]

@@ -14,7 +14,7 @@ from cuda_kernels import SAXPY, SHARED, nvrtc
 from tilewright.backends import Backend
 from tilewright.backends.cuda.backend import CudaBackend
 from tilewright.backends.cuda.driver import get_driver
-from tilewright.backends.cuda.probe import gpus_or_none
+from tilewright.backends.cuda.targets import gpus_or_none
 from tilewright.backends.driver import Context, LaunchError, NoDriver
 from tilewright.core import Launch, LaunchProgram, Target, UsageError
 from tilewright.testing.backend import SYMBOL, BackendContract, Floats

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from tilewright.backends.cuda.attributes import limits_of
+from tilewright.backends.cuda.archs import limits_of
 from tilewright.backends.cuda.cupy_driver import CupyDriver, installed_packages
-from tilewright.backends.cuda.probe import gpus_or_none
+from tilewright.backends.cuda.targets import gpus_or_none
 from tilewright.backends.driver import NoDriver
 
 pytestmark = pytest.mark.skipif(not installed_packages(), reason="CuPy is not installed")

@@ -17,9 +17,9 @@ from cuda_kernels import nvrtc
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cuda import device as module
 from tilewright.backends.cuda.device import CudaDevice, describe_cuda, parse_device
-from tilewright.backends.cuda.probe import gpus, gpus_or_none
+from tilewright.backends.cuda.targets import gpus, gpus_or_none
 from tilewright.backends.driver import NoDriver
-from tilewright.backends.locks import GpuLock
+from tilewright.backends.locks import DeviceLock
 from tilewright.core import TilewrightError, UsageError
 
 Ask = Callable[..., Any]
@@ -42,7 +42,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
             "from tilewright.backends.cuda import archs\n"
             "from tilewright.backends.cuda.device import *\n"
             "from tilewright.backends.cuda.nvrtc import driver_version, find_nvrtc\n"
-            "from tilewright.backends.cuda.probe import gpus\n"
+            "from tilewright.backends.cuda.targets import gpus\n"
             "from tilewright.core import TilewrightError\n"
             f"try: value = {expression}\n"
             "except TilewrightError as e: value = [type(e).__name__, e.message, e.hint]\n"
@@ -178,19 +178,19 @@ def test_lock_excludes_and_names_the_device(tmp_path: Path) -> None:
 
     def wait() -> None:
         try:
-            GpuLock(same, lambda h: told.append(str(h)), 0.3, tmp_path).acquire()
+            DeviceLock(same, lambda h: told.append(str(h)), 0.3, tmp_path).acquire()
         except TilewrightError as e:
             errors.append(e.message)
 
-    with GpuLock(device, folder=tmp_path) as held:
+    with DeviceLock(device, folder=tmp_path) as held:
         assert held.held
         thread = threading.Thread(target=wait)
         thread.start()
         thread.join()
-        with GpuLock(other, folder=tmp_path, timeout=0):
+        with DeviceLock(other, folder=tmp_path, timeout=0):
             pass
     assert len(errors) == len(told) == 1
     assert "cuda:0 is in use: cuda:0 is held by process" in errors[0]
     assert told[0].startswith("cuda:0 is held by process")
-    with GpuLock(same, folder=tmp_path, timeout=0):
+    with DeviceLock(same, folder=tmp_path, timeout=0):
         pass

@@ -11,10 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.backends.cuda import busy, cubin, cupy_driver, driver, pycuda_driver, status
+from tilewright.backends.cuda import cubin, cupy_driver, driver, pycuda_driver, status
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.driver import get_driver
-from tilewright.backends.driver import DeviceError, LaunchError, LoadError, NoDriver, NotInstalled, OutOfMemory, resolve
+from tilewright.backends.driver import (
+    C_TYPES,
+    DeviceError,
+    LaunchError,
+    LoadError,
+    NoDriver,
+    NotInstalled,
+    OutOfMemory,
+    resolve,
+)
 from tilewright.core import Launch, UsageError
 
 TENSORS = (0x1000, 0x2000, 0x3000)
@@ -79,7 +88,7 @@ class Block(ctypes.Structure):
 def test_cupys_argument_pointers() -> None:
     kept = cupy_driver._Arguments(ARGUMENTS)
     pointers = (ctypes.c_void_p * len(ARGUMENTS)).from_address(kept.address)
-    got = [cupy_driver.C_TYPES[kind].from_address(p).value for (kind, _), p in zip(ARGUMENTS, pointers, strict=True)]
+    got = [C_TYPES[kind].from_address(p).value for (kind, _), p in zip(ARGUMENTS, pointers, strict=True)]
     assert got == [v if v != 0 else None for _, v in ARGUMENTS]
 
 
@@ -213,11 +222,11 @@ def test_blocker_compiles(variant: str) -> None:
 
     if not nvrtc().supports(variant):
         pytest.skip(f"{nvrtc().name} does not know {variant}")
-    assert list(cubin.parse(busy.cubin(variant)).kernels) == [busy.SYMBOL]
+    assert list(cubin.parse(driver.blocker(variant)).kernels) == [driver.BLOCKER]
 
 
 def test_blocker_is_bounded() -> None:
-    assert busy.parameters(2e-3) == (("int64", 2_000_000), ("int64", 1_000_000))
+    assert driver.blocker_parameters(2e-3) == (("int64", 2_000_000), ("int64", 1_000_000))
     for seconds in (-1.0, 11.0, float(np.nan)):
         with pytest.raises(UsageError, match="a blocker of"):
-            busy.parameters(seconds)
+            driver.blocker_parameters(seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.backends import limits
-from tilewright.backends.cuda import archs, gate, ptxas
+from tilewright.backends.cuda import archs, build, ptxas
 from tilewright.core import IntExpr, Launch, LaunchProgram, Target
 
 GOOD = Launch("k", ("n",), grid=(["ceildiv", "n", 128], 1), block=(128,), shared=49152)
@@ -86,25 +86,19 @@ def resources(**changed: int) -> dict[str, int]:
     ],
 )
 def test_refused_after_compiling(found: dict[str, int], reason: str) -> None:
-    refused = gate.after(found, (), target(), "k")
+    refused = build.refusal(found, (), target(), "k")
     assert refused is not None
     assert refused.reason == reason
-    assert gate.after(resources(), (), target(), "k") is None
-    assert gate.after(resources(registers=255, max_threads=0), (), target(), "k") is None  # unbounded: not known
-
-
-def test_static_and_dynamic_shared_memory_add_up() -> None:
-    found = resources(shared_bytes=100 * 1024)
-    assert gate.after(found, (), target(), "k", shared=127 * 1024) is None
-    assert gate.after(found, (), target(), "k", shared=128 * 1024) is not None
+    assert build.refusal(resources(), (), target(), "k") is None
+    assert build.refusal(resources(registers=255, max_threads=0), (), target(), "k") is None  # unbounded: not known
 
 
 def test_warnings_count_for_their_own_kernel() -> None:
     slow = ptxas.Warning("C7510", "wgmma.mma_async instructions are serialized in the function 'k'", "k")
     other = ptxas.Warning("C7517", "wgmma.wait_group is injected", "k")
-    refused = gate.after(resources(), (other, slow), target(), "k")
+    refused = build.refusal(resources(), (other, slow), target(), "k")
     assert refused is not None
     assert refused.reason == "assembler warning"
     assert "C7510" in refused
-    assert gate.after(resources(), (slow,), target(), "k2") is None
-    assert gate.after(resources(), (other,), target(), "k") is None
+    assert build.refusal(resources(), (slow,), target(), "k2") is None
+    assert build.refusal(resources(), (other,), target(), "k") is None

@@ -10,12 +10,13 @@ import pytest
 from checked_kernel import SOURCE, WORKLOAD, line_of, subject
 
 from tilewright.checking.check import Checker
-from tilewright.checking.cpp_tokens import tokenize
-from tilewright.checking.mutant_runs import Switched, run_mutants
-from tilewright.checking.mutants import ARGUMENT, Mutant, applied, choose, describe, mutants, with_switch
 from tilewright.core import TilewrightError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from cpp_syntax import read
+from mutant_runs import Switched, run_mutants
+from mutants import ARGUMENT, Mutant, applied, choose, describe, mutants, with_switch
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,7 @@ def test_a_wrong_kernel_has_no_mutants() -> None:
 
 
 def test_tokens_know_templates_declarations_and_dead_functions() -> None:
-    tokens = tokenize(
+    tokens = read(
         "template <int V> void used(float (&r)[2][V]) { r[0][1] = a < b ? 1 : 2; }\n"
         "void unused(int n) { n = n + 1; }\n"
         "void main() { tw::pack<float, 4> p, q[2]; float x[3], y[4]; used<4>(x); y[1 + 2] = 0; int a = 1, b = 2; used<2>(a); }\n"

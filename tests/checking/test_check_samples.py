@@ -14,8 +14,8 @@ sys.path.insert(0, str(BENCHMARKS))
 import cuda_cases as cases  # noqa: E402
 import cuda_mutants  # noqa: E402
 import cuda_schedules  # noqa: E402
+from mutants import mutants  # noqa: E402
 from tilewright.backends.cuda.archs import target  # noqa: E402
-from tilewright.checking.mutants import mutants  # noqa: E402
 from tilewright.kernels.templates import get_template  # noqa: E402
 
 TEMPLATES = tuple(cases.SHAPES)
@@ -39,7 +39,10 @@ def test_every_template_takes_its_shapes(template: str) -> None:
     assert all(get_template(template).matches(cuda_mutants.Task(s.workload, target("sm_90a"))) for s in deep)
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize(
+    "template",
+    [pytest.param(t, marks=() if t in ("cuda_mma", "cuda_rows") else pytest.mark.nightly) for t in TEMPLATES],
+)
 def test_random_schedules_compile_and_are_right(template: str, tmp_path: Path) -> None:
     drawn = cuda_schedules.draw(template, "sm_120", 1, seed=11)
     assert len(drawn) == 4

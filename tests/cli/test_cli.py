@@ -241,7 +241,9 @@ def test_bad_input_is_one_clear_line(cli: Any, tmp_path: Path, code: int, argume
     assert len([line for line in reply.err.splitlines() if line.startswith("tilewright:")]) == 1, reply.err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly), (signal.SIGTERM, 143)]
+)
 def test_stopping_keeps_everything_measured(tmp_path: Path, number: signal.Signals, code: int) -> None:
     path = tmp_path / "t.db"
     command = [sys.executable, "-m", "tilewright", "tune", "matmul", *SIZES, "--trials", "5000", "--db", str(path)]

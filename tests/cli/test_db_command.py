@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.examples import DEVICE, example_record, example_task
 from tilewright import Library
 from tilewright.cli.app import run
 from tilewright.database import Database
-from tilewright.testing.database import DEVICE, example_record, example_task
 
 SIZES = ("m=24", "n=32", "k=16")
 
@@ -51,7 +51,7 @@ def cli(capfd: pytest.CaptureFixture[str]) -> Any:
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with one tuned matmul."""
     path = tmp_path_factory.mktemp("cli") / "t.db"
-    assert run(["tune", "matmul", *SIZES, "--trials", "10", "--seed", "1", "--db", str(path), "--json"]) == 0
+    assert run(["tune", "matmul", *SIZES, "--trials", "6", "--seed", "1", "--db", str(path), "--json"]) == 0
     return path
 
 
@@ -74,7 +74,7 @@ def test_a_winner_travels_is_rebuilt_and_only_then_served(cli: Any, tuned: Path,
     exported, here = tmp_path / "x.jsonl", tmp_path / "here.db"
     assert cli("db", "export", exported, "--db", tuned, "--json").json["bytes"] == exported.stat().st_size
     came = cli("db", "import", exported, "--db", here, "--json").json
-    assert came["sources"][0]["new_trials"] == 10
+    assert came["sources"][0]["new_trials"] == 6
     assert came["conflicts"] == came["rebuilt"] == []
     assert cli("best", "matmul", *SIZES, "--db", here).code != 0
     pending = cli("db", "pending", "--db", here, "--json").json["winners"]

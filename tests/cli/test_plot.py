@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from harness.examples import DEVICE, SETTINGS, example_record, example_schedule, example_task
 from tilewright.cli.app import run
 from tilewright.cli.charts import bar_lines, print_chart, xy_lines
 from tilewright.core import Failure, FailureKind, Proposal, Schedule, TrialRecord
 from tilewright.database import Database
 from tilewright.insight.chart import XY, Axis, Bars, Series
-from tilewright.testing.database import DEVICE, SETTINGS, example_record, example_schedule, example_task
 
 HOSTILE = "[red]\x1b[31m <b>$x$ [/]"
 

@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.examples import example_artifact, example_kernel, example_task
 from harness.farm import SimulatedFarm, SleepingMeasurer
 from tilewright.core import Device, Failure, FailureKind, Measurement, Proposal, Schedule, TrialRecord
 from tilewright.database import Database
 from tilewright.farm.keeper import Session
-from tilewright.testing.database import example_artifact, example_kernel, example_task
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>=cmd|'/c calc'!A0/../\\\x1b[31m\u202e"
 

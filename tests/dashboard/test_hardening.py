@@ -21,6 +21,7 @@ import pytest
 from client import TestClient
 from serving import asking
 
+from harness.examples import example_artifact, example_kernel, example_task
 from tilewright.core import Device, Measurement, Proposal, Schedule, TrialRecord
 from tilewright.dashboard.app import create_app
 from tilewright.dashboard.pages import overview
@@ -29,7 +30,6 @@ from tilewright.dashboard.site import Answers
 from tilewright.dashboard.tables import to_csv
 from tilewright.database import Database
 from tilewright.insight.chart import Column, Table
-from tilewright.testing.database import example_artifact, example_kernel, example_task
 
 LONG = "x" * 300_000
 

@@ -12,11 +12,11 @@ import httpx
 import pytest
 from serving import dashboard
 
+from harness.examples import DEVICE, example_record, example_task
 from tilewright.core import DatabaseError
 from tilewright.dashboard import live
 from tilewright.dashboard.live import Feed, Hub, Look
 from tilewright.database import Database
-from tilewright.testing.database import DEVICE, example_record, example_task
 
 
 @pytest.fixture(autouse=True)

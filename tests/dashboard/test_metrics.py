@@ -15,6 +15,7 @@ from farm_status import FACTS, Saying, a_status, a_worker
 from hostile import HOSTILE, make_hostile
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.examples import example_artifact, example_kernel, example_schedule, example_task
 from harness.farm import SimulatedFarm, SleepingMeasurer
 from tilewright import __version__
 from tilewright.core import (
@@ -32,7 +33,6 @@ from tilewright.dashboard import metrics as module
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.metrics import CONTENT_TYPE, LABEL, WORKERS, Metrics, bounded, farm_metrics
 from tilewright.database import Database
-from tilewright.testing.database import example_artifact, example_kernel, example_schedule, example_task
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

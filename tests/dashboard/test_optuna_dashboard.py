@@ -25,13 +25,13 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
+from harness.examples import DEVICE, SETTINGS, example_record, example_task
 from tilewright.core import DatabaseError, Failure, FailureKind, Proposal, Schedule, TrialRecord, UsageError
 from tilewright.dashboard import optuna_storage
 from tilewright.dashboard.errors import DashboardError
 from tilewright.dashboard.optuna_server import OptunaServer, optuna_server, serve_optuna
 from tilewright.dashboard.optuna_storage import ReadOnlyStorage
 from tilewright.database import Database
-from tilewright.testing.database import DEVICE, SETTINGS, example_record, example_task
 
 Fetch = Callable[..., tuple[int, dict[str, list[str]], bytes]]
 

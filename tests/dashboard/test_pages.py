@@ -16,11 +16,11 @@ from filled import make_filled
 from hostile import make_hostile
 from serving import asking
 
+from harness.examples import DEVICE, example_record, example_task
 from harness.million import fill
 from tilewright.dashboard.pages import PAGES
 from tilewright.database import Database
 from tilewright.database.records import RunFilter
-from tilewright.testing.database import DEVICE, example_record, example_task
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-from tilewright.core import Task
-from tilewright.database import Database
-from tilewright.database.process import Process
-from tilewright.database.schema import SCHEMA
-from tilewright.testing.database import (
+from harness.examples import (
     DEVICE,
     TARGET,
     example_artifact,
@@ -23,6 +19,10 @@ from tilewright.testing.database import (
     example_record,
     example_task,
 )
+from tilewright.core import Task
+from tilewright.database import Database
+from tilewright.database.process import Process
+from tilewright.database.schema import SCHEMA
 
 SCHEMAS = Path(__file__).parent / "schemas"
 

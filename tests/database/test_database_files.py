@@ -19,15 +19,15 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.core import DatabaseError, UsageError
-from tilewright.database import Database
-from tilewright.testing.database import (
+from harness.examples import (
     DEVICE,
     example_artifact,
     example_kernel,
     example_record,
     example_task,
 )
+from tilewright.core import DatabaseError, UsageError
+from tilewright.database import Database
 
 NOBODY = 65534
 
@@ -299,11 +299,12 @@ def test_a_reader_sees_what_an_open_writer_stored(folder: Path) -> None:
         folder.chmod(0o700)
 
 
+TESTS = Path(__file__).parents[1]  # where the script finds what tests share
 FULL = """
 import resource, sys
 from tilewright.core import DatabaseError
 from tilewright.database import Database
-from tilewright.testing.database import *
+from harness.examples import *
 
 with Database.open(sys.argv[1]) as db:
     run_id = db.add_run(example_task(), DEVICE, "random", 0, 1, {})
@@ -322,7 +323,7 @@ with Database.open(sys.argv[1]) as db:
 def test_a_full_disk_loses_the_batch_in_flight_only(tmp_path: Path) -> None:
     path = tmp_path / "tuned.db"
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", FULL, str(path)], cwd=TESTS, capture_output=True, text=True, timeout=60, check=True
     )
     said = done.stderr.splitlines()
     assert len(said) == 1, done.stderr
@@ -341,7 +342,7 @@ def test_no_room_for_a_new_database(tmp_path: Path) -> None:
     path = tmp_path / "tuned.db"
     script = FULL.replace("with Database", "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\nwith Database")
     done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, str(path)], cwd=TESTS, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
     assert "DatabaseError: " in done.stderr.splitlines()[-1]

@@ -15,9 +15,9 @@ from sqlalchemy import create_engine, inspect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from harness.examples import DEVICE, TARGET, example_artifact, example_record, example_task
 from tilewright.core import DatabaseError
 from tilewright.database import Database, migrate, schema
-from tilewright.testing.database import DEVICE, TARGET, example_artifact, example_record, example_task
 
 SCHEMAS = Path(__file__).parent / "schemas"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "database.md"

@@ -17,22 +17,23 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, func, select
 
-from tilewright.core import DatabaseError, UsageError
-from tilewright.database import Database, schema
-from tilewright.database.engine import Transactions, sqlite_engine
-from tilewright.database.process import Process
-from tilewright.testing.database import (
+from harness.examples import (
     DEVICE,
     example_artifact,
     example_kernel,
     example_record,
     example_task,
 )
+from tilewright.core import DatabaseError, UsageError
+from tilewright.database import Database, schema
+from tilewright.database.engine import Transactions, sqlite_engine
+from tilewright.database.process import Process
 
+TESTS = Path(__file__).parents[1]  # where scripts find what tests share
 PREAMBLE = """
 import sys, time
 from tilewright.database import Database
-from tilewright.testing.database import *
+from harness.examples import *
 path = sys.argv[1]
 """
 
@@ -76,6 +77,7 @@ def start() -> Iterator[Start]:
     def start(script: str, *arguments: object) -> subprocess.Popen[str]:
         child = subprocess.Popen(
             [sys.executable, "-c", PREAMBLE + script, *map(str, arguments)],
+            cwd=TESTS,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -249,7 +251,7 @@ def test_processes_are_told_apart() -> None:
 
 @pytest.mark.parametrize("pid_exists", [True, False])
 def test_without_proc_a_process_number_must_do(monkeypatch: pytest.MonkeyPatch, pid_exists: bool) -> None:
-    monkeypatch.setattr("tilewright.database.process._read", lambda path: "")
+    monkeypatch.setattr("tilewright.database.process.text_of", lambda path: "")
     here = Process.current()
     assert here.token.startswith("|")
     assert replace(here, pid=here.pid if pid_exists else 4_194_305).alive() is pid_exists

@@ -13,13 +13,13 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import create_engine, inspect
 
+from harness.examples import DEVICE, example_artifact, example_kernel, example_record, example_task
 from postgres import LOCKED, LOCKED_PASSWORD, Server
 from tilewright.core import DatabaseError, UsageError
 from tilewright.database import Database, schema
 from tilewright.database.errors import explain
 from tilewright.database.location import locate
 from tilewright.database.migrate import upgrade_database
-from tilewright.testing.database import DEVICE, example_artifact, example_kernel, example_record, example_task
 
 
 def refused(url: str, **options: bool) -> DatabaseError:

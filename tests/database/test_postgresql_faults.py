@@ -8,14 +8,12 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event, update
 
-from postgres import Server
-from tilewright.core import DatabaseError
-from tilewright.database import Database, schema
-from tilewright.testing.database import (
+from harness.examples import (
     DEVICE,
     TARGET,
     example_artifact,
@@ -23,11 +21,15 @@ from tilewright.testing.database import (
     example_record,
     example_task,
 )
+from postgres import Server
+from tilewright.core import DatabaseError
+from tilewright.database import Database, schema
 
+TESTS = Path(__file__).parents[1]  # where clients find what tests share
 CLIENT = """
 import sys
 from tilewright.database import Database
-from tilewright.testing.database import *
+from harness.examples import *
 task, shared, own = example_task(), example_artifact(b"shared"), example_artifact(sys.argv[2].encode())
 with Database.open(sys.argv[1]) as db:
     print("ready", flush=True)
@@ -45,13 +47,15 @@ with Database.open(sys.argv[1]) as db:
 """
 
 
-def test_eight_clients_at_once(url: str, server: Server) -> None:
+def test_four_clients_at_once(url: str, server: Server) -> None:
     log = server.folder / "log"
     before = len(log.read_text())  # other tests deadlock on purpose
     command = [sys.executable, "-c", CLIENT, url]
     clients = [
-        subprocess.Popen([*command, str(i)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for i in range(8)
+        subprocess.Popen(
+            [*command, str(i)], cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for i in range(4)
     ]
     for client in clients:
         assert client.stdout
@@ -66,9 +70,9 @@ def test_eight_clients_at_once(url: str, server: Server) -> None:
     expected = [example_record(n) for n in range(160)]
     with Database.open(url, readonly=True) as db:
         runs = db.runs()
-        assert [(r.state, r.trials) for r in runs] == [("done", 160)] * 8
+        assert [(r.state, r.trials) for r in runs] == [("done", 160)] * 4
         assert all(db.trials(r.id) == expected for r in runs)
-        assert sum(m.count for m in db.misses()) == 8 * 10
+        assert sum(m.count for m in db.misses()) == 4 * 10
         kernels = db.kernels()
         assert {k.task.workload.key for k in kernels} == {example_task(m=i).workload.key for i in range(10)}
         used = {k.artifact_sha256 for k in kernels}

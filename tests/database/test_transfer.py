@@ -18,6 +18,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.examples import (
+    DEVICE,
+    SETTINGS,
+    example_artifact,
+    example_kernel,
+    example_record,
+    example_schedule,
+    example_task,
+)
 from tilewright.core import DatabaseError, Proposal, Task, TrialRecord, UsageError
 from tilewright.database import Database
 from tilewright.database.transfer import (
@@ -31,15 +40,6 @@ from tilewright.database.transfer import (
     merge,
     settle,
     winners,
-)
-from tilewright.testing.database import (
-    DEVICE,
-    SETTINGS,
-    example_artifact,
-    example_kernel,
-    example_record,
-    example_schedule,
-    example_task,
 )
 
 CODE = example_artifact(b"code of the winner")

@@ -11,6 +11,14 @@ from urllib.parse import quote
 
 import pytest
 
+from harness.examples import (
+    DEVICE,
+    SETTINGS,
+    example_artifact,
+    example_kernel,
+    example_record,
+    example_task,
+)
 from postgres import LOCKED, LOCKED_PASSWORD, OWNER, Server
 from tilewright.cli.app import run
 from tilewright.core import DatabaseError, UsageError
@@ -27,14 +35,6 @@ from tilewright.database.transfer import (
     merge,
     settle,
     winners,
-)
-from tilewright.testing.database import (
-    DEVICE,
-    SETTINGS,
-    example_artifact,
-    example_kernel,
-    example_record,
-    example_task,
 )
 
 CODE = example_artifact(b"code of the winner")

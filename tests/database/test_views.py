@@ -17,12 +17,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from harness import million
-from postgres import Server
-from tilewright.core import Failure, FailureKind, Measurement, Proposal, Task, TrialRecord, UsageError
-from tilewright.database import Database, RunFilter, TrialPoint, schema
-from tilewright.database.location import locate
-from tilewright.database.process import Process
-from tilewright.testing.database import (
+from harness.examples import (
     DEVICE,
     TARGET,
     example_artifact,
@@ -31,6 +26,11 @@ from tilewright.testing.database import (
     example_schedule,
     example_task,
 )
+from postgres import Server
+from tilewright.core import Failure, FailureKind, Measurement, Proposal, Task, TrialRecord, UsageError
+from tilewright.database import Database, RunFilter, TrialPoint, schema
+from tilewright.database.location import locate
+from tilewright.database.process import Process
 
 SCHEMAS = Path(__file__).parent / "schemas"
 MODELS = (DEVICE.model, "Another CPU 5")
@@ -115,7 +115,9 @@ def by(trials: Sequence[TrialRecord], order: str, descending: bool) -> list[Tria
     return known + sorted((r for r in trials if value(r) is None), key=lambda r: r.number)
 
 
-@pytest.fixture(scope="module", params=["file", "older file", "server", "older server"])
+@pytest.fixture(
+    scope="module", params=["file", "older file", "server", pytest.param("older server", marks=pytest.mark.nightly)]
+)
 def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """One database for all tests of a kind, open for reading; an older one is of the schema before."""
     older = request.param.startswith("older")

@@ -13,9 +13,9 @@ import yaml
 from deploy_files import DEPLOY, ROOT
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.examples import example_artifact, example_kernel, example_task
 from tilewright.dashboard.metrics import Metrics
 from tilewright.database import Database
-from tilewright.testing.database import example_artifact, example_kernel, example_task
 
 BOARD = DEPLOY / "grafana" / "dashboards" / "tilewright.json"
 PROVISIONING = DEPLOY / "grafana" / "provisioning"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -53,14 +54,12 @@ class SimulatedCluster(SimulatedFarm):
         )  # fmt: skip
         await self.hubs[n].start(wait=False)
 
-    async def lose(self, n: int, jobs: list[Future[dict[str, Any]]]) -> int:
-        """A whole machine: its server killed, its keeper silent. Returns how many jobs were done by then."""
+    async def lose(self, n: int) -> None:
+        """A whole machine: its server killed, its keeper silent."""
         hub = self.hubs.pop(n)
         assert hub.server.process is not None
         hub.server.process.kill()
-        done = sum(f.done() for f in jobs)
         await hub.stop()
-        return done
 
     def leader(self) -> int | None:
         """The server that leads the jobs' stream; none while they agree on one."""
@@ -98,21 +97,26 @@ def test_servers_are_lost_in_the_middle_of_many_jobs(
 ) -> None:
     """The leader of the jobs' stream, its disk too. It comes back empty, and holds everything when the next is lost."""
     payloads = [{"do": "measure", "task": task_json(task), "items": [item_json(i)]} for i in make_items(40)]
-    with Farm(cluster.address, certs, patience=60.0) as client:
+    with Farm(cluster.address, certs, patience=START_SECONDS) as client:
         client.put(CODE)
 
         def start(count: int, place: str = DEVICE_CLASS) -> list[Future[dict[str, Any]]]:
             return [client.submit(place, payloads[n % len(payloads)], [SHA256]) for n in range(count)]
 
+        def finish(jobs: list[Future[dict[str, Any]]]) -> None:
+            cluster.wait_for(lambda: all(f.done() for f in jobs))
+
         def lose_the_leader() -> int:
-            """In the middle of jobs, which are done nevertheless."""
+            """In the middle of jobs, as one of them begins; they are done nevertheless."""
             while (lost := cluster.leader()) is None:
                 time.sleep(0.05)
-            jobs = start(160)
-            cluster.wait_for(lambda: sum(f.done() for f in jobs) >= len(jobs) // 4)
-            assert cluster.call(cluster.lose(lost, jobs)) < len(jobs)
+            begun = itertools.count(1)
+            for m in cluster.measurers:
+                m.on_item = lambda _candidate: next(begun) == 40 and cluster.call(cluster.lose(lost))
+            finish(jobs := start(160))
+            assert lost not in cluster.hubs
             for n, f in enumerate(jobs):
-                (outcome,) = f.result(START_SECONDS)["outcomes"]
+                (outcome,) = f.result()["outcomes"]
                 assert outcome == jobs[n % len(payloads)].result()["outcomes"][0]
             return lost
 
@@ -125,7 +129,8 @@ def test_servers_are_lost_in_the_middle_of_many_jobs(
         cluster.wait_for(lambda: shows(2, 3))
         # A device that nobody has seen before: its jobs are on fewer servers, until there are more.
         cluster.call(_start(cluster, "other", OTHER_CLASS))
-        assert [len(f.result(START_SECONDS)["outcomes"]) for f in start(4, OTHER_CLASS)] == [1] * 4
+        finish(others := start(4, OTHER_CLASS))
+        assert [len(f.result()["outcomes"]) for f in others] == [1] * 4
 
         shutil.rmtree(cluster.folder / f"server-{lost}")
         cluster.call(cluster.start_one(lost))

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tilewright.farm.addresses import is_loopback, parse_address
 from tilewright.farm.errors import FarmError, Refused
-from tilewright.farm.link import is_loopback, parse_address
 from tilewright.farm.messages import LIMIT, NoMessage, Seal, Seen, pack, unpack
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.pki.tls import find_credentials

@@ -1,23 +1,23 @@
-// cpu_generic version 2, cpu:portable
+// cpu_generic version 3, cpu:portable
 namespace tw_golden_ {
 struct tw_golden_task0_ctx {
+ const tw_env * env;
  const float * x0;
  float * s3;
  float * s0;
  float * s1;
  float * s2;
- const tw_env * env;
 };
-static void tw_golden_task0(void *ctx_, long task_, long worker_) {
+TW_NOINLINE void tw_golden_task0(void *ctx_, long task_, long worker_) {
  (void)worker_;
  const tw_golden_task0_ctx &c_ = *(const tw_golden_task0_ctx *)ctx_;
+ const tw_env * const env = c_.env;
  const float * const x0 = c_.x0;
  float * const s3 = c_.s3;
  float * const s0 = c_.s0;
  float * const s1 = c_.s1;
  float * const s2 = c_.s2;
- const tw_env * const env = c_.env;
- const long i0_1 = (task_) * 1L;
+ const long i0_1 = task_;
  {
   tw::vec<float, 4> a0_0_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
   tw::vec<float, 4> a0_0_1 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
@@ -49,9 +49,9 @@ static void tw_golden_task0(void *ctx_, long task_, long worker_) {
      a0_0_0 = tw::max<tw::vec<float, 4>>(a0_0_0, b0);
     }
    }
-   if (r0_2 < 45L) {
+   {
     {
-     const tw::vec<float, 4> b0 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>((45L - r0_2)), tw::load_n<tw::vec<float, 4>>(x0 + (i0_1*45L + r0_2), (45L - r0_2)), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+     const tw::vec<float, 4> b0 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + (i0_1*45L + r0_2), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
      a0_0_0 = tw::max<tw::vec<float, 4>>(a0_0_0, b0);
     }
    }
@@ -69,9 +69,9 @@ static void tw_golden_task0(void *ctx_, long task_, long worker_) {
      tw::store(s1 + (i0_1*45L + i1_3), tw::exp((tw::load<tw::vec<float, 4>>(x0 + (i0_1*45L + i1_3)) - (float)(s0[i0_1]))));
     }
    }
-   if (i1_3 < 45L) {
+   {
     {
-     tw::store_n(s1 + (i0_1*45L + i1_3), tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (i0_1*45L + i1_3), (45L - i1_3)) - (float)(s0[i0_1]))), (45L - i1_3));
+     tw::store_n(s1 + (i0_1*45L + i1_3), tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (i0_1*45L + i1_3), 1L) - (float)(s0[i0_1]))), 1L);
     }
    }
   }
@@ -107,9 +107,9 @@ static void tw_golden_task0(void *ctx_, long task_, long worker_) {
      a0_0_0 = (a0_0_0 + b0);
     }
    }
-   if (r0_4 < 45L) {
+   {
     {
-     const tw::vec<float, 4> b0 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>((45L - r0_4)), tw::load_n<tw::vec<float, 4>>(s1 + (i0_1*45L + r0_4), (45L - r0_4)), tw::splat<tw::vec<float, 4>>(0.0f));
+     const tw::vec<float, 4> b0 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(s1 + (i0_1*45L + r0_4), 1L), tw::splat<tw::vec<float, 4>>(0.0f));
      a0_0_0 = (a0_0_0 + b0);
     }
    }
@@ -127,9 +127,9 @@ static void tw_golden_task0(void *ctx_, long task_, long worker_) {
      tw::store(s3 + (i0_1*45L + i1_5), (tw::load<tw::vec<float, 4>>(s1 + (i0_1*45L + i1_5)) / (float)(s2[i0_1])));
     }
    }
-   if (i1_5 < 45L) {
+   {
     {
-     tw::store_n(s3 + (i0_1*45L + i1_5), (tw::load_n<tw::vec<float, 4>>(s1 + (i0_1*45L + i1_5), (45L - i1_5)) / (float)(s2[i0_1])), (45L - i1_5));
+     tw::store_n(s3 + (i0_1*45L + i1_5), (tw::load_n<tw::vec<float, 4>>(s1 + (i0_1*45L + i1_5), 1L) / (float)(s2[i0_1])), 1L);
     }
    }
   }
@@ -139,13 +139,13 @@ static void tw_golden_task0(void *ctx_, long task_, long worker_) {
 TW_ENTRY(tw_golden) {
  (void)tensors; (void)args; (void)workspace; (void)env;
  using namespace tw_golden_;
- const float *x0 = (const float *)tensors[0];
- float *s3 = (float *)tensors[1];
- float *s0 = (float *)((char *)workspace + 0);
- float *s1 = (float *)((char *)workspace + 64);
- float *s2 = (float *)((char *)workspace + 1344);
+ const float *const x0 = (const float *)tensors[0];
+ float *const s3 = (float *)tensors[1];
+ float *const s0 = (float *)((char *)workspace + 0);
+ float *const s1 = (float *)((char *)workspace + 64);
+ float *const s2 = (float *)((char *)workspace + 1344);
  {
-  tw_golden_task0_ctx ctx6 = {x0, s3, s0, s1, s2, env};
+  tw_golden_task0_ctx ctx6 = {env, x0, s3, s0, s1, s2};
   tw::parallel_for(env, (7L), tw_golden_task0, &ctx6);
  }
  return 0;

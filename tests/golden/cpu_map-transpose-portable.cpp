@@ -1,6 +1,5 @@
-// cpu_map version 1, cpu:portable
+// cpu_map version 2, cpu:portable
 namespace tw_golden_ {
-struct Ctx { const int *x0; int *s0; long units, tasks; long tile_in, tile_out, in_blocks, out_blocks, si, so; };
 TW_INLINE void tile(const int *x0, int *d_, long i0, long i1) {
  (void)x0;
  const int *const p0 = x0 + ((i0 + (i1 * 22L)));
@@ -57,42 +56,73 @@ TW_NOINLINE void edge(const int *x0, int *d_, long i0, long i1, long ni, long no
   tw::store_n(d_ + 57L, c0_7, no);
  }
 }
-TW_NOINLINE void task(void *ctx, long task_, long) {
- const Ctx &c = *(const Ctx *)ctx;
- const int *const x0 = c.x0; (void)x0;
- int *const s0 = c.s0;
- const long u0 = task_ * c.units / c.tasks, u1 = (task_ + 1) * c.units / c.tasks;
+struct tw_golden_task0_ctx {
+ const tw_env * env;
+ const int * x0;
+ int * s0;
+ long tile_in;
+ long tile_out;
+ long tasks;
+ long si;
+ long so;
+ long trips1;
+ long trips2;
+ long units;
+ long tasks_;
+};
+TW_NOINLINE void tw_golden_task0(void *ctx_, long task_, long worker_) {
+ (void)worker_;
+ const tw_golden_task0_ctx &c_ = *(const tw_golden_task0_ctx *)ctx_;
+ const tw_env * const env = c_.env;
+ const int * const x0 = c_.x0;
+ int * const s0 = c_.s0;
+ const long &tile_in = c_.tile_in;
+ const long &tile_out = c_.tile_out;
+ const long &tasks = c_.tasks;
+ const long &si = c_.si;
+ const long &so = c_.so;
+ const long &trips1 = c_.trips1;
+ const long &trips2 = c_.trips2;
+ const long &units = c_.units;
+ const long &tasks_ = c_.tasks_;
+ const long u0 = task_ * units / tasks_, u1 = (task_ + 1) * units / tasks_;
  long q_ = u0;
+ long i1_4 = q_ % trips2;
+ q_ /= trips2;
+ long i0_3 = q_;
  for (long u_ = u0; u_ < u1; u_++) {
-  q_ = u_;
-  const long ob = q_ % c.out_blocks;
-  q_ /= c.out_blocks;
-  const long ib = q_;
-  const long i00 = ib ? c.si + ib * c.tile_in : 0;
-  const long i01 = tw::imin(22L, c.si + (ib + 1) * c.tile_in);
-  const long i10 = ob ? c.so + ob * c.tile_out : 0;
-  const long i11 = tw::imin(19L, c.so + (ob + 1) * c.tile_out);
-  for (long i0 = i00, ni; i0 < i01; i0 += ni) {
-   ni = i0 == 0 && c.si ? c.si : tw::imin(4L, i01 - i0);
-  for (long i1 = i10, no; i1 < i11; i1 += no) {
-   no = i1 == 0 && c.so ? c.so : tw::imin(4L, i11 - i1);
+  const long i0_5 = i0_3 ? si + i0_3 * tile_in : 0;
+  const long i0_6 = tw::imin(22L, si + (i0_3 + 1) * tile_in);
+  const long i1_7 = i1_4 ? so + i1_4 * tile_out : 0;
+  const long i1_8 = tw::imin(19L, so + (i1_4 + 1) * tile_out);
+  for (long i0 = i0_5, ni; i0 < i0_6; i0 += ni) {
+   ni = i0 == 0 && si ? si : tw::imin(4L, i0_6 - i0);
+  for (long i1 = i1_7, no; i1 < i1_8; i1 += no) {
+   no = i1 == 0 && so ? so : tw::imin(4L, i1_8 - i1);
   if (ni == 4 && no == 4) tile(x0, s0 + (((i0 * 19L) + i1)), i0, i1); else edge(x0, s0 + (((i0 * 19L) + i1)), i0, i1, ni, no);
   } }
+  if (++i1_4 == trips2) { i1_4 = 0; i0_3++; }
  }
 }
 }
 TW_ENTRY(tw_golden) {
- (void)args; (void)workspace; using namespace tw_golden_;
- Ctx c;
- c.x0 = (const int *)tensors[0];
- c.s0 = (int *)tensors[1];
- c.tile_in = args[0]; c.tile_out = args[1];
- c.si = 0;
- c.so = 0;
- c.in_blocks = tw::imax(1, tw::ceildiv(22L - c.si, c.tile_in));
- c.out_blocks = tw::imax(1, tw::ceildiv(19L - c.so, c.tile_out));
- c.units = 1L * c.in_blocks * c.out_blocks;
- c.tasks = tw::imin(args[2], c.units);
- tw::parallel_for(env, c.tasks, task, &c);
+ (void)tensors; (void)args; (void)workspace; (void)env;
+ using namespace tw_golden_;
+ const int *const x0 = (const int *)tensors[0];
+ int *const s0 = (int *)tensors[1];
+ const long tile_in = args[0];
+ const long tile_out = args[1];
+ const long tasks = args[2];
+ const long si = 0L;
+ const long so = 0L;
+ {
+  const long trips1 = tw::imax(1, tw::ceildiv(22L - si, tile_in));
+  const long trips2 = tw::imax(1, tw::ceildiv(19L - so, tile_out));
+  const long units = trips1 * trips2, tasks_ = tw::imin(tasks, units);
+  {
+   tw_golden_task0_ctx ctx9 = {env, x0, s0, tile_in, tile_out, tasks, si, so, trips1, trips2, units, tasks_};
+   tw::parallel_for(env, tasks_, tw_golden_task0, &ctx9);
+  }
+ }
  return 0;
 }

@@ -1,4 +1,4 @@
-// cpu_partition version 14, cpu:avx512
+// cpu_partition version 19, cpu:avx512
 namespace tw_golden_p0_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
 struct Ctx {
@@ -268,109 +268,117 @@ TW_ENTRY(tw_golden_p0) { using namespace tw_golden_p0_; (void)workspace;
  }
  return 0; }
 namespace tw_golden_p1_ {
-struct rows_arguments {
- const float *x0;
- float *out;
- char *space;
- long block, row;
+struct tw_golden_p1_task0_ctx {
+ const tw_env * env;
+ const float * x0;
+ float * out;
+ char * space;
+ long block;
 };
-static void some(const rows_arguments &a, long row, long last, long worker) {
- (void)worker;
- const float *const x0 = a.x0;
- float *const out = a.out;
- (void)out;
- for (; row + 4 <= last; row += 4) {
-  tw::vec<float, 16> s0a0_0_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
-  tw::vec<float, 16> s0a0_1_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
-  tw::vec<float, 16> s0a0_2_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
-  tw::vec<float, 16> s0a0_3_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
-  const tw::vec<float, 16> b1 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
-  s0a0_0_0 = tw::max(b1, s0a0_0_0);
-  const tw::vec<float, 16> b2 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 1) * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
-  s0a0_1_0 = tw::max(b2, s0a0_1_0);
-  const tw::vec<float, 16> b3 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 2) * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
-  s0a0_2_0 = tw::max(b3, s0a0_2_0);
-  const tw::vec<float, 16> b4 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 3) * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
-  s0a0_3_0 = tw::max(b4, s0a0_3_0);
-  const float s0f0_0 = tw::hmax(s0a0_0_0);
-  const float s0_0 = s0f0_0; (void)s0_0;
-  const float s0f0_1 = tw::hmax(s0a0_1_0);
-  const float s0_1 = s0f0_1; (void)s0_1;
-  const float s0f0_2 = tw::hmax(s0a0_2_0);
-  const float s0_2 = s0f0_2; (void)s0_2;
-  const float s0f0_3 = tw::hmax(s0a0_3_0);
-  const float s0_3 = s0f0_3; (void)s0_3;
-  tw::vec<float, 16> s2a0_0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
-  tw::vec<float, 16> s2a0_1_0 = tw::splat<tw::vec<float, 16>>(0.0f);
-  tw::vec<float, 16> s2a0_2_0 = tw::splat<tw::vec<float, 16>>(0.0f);
-  tw::vec<float, 16> s2a0_3_0 = tw::splat<tw::vec<float, 16>>(0.0f);
-  const auto e5 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L) - (float)(s0_0)));
-  const tw::vec<float, 16> b6 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e5, tw::splat<tw::vec<float, 16>>(0.0f));
-  s2a0_0_0 = s2a0_0_0 + b6;
-  const auto e7 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 1) * 5L) + 0L)), 5L) - (float)(s0_1)));
-  const tw::vec<float, 16> b8 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e7, tw::splat<tw::vec<float, 16>>(0.0f));
-  s2a0_1_0 = s2a0_1_0 + b8;
-  const auto e9 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 2) * 5L) + 0L)), 5L) - (float)(s0_2)));
-  const tw::vec<float, 16> b10 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e9, tw::splat<tw::vec<float, 16>>(0.0f));
-  s2a0_2_0 = s2a0_2_0 + b10;
-  const auto e11 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 3) * 5L) + 0L)), 5L) - (float)(s0_3)));
-  const tw::vec<float, 16> b12 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e11, tw::splat<tw::vec<float, 16>>(0.0f));
-  s2a0_3_0 = s2a0_3_0 + b12;
-  const float s2f0_0 = tw::hsum(s2a0_0_0);
-  const float s2_0 = s2f0_0; (void)s2_0;
-  const float s2f0_1 = tw::hsum(s2a0_1_0);
-  const float s2_1 = s2f0_1; (void)s2_1;
-  const float s2f0_2 = tw::hsum(s2a0_2_0);
-  const float s2_2 = s2f0_2; (void)s2_2;
-  const float s2f0_3 = tw::hsum(s2a0_3_0);
-  const float s2_3 = s2f0_3; (void)s2_3;
-  const float p2h0_0 = tw::balance<float>(s2_0);
-  const float p2h0_1 = tw::balance<float>(s2_1);
-  const float p2h0_2 = tw::balance<float>(s2_2);
-  const float p2h0_3 = tw::balance<float>(s2_3);
-  const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
-  const float p2h1_1 = (float)1 / ((s2_1) * tw::balance<float>(s2_1));
-  const float p2h1_2 = (float)1 / ((s2_2) * tw::balance<float>(s2_2));
-  const float p2h1_3 = (float)1 / ((s2_3) * tw::balance<float>(s2_3));
-  tw::store_n(out + (((row * 5L) + 0L)), ((e5 * (float)(p2h0_0)) * (float)(p2h1_0)), 5L);
-  tw::store_n(out + ((((row + 1) * 5L) + 0L)), ((e7 * (float)(p2h0_1)) * (float)(p2h1_1)), 5L);
-  tw::store_n(out + ((((row + 2) * 5L) + 0L)), ((e9 * (float)(p2h0_2)) * (float)(p2h1_2)), 5L);
-  tw::store_n(out + ((((row + 3) * 5L) + 0L)), ((e11 * (float)(p2h0_3)) * (float)(p2h1_3)), 5L);
+TW_NOINLINE void tw_golden_p1_task0(void *ctx_, long task_, long worker_) {
+ (void)worker_;
+ const tw_golden_p1_task0_ctx &c_ = *(const tw_golden_p1_task0_ctx *)ctx_;
+ const tw_env * const env = c_.env;
+ const float * const x0 = c_.x0;
+ float * const out = c_.out;
+ char * const space = c_.space;
+ const long &block = c_.block;
+ const long row_1 = task_;
+ const long row_2 = row_1 * block;
+ const long row_2e = tw::imin(row_2 + block, 108L);
+ {
+  long row_3 = row_2;
+  for (; row_3 + 4 <= row_2e; row_3 += 4) {
+   const long row = row_3;
+   tw::vec<float, 16> s0a0_0_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
+   tw::vec<float, 16> s0a0_1_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
+   tw::vec<float, 16> s0a0_2_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
+   tw::vec<float, 16> s0a0_3_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
+   const tw::vec<float, 16> b4 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
+   s0a0_0_0 = tw::max(b4, s0a0_0_0);
+   const tw::vec<float, 16> b5 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 1) * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
+   s0a0_1_0 = tw::max(b5, s0a0_1_0);
+   const tw::vec<float, 16> b6 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 2) * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
+   s0a0_2_0 = tw::max(b6, s0a0_2_0);
+   const tw::vec<float, 16> b7 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 3) * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
+   s0a0_3_0 = tw::max(b7, s0a0_3_0);
+   const float s0f0_0 = tw::hmax(s0a0_0_0);
+   const float s0_0 = s0f0_0; (void)s0_0;
+   const float s0f0_1 = tw::hmax(s0a0_1_0);
+   const float s0_1 = s0f0_1; (void)s0_1;
+   const float s0f0_2 = tw::hmax(s0a0_2_0);
+   const float s0_2 = s0f0_2; (void)s0_2;
+   const float s0f0_3 = tw::hmax(s0a0_3_0);
+   const float s0_3 = s0f0_3; (void)s0_3;
+   tw::vec<float, 16> s2a0_0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+   tw::vec<float, 16> s2a0_1_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+   tw::vec<float, 16> s2a0_2_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+   tw::vec<float, 16> s2a0_3_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+   const auto e8 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L) - (float)(s0_0)));
+   const tw::vec<float, 16> b9 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e8, tw::splat<tw::vec<float, 16>>(0.0f));
+   s2a0_0_0 = s2a0_0_0 + b9;
+   const auto e10 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 1) * 5L) + 0L)), 5L) - (float)(s0_1)));
+   const tw::vec<float, 16> b11 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e10, tw::splat<tw::vec<float, 16>>(0.0f));
+   s2a0_1_0 = s2a0_1_0 + b11;
+   const auto e12 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 2) * 5L) + 0L)), 5L) - (float)(s0_2)));
+   const tw::vec<float, 16> b13 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e12, tw::splat<tw::vec<float, 16>>(0.0f));
+   s2a0_2_0 = s2a0_2_0 + b13;
+   const auto e14 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + ((((row + 3) * 5L) + 0L)), 5L) - (float)(s0_3)));
+   const tw::vec<float, 16> b15 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e14, tw::splat<tw::vec<float, 16>>(0.0f));
+   s2a0_3_0 = s2a0_3_0 + b15;
+   const float s2f0_0 = tw::hsum(s2a0_0_0);
+   const float s2_0 = s2f0_0; (void)s2_0;
+   const float s2f0_1 = tw::hsum(s2a0_1_0);
+   const float s2_1 = s2f0_1; (void)s2_1;
+   const float s2f0_2 = tw::hsum(s2a0_2_0);
+   const float s2_2 = s2f0_2; (void)s2_2;
+   const float s2f0_3 = tw::hsum(s2a0_3_0);
+   const float s2_3 = s2f0_3; (void)s2_3;
+   const float p2h0_0 = tw::balance<float>(s2_0);
+   const float p2h0_1 = tw::balance<float>(s2_1);
+   const float p2h0_2 = tw::balance<float>(s2_2);
+   const float p2h0_3 = tw::balance<float>(s2_3);
+   const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
+   const float p2h1_1 = (float)1 / ((s2_1) * tw::balance<float>(s2_1));
+   const float p2h1_2 = (float)1 / ((s2_2) * tw::balance<float>(s2_2));
+   const float p2h1_3 = (float)1 / ((s2_3) * tw::balance<float>(s2_3));
+   tw::store_n(out + (((row * 5L) + 0L)), ((e8 * (float)(p2h0_0)) * (float)(p2h1_0)), 5L);
+   tw::store_n(out + ((((row + 1) * 5L) + 0L)), ((e10 * (float)(p2h0_1)) * (float)(p2h1_1)), 5L);
+   tw::store_n(out + ((((row + 2) * 5L) + 0L)), ((e12 * (float)(p2h0_2)) * (float)(p2h1_2)), 5L);
+   tw::store_n(out + ((((row + 3) * 5L) + 0L)), ((e14 * (float)(p2h0_3)) * (float)(p2h1_3)), 5L);
+  }
+  for (; row_3 < row_2e; row_3++) {
+   const long row = row_3;
+   tw::vec<float, 16> s0a0_0_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
+   const tw::vec<float, 16> b16 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
+   s0a0_0_0 = tw::max(b16, s0a0_0_0);
+   const float s0f0_0 = tw::hmax(s0a0_0_0);
+   const float s0_0 = s0f0_0; (void)s0_0;
+   tw::vec<float, 16> s2a0_0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+   const auto e17 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L) - (float)(s0_0)));
+   const tw::vec<float, 16> b18 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e17, tw::splat<tw::vec<float, 16>>(0.0f));
+   s2a0_0_0 = s2a0_0_0 + b18;
+   const float s2f0_0 = tw::hsum(s2a0_0_0);
+   const float s2_0 = s2f0_0; (void)s2_0;
+   const float p2h0_0 = tw::balance<float>(s2_0);
+   const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
+   tw::store_n(out + (((row * 5L) + 0L)), ((e17 * (float)(p2h0_0)) * (float)(p2h1_0)), 5L);
+  }
  }
- for (; row < last; row++) {
-  tw::vec<float, 16> s0a0_0_0 = tw::splat<tw::vec<float, 16>>(-__builtin_inff());
-  const tw::vec<float, 16> b13 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L), tw::splat<tw::vec<float, 16>>(-__builtin_inff()));
-  s0a0_0_0 = tw::max(b13, s0a0_0_0);
-  const float s0f0_0 = tw::hmax(s0a0_0_0);
-  const float s0_0 = s0f0_0; (void)s0_0;
-  tw::vec<float, 16> s2a0_0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
-  const auto e14 = tw::exp((tw::load_n<tw::vec<float, 16>>(x0 + (((row * 5L) + 0L)), 5L) - (float)(s0_0)));
-  const tw::vec<float, 16> b15 = tw::select(tw::first<tw::mask<tw::vec<float, 16>>>(5L), e14, tw::splat<tw::vec<float, 16>>(0.0f));
-  s2a0_0_0 = s2a0_0_0 + b15;
-  const float s2f0_0 = tw::hsum(s2a0_0_0);
-  const float s2_0 = s2f0_0; (void)s2_0;
-  const float p2h0_0 = tw::balance<float>(s2_0);
-  const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
-  tw::store_n(out + (((row * 5L) + 0L)), ((e14 * (float)(p2h0_0)) * (float)(p2h1_0)), 5L);
- }
-}
-static void task(void *context, long number, long worker) {
- const rows_arguments &a = *(const rows_arguments *)context;
- some(a, number * a.block, tw::imin((number + 1) * a.block, 108L), worker);
-}
-static void run(const tw_env *env, rows_arguments &a) {
- tw::parallel_for(env, tw::ceildiv(108L, a.block), task, &a);
 }
 }
 TW_ENTRY(tw_golden_p1) {
-(void)args; (void)workspace;
-tw_golden_p1_::rows_arguments a = {};
-a.x0 = (const float *)tensors[0];
-a.out = (float *)tensors[1];
-a.space = (char *)workspace;
-a.block = args[0];
-tw_golden_p1_::run(env, a);
-return 0;
+ (void)tensors; (void)args; (void)workspace; (void)env;
+ using namespace tw_golden_p1_;
+ const float *const x0 = (const float *)tensors[0];
+ float *const out = (float *)tensors[1];
+ char *const space = (char *)workspace;
+ const long block = args[0];
+ {
+  tw_golden_p1_task0_ctx ctx19 = {env, x0, out, space, block};
+  tw::parallel_for(env, (tw::ceildiv(108L, block)), tw_golden_p1_task0, &ctx19);
+ }
+ return 0;
 }
 
 TW_ENTRY(tw_golden) { char *ws=(char*)workspace; int code; (void)ws; (void)args;

@@ -1,4 +1,4 @@
-// cpu_partition version 14, cpu:portable
+// cpu_partition version 19, cpu:portable
 namespace tw_golden_p0_ {
 typedef float T; typedef tw::f32v V; enum { L=4 };
 struct Ctx {
@@ -223,139 +223,147 @@ TW_ENTRY(tw_golden_p0) { using namespace tw_golden_p0_; (void)workspace;
  }
  return 0; }
 namespace tw_golden_p1_ {
-struct rows_arguments {
- const float *x0;
- float *out;
- char *space;
- long block, row;
+struct tw_golden_p1_task0_ctx {
+ const tw_env * env;
+ const float * x0;
+ float * out;
+ char * space;
+ long block;
 };
-static void some(const rows_arguments &a, long row, long last, long worker) {
- (void)worker;
- const float *const x0 = a.x0;
- float *const out = a.out;
- (void)out;
- for (; row + 4 <= last; row += 4) {
-  tw::vec<float, 4> s0a0_0_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
-  tw::vec<float, 4> s0a0_1_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
-  tw::vec<float, 4> s0a0_2_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
-  tw::vec<float, 4> s0a0_3_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
-  const tw::vec<float, 4> b1 = tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L)));
-  s0a0_0_0 = tw::max(b1, s0a0_0_0);
-  const tw::vec<float, 4> b2 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 0L)));
-  s0a0_1_0 = tw::max(b2, s0a0_1_0);
-  const tw::vec<float, 4> b3 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 0L)));
-  s0a0_2_0 = tw::max(b3, s0a0_2_0);
-  const tw::vec<float, 4> b4 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 0L)));
-  s0a0_3_0 = tw::max(b4, s0a0_3_0);
-  const tw::vec<float, 4> b5 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
-  s0a0_0_0 = tw::max(b5, s0a0_0_0);
-  const tw::vec<float, 4> b6 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
-  s0a0_1_0 = tw::max(b6, s0a0_1_0);
-  const tw::vec<float, 4> b7 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
-  s0a0_2_0 = tw::max(b7, s0a0_2_0);
-  const tw::vec<float, 4> b8 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
-  s0a0_3_0 = tw::max(b8, s0a0_3_0);
-  const float s0f0_0 = tw::hmax(s0a0_0_0);
-  const float s0_0 = s0f0_0; (void)s0_0;
-  const float s0f0_1 = tw::hmax(s0a0_1_0);
-  const float s0_1 = s0f0_1; (void)s0_1;
-  const float s0f0_2 = tw::hmax(s0a0_2_0);
-  const float s0_2 = s0f0_2; (void)s0_2;
-  const float s0f0_3 = tw::hmax(s0a0_3_0);
-  const float s0_3 = s0f0_3; (void)s0_3;
-  tw::vec<float, 4> s2a0_0_0 = tw::splat<tw::vec<float, 4>>(0.0f);
-  tw::vec<float, 4> s2a0_1_0 = tw::splat<tw::vec<float, 4>>(0.0f);
-  tw::vec<float, 4> s2a0_2_0 = tw::splat<tw::vec<float, 4>>(0.0f);
-  tw::vec<float, 4> s2a0_3_0 = tw::splat<tw::vec<float, 4>>(0.0f);
-  const auto e9 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L))) - (float)(s0_0)));
-  const tw::vec<float, 4> b10 = e9;
-  s2a0_0_0 = s2a0_0_0 + b10;
-  const auto e11 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 0L))) - (float)(s0_1)));
-  const tw::vec<float, 4> b12 = e11;
-  s2a0_1_0 = s2a0_1_0 + b12;
-  const auto e13 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 0L))) - (float)(s0_2)));
-  const tw::vec<float, 4> b14 = e13;
-  s2a0_2_0 = s2a0_2_0 + b14;
-  const auto e15 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 0L))) - (float)(s0_3)));
-  const tw::vec<float, 4> b16 = e15;
-  s2a0_3_0 = s2a0_3_0 + b16;
-  const auto e17 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L) - (float)(s0_0)));
-  const tw::vec<float, 4> b18 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e17, tw::splat<tw::vec<float, 4>>(0.0f));
-  s2a0_0_0 = s2a0_0_0 + b18;
-  const auto e19 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 4L)), 1L) - (float)(s0_1)));
-  const tw::vec<float, 4> b20 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e19, tw::splat<tw::vec<float, 4>>(0.0f));
-  s2a0_1_0 = s2a0_1_0 + b20;
-  const auto e21 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 4L)), 1L) - (float)(s0_2)));
-  const tw::vec<float, 4> b22 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e21, tw::splat<tw::vec<float, 4>>(0.0f));
-  s2a0_2_0 = s2a0_2_0 + b22;
-  const auto e23 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 4L)), 1L) - (float)(s0_3)));
-  const tw::vec<float, 4> b24 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e23, tw::splat<tw::vec<float, 4>>(0.0f));
-  s2a0_3_0 = s2a0_3_0 + b24;
-  const float s2f0_0 = tw::hsum(s2a0_0_0);
-  const float s2_0 = s2f0_0; (void)s2_0;
-  const float s2f0_1 = tw::hsum(s2a0_1_0);
-  const float s2_1 = s2f0_1; (void)s2_1;
-  const float s2f0_2 = tw::hsum(s2a0_2_0);
-  const float s2_2 = s2f0_2; (void)s2_2;
-  const float s2f0_3 = tw::hsum(s2a0_3_0);
-  const float s2_3 = s2f0_3; (void)s2_3;
-  const float p2h0_0 = tw::balance<float>(s2_0);
-  const float p2h0_1 = tw::balance<float>(s2_1);
-  const float p2h0_2 = tw::balance<float>(s2_2);
-  const float p2h0_3 = tw::balance<float>(s2_3);
-  const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
-  const float p2h1_1 = (float)1 / ((s2_1) * tw::balance<float>(s2_1));
-  const float p2h1_2 = (float)1 / ((s2_2) * tw::balance<float>(s2_2));
-  const float p2h1_3 = (float)1 / ((s2_3) * tw::balance<float>(s2_3));
-  tw::store(out + (((row * 5L) + 0L)), ((e9 * (float)(p2h0_0)) * (float)(p2h1_0)));
-  tw::store(out + ((((row + 1) * 5L) + 0L)), ((e11 * (float)(p2h0_1)) * (float)(p2h1_1)));
-  tw::store(out + ((((row + 2) * 5L) + 0L)), ((e13 * (float)(p2h0_2)) * (float)(p2h1_2)));
-  tw::store(out + ((((row + 3) * 5L) + 0L)), ((e15 * (float)(p2h0_3)) * (float)(p2h1_3)));
-  tw::store_n(out + (((row * 5L) + 4L)), ((e17 * (float)(p2h0_0)) * (float)(p2h1_0)), 1L);
-  tw::store_n(out + ((((row + 1) * 5L) + 4L)), ((e19 * (float)(p2h0_1)) * (float)(p2h1_1)), 1L);
-  tw::store_n(out + ((((row + 2) * 5L) + 4L)), ((e21 * (float)(p2h0_2)) * (float)(p2h1_2)), 1L);
-  tw::store_n(out + ((((row + 3) * 5L) + 4L)), ((e23 * (float)(p2h0_3)) * (float)(p2h1_3)), 1L);
+TW_NOINLINE void tw_golden_p1_task0(void *ctx_, long task_, long worker_) {
+ (void)worker_;
+ const tw_golden_p1_task0_ctx &c_ = *(const tw_golden_p1_task0_ctx *)ctx_;
+ const tw_env * const env = c_.env;
+ const float * const x0 = c_.x0;
+ float * const out = c_.out;
+ char * const space = c_.space;
+ const long &block = c_.block;
+ const long row_1 = task_;
+ const long row_2 = row_1 * block;
+ const long row_2e = tw::imin(row_2 + block, 108L);
+ {
+  long row_3 = row_2;
+  for (; row_3 + 4 <= row_2e; row_3 += 4) {
+   const long row = row_3;
+   tw::vec<float, 4> s0a0_0_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+   tw::vec<float, 4> s0a0_1_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+   tw::vec<float, 4> s0a0_2_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+   tw::vec<float, 4> s0a0_3_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+   const tw::vec<float, 4> b4 = tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L)));
+   s0a0_0_0 = tw::max(b4, s0a0_0_0);
+   const tw::vec<float, 4> b5 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 0L)));
+   s0a0_1_0 = tw::max(b5, s0a0_1_0);
+   const tw::vec<float, 4> b6 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 0L)));
+   s0a0_2_0 = tw::max(b6, s0a0_2_0);
+   const tw::vec<float, 4> b7 = tw::load<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 0L)));
+   s0a0_3_0 = tw::max(b7, s0a0_3_0);
+   const tw::vec<float, 4> b8 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+   s0a0_0_0 = tw::max(b8, s0a0_0_0);
+   const tw::vec<float, 4> b9 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+   s0a0_1_0 = tw::max(b9, s0a0_1_0);
+   const tw::vec<float, 4> b10 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+   s0a0_2_0 = tw::max(b10, s0a0_2_0);
+   const tw::vec<float, 4> b11 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+   s0a0_3_0 = tw::max(b11, s0a0_3_0);
+   const float s0f0_0 = tw::hmax(s0a0_0_0);
+   const float s0_0 = s0f0_0; (void)s0_0;
+   const float s0f0_1 = tw::hmax(s0a0_1_0);
+   const float s0_1 = s0f0_1; (void)s0_1;
+   const float s0f0_2 = tw::hmax(s0a0_2_0);
+   const float s0_2 = s0f0_2; (void)s0_2;
+   const float s0f0_3 = tw::hmax(s0a0_3_0);
+   const float s0_3 = s0f0_3; (void)s0_3;
+   tw::vec<float, 4> s2a0_0_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+   tw::vec<float, 4> s2a0_1_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+   tw::vec<float, 4> s2a0_2_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+   tw::vec<float, 4> s2a0_3_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+   const auto e12 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L))) - (float)(s0_0)));
+   const tw::vec<float, 4> b13 = e12;
+   s2a0_0_0 = s2a0_0_0 + b13;
+   const auto e14 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 0L))) - (float)(s0_1)));
+   const tw::vec<float, 4> b15 = e14;
+   s2a0_1_0 = s2a0_1_0 + b15;
+   const auto e16 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 0L))) - (float)(s0_2)));
+   const tw::vec<float, 4> b17 = e16;
+   s2a0_2_0 = s2a0_2_0 + b17;
+   const auto e18 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 0L))) - (float)(s0_3)));
+   const tw::vec<float, 4> b19 = e18;
+   s2a0_3_0 = s2a0_3_0 + b19;
+   const auto e20 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L) - (float)(s0_0)));
+   const tw::vec<float, 4> b21 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e20, tw::splat<tw::vec<float, 4>>(0.0f));
+   s2a0_0_0 = s2a0_0_0 + b21;
+   const auto e22 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 1) * 5L) + 4L)), 1L) - (float)(s0_1)));
+   const tw::vec<float, 4> b23 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e22, tw::splat<tw::vec<float, 4>>(0.0f));
+   s2a0_1_0 = s2a0_1_0 + b23;
+   const auto e24 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 2) * 5L) + 4L)), 1L) - (float)(s0_2)));
+   const tw::vec<float, 4> b25 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e24, tw::splat<tw::vec<float, 4>>(0.0f));
+   s2a0_2_0 = s2a0_2_0 + b25;
+   const auto e26 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + ((((row + 3) * 5L) + 4L)), 1L) - (float)(s0_3)));
+   const tw::vec<float, 4> b27 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e26, tw::splat<tw::vec<float, 4>>(0.0f));
+   s2a0_3_0 = s2a0_3_0 + b27;
+   const float s2f0_0 = tw::hsum(s2a0_0_0);
+   const float s2_0 = s2f0_0; (void)s2_0;
+   const float s2f0_1 = tw::hsum(s2a0_1_0);
+   const float s2_1 = s2f0_1; (void)s2_1;
+   const float s2f0_2 = tw::hsum(s2a0_2_0);
+   const float s2_2 = s2f0_2; (void)s2_2;
+   const float s2f0_3 = tw::hsum(s2a0_3_0);
+   const float s2_3 = s2f0_3; (void)s2_3;
+   const float p2h0_0 = tw::balance<float>(s2_0);
+   const float p2h0_1 = tw::balance<float>(s2_1);
+   const float p2h0_2 = tw::balance<float>(s2_2);
+   const float p2h0_3 = tw::balance<float>(s2_3);
+   const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
+   const float p2h1_1 = (float)1 / ((s2_1) * tw::balance<float>(s2_1));
+   const float p2h1_2 = (float)1 / ((s2_2) * tw::balance<float>(s2_2));
+   const float p2h1_3 = (float)1 / ((s2_3) * tw::balance<float>(s2_3));
+   tw::store(out + (((row * 5L) + 0L)), ((e12 * (float)(p2h0_0)) * (float)(p2h1_0)));
+   tw::store(out + ((((row + 1) * 5L) + 0L)), ((e14 * (float)(p2h0_1)) * (float)(p2h1_1)));
+   tw::store(out + ((((row + 2) * 5L) + 0L)), ((e16 * (float)(p2h0_2)) * (float)(p2h1_2)));
+   tw::store(out + ((((row + 3) * 5L) + 0L)), ((e18 * (float)(p2h0_3)) * (float)(p2h1_3)));
+   tw::store_n(out + (((row * 5L) + 4L)), ((e20 * (float)(p2h0_0)) * (float)(p2h1_0)), 1L);
+   tw::store_n(out + ((((row + 1) * 5L) + 4L)), ((e22 * (float)(p2h0_1)) * (float)(p2h1_1)), 1L);
+   tw::store_n(out + ((((row + 2) * 5L) + 4L)), ((e24 * (float)(p2h0_2)) * (float)(p2h1_2)), 1L);
+   tw::store_n(out + ((((row + 3) * 5L) + 4L)), ((e26 * (float)(p2h0_3)) * (float)(p2h1_3)), 1L);
+  }
+  for (; row_3 < row_2e; row_3++) {
+   const long row = row_3;
+   tw::vec<float, 4> s0a0_0_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
+   const tw::vec<float, 4> b28 = tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L)));
+   s0a0_0_0 = tw::max(b28, s0a0_0_0);
+   const tw::vec<float, 4> b29 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
+   s0a0_0_0 = tw::max(b29, s0a0_0_0);
+   const float s0f0_0 = tw::hmax(s0a0_0_0);
+   const float s0_0 = s0f0_0; (void)s0_0;
+   tw::vec<float, 4> s2a0_0_0 = tw::splat<tw::vec<float, 4>>(0.0f);
+   const auto e30 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L))) - (float)(s0_0)));
+   const tw::vec<float, 4> b31 = e30;
+   s2a0_0_0 = s2a0_0_0 + b31;
+   const auto e32 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L) - (float)(s0_0)));
+   const tw::vec<float, 4> b33 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e32, tw::splat<tw::vec<float, 4>>(0.0f));
+   s2a0_0_0 = s2a0_0_0 + b33;
+   const float s2f0_0 = tw::hsum(s2a0_0_0);
+   const float s2_0 = s2f0_0; (void)s2_0;
+   const float p2h0_0 = tw::balance<float>(s2_0);
+   const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
+   tw::store(out + (((row * 5L) + 0L)), ((e30 * (float)(p2h0_0)) * (float)(p2h1_0)));
+   tw::store_n(out + (((row * 5L) + 4L)), ((e32 * (float)(p2h0_0)) * (float)(p2h1_0)), 1L);
+  }
  }
- for (; row < last; row++) {
-  tw::vec<float, 4> s0a0_0_0 = tw::splat<tw::vec<float, 4>>(-__builtin_inff());
-  const tw::vec<float, 4> b25 = tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L)));
-  s0a0_0_0 = tw::max(b25, s0a0_0_0);
-  const tw::vec<float, 4> b26 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L), tw::splat<tw::vec<float, 4>>(-__builtin_inff()));
-  s0a0_0_0 = tw::max(b26, s0a0_0_0);
-  const float s0f0_0 = tw::hmax(s0a0_0_0);
-  const float s0_0 = s0f0_0; (void)s0_0;
-  tw::vec<float, 4> s2a0_0_0 = tw::splat<tw::vec<float, 4>>(0.0f);
-  const auto e27 = tw::exp((tw::load<tw::vec<float, 4>>(x0 + (((row * 5L) + 0L))) - (float)(s0_0)));
-  const tw::vec<float, 4> b28 = e27;
-  s2a0_0_0 = s2a0_0_0 + b28;
-  const auto e29 = tw::exp((tw::load_n<tw::vec<float, 4>>(x0 + (((row * 5L) + 4L)), 1L) - (float)(s0_0)));
-  const tw::vec<float, 4> b30 = tw::select(tw::first<tw::mask<tw::vec<float, 4>>>(1L), e29, tw::splat<tw::vec<float, 4>>(0.0f));
-  s2a0_0_0 = s2a0_0_0 + b30;
-  const float s2f0_0 = tw::hsum(s2a0_0_0);
-  const float s2_0 = s2f0_0; (void)s2_0;
-  const float p2h0_0 = tw::balance<float>(s2_0);
-  const float p2h1_0 = (float)1 / ((s2_0) * tw::balance<float>(s2_0));
-  tw::store(out + (((row * 5L) + 0L)), ((e27 * (float)(p2h0_0)) * (float)(p2h1_0)));
-  tw::store_n(out + (((row * 5L) + 4L)), ((e29 * (float)(p2h0_0)) * (float)(p2h1_0)), 1L);
- }
-}
-static void task(void *context, long number, long worker) {
- const rows_arguments &a = *(const rows_arguments *)context;
- some(a, number * a.block, tw::imin((number + 1) * a.block, 108L), worker);
-}
-static void run(const tw_env *env, rows_arguments &a) {
- tw::parallel_for(env, tw::ceildiv(108L, a.block), task, &a);
 }
 }
 TW_ENTRY(tw_golden_p1) {
-(void)args; (void)workspace;
-tw_golden_p1_::rows_arguments a = {};
-a.x0 = (const float *)tensors[0];
-a.out = (float *)tensors[1];
-a.space = (char *)workspace;
-a.block = args[0];
-tw_golden_p1_::run(env, a);
-return 0;
+ (void)tensors; (void)args; (void)workspace; (void)env;
+ using namespace tw_golden_p1_;
+ const float *const x0 = (const float *)tensors[0];
+ float *const out = (float *)tensors[1];
+ char *const space = (char *)workspace;
+ const long block = args[0];
+ {
+  tw_golden_p1_task0_ctx ctx34 = {env, x0, out, space, block};
+  tw::parallel_for(env, (tw::ceildiv(108L, block)), tw_golden_p1_task0, &ctx34);
+ }
+ return 0;
 }
 
 TW_ENTRY(tw_golden) { char *ws=(char*)workspace; int code; (void)ws; (void)args;

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.examples import example_task
 from tilewright.core import Failure, FailureKind, Measurement, Proposal, Schedule, Task, TrialRecord, Value
 from tilewright.database import StoredRun
-from tilewright.testing.database import example_task
 
 RUN = "run-1"
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_trials import RUN, trial
 
+from tilewright.database.records import TrialPoint
 from tilewright.insight.calibration import (
     agreement,
     agreement_by_part,
@@ -20,7 +21,7 @@ from tilewright.insight.calibration import (
     rank_correlation,
     ranks,
 )
-from tilewright.insight.points import RecordPoint, points_of
+from tilewright.insight.points import points_of
 
 FLOATS = st.lists(st.integers(-5, 5).map(float), min_size=3, max_size=40)
 
@@ -52,7 +53,7 @@ def test_pairwise_accuracy_counts_pairs(pairs: list[tuple[int, int]]) -> None:
     assert pairwise_accuracy(a, b) == (pytest.approx(right / total) if total else None)
 
 
-def run_with(scores: list[float | None], seconds: list[float | None]) -> list[RecordPoint]:
+def run_with(scores: list[float | None], seconds: list[float | None]) -> list[TrialPoint]:
     return points_of(RUN, [trial(i, s, p) for i, (p, s) in enumerate(zip(scores, seconds, strict=True))])
 
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_trials import RUN, run_of, trial
 
+from harness.examples import example_artifact, example_kernel, example_task
 from tilewright.core import Failure, FailureKind, UsageError
 from tilewright.database.records import KernelView, TrialPoint
 from tilewright.insight.best import best_over_time, best_over_trials, improvements
-from tilewright.insight.chart import Series
+from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.compare import compare_chart, compare_table
 from tilewright.insight.diff import outcome_diff, schedule_diff, source_diff
 from tilewright.insight.failures import ADVICE, failure_bars, failure_groups, failure_table
 from tilewright.insight.points import points_of, thinned
 from tilewright.insight.speedups import speedup_bars, speedup_table
 from tilewright.insight.units import with_unit
-from tilewright.testing.database import example_artifact, example_kernel, example_task
 
 TRIALS = [
     trial(0, 4e-3, spread=0.5), trial(1, None), trial(2, 5e-3, dropped=True), trial(3, 2e-3, spread=0.1),
@@ -170,4 +170,5 @@ def test_thinning_keeps_both_ends() -> None:
 
 
 def test_charts_are_plain_json() -> None:
-    assert Series("s", [float("nan"), 1.0], [float("inf"), 2.0]).to_json()["x"] == [None, 1.0]
+    series = Series("s", [float("nan"), 1.0], [float("inf"), 2.0])
+    assert XY("t", Axis("x"), Axis("y"), (series,)).to_json()["series"][0]["x"] == [None, 1.0]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from made_trials import RUN, run_of, trial
 
+from harness.examples import TARGET
 from tilewright.core import Measurement, Proposal, Schedule, Target, Task, TrialRecord
 from tilewright.insight.roofline import (
     Ceilings,
@@ -19,7 +20,6 @@ from tilewright.insight.roofline import (
 )
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import task_space
-from tilewright.testing.database import TARGET
 
 
 def task_of(m: int) -> Task:

@@ -110,6 +110,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "mask": lambda: attention(lq=37, lk=40, modify=mask, inputs=lambda: (te.input("mask", (37, 40), "bool"),)),
     "divided": lambda: attention(divide_first=True),
     "half": lambda: attention(dtype="bfloat16", d=18, modify=causal, lq=37),
+    "deep": lambda: attention(b=1, h=1, lq=18, lk=16, d=256, dv=8),
     "residual": lambda: attention(
         finish=lambda y, p, g, i, c, x: y * 0.5 + x[p, i, g, c], inputs=lambda: (te.input("x", (1, 21, 2, 11)),)
     ),

@@ -138,7 +138,7 @@ class Golden:
 
     @functools.cached_property
     def task(self) -> Task:
-        return task_of(self.make(), self.target, self.label)
+        return task_of(made(self.make), self.target, self.label)
 
     def source(self) -> str:
         """Its source as it is now, under a fixed name, headed by the template's version."""
@@ -146,6 +146,12 @@ class Golden:
         candidate = Candidate(self.task, template.default(self.task))
         text = template.lower(candidate).source.replace(candidate.symbol, SYMBOL)
         return f"// {template.name} version {template.version}, {self.target.name}\n{text}"
+
+
+@functools.cache
+def made(make: Callable[[], Program]) -> Program:
+    """A program, made once for all targets."""
+    return make()
 
 
 def cpu_target(name: str) -> Target:

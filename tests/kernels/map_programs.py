@@ -40,6 +40,12 @@ def turned_twice(m: int = 21, n: int = 35) -> Program:
     )[0]
 
 
+def turned_slice() -> Program:
+    """Columns of a tensor as rows, fewer than a vector has lanes; what is read before lies anywhere."""
+    b, x = te.input("b", (4,)), te.input("x", (64, 16))
+    return te.program(te.compute((4, 64), lambda i, j: x[j, i] + b[i]))[0]
+
+
 def turned_bools(m: int = 21, n: int = 35) -> Program:
     x, keep = te.input("x", (m, n)), te.input("keep", (n, m), "bool")
     return te.program(te.compute((m, n), lambda i, j: te.select(keep[j, i], x[i, j], -1.0)))[0]
@@ -128,6 +134,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "turned_chain": turned_chain,
     "turned_halves": partial(turned_chain, dtype="float16"),
     "turned_twice": turned_twice,
+    "turned_slice": turned_slice,
     "turned_bools": turned_bools,
     "concatenated": concatenated,
     "stacked": stacked,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness import gpu_programs
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate
 from tilewright.kernels import te
+from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template
 from tilewright.testing.kernels import Array, compile_kernels, launch_values, run_kernel, task_of
@@ -113,6 +114,15 @@ def argmax(m: int = 6, n: int = 100, dtype: str = "float32", least: bool = False
     return program_of(te.compute((m,), lambda i: pick(n, lambda r: x[i, r])))
 
 
+def backwards(m: int = 4, n: int = 70) -> Program:
+    """argmax of positions counted from the end: of equals the last column wins."""
+    x = te.input("x", (m, n))
+    rows = te.compute((m,), lambda i: te.reduce(
+        monoids.arg("argmax", "float32"), n, lambda r: (x[i, r], te.cast(n - 1 - r, "int64"))
+    ))  # fmt: skip
+    return program_of(rows)
+
+
 def _merge(a: tuple[te.Expr, ...], b: tuple[te.Expr, ...]) -> tuple[te.Expr, ...]:
     count, delta = a[0] + b[0], b[1] - a[1]
     share = te.select(count > 0.0, b[0] / count, 0.0)
@@ -162,6 +172,7 @@ ROWS: dict[str, Callable[[], Program]] = {
     "norm_of_one": lambda: norm(1, 9, 16, "float64"),
     "kept_dims": kept_dims,
     "argmax": argmax,
+    "argmax_backwards": backwards,
     "argmin_int32": lambda: argmax(4, 33, "int32", True),
     "argmax_int64": lambda: argmax(4, 20, "int64"),
     "welford": welford,
@@ -176,13 +187,18 @@ ROWS: dict[str, Callable[[], Program]] = {
 
 def run_rows(program: Program, inputs: list[Array], variant: str = "auto", threads: int = 1, **knobs: Any) -> Array:
     """The output of the default schedule with some knobs set."""
+    return next(run_each(program, inputs, [knobs], variant, threads))
+
+
+def run_each(
+    program: Program, inputs: list[Array], knobs: list[dict[str, Any]], variant: str = "auto", threads: int = 1
+) -> Iterator[Array]:
+    """The outputs of several such schedules, compiled together."""
     target = parse_target(f"cpu:{variant}" if variant != "auto" else variant, threads)
     task, template = task_of(program, target), get_template("cpu_rows")
-    schedule = template.default(task)
-    if knobs:
-        space = template.space(task)
-        schedule = space.schedule({**schedule.values, **knobs})
-    candidate = Candidate(task, schedule)
-    kernel = template.lower(candidate)
-    library = compile_kernels([kernel], target)
-    return run_kernel(library, kernel, launch_values(candidate), inputs, task.workload.output, threads)
+    space, default = template.space(task), template.default(task)
+    candidates = [Candidate(task, space.schedule({**default.values, **k}) if k else default) for k in knobs]
+    kernels = [template.lower(c) for c in candidates]
+    library = compile_kernels(kernels, target)
+    for candidate, kernel in zip(candidates, kernels, strict=True):
+        yield run_kernel(library, kernel, launch_values(candidate), inputs, task.workload.output, threads)

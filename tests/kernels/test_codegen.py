@@ -194,15 +194,14 @@ def test_repeated_values_are_computed_once() -> None:
 
 
 def covered(
-    nest: LoopNest, arguments: Mapping[str, int], blocks: dict[str, tuple[int, ...]] | None = None
-) -> np.ndarray:
+    nest: LoopNest, arguments: Mapping[str, int], blocks: dict[str, tuple[int, ...]] | None = None,
+    tasks: str = "1L", offsets: Mapping[str, str] | None = None,
+) -> np.ndarray:  # fmt: skip
     """How often each point is visited when the printed loops run; threads take tasks in any order."""
     names = list(nest.axes)
-    w, emitter = Writer(1), Emitter("tw_loops")
-    w.line("long *count = (long *)tensors[0];")
-    for n, a in enumerate(arguments):
-        w.line(f"const long {a} = args[{n}];")
-    captured = [("long *", "count"), ("const tw_env *", "env"), *(("long", a) for a in arguments)]
+    emitter = Emitter("tw_loops")
+    emitter.tensors({"count": "long"})
+    emitter.arguments(tuple(arguments))
 
     def body(w: Writer, s: Scope) -> None:
         flat = "0"
@@ -214,8 +213,8 @@ def covered(
             flat = f"({flat}) * {nest.axes[a]} + p_{a}"
         w.line(f"{' '.join(loops)} count[{flat}]++;")
 
-    emitter.nest(w, nest, body, captured=captured, blocks=blocks)
-    library = ctypes.CDLL(BACKEND.build([prelude(HOST), emitter.unit("tw_loops", w)], HOST).path)
+    emitter.nest(emitter.entry, nest, body, blocks=blocks, tasks=tasks, offsets=offsets)
+    library = ctypes.CDLL(BACKEND.build([prelude(HOST), emitter.unit()], HOST).path)
     counts = np.zeros(tuple(nest.axes.values()), np.int64)
     task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
     parallel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, task, ctypes.c_void_p)
@@ -259,6 +258,24 @@ def test_parallel_loops_inside_of_serial_ones() -> None:
         Loop("i", 9, 2), Loop("j", 5, 2, "parallel"), Loop("i", 2, 1, "parallel"), Loop("j", 2, 1),
     ), ())  # fmt: skip
     assert (covered(nest, {}) == 1).all()
+
+
+@pytest.mark.parametrize("tasks", [1, 4, 5, 63, 500])
+def test_dealt_loops_are_shared_out_among_tasks(tasks: int) -> None:
+    nest = LoopNest("x", {"i": 11, "j": 23, "k": 3}, (
+        Loop("i", 11, 1, "dealt"), Loop("j", 23, 5, "dealt", argument="T"), Loop("k", 3, 2, "dealt"),
+        Loop("j", 5, 2), Loop("k", 2, 1),
+    ), ())  # fmt: skip
+    for step in (5, 23, 40):
+        assert (covered(nest, {"T": step, "N": tasks}, tasks="N") == 1).all(), step
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3, 4])
+def test_the_first_dealt_tile_is_longer_by_an_offset(offset: int) -> None:
+    nest = LoopNest("x", {"i": 21, "j": 2}, (Loop("i", 21, 4, "dealt", argument="T"), Loop("j", 2, 1)), ())
+    for step in (4, 8, 30):
+        given = {"T": step, "S": offset}
+        assert (covered(nest, given, tasks="3L", offsets={"i": "S"}) == 1).all(), step
 
 
 @pytest.mark.parametrize("extent", [1, 3, 8, 13, 16, 21])

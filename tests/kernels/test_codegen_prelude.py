@@ -136,7 +136,16 @@ EXPORT void mask_{t}_{m.replace(" ", "_")}_{lanes}(const {t} *x, {t} *y, long k)
 )
 
 
-@pytest.fixture(scope="module", params=TARGETS, ids=lambda t: t.variant)
+def _target(t: Target, bfloat16: bool) -> object:
+    # With conversions to bfloat16 or without them: the others of its functions are the same.
+    return pytest.param(t, marks=pytest.mark.nightly if t.variant == "avx512" and bfloat16 else ())
+
+
+@pytest.fixture(
+    scope="module",
+    params=[_target(t, any(o.variant == "avx512bf16" for o in TARGETS)) for t in TARGETS],
+    ids=lambda t: t.variant,
+)
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     target: Target = request.param
     export = '#define EXPORT extern "C" __attribute__((visibility("default")))\n'

@@ -23,7 +23,7 @@ from tilewright.kernels.codegen.sources import LONGEST, SourceRefused, check_sou
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import TEMPLATES, lower
-from tilewright.kernels.templates.own import OwnTemplate, own_kernel
+from tilewright.kernels.templates.user_kernel import UserTemplate, own_kernel
 from tilewright.testing import programs
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.kernels import task_of
@@ -224,7 +224,7 @@ def test_kernels_of_users_are_built_on_the_client(tmp_path: Path) -> None:
         )
         own = own_kernel(path, entry="mm", reference="matmul", knobs={"BM": [0]})
         task = Task(get_operator("matmul").workload(m=6, n=5, k=4), next(targets()))
-        template = OwnTemplate(own)
+        template = UserTemplate(own)
         kernel = template.lower(Candidate(task, template.default(task)))
         error = refused(kernel.source)
         assert "your own among them, on the client" in error.hint

@@ -13,12 +13,12 @@ from tilewright.core import Candidate, IllegalSchedule, Target, Task, evaluate
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates.contraction import CpuContraction
 from tilewright.kernels.templates.contraction.match import Contraction, match
+from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
 from tilewright.kernels.templates.tiles import Blocks, balanced
 from tilewright.testing.kernels import task_of
 
-TEMPLATE = CpuContraction()
+TEMPLATE = CPU_CONTRACTION
 AVX512 = parse_target("cpu:avx512", allow_foreign=True)
 
 
@@ -244,7 +244,7 @@ def test_schedules_outside_of_the_space_are_refused() -> None:
 def test_source_is_deterministic_and_names_are_its_own() -> None:
     t = task(program("matmul", m=70, n=50, k=33, bias=True, activation="relu"))
     c = Candidate(t, TEMPLATE.default(t))
-    one, two_ = TEMPLATE.lower(c), CpuContraction().lower(c)
+    one, two_ = TEMPLATE.lower(c), CPU_CONTRACTION.lower(c)
     assert one == two_
     assert f"namespace {c.symbol}_ {{" in one.source
     assert one.program.launches[0].symbol == c.symbol

@@ -17,13 +17,14 @@ from tilewright.backends.cpu.targets import parse_target, runs_here
 from tilewright.core import Candidate, Schedule, Task, evaluate
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.templates.contraction import CpuContraction, window
+from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.match import Contraction, match
 from tilewright.kernels.templates.contraction.store import Epilogue
+from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
 
-TEMPLATE = CpuContraction()
+TEMPLATE = CPU_CONTRACTION
 VARIANTS = [
     v for v in ("avx512", "avx2", "portable", "neon") if runs_here(parse_target(f"cpu:{v}", allow_foreign=True))
 ]

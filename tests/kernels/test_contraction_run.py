@@ -15,10 +15,10 @@ from tilewright.core import Candidate, Target, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates.contraction import CpuContraction
+from tilewright.kernels.templates.contraction.template import CPU_CONTRACTION
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 
-TEMPLATE = CpuContraction()
+TEMPLATE = CPU_CONTRACTION
 VARIANTS = [
     v for v in ("avx512", "avx2", "portable", "neon") if runs_here(parse_target(f"cpu:{v}", allow_foreign=True))
 ]
@@ -131,7 +131,7 @@ def verify(task: Task, program: Program, schedules: list[Any], inputs: list[Any]
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_widest_vectors(case: str) -> None:
-    run(CASES[case], TARGETS[VARIANTS[0], 1], 1, 1)
+    run(CASES[case], TARGETS[VARIANTS[0], 1], 0, 1)
 
 
 @pytest.mark.parametrize("case", ["plain", "deep", "transposed b", "batch", "conv padded", "chebyshev"])
@@ -184,7 +184,7 @@ def test_nan_and_infinity_reach_the_output_elements_that_they_belong_to(case: st
     run(program, TARGETS[VARIANTS[0], 1], 1, 6, inputs)
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     m=st.integers(1, 40), n=st.integers(1, 70), k=st.integers(1, 90),
     trans_a=st.booleans(), trans_b=st.booleans(), bias=st.booleans(), residual=st.booleans(),

@@ -65,7 +65,9 @@ def test_meaning_agrees_with_numpy_and_the_recording(
         assert not lines, lines[0]
 
 
-@pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
+@pytest.mark.parametrize(
+    "sanitize", [pytest.param(("address", "undefined"), marks=pytest.mark.nightly), ("thread",)], ids="-".join
+)
 def test_the_suite_is_clean_under_sanitizers(sanitize: tuple[str, ...]) -> None:
     built = emulator.build(PRELUDE + unit(cases()), [c.symbol for c in cases()], sanitize=sanitize)
     if built.unchecked:

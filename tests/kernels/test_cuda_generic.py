@@ -12,12 +12,12 @@ from tilewright.core import Candidate, IllegalSchedule, LaunchProgram, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import FALLBACKS, full_source, templates_for
-from tilewright.kernels.templates.cuda_generic import CudaGeneric
+from tilewright.kernels.templates.cuda_generic.template import CUDA_GENERIC
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
-TEMPLATE = CudaGeneric()
+TEMPLATE = CUDA_GENERIC
 SM80 = target("sm_80")
 
 

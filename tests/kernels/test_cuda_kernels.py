@@ -3,21 +3,68 @@
 from __future__ import annotations
 
 from tilewright.kernels.expression.expr import axis, load
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.te import argmax, compute, input, program
-from tilewright.kernels.templates.cuda.kernels import digits, fits, supported
+from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda.grid import Grid
+from tilewright.kernels.templates.cuda.kernels import fits, supported
 from tilewright.kernels.templates.cuda.reduction import Accumulators
+from tilewright.kernels.templates.cuda.runs import Run
+from tilewright.kernels.templates.cuda.text import declared, digits
 
 A = axis("i")
 
 
 def test_digits() -> None:
-    assert digits(("a", "b", "c"), (5, 1, 7), "e", False) == {
+    assert digits({"a": 5, "b": 1, "c": 7}, "e") == {
         "a": "int(unsigned(e) / 7u)", "b": "0", "c": "int(unsigned(e) % 7u)",
     }  # fmt: skip
-    assert digits(("a", "b"), (5, 7), "e", True) == {"a": "e / 7L", "b": "e % 7L"}
-    assert digits(("a",), (5,), "e", False) == {"a": "e"}
-    assert digits((), (), "e", False) == {}
+    assert digits({"a": 5, "b": 7}, "e", wide=True) == {"a": "e / 7L", "b": "e % 7L"}
+    assert digits({"a": 5}, "e") == {"a": "e"}
+    assert digits({}, "e") == {}
+
+
+def test_declarations_are_of_what_is_mentioned_through_later_ones_too() -> None:
+    texts = {"tid": "threadIdx.x", "lane": "tid % 32", "warp": "tid / 32"}
+    assert (
+        declared(texts, "f(lane);", "", "long")
+        == "const long tid = threadIdx.x;\nconst long lane = tid % 32;\nf(lane);"
+    )
+    assert declared(texts, "f(lanes);") == "f(lanes);"
+
+
+def test_functions_take_what_they_read() -> None:
+    f = Function("f", "int", {"x": "int *x", "y": "int *y", "n": "int n", "k": "int k"}, "    return x[n];\n", ("k",))
+    assert f.define() == "TW_DEVICE int f(int *x, int n, int k) {\n    return x[n];\n}\n"
+    assert f.call(n="2", y="none") == "f(x, 2, k)"
+
+
+def test_vectors_lie_in_order_at_their_multiples() -> None:
+    row = Linear(0, {"i": 12, "j": 1})
+    assert [Run((("j", 12),)).width(row, v, 4) for v in (1, 2, 4, 8)] == [1, 2, 4, 1]
+    assert Run((("j", 12),)).width(row, 4, 8) == 2
+    assert Run((("j", 12),)).width(row.plus(2), 4, 4) == 1
+    assert Run((("j", 10),)).width(row, 4, 4) == 1
+    assert Run((("j", 10),), ragged=True).width(row, 4, 4) == 4
+    assert Run((("i", 3), ("j", 12))).width(row, 4, 4) == 4
+    assert Run((("i", 3), ("j", 8))).step(row) is None
+    odd = Linear(0, {"j": 1, "k": 5})
+    assert Run((("j", 12),)).widest(odd, 1) == 1
+    assert Run((("j", 12),), single=frozenset("k")).widest(odd, 1) == 4
+
+
+def test_a_grid_has_a_place_for_every_output() -> None:
+    grid = Grid({"i": 5, "j": 12}, 32, each=2, own={"j": 4})
+    assert (grid.extents, grid.items, grid.per_block, grid.blocks, grid.ragged) == ({"i": 5, "j": 3}, 15, 64, 1, True)
+    assert "if (e >= 15) break;" in grid.walk(lambda pad: f"{pad}f(e);\n")
+    for loops in (grid.loops(), Grid({"i": 64, "j": 8}, 32, each=4).loops()):
+        for name in "ij":
+            mine = [x for part in loops for x in part if x.axis == name]
+            assert [x.extent for x in mine[1:]] == [x.step for x in mine[:-1]]
+            assert mine[-1].step == 1
+    assert Grid({"i": 1023}, 256, own={"i": 4}, left=3).items == 1020 // 4 + 3
+    assert Grid({"i": 100}, 128, lanes=32).per_block == 4
 
 
 def test_indices_that_no_int_holds() -> None:

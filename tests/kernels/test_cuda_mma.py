@@ -17,12 +17,12 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
 from tilewright.kernels.templates.cuda_mma.match import match
-from tilewright.kernels.templates.cuda_mma.template import CudaMma
+from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
-MMA = CudaMma()
+MMA = CUDA_MMA
 
 
 def factor(x: te.Expr) -> te.Expr:
@@ -230,7 +230,7 @@ def test_defaults_of_the_usual_shapes(variant: str) -> None:
             task = _matmul(m, n, k, variant, dtype)
             schedule = MMA.default(task)
             MMA.space(task).check(schedule)
-            p = MMA.plan(MMA.found(task.workload.program), task.target, schedule)
+            p = MMA.plan(MMA.found(task.workload.program), task.target, schedule.values)
             if m >= 4095:
                 assert p.bm * p.bn >= 128 * 128
                 assert not p.split_k
@@ -250,8 +250,8 @@ def test_members_keep_within_the_machine(dtype: str) -> None:
             limits = task.target.limit
             space = MMA.space(task)
             assert space.size > 1000
-            for schedule in (space.sample(rng) for _ in range(30)):
-                p = MMA.plan(MMA.found(task.workload.program), task.target, schedule)
+            for schedule in (space.sample(rng) for _ in range(10)):
+                p = MMA.plan(MMA.found(task.workload.program), task.target, schedule.values)
                 blocks = p.min_blocks
                 assert p.shared <= limits["shared_per_block"]
                 assert blocks * (p.shared + limits["shared_reserved"]) <= limits["shared_per_sm"]

@@ -61,9 +61,8 @@ def test_defaults_do_not_spill(nvrtc: Nvrtc, case: dict[str, object]) -> None:
 @pytest.mark.parametrize("variant", ["sm_80", "sm_90a", "sm_120"])
 def test_random_schedules_compile(nvrtc: Nvrtc, variant: str) -> None:
     rng = random.Random(variant)
-    for case in CASES[:3]:
-        task = _task(case, variant)
-        compiled(nvrtc, task, MMA.space(task).sample(rng))
+    task = _task(CASES[int(rng.random() * 3)], variant)
+    compiled(nvrtc, task, MMA.space(task).sample(rng))
 
 
 @pytest.mark.nightly

@@ -15,7 +15,7 @@ from tilewright.core import Task
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, shared_layout, strip
-from tilewright.kernels.templates.cuda_mma.template import CudaMma
+from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
 
 TILES = (16, 32, 64, 128, 256)
 ITEMS = (1, 2, 4)
@@ -92,7 +92,7 @@ def test_copies_are_written_without_bank_conflicts(rows: int, depth: int, item: 
 
 def test_schedules_use_these_layouts() -> None:
     """Tiles of random members are among the cases above."""
-    template = CudaMma()
+    template = CUDA_MMA
     rng = random.Random(1)
     for dtype, more in (("bfloat16", {}), ("float32", {"precision": "tf32"}), ("int8", {})):
         for trans in (False, True):
@@ -100,7 +100,7 @@ def test_schedules_use_these_layouts() -> None:
             task = Task(workload, cuda_target("sm_90a"))
             found = template.found(workload.program)
             for schedule in (template.space(task).sample(rng) for _ in range(40)):
-                for s in template.plan(found, task.target, schedule).sides:
+                for s in template.plan(found, task.target, schedule.values).sides:
                     assert (s.rows, s.depth, s.item, s.order) in CASES
                     assert s.layout == shared_layout(s.rows, s.depth, s.item, s.order)
 

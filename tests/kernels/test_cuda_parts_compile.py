@@ -29,7 +29,7 @@ def compiler(variant: str) -> Nvrtc:
 
 
 @pytest.mark.parametrize("template", list(SETS))
-@pytest.mark.parametrize("variant", ["sm_80", "sm_120"])
+@pytest.mark.parametrize("variant", ["sm_80", pytest.param("sm_120", marks=pytest.mark.nightly)])
 def test_defaults_compile_without_spills(template: str, variant: str) -> None:
     nvrtc = compiler(variant)
     chosen = get_template(template)

@@ -20,13 +20,13 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.row_reduction import RowReduction, row_reduction
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
-from tilewright.kernels.templates.cuda_rows import CudaRows
-from tilewright.kernels.templates.cuda_rows.plan import Analysis, plan
+from tilewright.kernels.templates.cuda_row_reduction.plan import Analysis, plan
+from tilewright.kernels.templates.cuda_row_reduction.template import CUDA_ROWS
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
-TEMPLATE = CudaRows()
+TEMPLATE = CUDA_ROWS
 SM80 = target("sm_80")
 
 

@@ -136,7 +136,7 @@ def random_programs(draw: st.DrawFn) -> Program:
 
 
 PROPERTY = settings(
-    max_examples=15, deadline=None, derandomize=True, database=None,
+    max_examples=8, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )  # fmt: skip
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tilewright.backends import get_backend
@@ -52,7 +50,7 @@ MORE: list[Case] = [
 ]
 
 
-def check(name: str, params: dict[str, Value], cache: Path) -> None:
+def check(name: str, params: dict[str, Value]) -> None:
     workload = get_operator(name).workload(**params)
     program = Program.loads(workload.program)
     target = get_backend("cpu").targets()[0]
@@ -60,7 +58,7 @@ def check(name: str, params: dict[str, Value], cache: Path) -> None:
     found = {t.name: t for t in (*templates_for(task), get_template("cpu_generic"))}
     candidates = [Candidate(task, t.default(task)) for t in found.values()]
     kernels = [get_template(c.schedule.template).lower(c) for c in candidates]
-    library = compile_kernels(kernels, target, cache)
+    library = compile_kernels(kernels, target)
     reach, exact = whole_reach(program)
     for base in (RECIPES[0], RECIPES[2]):
         recipe = Recipe(base.kind, base.seed, base.place, reach)
@@ -75,11 +73,11 @@ def check(name: str, params: dict[str, Value], cache: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_default_schedules_are_right(name: str, params: dict[str, Value], tmp_path: Path) -> None:
-    check(name, params, tmp_path)
+def test_default_schedules_are_right(name: str, params: dict[str, Value]) -> None:
+    check(name, params)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("name", "params"), MORE)
-def test_default_schedules_of_more_operators_are_right(name: str, params: dict[str, Value], tmp_path: Path) -> None:
-    check(name, params, tmp_path)
+def test_default_schedules_of_more_operators_are_right(name: str, params: dict[str, Value]) -> None:
+    check(name, params)

@@ -17,18 +17,17 @@ from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import TEMPLATES, get_template
-from tilewright.kernels.templates.partition import CpuPartition, CudaPartition
 from tilewright.kernels.templates.partition.integers import renamed
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.segments import cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
-from tilewright.kernels.templates.partition.template import PARTITIONS
+from tilewright.kernels.templates.partition.template import CPU_PARTITION, CUDA_PARTITION, PARTITIONS
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 from tilewright.testing.template import TemplateContract, portable_target
 
-TEMPLATE = CpuPartition()
+TEMPLATE = CPU_PARTITION
 PROGRAMS = {**SMALL, "grouped_attention": ATTENTION["grouped"]}
 ON_A_GPU = {k: SMALL[k] for k in ("mlp", "transposed_scores", "residual_norm")}
 
@@ -101,7 +100,7 @@ def test_what_one_template_computes_is_not_cut(build: object) -> None:
     assert callable(build)
     task = task_of(build(), portable_target(TEMPLATE))
     assert not TEMPLATE.matches(task)
-    assert not CudaPartition().matches(task)
+    assert not CUDA_PARTITION.matches(task)
 
 
 def test_what_only_a_generic_template_computes_is_not_cut() -> None:
@@ -117,7 +116,7 @@ def test_what_only_a_generic_template_computes_is_not_cut() -> None:
 
 def test_other_kinds_of_target_are_refused() -> None:
     assert not TEMPLATE.matches(task_of(mlp(), cuda_target("sm_80")))
-    assert not CudaPartition().matches(task_of(mlp(), portable_target(TEMPLATE)))
+    assert not CUDA_PARTITION.matches(task_of(mlp(), portable_target(TEMPLATE)))
 
 
 # --------------------------------------------------------------------------- schedules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import Expr, axis, select
+from tilewright.kernels.expression.expr import Expr, axis, compare, const, select
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.rewrite import inlined, normal_forms, simplified, split, squeezed
@@ -66,6 +67,26 @@ def test_conditions_that_always_hold_go() -> None:
     assert text(select(always, axis("a"), axis("b")), a=5, b=5) == "a"
     assert text(select(~always, axis("a"), axis("b")), a=5, b=5) == "b"
     assert text(select(~always | sometimes, axis("a"), axis("b")), a=5, b=5) == "select((b > 1), a, b)"
+
+
+OUTCOMES = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
+
+
+@pytest.mark.parametrize("op", OUTCOMES)
+def test_comparisons_go_where_every_position_agrees_and_nowhere_else(op: str) -> None:
+    a, b = axis("a"), axis("b")
+    for k in range(-2, 7):
+        e = select(compare(op, a, const(k, "index")), a, b)
+        outcomes = {OUTCOMES[op](i, k) for i in range(5)}
+        known = "" if len(outcomes) > 1 else "a" if True in outcomes else "b"
+        assert text(e, a=5, b=5) == (known or repr(e)), k
 
 
 def evaluate_equal(e: Expr, extents: dict[str, int]) -> bool:

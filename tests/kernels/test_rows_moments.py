@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from row_programs import group_norm, layer_norm, program_of, run_rows
+from row_programs import group_norm, layer_norm, program_of, run_each, run_rows
 
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule
@@ -15,8 +15,8 @@ from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
-from tilewright.kernels.templates.rows.moments import paired
-from tilewright.kernels.templates.rows.program import RowProgram, match
+from tilewright.kernels.templates.row_reduction.moments import paired
+from tilewright.kernels.templates.row_reduction.program import RowProgram, match
 from tilewright.testing.kernels import check, random_arrays, task_of
 
 
@@ -98,9 +98,9 @@ def test_moments_give_the_reference(name: str, threads: int) -> None:
     assert chosen
     # Alone the first, the last and those between; with threads, which only divide the rows, one of them.
     few = chosen[:: max(1, len(chosen) // 3)] if threads == 1 else chosen[-1:]
-    for seed, values in enumerate(few):
-        inputs = random_arrays(program, seed)
-        check(program, inputs, run_rows(program, inputs, threads=threads, **values))
+    inputs = random_arrays(program)
+    for got in run_each(program, inputs, few, threads=threads):
+        check(program, inputs, got)
 
 
 def _unpaired() -> dict[str, Program]:

@@ -13,8 +13,8 @@ from tilewright.core import Candidate, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import get_template, templates_for
-from tilewright.kernels.templates.stencil.match import match
-from tilewright.kernels.templates.stencil.space import spans
+from tilewright.kernels.templates.reduce_window.match import match
+from tilewright.kernels.templates.reduce_window.space import spans
 from tilewright.testing import programs
 from tilewright.testing.kernels import compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract

@@ -10,7 +10,7 @@ import pytest
 from handmade import lower
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu.toolchain import CpuToolchain
+from tilewright.backends.cpu.build import CpuToolchain
 from tilewright.building.builder import Builder
 from tilewright.building.lock import BuildLock
 from tilewright.core import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -103,7 +102,7 @@ def test_one_product_less_in_one_element_is_found(params: dict[str, Any]) -> Non
     v = Verifier(Program.loads(w.program))
     exact = v.input_set(2)
     found = 0
-    for j in range(40):
+    for j in range(0, 40, 4):
 
         def short(a: Array, b: Array, j: int = j) -> Array:
             out = honest(w)(a, b)
@@ -114,7 +113,7 @@ def test_one_product_less_in_one_element_is_found(params: dict[str, Any]) -> Non
 
         found += v.check_set(as_kernel(w, short), exact) is not None
     # Of products of -1, 0 and 1, more than half are zero: nothing is dropped then.
-    assert found >= (10 if params["dtype"] == "bfloat16" else 20)
+    assert found >= (2 if params["dtype"] == "bfloat16" else 5)
 
 
 @pytest.mark.parametrize("params", TYPES, ids=name)
@@ -187,12 +186,8 @@ def test_bfloat16_keeps_nan_and_rounds_to_even() -> None:
 @pytest.mark.parametrize("params", [*TYPES, *LAYERS], ids=name)
 def test_templates_compute_them(params: dict[str, Any], device: Device, target: Target, cache: ArtifactCache) -> None:
     task = Task(workload_of(m=17, n=37, k=65, **params), target)
-    rng = random.Random(1)
-    candidates = []
-    for template in map(get_template, ("cpu_contraction", "cpu_generic")):
-        if template.matches(task):
-            space = template.space(task)
-            candidates += [Candidate(task, s) for s in (template.default(task), space.sample(rng))]
+    templates = map(get_template, ("cpu_contraction", "cpu_generic"))
+    candidates = [Candidate(task, t.default(task)) for t in templates if t.matches(task)]
     with Builder(target, cache=cache) as builder:
         built = builder.build(candidates)
     with LocalRunner(device, target, references="") as runner:

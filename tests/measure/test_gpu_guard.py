@@ -16,8 +16,7 @@ from scripted_smi import BUS, GPU, H200, ScriptedSmi
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.driver import get_driver
-from tilewright.backends.cuda.guard import Guard, guard_of
-from tilewright.backends.cuda.health import Smi
+from tilewright.backends.cuda.health import Guard, Smi, guard_of
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task
 from tilewright.kernels.operators import get_operator
@@ -30,9 +29,8 @@ COUNTED = "clocks_event_reasons_counters.hw_thermal_slowdown"
 # The child, with a guard whose nvidia-smi is the script: the emulator itself has none.
 _WORKER = f"""
 import sys
-from tilewright.backends.cuda.health import Smi
+from tilewright.backends.cuda.health import Guard, Smi
 from tilewright.measure import worker
-from tilewright.backends.cuda.guard import Guard
 from tilewright.measure.gpu_session import GpuSession
 smi = Smi(sys.argv.pop(1))
 worker._session = lambda settings, tell: GpuSession(settings, tell, Guard(lambda: smi.health({BUS!r}), (0.0, 0.0)))

@@ -152,7 +152,7 @@ def test_the_anchor_is_timed_again_from_time_to_time(
 
     monkeypatch.setattr(gpu_session, "ANCHOR_EVERY", 3)
     told: list[Mapping[str, Any]] = []
-    plain = {"backend": "emulator", "driver": None, "references": "", "full_reference": 1.5}
+    plain = {"backend": "emulator", "driver": None, "references": ""}
     session = gpu_session.GpuSession({**get_backend("emulator").settings(DEVICE, 0), **plain}, told.append)
 
     def measure(count: int) -> list[float]:

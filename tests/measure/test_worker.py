@@ -27,7 +27,6 @@ SETTINGS: dict[str, Any] = {
     "memory": 0,
     "backend": "cpu",
     "confinable": True,
-    "full_reference": 1.0,
 }
 
 

@@ -316,6 +316,7 @@ def test_becomes_native_with_the_first_kernel(maker: Maker, monkeypatch: pytest.
     assert counted(library, "exact") == 1
 
 
+@pytest.mark.nightly
 def test_the_table_stays_bounded(filled_database: Path) -> None:
     library = Library(filled_database)
     library.matmul(A, B)

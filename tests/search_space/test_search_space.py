@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
-from tilewright.search_space import Choice, Constraint, SearchSpace, UnionSpace, graph
+from tilewright.search_space import Choice, Constraint, SearchSpace, UnionSpace, graph, rule
 from tilewright.testing.space import SpaceContract
 
 
@@ -341,6 +341,13 @@ def test_an_impossible_member_of_a_union_is_left_out() -> None:
     rng = random.Random(0)
     assert {union.sample(rng).template for _ in range(20)} == {"factors"}
     assert union.size == factors().size
+
+
+def test_a_rule_reads_the_knobs_that_its_function_names() -> None:
+    made = rule("too many registers", lambda rows, columns: rows * columns <= 12)
+    assert (made.reads, made.reason) == (("rows", "columns"), "too many registers")
+    assert made.holds({"rows": 4, "columns": 3})
+    assert not made.holds({"rows": 4, "columns": 4})
 
 
 def test_a_rule_sees_only_what_it_reads() -> None:

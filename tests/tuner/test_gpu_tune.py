@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.backends.cuda.probe import gpus_or_none
+from tilewright.backends.cuda.targets import gpus_or_none
 from tilewright.cli.app import run
 from tilewright.core import Device, Task, TrialRecord, UsageError
 from tilewright.database import Database

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilewright.core import Device, LaunchProgram, Pairs, Target, Task, UsageError
@@ -94,17 +94,20 @@ class Report:
 class Backend(Protocol):
     """All that is particular to one kind of device.
 
-    ``kinds``: of targets that it serves. ``device_form``: its devices' names, as a regular expression.
-    ``emulated``: what it measures says nothing about a device, and is never
+    ``kinds``: of targets that it serves. ``emulated``: what it measures says nothing about a device, and is never
     served. ``in_process``: kernels are functions of this process and its memory is theirs; otherwise there is a driver,
     which :meth:`open` reaches.
     """
 
     name: str
     kinds: tuple[str, ...]
-    device_form: str
     emulated: bool
     in_process: bool
+
+    @property
+    def device_form(self) -> str:
+        """Its devices' names, as a regular expression."""
+        ...
 
     # targets
 
@@ -224,11 +227,9 @@ AUTO = ("cuda", "cpu")
 
 def get_backend(name: str) -> Backend:
     """A backend by name. Raises ``UsageError`` for an unknown one."""
-    where = BACKENDS.get(name)
-    if where is None:
+    if name not in BACKENDS:
         raise UsageError(f"no backend for {name!r}", f"Use one of {', '.join(BACKENDS)}")
-    module, _, cls = where.partition(":")
-    return cast(Backend, getattr(import_module(module), cls)())
+    return cast(Backend, resolve_name(BACKENDS[name])())
 
 
 def backend_for(target: Target, emulated: bool = False) -> Backend:

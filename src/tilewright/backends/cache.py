@@ -22,7 +22,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -102,6 +102,11 @@ class ArtifactCache:
         if check:
             self.gc(self.limit_bytes)
         return str(blob)
+
+    def made(self, key: str, make: Callable[[], bytes]) -> tuple[str, bool]:
+        """Path of the data under ``key``, made where it is not there, and whether it was there."""
+        path = self.get(key)
+        return (self.put(key, make()), False) if path is None else (path, True)
 
     def path(self, named: str) -> Path:
         """Where data of this hash lies, or would lie."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.paths import text_of
+
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -49,7 +51,7 @@ def throttling(root: Path = CGROUP, membership: str | None = None) -> Throttling
     """What the control group reports of throttling; zeros where it reports nothing."""
     worst = Throttling(0, 0.0)
     for folder in _folders(root, membership):
-        pairs = dict(line.split(maxsplit=1) for line in _read(folder / "cpu.stat").splitlines() if " " in line)
+        pairs = dict(line.split(maxsplit=1) for line in text_of(folder / "cpu.stat").splitlines() if " " in line)
         periods = _number(pairs.get("nr_throttled"))
         # Version 2 counts microseconds, version 1 nanoseconds.
         seconds = _number(pairs.get("throttled_usec")) / 1e6 or _number(pairs.get("throttled_time")) / 1e9
@@ -58,9 +60,9 @@ def throttling(root: Path = CGROUP, membership: str | None = None) -> Throttling
 
 
 def _quota_of(folder: Path) -> float | None:
-    words = _read(folder / "cpu.max").split()
+    words = text_of(folder / "cpu.max").split()
     if not words:
-        words = [_read(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period")]
+        words = [text_of(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period")]
     if len(words) != 2 or not words[0].isdigit() or not words[1].isdigit():
         return None
     quota, period = int(words[0]), int(words[1])
@@ -69,7 +71,7 @@ def _quota_of(folder: Path) -> float | None:
 
 def _folders(root: Path, membership: str | None) -> list[Path]:
     """The folders that describe this process's group and its ancestors, in every cpu hierarchy."""
-    text = membership if membership is not None else _read(Path("/proc/self/cgroup"))
+    text = membership if membership is not None else text_of(Path("/proc/self/cgroup"))
     folders = []
     for line in text.splitlines():
         number, _, rest = line.partition(":")
@@ -91,13 +93,6 @@ def _number(text: str | None) -> float:
         return float(text or 0)
     except ValueError:
         return 0.0
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def parse_cores(text: str) -> tuple[int, ...]:

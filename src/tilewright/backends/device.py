@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tilewright.backends import Built, Described, Report
+from tilewright.backends import Backend, Built
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cores import affinity
 from tilewright.backends.driver import Context, Guard
 from tilewright.backends.launches import DeviceLibrary, checked_hash
 from tilewright.backends.limits import Refusal, refusal
-from tilewright.backends.locks import Gpu, GpuLock
-from tilewright.backends.toolchain import Toolchain
+from tilewright.backends.locks import DeviceLock, Lockable
 from tilewright.core import Device, LaunchProgram, Target, Task, UsageError
 
 _MATRIX = {
@@ -36,46 +35,17 @@ class NumberedDevice(Device):
         return (int(self.name.partition(":")[2]),)
 
 
-class DeviceBackend(ABC):
-    """A :class:`~tilewright.backends.Backend` whose kernels run behind a driver."""
+class DeviceBackend(Backend):
+    """What is the same for all backends whose kernels run behind a driver."""
 
-    name: str
-    kinds: tuple[str, ...]
     emulated = False
     in_process = False
     confinable = False
     """Whether its kernels are code of this machine's processors, which a sandbox can bound."""
 
-    # ------------------------------------------------------------------ a backend's own
-
-    @abstractmethod
-    def targets(self, threads: int = 1) -> tuple[Target, ...]: ...
-    @abstractmethod
-    def parse_target(self, text: str, threads: int = 1, allow_foreign: bool = False) -> Target: ...
-    @abstractmethod
-    def runs_here(self, target: Target) -> bool: ...
-    @abstractmethod
-    def toolchain(self, target: Target, cache: ArtifactCache | None = None) -> Toolchain: ...
-    @abstractmethod
-    def compilers(self) -> Mapping[str, str]: ...
     @abstractmethod
     def symbols(self, data: bytes) -> Sequence[str]:
         """The kernels in an artifact. Raises ``LoadError`` for other bytes."""
-
-    @abstractmethod
-    def devices(self) -> tuple[str, ...]: ...
-    @abstractmethod
-    def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]: ...
-    @abstractmethod
-    def describe(self, target: Target, device: Device) -> Described: ...
-    @abstractmethod
-    def report(self, load: bool) -> Report: ...
-    @abstractmethod
-    def open(self, index: int, driver: str | None = None) -> Context: ...
-    @abstractmethod
-    def serves(self, target: Target, context: Context) -> bool: ...
-
-    # ------------------------------------------------------------------ what is the same for all
 
     def refusal(self, program: LaunchProgram, target: Target) -> Refusal | None:
         return refusal(program, target)
@@ -102,7 +72,7 @@ class DeviceBackend(ABC):
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None
     ) -> AbstractContextManager[object]:
-        return GpuLock(cast(Gpu, device), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
+        return DeviceLock(cast(Lockable, device), on_wait=lambda holder: on_wait(str(holder)), stop=stop)
 
     def warnings(self, device: Device) -> list[str]:
         return []

@@ -6,6 +6,7 @@ stream, or the one that is named; it runs in order.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,8 +18,17 @@ Parameters = Sequence[tuple[str, Any]]
 """A kernel's arguments in order: ``("pointer", address)`` (or what the driver takes in its place), ``("int32", n)``,
 ``("int64", n)``, ``("float32", x)``, ``("float64", x)``."""
 
-Resolved = tuple[tuple[int, int, int], tuple[int, int, int], int, tuple[tuple[str, Any], ...]]
+Size = tuple[int, int, int]
+"""Blocks of a grid, or threads of a block, in x, y and z."""
+
+Resolved = tuple[Size, Size, int, tuple[tuple[str, Any], ...]]
 """Grid, block, bytes of dynamic shared memory, parameters."""
+
+C_TYPES: Mapping[str, Any] = {
+    "pointer": ctypes.c_void_p, "int32": ctypes.c_int32, "int64": ctypes.c_int64, "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+}  # fmt: skip
+"""Kinds of parameters as C has them."""
 
 
 # --------------------------------------------------------------------------- errors
@@ -74,14 +84,7 @@ class Event(Protocol):
 class Function(Protocol):
     """A kernel of a loaded module."""
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        parameters: Parameters,
-        stream: int | None = None,
-    ) -> None:
+    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: Any = None) -> None:
         """Queue one launch. Raises ``LaunchError`` or ``DeviceError``."""
         ...
 
@@ -211,7 +214,7 @@ def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapp
     return grid, block, int(shared), tuple(parameters)
 
 
-def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> tuple[int, int, int]:
+def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> Size:
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(f"{symbol} has no grid and block of 1 to 3 sizes")
     x, y, z = (*(evaluate(s, values) for s in sizes), 1, 1)[:3]

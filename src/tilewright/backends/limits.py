@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from tilewright.core import IntExpr, LaunchProgram, Target, evaluate
@@ -30,9 +31,7 @@ def refusal(program: LaunchProgram, target: Target, launch: Mapping[str, int] | 
     limit = target.limit
     values = launch or {}
     for x in program.launches:
-        threads = 1
-        for size in x.block:
-            threads *= size
+        threads = math.prod(x.block)
         if not x.block or not 1 <= len(x.block) <= 3 or min(x.block) < 1:
             return Refusal("threads", f"{x.symbol}: no block shape of 1 to 3 positive sizes: {list(x.block)}")
         most = int(limit["threads_per_block"])

@@ -1,4 +1,4 @@
-"""One measurer a core at a time: a file lock per core, which goes with the process that holds it."""
+"""One measurer a device at a time: a file lock per core or GPU, which goes with the process that holds it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import shlex
 import sys
 import threading
@@ -14,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from tilewright.core import TilewrightError
@@ -25,49 +23,53 @@ _mine: dict[str, int] = {}  # lock file -> thread of this process that holds it
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a core: process id, command line, and since when (seconds since the epoch)."""
+    """Who holds a core or a GPU: process id, command line, and since when (seconds since the epoch)."""
 
-    core: int
+    what: str
     pid: int
     command: str
     since: float
 
     def __str__(self) -> str:
         held = max(0, round(time.time() - self.since)) if self.since else 0
-        return f"core {self.core} is held by process {self.pid} ({self.command or 'unknown'}) for {held} s"
+        return f"{self.what} is held by process {self.pid} ({self.command or 'unknown'}) for {held} s"
 
 
-class Cores(Protocol):
-    """What a lock needs to know of a device."""
+class Lockable(Protocol):
+    """What a lock needs to know of a device: ``cores`` are its cores' numbers, or the one that a GPU's lock bears."""
 
     @property
     def name(self) -> str: ...
-
+    @property
+    def kind(self) -> str: ...
     @property
     def cores(self) -> tuple[int, ...]: ...
 
 
-def lock_folder() -> Path:
-    """Where this user's locks lie: one place for all of the user's processes, whatever their environment."""
-    uid = os.getuid()
+def lock_folder(kind: str = "cpu") -> Path:
+    """Where this user's locks lie: one place for all of the user's processes, whatever their environment.
+
+    Each kind of device has its own: numbers of GPUs and of cores overlap.
+    """
+    uid, suffix = os.getuid(), "" if kind == "cpu" else f"-{kind}"
     runtime = Path(f"/run/user/{uid}")
     with contextlib.suppress(OSError):
         if runtime.stat().st_uid == uid and os.access(runtime, os.W_OK):
-            return runtime / "tilewright"
-    return Path("/tmp") / f"tilewright-{uid}"
+            return runtime / f"tilewright{suffix}"
+    return Path("/tmp") / f"tilewright-{uid}{suffix}"
 
 
 class DeviceLock:
-    """Exclusive use of a device's cores among this user's processes; a context manager.
+    """Exclusive use of a device among this user's processes; a context manager.
 
     ``acquire`` waits. ``on_wait`` is called with the :class:`Holder` when it has to, and again
     whenever that changes; ``timeout`` (seconds) bounds the wait, and setting ``stop`` ends it. Raises
-    ``TilewrightError`` then, when this very thread holds the core already, or when the lock folder is not ours.
+    ``TilewrightError`` then, when this very thread holds it already, or when the lock folder is not ours.
     """
 
     def __init__(
         self,
-        device: Cores,
+        device: Lockable,
         on_wait: Callable[[Holder], None] | None = None,
         timeout: float | None = None,
         folder: Path | None = None,
@@ -77,16 +79,14 @@ class DeviceLock:
         self.on_wait = on_wait
         self.timeout = timeout
         self.stop = stop
-        self.folder = folder or lock_folder()
+        self.folder = folder or lock_folder(device.kind)
         self._held: list[tuple[int, str]] = []
 
     def __enter__(self) -> DeviceLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     @property
@@ -140,7 +140,7 @@ class DeviceLock:
             while not _try_lock(fd):
                 if _mine.get(path) == threading.get_ident():
                     raise TilewrightError(f"this thread holds {self.device.name} already", "Release it first")
-                holder = _read_holder(fd, core)
+                holder = _read_holder(fd, f"core {core}" if self.device.kind == "cpu" else self.device.name)
                 # The holder writes its name just after it has locked: an empty file is not news yet.
                 if holder and told != (holder.pid, holder.since):
                     told = (holder.pid, holder.since)
@@ -159,49 +159,6 @@ class DeviceLock:
         return fd, path
 
 
-class Gpu(Cores, Protocol):
-    """What a lock needs to know of a GPU: its ``cores`` are the number that its lock bears."""
-
-    @property
-    def kind(self) -> str: ...
-
-
-class GpuLock(DeviceLock):
-    """Exclusive use of a GPU among this user's processes, as :class:`DeviceLock` is of cores."""
-
-    def __init__(
-        self,
-        device: Gpu,
-        on_wait: Callable[[Holder], None] | None = None,
-        timeout: float | None = None,
-        folder: Path | None = None,
-        stop: threading.Event | None = None,
-    ) -> None:
-        # A folder of its own: numbers of GPUs and of cores overlap.
-        own = lock_folder()
-        tell = None if on_wait is None else lambda holder: on_wait(_GpuHolder.of(holder, device.name))
-        super().__init__(device, tell, timeout, folder or own.with_name(f"{own.name}-{device.kind}"), stop)
-
-    def acquire(self) -> None:
-        try:
-            super().acquire()
-        except TilewrightError as e:
-            text = re.sub(r"core \d+ is held", f"{self.device.name} is held", e.message)
-            raise TilewrightError(text, e.hint) from None
-
-
-@dataclass(frozen=True)
-class _GpuHolder(Holder):
-    name: str = ""
-
-    @staticmethod
-    def of(holder: Holder, name: str) -> _GpuHolder:
-        return _GpuHolder(holder.core, holder.pid, holder.command, holder.since, name)
-
-    def __str__(self) -> str:
-        return re.sub(r"core \d+ is held", f"{self.name} is held", super().__str__())
-
-
 def _try_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -218,11 +175,11 @@ def _write_holder(fd: int) -> None:
         os.pwrite(fd, json.dumps(data).encode(), 0)
 
 
-def _read_holder(fd: int, core: int) -> Holder | None:
+def _read_holder(fd: int, what: str) -> Holder | None:
     try:
         data = json.loads(os.pread(fd, 4096, 0))
         command = "".join(c if c.isprintable() else " " for c in str(data["command"]))
-        return Holder(core, int(data["pid"]), command, float(data["since"]))
+        return Holder(what, int(data["pid"]), command, float(data["since"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

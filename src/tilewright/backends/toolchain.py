@@ -20,8 +20,8 @@ class CompileError(TilewrightError):
 
     kind = "compile"
 
-    def __init__(self, message: str, log: str = "", hint: str = "") -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
         self.log = log
 
 

@@ -13,6 +13,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import IMPLICIT
@@ -123,15 +124,9 @@ def _torch_missing(workload: Workload) -> str | None:
     return None if compared(workload) else f"{workload.op} is not compared with torch"
 
 
-def _torch(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Variant]:
-    return _torch_variants(workload, inputs, threads, compiled=False)
-
-
-def _torch_compile(workload: Workload, inputs: Sequence[Array], _out: Array, threads: int) -> Mapping[str, Variant]:
-    return _torch_variants(workload, inputs, threads, compiled=True)
-
-
-def _torch_variants(workload: Workload, inputs: Sequence[Array], threads: int, compiled: bool) -> Mapping[str, Variant]:
+def _torch(
+    workload: Workload, inputs: Sequence[Array], _out: Array, threads: int, compiled: bool = False
+) -> Mapping[str, Variant]:
     import torch
 
     from tilewright.baselines.pytorch import variants
@@ -181,7 +176,10 @@ BASELINES = {
         Baseline("memcpy", "copying as many bytes, by the C library", lambda _: None, _memcpy),
         Baseline("torch", "PyTorch, eager, in its best layout", _torch_missing, _torch),
         Baseline(
-            "torch-compile", "PyTorch, torch.compile's default, in its best layout", _torch_missing, _torch_compile
+            "torch-compile",
+            "PyTorch, torch.compile's default, in its best layout",
+            _torch_missing,
+            partial(_torch, compiled=True),
         ),
     )
 }

@@ -259,18 +259,14 @@ def _capsule(p: Params, t: dict[str, Tensor], constants: frozenset[str]) -> Vari
 # --------------------------------------------------------------------------- rows
 
 
-def _softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch.nn.functional as f
+def _softmax(name: str) -> Maker:
+    def maker(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
+        import torch.nn.functional as f
 
-    dim = int(p.get("dim", -1))
-    return {"eager": Variant(lambda x: f.softmax(x, dim), tuple(t.values()))}
+        dim = int(p.get("dim", -1))
+        return {"eager": Variant(lambda x: getattr(f, name)(x, dim), tuple(t.values()))}
 
-
-def _log_softmax(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
-    import torch.nn.functional as f
-
-    dim = int(p.get("dim", -1))
-    return {"eager": Variant(lambda x: f.log_softmax(x, dim), tuple(t.values()))}
+    return maker
 
 
 def _layer_norm(p: Params, t: dict[str, Tensor], _: frozenset[str]) -> Variants:
@@ -387,8 +383,7 @@ _MAKERS: dict[str, Maker] = {
     "conv_transpose1d": _conv(1, transposed=True),
     "conv_transpose2d": _conv(2, transposed=True),
     "capsule_conv2d": _capsule,
-    "softmax": _softmax,
-    "log_softmax": _log_softmax,
+    **{name: _softmax(name) for name in ("softmax", "log_softmax")},
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "norm": _norm,

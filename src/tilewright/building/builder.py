@@ -19,12 +19,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Union
 
 from tilewright.backends import backend_for
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.toolchain import DEADLINE, CompileError, Toolchain
+from tilewright.closing import Closing
 from tilewright.core import (
     Artifact,
     Candidate,
@@ -38,6 +38,7 @@ from tilewright.core import (
 )
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.serialization import Json
 
 Built = Union[Artifact, Failure]
 Lower = Callable[[Candidate], LoweredKernel]
@@ -45,7 +46,7 @@ NICE = 10
 
 
 @dataclass
-class GateCounts:
+class GateCounts(Json):
     """What the static gate saw and saved: kernels by the reason for which they were refused.
 
     ``seen`` kernels reached it; ``before`` were refused by their launches, ``after`` by what the compiler
@@ -64,12 +65,6 @@ class GateCounts:
     def refused(self) -> int:
         return sum(self.before.values()) + sum(self.after.values())
 
-    def to_json(self) -> dict[str, object]:
-        return {
-            "seen": self.seen, "compiled": self.compiled, "before": dict(self.before), "after": dict(self.after),
-            "gate_seconds": round(self.gate_seconds, 6), "compile_seconds": round(self.compile_seconds, 6),
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
 class _Unit:
@@ -79,7 +74,7 @@ class _Unit:
     promise: Future[Built]
 
 
-class Builder:
+class Builder(Closing):
     """Compiles candidates for one target. Use it as a context manager.
 
     ``workers`` compilers run at once, each on up to ``batch`` structures (by default as many as suit the
@@ -163,19 +158,14 @@ class Builder:
         """What the static gate saw and saved so far (all zero where a target has none)."""
         with self._lock:
             c = self._counts
-            return replace(c, before=dict(c.before), after=dict(c.after))
+            return replace(
+                c, before=dict(c.before), after=dict(c.after), gate_seconds=round(c.gate_seconds, 6),
+                compile_seconds=round(c.compile_seconds, 6),
+            )  # fmt: skip
 
     def close(self) -> None:
         """Wait for running compilers; what has not started fails."""
         self._pool.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> Builder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # ------------------------------------------------------------------ in the pool
 

@@ -102,22 +102,11 @@ def run(arguments: list[str] | None = None) -> int:
     except TilewrightError as e:
         emit_error(json_mode, e.kind, e.message, e.hint)
         return e.exit_code
-    except Terminated:
-        emit_error(
-            json_mode,
-            "terminated",
-            "Stopped by SIGTERM",
-            "What was measured is stored; go on with --resume last",
-        )
-        return 143
-    except (KeyboardInterrupt, click.Abort):
-        emit_error(
-            json_mode,
-            "interrupted",
-            "Stopped by Ctrl-C",
-            "What was measured is stored; go on with --resume last",
-        )
-        return 130
+    except (KeyboardInterrupt, click.Abort) as e:
+        by_signal = isinstance(e, Terminated)
+        kind, what = ("terminated", "SIGTERM") if by_signal else ("interrupted", "Ctrl-C")
+        emit_error(json_mode, kind, f"Stopped by {what}", "What was measured is stored; go on with --resume last")
+        return 143 if by_signal else 130
     except BrokenPipeError:
         # The reader of our output went away (``| head``): not an error of ours.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -10,6 +10,7 @@ import click
 from tilewright.core import Target, UsageError, Workload
 
 if TYPE_CHECKING:
+    from tilewright.database import Database
     from tilewright.kernels.operator import Operator
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,6 +48,14 @@ device_option = click.option(
     show_envvar=True,
     help="What to measure on: cpu:0, cpu:0-1, cuda:0, opencl:0.",
 )
+
+
+def open_database(db: str | None, *, create: bool = False, readonly: bool = True) -> Database:
+    """The database of ``--db``. Raises ``DatabaseError``."""
+    from tilewright.database import Database
+    from tilewright.paths import default_path
+
+    return Database.open(db or default_path(), create=create, readonly=readonly)
 
 
 def operator_arguments(command: F) -> F:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.database.text import safe_text
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, OverflowMethod
+    from rich.table import Table
 
     from tilewright.core import Target
 
@@ -30,10 +33,19 @@ def emit_json(value: dict[str, Any]) -> None:
 
 def emit_error(json_mode: bool, kind: str, message: str, hint: str) -> None:
     """One clear line on stderr; under ``--json`` also the error object on stdout."""
-    line = " ".join(f"{message}{'.' if hint else ''} {hint}".split())
-    click.echo(f"tilewright: {line}", err=True)
+    say(" ".join(f"{message}{'.' if hint else ''} {hint}".split()))
     if json_mode:
         emit_json({"error": {"kind": kind, "message": message, "mend": hint}})
+
+
+def report(as_json: bool, data: dict[str, Any], *lines: str) -> None:
+    """What came of a command on stdout: as JSON, or in lines for a person."""
+    if as_json:
+        emit_json(data)
+    else:
+        out = console()
+        for line in lines:
+            out.print(safe_text(line))
 
 
 def console(stderr: bool = False) -> Console:
@@ -43,6 +55,19 @@ def console(stderr: bool = False) -> Console:
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
     width = None if terminal or "COLUMNS" in os.environ else 140
     return Console(stderr=stderr, highlight=False, width=width)
+
+
+def say(line: str) -> None:
+    """A line for a person, on stderr."""
+    click.echo(f"tilewright: {line}", err=True)
+
+
+def table(*columns: str, overflow: OverflowMethod = "ellipsis", title: str | None = None) -> Table:
+    """A plain table; ``overflow``: what becomes of texts that are too long for their column."""
+    from rich.table import Column, Table
+
+    heads = (Column(name, overflow=overflow) for name in columns)
+    return Table(*heads, box=None, pad_edge=False, title=title, title_justify="left")
 
 
 def program() -> str:

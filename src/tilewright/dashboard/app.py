@@ -24,7 +24,6 @@ from tilewright import __version__
 from tilewright.core import TilewrightError, UsageError
 from tilewright.dashboard import text
 from tilewright.dashboard.farm_source import FarmSource
-from tilewright.dashboard.highlight import highlight
 from tilewright.dashboard.live import Hub
 from tilewright.dashboard.metrics import CONTENT_TYPE, Metrics
 from tilewright.dashboard.page import Listing, Page, link
@@ -32,6 +31,7 @@ from tilewright.dashboard.pages import NAVIGATION, PAGES
 from tilewright.dashboard.serving.access import Access, Guard
 from tilewright.dashboard.serving.login import login_routes
 from tilewright.dashboard.site import Site
+from tilewright.dashboard.sources import highlight
 from tilewright.dashboard.tables import to_csv, to_json
 from tilewright.database import Database
 from tilewright.errors import NotFound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,14 @@ class DashboardError(TilewrightError):
     """The dashboard cannot be served as it was asked to be."""
 
     kind = "dashboard"
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> DashboardError:
+    """An address that cannot be bound."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return DashboardError(
+        f"cannot listen on {host}, port {port}: {why}", "Give another --port, 0 for a free one, or --host"
+    )
 
 
 async def refuse(send: Any, status: int, text: str, headers: Iterable[tuple[str, str]] = ()) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,12 @@ class FarmSource:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(ANSWER)
+
+
+def worker_state(worker: Mapping[str, Any]) -> str:
+    """What a worker of a farm's status does, in a word."""
+    if worker["quarantine"]:
+        return "quarantined"
+    if worker["draining"]:
+        return "draining"
+    return "busy" if worker["running"] else "idle"

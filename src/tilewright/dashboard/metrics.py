@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from tilewright import __version__
 from tilewright.core import FailureKind, TilewrightError
+from tilewright.dashboard.farm_source import worker_state
 from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
 from tilewright.farm.errors import FarmError
@@ -135,7 +136,7 @@ def farm_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     workers = sorted(status["workers"], key=lambda w: (not w["quarantine"], -w["strikes"], w["name"]))
     counts = {(role, state): 0 for role in _ROLES for state in WORKER_STATES}
     for w in workers:
-        pair = (str(w["role"]), _state(w))
+        pair = (str(w["role"]), worker_state(w))
         counts[pair] = counts.get(pair, 0) + 1
     there = GaugeMetricFamily(
         "tilewright_farm_workers", "Connected runners and builders, by role and state.", labels=["role", "state"]
@@ -218,14 +219,6 @@ def _queues(places: Mapping[str, Mapping[str, int]]) -> Iterator[Metric]:
     _add(workers, (((n,), n, p["workers"]) for n, p in longest))
     yield jobs
     yield workers
-
-
-def _state(worker: Mapping[str, Any]) -> str:
-    if worker["quarantine"]:
-        return "quarantined"
-    if worker["draining"]:
-        return "draining"
-    return "busy" if worker["running"] else "idle"
 
 
 # --------------------------------------------------------------------------- samples

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from tilewright.core import UsageError
-from tilewright.dashboard.errors import DashboardError
+from tilewright.dashboard.errors import cannot_listen
 from tilewright.dashboard.serving.access import Access
 from tilewright.database import Database
-from tilewright.farm.link import is_loopback
+from tilewright.farm.addresses import is_loopback
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -125,10 +125,7 @@ class OptunaServer(ThreadingMixIn, WSGIServer):
         try:
             super().__init__((host, port), _Handler)
         except OSError as e:
-            why = os.strerror(e.errno) if e.errno else str(e)
-            raise DashboardError(
-                f"cannot listen on {host}, port {port}: {why}", "Give another port, or 0 for a free one"
-            ) from None
+            raise cannot_listen(host, port, e) from None
 
     @property
     def url(self) -> str:

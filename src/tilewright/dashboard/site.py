@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.database import Database
+from tilewright.database.records import OperatorSummary
 
 T = TypeVar("T")
 KEPT = 256
@@ -61,3 +62,7 @@ class Site:
     database: Database
     farm: FarmSource | None = None
     answers: Answers = field(default_factory=Answers)
+
+    def operators(self) -> list[OperatorSummary]:
+        """What was tuned, by name."""
+        return self.answers.get("operators", 2.0, self.database.operators)

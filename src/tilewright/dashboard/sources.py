@@ -1,14 +1,19 @@
-"""A trial's source: as it was stored with its kernel, else as its template prints it today."""
+"""A trial's source: as it was stored with its kernel, else as its template prints it today; its syntax marked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+
+from markupsafe import Markup
 
 from tilewright.core import Candidate, Schedule, Task, TilewrightError
 from tilewright.dashboard.site import Site
 from tilewright.kernels.codegen.prelude import prelude
 
 KEPT_SECONDS = 300.0
+LONGEST_MARKED = 200_000
+"""Characters beyond which a source is shown plain: marking it would take seconds."""
 
 
 @dataclass(frozen=True)
@@ -46,3 +51,15 @@ def _printed(candidate: Candidate) -> Source:
     except Exception as e:  # a schedule from elsewhere may be anything: the page says so and stands
         return Source("", f"No source: the template cannot print this schedule ({type(e).__name__}: {e}).")
     return Source(text, "As its template prints it, without the common prelude.")
+
+
+@lru_cache(maxsize=64)
+def highlight(source: str) -> Markup:
+    """C++ or CUDA C++ as HTML, escaped: classes that start with ``tok-``, no inline styles."""
+    if len(source) > LONGEST_MARKED:
+        return Markup.escape(source)
+    import pygments
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import get_lexer_by_name
+
+    return Markup(pygments.highlight(source, get_lexer_by_name("cpp"), HtmlFormatter(nowrap=True, classprefix="tok-")))

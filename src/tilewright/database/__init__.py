@@ -11,48 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.database.database import Database
-    from tilewright.database.migrate import upgrade_database
-    from tilewright.database.records import (
-        DatabaseStats,
-        DeviceSummary,
-        KernelView,
-        Miss,
-        OperatorSummary,
-        RunFilter,
-        RunProgress,
-        StoredArtifact,
-        StoredKernel,
-        StoredModel,
-        StoredRun,
-        TaskSummary,
-        Totals,
-        TrialPoint,
-        TrialRow,
-    )
+    from tilewright.database.records import RunFilter, StoredArtifact, StoredKernel, StoredRun, TrialPoint
     from tilewright.database.text import safe_text
 
-__all__ = [
-    "Database",
-    "DatabaseStats",
-    "DeviceSummary",
-    "KernelView",
-    "Miss",
-    "OperatorSummary",
-    "RunFilter",
-    "RunProgress",
-    "StoredArtifact",
-    "StoredKernel",
-    "StoredModel",
-    "StoredRun",
-    "TaskSummary",
-    "Totals",
-    "TrialPoint",
-    "TrialRow",
-    "safe_text",
-    "upgrade_database",
-]
+__all__ = ["Database", "RunFilter", "StoredArtifact", "StoredKernel", "StoredRun", "TrialPoint", "safe_text"]
 
-_HOME = {"Database": "database", "safe_text": "text", "upgrade_database": "migrate"}
+_HOME = {"Database": "database", "safe_text": "text"}
 
 
 def __getattr__(name: str) -> Any:

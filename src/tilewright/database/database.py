@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from tilewright.closing import Closing
 from tilewright.core import DatabaseError, Pairs, Target, Value
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions, check_file, patiently, sqlite_engine
@@ -21,7 +22,7 @@ from tilewright.database.records import DatabaseStats, Miss, StoredModel
 from tilewright.database.views import Views
 
 
-class Database(Views):
+class Database(Views, Closing):
     """One database. Any thread may call any method; each call is one transaction.
 
     ``Runs`` has the methods for runs and trials, ``Kernels`` those for kernels and compiled code, and ``Views``, which
@@ -74,12 +75,6 @@ class Database(Views):
     def close(self) -> None:
         self._transactions.close()
 
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # ----------------------------------------------------------------------- models, misses
 
     def save_model(self, target: Target, feature_version: str, data: bytes, trials: int) -> str:
@@ -110,9 +105,7 @@ class Database(Views):
         same = (m.c.target_key == target_key) & (m.c.feature_version == feature_version)
         wanted = select(m).where(same).order_by(m.c.created.desc()).limit(1)
         row = self._read(lambda c: c.execute(wanted).one_or_none())
-        return (
-            None if row is None else StoredModel(row.id, row.feature_version, bytes(row.data), row.trials, row.created)
-        )
+        return None if row is None else rows.read(StoredModel, row, data=bytes(row.data))
 
     def add_miss(self, op: str, params: Mapping[str, Value] | Pairs, target_key: str, count: int = 1) -> None:
         """Count ``count`` look-ups that found no tuned kernel. Twice, if the answer to the commit was lost."""

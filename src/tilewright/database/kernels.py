@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, select, update
 
+from tilewright.columns import named_pairs, workload_of
 from tilewright.core import Task, UsageError, Value, Workload, canonical_json
 from tilewright.database import rows, schema
 from tilewright.database.errors import damaged
@@ -134,7 +135,7 @@ class Kernels(Store):
         with rows.decoding(self.location, "alias"):
             for r in found:
                 if r.workload_key in workloads:
-                    params, defaults = rows.named_pairs(r)
+                    params, defaults = named_pairs(r._mapping)
                     named = replace(workloads[r.workload_key], op=r.op, params=params, defaults=defaults)
                     names[r.workload_key].append(named)
         return names
@@ -146,7 +147,7 @@ class Kernels(Store):
             key = (r.workload_key, r.target_key)
             if key not in tasks:
                 with rows.decoding(self.location, "workload"):
-                    workload = rows.workload_of(r)
+                    workload = workload_of(r._mapping)
                 with rows.decoding(self.location, "target"):
                     tasks[key] = Task(workload, rows.target_of(r.target_data))
         with rows.decoding(self.location, "kernel"):

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import io
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, event, inspect, select
 
 from tilewright.core import DatabaseError
+from tilewright.database.copies import copy_file, replacing
 from tilewright.database.engine import Transactions, check_file, patiently, sqlite_engine, use_wal
 from tilewright.database.errors import explained
 from tilewright.database.location import Location, locate
@@ -178,7 +177,8 @@ def _upgrade_file(location: Location, timeout: float) -> None:
         revision = read_revision(connection, location)
         if revision == SCHEMA:
             return  # another process was faster
-        backup(path, f"{path}.bak-{revision}")
+        with replacing(Path(f"{path}.bak-{revision}")) as partial:
+            copy_file(path, partial)
         _migrate(connection, SCHEMA)
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
@@ -237,21 +237,3 @@ def _config(**attributes: Any) -> Any:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes.update(attributes)
     return config
-
-
-def backup(path: Path, destination: str) -> None:
-    """A consistent copy of a SQLite file, others writing or not; mode 0600, replaced as a whole."""
-    partial = f"{destination}.partial"
-    descriptor = os.open(partial, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)
-    try:
-        source = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-        with closing(source), closing(sqlite3.connect(partial)) as copy:
-            source.backup(copy)
-            copy.execute("PRAGMA journal_mode=DELETE")  # a backup is one file
-        os.fsync(descriptor)
-        os.replace(partial, destination)
-    except BaseException:
-        os.unlink(partial)
-        raise
-    finally:
-        os.close(descriptor)

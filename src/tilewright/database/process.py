@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
-from pathlib import Path
+
+from tilewright.paths import text_of
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,8 @@ class Process:
         return _exists(self.pid)
 
 
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
-
-
 def _boot() -> str:
-    return _read("/proc/sys/kernel/random/boot_id")
+    return text_of("/proc/sys/kernel/random/boot_id").strip()
 
 
 def _namespace() -> str:
@@ -68,7 +62,7 @@ def _namespace() -> str:
 def _start(pid: int) -> str | None:
     """Start time of a live process in ticks since boot; ``None`` for a dead or unreaped one."""
     # The command name, in brackets, may hold anything; the state is the first field after it.
-    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else None
 
 

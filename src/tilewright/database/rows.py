@@ -6,8 +6,9 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Insert, Row, Table, bindparam, column, func, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -21,9 +22,7 @@ from tilewright.core import (
     Schedule,
     Target,
     Task,
-    TensorSpec,
     TrialRecord,
-    Workload,
     canonical_json,
     digest,
     outcome_from_json,
@@ -34,6 +33,11 @@ from tilewright.database.process import Process
 from tilewright.database.records import Miss, StoredArtifact, StoredKernel, StoredRun, TrialPoint
 
 Values = dict[str, Any]
+T = TypeVar("T")
+
+
+NONSENSE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+"""What decoding a row that holds nonsense raises."""
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def decoding(name: str, table: str) -> Iterator[None]:
     """Report a row of ``table`` that can't be understood as damage to database ``name``."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except NONSENSE:
         raise damaged(name, f"a row of its table {table} makes no sense") from None
 
 
@@ -72,6 +76,12 @@ def _insert_columns(table: Table, names: tuple[str, ...]) -> Insert:
         func.unnest(*lists).table_valued(*(column(n, t) for n, t in zip(names, types, strict=True))).render_derived()
     )
     return postgresql.insert(table).from_select(names, select(given)).on_conflict_do_nothing()
+
+
+def read(kind: type[T], row: Row[Any], **known: Any) -> T:
+    """A dataclass from a row: its fields are columns of the same names, but for those that are ``known``."""
+    columns = row._mapping
+    return kind(**known, **{f.name: columns[f.name] for f in fields(kind) if f.name not in known})  # type: ignore[arg-type]
 
 
 def params_text(params: Pairs | Mapping[str, Any]) -> str:
@@ -127,27 +137,6 @@ def put_targets(connection: Connection, targets: Iterable[Target]) -> None:
         insert_new(connection, schema.target, [row])
 
 
-def named_pairs(row: Row[Any]) -> tuple[Pairs, Pairs]:
-    """``params`` in the order they were declared, and ``defaults``."""
-    params, defaults = json.loads(row.params), json.loads(row.defaults)
-    order = json.loads(row.param_names)
-    return tuple((n, params[n]) for n in order), tuple((n, defaults[n]) for n in order if n in defaults)
-
-
-def workload_of(row: Row[Any]) -> Workload:
-    params, defaults = named_pairs(row)
-    return Workload(
-        op=row.op,
-        params=params,
-        defaults=defaults,
-        program=row.program,
-        inputs=tuple(TensorSpec.from_json(s) for s in json.loads(row.inputs)),
-        output=TensorSpec.from_json(json.loads(row.output)),
-        flops=row.flops,
-        precision=row.precision,
-    )
-
-
 def target_of(data: str) -> Target:
     return Target.from_json(json.loads(data))
 
@@ -186,20 +175,12 @@ def process_row(process: Process) -> Values:
 def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
     """``counts``: the run's trials by status, with ``trials``, ``best`` seconds and ``last`` number."""
     times = [c.best for c in counts if c.best is not None]
-    return StoredRun(
-        id=row.id,
+    return read(
+        StoredRun,
+        row,
         task=task,
-        device_name=row.device_name,
-        device_model=row.device_model,
-        strategy=row.strategy,
-        seed=row.seed,
-        trials_wanted=row.trials_wanted,
         settings=dict(json.loads(row.settings)),
         state=state_of(row),
-        started=row.started,
-        finished=row.finished,
-        host=row.host,
-        pid=row.pid,
         versions=dict(json.loads(row.versions)),
         summary=dict(json.loads(row.summary)),
         trials=sum(c.trials for c in counts),
@@ -239,18 +220,7 @@ def trial_row(run_id: str, task_key: str, record: TrialRecord) -> Values:
 
 def point_of(row: Row[Any]) -> TrialPoint:
     outcome = json.loads(row.outcome)
-    return TrialPoint(
-        run_id=row.run_id,
-        number=row.number,
-        template=row.template,
-        status=row.status,
-        seconds=row.seconds,
-        spread=outcome.get("spread"),
-        prediction=row.prediction,
-        origin=row.origin,
-        created=row.created,
-        dropped=bool(outcome.get("dropped")),
-    )
+    return read(TrialPoint, row, spread=outcome.get("spread"), dropped=bool(outcome.get("dropped")))
 
 
 def trial_of(row: Row[Any]) -> TrialRecord:
@@ -288,20 +258,12 @@ def kernel_row(kernel: StoredKernel) -> Values:
 
 def kernel_of(row: Row[Any], task: Task) -> StoredKernel:
     """``row``: a kernel with its artifact's ``compiler``."""
-    return StoredKernel(
+    return read(
+        StoredKernel,
+        row,
         task=task,
-        device_model=row.device_model,
-        rank=row.rank,
         schedule=Schedule.from_json(json.loads(row.schedule)),
         program=LaunchProgram.from_json(json.loads(row.launch_program)),
-        seconds=row.seconds,
-        artifact_sha256=row.artifact_sha256,
-        peak_fraction=row.peak_fraction,
-        run_id=row.run_id,
-        trial_number=row.trial_number,
-        state=row.state,
-        compiler=row.compiler,
-        updated=row.updated,
     )
 
 
@@ -321,18 +283,14 @@ def artifact_row(artifact: StoredArtifact) -> Values:
 
 def artifact_of(row: Row[Any]) -> StoredArtifact:
     """``row``: an artifact with its target's ``target_data``."""
-    return StoredArtifact(
-        sha256=row.sha256,
+    return read(
+        StoredArtifact,
+        row,
         data=bytes(row.data),
         target=target_of(row.target_data),
-        compiler=row.compiler,
         flags=tuple(json.loads(row.flags)),
-        source=row.source,
-        source_sha256=row.source_sha256,
-        created=row.created,
     )
 
 
 def miss_of(row: Row[Any]) -> Miss:
-    params = tuple(json.loads(row.params).items())
-    return Miss(row.op, params, row.target_key, row._mapping["count"], row.first, row.last)
+    return read(Miss, row, params=tuple(json.loads(row.params).items()))

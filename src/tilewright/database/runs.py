@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, false, func, or_, select, update
 
+from tilewright.columns import workload_of
 from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
@@ -20,6 +21,7 @@ from tilewright.database.process import Process
 from tilewright.database.records import RUN_STATES, StoredRun
 from tilewright.database.store import Store
 from tilewright.errors import NotFound
+from tilewright.installed import installed_version
 
 TRIAL = (
     schema.trial.c.run_id,
@@ -261,7 +263,7 @@ class Runs(Store):
                 its = select(w).where(w.c.key == run.workload_key)
                 row = self._read(lambda c, its=its: c.execute(its).one())  # type: ignore[misc]
                 with rows.decoding(self.location, "workload"):
-                    workloads[run.workload_key] = rows.workload_of(row)
+                    workloads[run.workload_key] = workload_of(row._mapping)
             wanted = select(*TRIAL).where(t.run_id == run.id).order_by(t.number)
             yield workloads[run.workload_key], self._trials(_current(wanted, versions))
             limit -= run.trials
@@ -292,12 +294,5 @@ def _put_run(c: Connection, task: Task, values: rows.Values) -> bool:
 
 @lru_cache(maxsize=1)
 def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": sys.version.split()[0]}
-    for package in ("tilewright", "numpy", "sqlalchemy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    packages = {name: installed_version(name) for name in ("tilewright", "numpy", "sqlalchemy")}
+    return {"python": sys.version.split()[0], **{name: v for name, v in packages.items() if v is not None}}

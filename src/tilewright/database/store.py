@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Executable, Row, Select, or_, select
 
+from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, Target, Task, UsageError, Workload
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
@@ -66,7 +67,7 @@ class Store:
         wanted = sorted(keys)
         with rows.decoding(self.location, "workload"):
             for r in c.execute(select(w).where(w.c.key.in_({k for k, _ in wanted}))):
-                workloads[r.key] = rows.workload_of(r)
+                workloads[r.key] = workload_of(r._mapping)
         with rows.decoding(self.location, "target"):
             for r in c.execute(select(t).where(t.c.key.in_({k for _, k in wanted}))):
                 targets[r.key] = rows.target_of(r.data)

@@ -20,14 +20,14 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from tilewright.closing import Closing
 from tilewright.core import UsageError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused
-from tilewright.farm.link import SILENT, Endpoint, Link, end, waits
+from tilewright.farm.link import SILENT, Endpoint, Link, end, waited, waits
 
 PATIENCE = 600.0  # seconds for which a farm that went away is waited for
 ASK_SECONDS = 60.0
@@ -68,7 +68,7 @@ class Queue:
     told: float = float("-inf")  # when window and workers were
 
 
-class Farm:
+class Farm(Closing):
     """A connection to a farm. Use it as a context manager.
 
     ``address``: ``tls://HOST:PORT``, servers of a cluster with commas between. ``certs``: the folder that
@@ -229,14 +229,6 @@ class Farm:
         self._life.cancel()
         self._end_loop()
 
-    def __enter__(self) -> Farm:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _call(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
@@ -306,8 +298,7 @@ class Farm:
                 except FarmError as e:  # the keeper is away, or refuses: what was said last holds
                     self._tell_trouble(e)
             self._hurry.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), SHARE_SECONDS)
+            await waited(self._hurry, SHARE_SECONDS)
 
     async def _share(self, link: Link) -> None:
         places = {p: [len(q.held) + len(q.sent), len(q.held), q.done, q.used] for p, q in self._queues.items()}

@@ -20,7 +20,7 @@ from tilewright.core import (
     TilewrightError,
 )
 from tilewright.farm.errors import FarmError
-from tilewright.measure.runner import Item
+from tilewright.measure.measuring import Item
 from tilewright.serialization import decode
 
 LONGEST = 2000  # characters of a failure's message

@@ -20,8 +20,8 @@ from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.errors import FarmError, NotStored, Refused, Taken
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, names, waits
-from tilewright.farm.messages import PROTOCOL, NoMessage, error_of
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, names, waited, waits
+from tilewright.farm.messages import PROTOCOL, NoMessage
 from tilewright.farm.pki.identity import ROLES, Peer
 from tilewright.farm.shares import Shares
 from tilewright.farm.subjects import AHEAD
@@ -123,8 +123,7 @@ class Keeper:
             self.trouble = ""
             self.ready.set()
             while not link.closed.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(link.closed.wait(), min(1.0, self.heartbeat))
+                await waited(link.closed, min(1.0, self.heartbeat))
                 await self._sweep()
                 await self._change()
         finally:
@@ -237,9 +236,9 @@ class Keeper:
                 raise Refused(f"a {role} may not ask for {str(body.get('what'))[:40]!r}")
             reply: dict[str, Any] = {"value": await answer(role, peer, body)}
         except (TypeError, LookupError, ValueError, AttributeError) as e:  # a map, but not one of ours
-            reply = {"error": error_of(Refused(f"a malformed message ({type(e).__name__})"))}
+            reply = {"error": Refused(f"a malformed message ({type(e).__name__})").to_json()}
         except TilewrightError as e:
-            reply = {"error": error_of(e)}
+            reply = {"error": e.to_json()}
         if reply.get("error", {}).get("kind") in (Refused.kind, NoMessage.kind):
             self.refused += 1
             self._say(f"refused {message.subject.partition('.')[2]}: {reply['error']['message']}")
@@ -248,7 +247,7 @@ class Keeper:
             try:
                 sealed = self._link.seal.seal(message.subject, reply)
             except NoMessage as e:  # it is too long
-                sealed = self._link.seal.seal(message.subject, {"error": error_of(e)})
+                sealed = self._link.seal.seal(message.subject, {"error": e.to_json()})
             await self._link.publish(message.reply, sealed)
 
     async def _beat(self, role: str, peer: Peer | None, body: Mapping[str, Any]) -> Any:

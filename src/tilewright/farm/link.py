@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import logging
 import random
@@ -17,15 +16,14 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from tilewright.core import UsageError
 from tilewright.farm import subjects
+from tilewright.farm.addresses import is_loopback, joined, parse_address
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
 from tilewright.farm.messages import PROTOCOL, NoMessage, Seal, require_msgpack
 from tilewright.farm.pki.tls import Credentials, client_context, find_credentials
 
-PORT = 8786
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 5.0  # in which a server or keeper that is there has answered
 FIRST_WAIT, LONGEST_WAIT = 0.2, 15.0  # seconds between attempts, doubling
@@ -33,40 +31,6 @@ SILENT = 4  # heartbeats without a sign after which a peer counts as gone
 
 Say = Callable[[str], None]
 Handler = Callable[[Any], Awaitable[None]]
-
-
-def parse_address(address: str) -> tuple[str, list[tuple[str, int]]]:
-    """Scheme (``tls`` or ``tcp``), and host and port of every server in ``tls://HOST:PORT,HOST:PORT``.
-
-    Raises ``FarmError``.
-    """
-    scheme, sep, rest = address.partition("://")
-    if not sep:
-        scheme, rest = "tls", address
-    servers = []
-    for part in rest.split(","):
-        try:
-            parts = urlsplit(f"//{part}")
-            host, port = parts.hostname, parts.port or PORT
-        except ValueError:
-            host, port = None, 0
-        if scheme not in ("tls", "tcp") or not host or part.endswith(":") or "@" in part or "/" in part:
-            raise FarmError(f"{address!r} is no farm address", "Write tls://HOST:PORT")
-        servers.append((host, port))
-    return scheme, servers
-
-
-def joined(host: str, port: int | str) -> str:
-    """Host and port as addresses have them."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address given by name or number is this machine's own."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def waits() -> Iterator[float]:
@@ -322,6 +286,12 @@ def _hang_up(client: Any) -> None:
     writer = getattr(client._transport, "_bare_io_writer", None)
     if writer is not None:
         writer.transport.abort()
+
+
+async def waited(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, so long at most."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:

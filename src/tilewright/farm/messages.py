@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.core import TilewrightError
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki.identity import Peer
 from tilewright.farm.pki.tls import Authority, Credentials
@@ -150,8 +149,3 @@ class Seen:
         while len(self._known) > self._most:
             self._known.popitem(last=False)
         return True
-
-
-def error_of(error: TilewrightError) -> dict[str, str]:
-    """A user's error as plain values."""
-    return {"kind": error.kind, "message": error.message, "mend": error.hint}

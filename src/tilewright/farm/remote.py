@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tilewright.backends import Backend, backend_for
@@ -21,8 +20,8 @@ from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.jobs import item_json, outcome_of, plain, task_json, understood
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.measure.measuring import Peaks
-from tilewright.measure.runner import DeviceLost, Item
+from tilewright.measure.measuring import Item, Peaks, Runner
+from tilewright.measure.runner import DeviceLost
 from tilewright.measure.timing import PairedComparison
 
 Job = Future[dict[str, Any]]
@@ -129,7 +128,7 @@ def _builders(farm: Farm, backend: Backend, target: Target) -> tuple[str, str, i
     return most, versions.get(most, ""), lanes[most] or 1
 
 
-class FarmRunner:
+class FarmRunner(Runner):
     """Runners of one device class, behind the interface of a local runner.
 
     A batch is spread over them. Times of different runners compare because each is paired with the same incumbent
@@ -152,12 +151,6 @@ class FarmRunner:
     ) -> Future[list[Outcome]]:
         """Check and time ``items`` on the farm; outcomes in their order, as ``LocalRunner.submit``."""
         return self._executor.submit(self._batch, task, list(items), incumbent, pairs)
-
-    def run(
-        self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
-    ) -> list[Outcome]:
-        """``submit`` and wait."""
-        return self.submit(task, items, incumbent, pairs).result()
 
     def verify(self, task: Task, item: Item) -> Failure | None:
         """Check one kernel on every input set; ``None`` when it is right."""
@@ -190,14 +183,6 @@ class FarmRunner:
         for job in list(self._open):
             job.cancel()
         self._executor.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> FarmRunner:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # ------------------------------------------------------------------ one batch
 

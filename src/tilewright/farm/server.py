@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import errno
 import hashlib
-import ipaddress
 import json
 import os
 import re
@@ -28,9 +27,10 @@ from typing import Any
 
 from tilewright.core import UsageError
 from tilewright.farm import subjects
+from tilewright.farm.addresses import ip_of, is_loopback, joined
 from tilewright.farm.errors import FarmError
 from tilewright.farm.keeper import STORAGE
-from tilewright.farm.link import Say, is_loopback, joined, waits
+from tilewright.farm.link import Say, waits
 from tilewright.farm.messages import LIMIT
 from tilewright.farm.pki.identity import USERS, Peer, read_users
 from tilewright.farm.pki.private_files import explained, replace_files
@@ -163,7 +163,11 @@ class NatsServer:
                 f"without certificates a server listens on this machine only, not on {host}",
                 "Make certificates with tilewright farm init DIR and pass --certs DIR, or leave --host out",
             )
-        if credentials is not None and cluster is not None and any(map(_is_address, cluster.routes)):
+        if (
+            credentials is not None
+            and cluster is not None
+            and any(ip_of(r.rpartition(":")[0].strip("[]")) for r in cluster.routes)
+        ):
             raise UsageError(
                 "a route is told by a name that the servers' certificates have, not by an address",
                 "Write --route NAME:PORT, and issue certificates with --host NAME",
@@ -255,10 +259,7 @@ class NatsServer:
             return False
         path = self.state / "nats.conf"
         with explained(path):
-            draft = path.with_suffix(".new")
-            draft.touch(mode=0o600)
-            draft.write_text(text, encoding="utf-8")
-            os.replace(draft, path)
+            replace_files(self.state, {path.name: text.encode()})
         self._written = text
         return True
 
@@ -383,13 +384,6 @@ class NatsServer:
 
 
 _PAGES = ("/varz", "/jsz", "/routez")
-
-
-def _is_address(route: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(route.rpartition(":")[0].strip("[]")))
-    except ValueError:
-        return False
 
 
 def _read(url: str) -> Any:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.database.records import TrialPoint
 from tilewright.insight.chart import XY, Axis, Series
-from tilewright.insight.points import Point, stopped_early, time_of
+from tilewright.insight.points import time_of
 from tilewright.insight.units import with_unit
 
 BAND = "Band: the middle half of the best trial's samples."
 
 
-def improvements(points: Sequence[Point]) -> list[Point]:
+def improvements(points: Sequence[TrialPoint]) -> list[TrialPoint]:
     """The trials that were faster than all before them, by number."""
-    found: list[Point] = []
+    found: list[TrialPoint] = []
     least: float | None = None
     for p in sorted(points, key=lambda p: p.number):
         seconds = time_of(p)
@@ -23,12 +24,12 @@ def improvements(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def best_over_trials(points: Sequence[Point], label: str = "") -> XY:
+def best_over_trials(points: Sequence[TrialPoint], label: str = "") -> XY:
     """Best seconds so far against the trial's number. ``label``: what was tuned, for the title."""
     return _chart(points, lambda p: float(p.number), Axis("Trial", "trial"), label)
 
 
-def best_over_time(points: Sequence[Point], started: float, label: str = "") -> XY:
+def best_over_time(points: Sequence[TrialPoint], started: float, label: str = "") -> XY:
     """Best seconds so far against seconds since ``started`` (of the run; since the epoch).
 
     A trial's moment is when it was stored, so those of one batch share it. Where a run was resumed, the pause counts.
@@ -36,11 +37,11 @@ def best_over_time(points: Sequence[Point], started: float, label: str = "") -> 
     return _chart(points, lambda p: max(0.0, p.created - started), Axis("Time since the start", "s"), label)
 
 
-def _chart(points: Sequence[Point], at: Callable[[Point], float], x: Axis, label: str) -> XY:
+def _chart(points: Sequence[TrialPoint], at: Callable[[TrialPoint], float], x: Axis, label: str) -> XY:
     points = sorted(points, key=lambda p: p.number)
     better = improvements(points)
-    measured = [p for p in points if time_of(p) is not None and not stopped_early(p)]
-    early = [p for p in points if time_of(p) is not None and stopped_early(p)]
+    measured = [p for p in points if time_of(p) is not None and not p.dropped]
+    early = [p for p in points if time_of(p) is not None and p.dropped]
     failed = [p for p in points if time_of(p) is None]
     series = []
     if better:
@@ -69,7 +70,7 @@ def _chart(points: Sequence[Point], at: Callable[[Point], float], x: Axis, label
     )
 
 
-def _steps(better: Sequence[Point], points: Sequence[Point], at: Callable[[Point], float]) -> Series:
+def _steps(better: Sequence[TrialPoint], points: Sequence[TrialPoint], at: Callable[[TrialPoint], float]) -> Series:
     """The curve with its band, held until the last trial."""
     times = [time_of(p) or 0.0 for p in better]
     # The spread is an interquartile range over the median: half of it lies on either side, if the samples lie evenly.
@@ -85,5 +86,5 @@ def _steps(better: Sequence[Point], points: Sequence[Point], at: Callable[[Point
     return Series("best so far", x, times, "step", low, high, trials, emphasis=True)
 
 
-def _dots(name: str, group: Sequence[Point], at: Callable[[Point], float], y: Sequence[float]) -> Series:
+def _dots(name: str, group: Sequence[TrialPoint], at: Callable[[TrialPoint], float], y: Sequence[float]) -> Series:
     return Series(name, [at(p) for p in group], y, trials=[(p.run_id, p.number) for p in group])

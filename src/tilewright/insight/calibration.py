@@ -9,8 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.database.records import TrialPoint
 from tilewright.insight.chart import XY, Axis, Column, Series, Table
-from tilewright.insight.points import Point, thinned, time_of
+from tilewright.insight.points import thinned, time_of
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +63,7 @@ def pairwise_accuracy(predicted: Floats, measured: Floats) -> float | None:
     return float((1 + (p * m)[decided]).sum() / (2 * total)) if total else None
 
 
-def agreement(points: Sequence[Point]) -> Agreement:
+def agreement(points: Sequence[TrialPoint]) -> Agreement:
     """The agreement over all these trials. They must be of one run: scores of two do not compare."""
     known = _known(points)
     first, last = (known[0].number, known[-1].number) if known else (0, 0)
@@ -73,7 +74,7 @@ def agreement(points: Sequence[Point]) -> Agreement:
     return Agreement(first, last, len(known), rank_correlation(scores, speeds), pairwise_accuracy(scores, speeds))
 
 
-def agreement_by_part(points: Sequence[Point]) -> tuple[Agreement, ...]:
+def agreement_by_part(points: Sequence[TrialPoint]) -> tuple[Agreement, ...]:
     """The same for consecutive parts of the run: does the model improve?"""
     known = _known(points)
     parts = min(PARTS, len(known) // PART)
@@ -83,12 +84,12 @@ def agreement_by_part(points: Sequence[Point]) -> tuple[Agreement, ...]:
     return tuple(agreement(known[a:b]) for a, b in pairwise(edges))
 
 
-def _known(points: Sequence[Point]) -> list[Point]:
+def _known(points: Sequence[TrialPoint]) -> list[TrialPoint]:
     found = [p for p in points if time_of(p) is not None and p.prediction is not None and np.isfinite(p.prediction)]
     return sorted(found, key=lambda p: p.number)
 
 
-def _arrays(points: Sequence[Point]) -> tuple[Floats, Floats]:
+def _arrays(points: Sequence[TrialPoint]) -> tuple[Floats, Floats]:
     """Scores and speeds, both larger for what is faster."""
     scores = np.array([p.prediction for p in points], np.float64)
     speeds = -np.array([time_of(p) for p in points], np.float64)
@@ -107,7 +108,7 @@ def describe(found: Agreement) -> str:
     )
 
 
-def calibration_chart(points: Sequence[Point], label: str = "") -> XY:
+def calibration_chart(points: Sequence[TrialPoint], label: str = "") -> XY:
     """Measured seconds against the rank that the model gave, the first half of the run apart from the second."""
     known = _known(points)
     found = agreement(points)
@@ -137,7 +138,7 @@ def calibration_chart(points: Sequence[Point], label: str = "") -> XY:
     )
 
 
-def calibration_over_run(points: Sequence[Point]) -> XY:
+def calibration_over_run(points: Sequence[TrialPoint]) -> XY:
     """Rank correlation of consecutive parts of the run."""
     parts = [a for a in agreement_by_part(points) if a.rank_correlation is not None]
     series: tuple[Series, ...] = ()
@@ -156,7 +157,7 @@ def calibration_over_run(points: Sequence[Point]) -> XY:
     )
 
 
-def calibration_table(points: Sequence[Point]) -> Table:
+def calibration_table(points: Sequence[TrialPoint]) -> Table:
     """The whole run, then its parts."""
     rows = [("whole run", agreement(points)), *(("part", a) for a in agreement_by_part(points))]
     return Table(

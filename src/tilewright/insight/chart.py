@@ -9,17 +9,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, ClassVar, Union
 
-SCALES = ("linear", "log")
+import numpy as np
+
+from tilewright.serialization import Json
+
 UNITS = ("", "s", "flop/s", "flop/byte", "trial", "share", "date")
 """What numbers on an axis are; ``date`` is in seconds since the epoch, ``share`` between 0 and 1."""
-MODES = ("points", "line", "step")
+
+
+class _Drawn(Json):
+    """A kind of chart, which its JSON names."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = _plain({"kind": self.kind, **super().to_json()})
+        return data
 
 
 @dataclass(frozen=True)
-class Axis:
-    """``label`` without a unit; ``scale`` is one of ``SCALES``, ``unit`` one of ``UNITS``.
+class Axis(Json, sparse=("categories",)):
+    """``label`` without a unit; ``scale`` is ``linear`` or ``log``, ``unit`` one of ``UNITS``.
 
     ``categories``: what the whole numbers from 0 stand for, where the axis has no numbers of its own.
     """
@@ -29,14 +41,10 @@ class Axis:
     scale: str = "linear"
     categories: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"label": self.label, "unit": self.unit, "scale": self.scale}
-        return data | {"categories": list(self.categories)} if self.categories else data
-
 
 @dataclass(frozen=True)
-class Series:
-    """Points of one kind, all of one length. ``mode``: one of ``MODES``; a ``step`` keeps its value until the next.
+class Series(Json, sparse=("low", "high", "trials")):
+    """Points of one kind, all of one length. ``mode``: ``points``, ``line`` or ``step`` (a value holds until the next).
 
     ``low`` and ``high`` bound each ``y`` (a noise band). ``trials`` names each point's trial as ``(run, number)``, so
     that it can be opened. ``emphasis``: the series that the chart is about.
@@ -51,20 +59,12 @@ class Series:
     trials: Sequence[tuple[str, int]] = ()
     emphasis: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {
-            "name": self.name, "mode": self.mode, "emphasis": self.emphasis, "x": _plain(self.x), "y": _plain(self.y),
-        }  # fmt: skip
-        if self.low:
-            data |= {"low": _plain(self.low), "high": _plain(self.high)}
-        if self.trials:
-            data["trials"] = [list(t) for t in self.trials]
-        return data
-
 
 @dataclass(frozen=True)
-class XY:
+class XY(_Drawn):
     """Series over two axes. ``alt``: in one sentence, what it shows, for those who cannot see it."""
+
+    kind = "xy"
 
     title: str
     x: Axis
@@ -73,16 +73,12 @@ class XY:
     alt: str = ""
     note: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": "xy", "title": self.title, "alt": self.alt, "note": self.note, "x": self.x.to_json(),
-            "y": self.y.to_json(), "series": [s.to_json() for s in self.series],
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
-class Bars:
+class Bars(_Drawn):
     """A value a label, drawn as horizontal bars in the given order. ``axis`` says what the values are."""
+
+    kind = "bars"
 
     title: str
     axis: Axis
@@ -91,14 +87,13 @@ class Bars:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": "bars", "title": self.title, "alt": self.alt, "note": self.note, "axis": self.axis.to_json(),
-            "labels": [name for name, _ in self.bars], "values": _plain([v for _, v in self.bars]),
-        }  # fmt: skip
+        data = super().to_json()
+        bars = data.pop("bars")
+        return {**data, "labels": [name for name, _ in bars], "values": [value for _, value in bars]}
 
 
 @dataclass(frozen=True)
-class Dimension:
+class Dimension(Json):
     """One axis of parallel coordinates: the values that occur, in order, as texts."""
 
     name: str
@@ -106,11 +101,13 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Parallel(_Drawn):
     """Parallel coordinates: a line a row. ``rows`` hold positions in each dimension's ``values``.
 
     ``colour``: a number a row (``axis`` says what it is; less is better). ``trials``: as in ``Series``.
     """
+
+    kind = "parallel"
 
     title: str
     dimensions: tuple[Dimension, ...]
@@ -120,14 +117,6 @@ class Parallel:
     trials: tuple[tuple[str, int], ...] = ()
     alt: str = ""
     note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": "parallel", "title": self.title, "alt": self.alt, "note": self.note, "axis": self.axis.to_json(),
-            "dimensions": [{"name": d.name, "values": list(d.values)} for d in self.dimensions],
-            "rows": [list(r) for r in self.rows], "colour": _plain(self.colour),
-            "trials": [list(t) for t in self.trials],
-        }  # fmt: skip
 
 
 Chart = Union[XY, Bars, Parallel]
@@ -149,7 +138,7 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         names = [c.name for c in self.columns]
-        rows = [dict(zip(names, map(_value, row), strict=True)) for row in self.rows]
+        rows = [dict(zip(names, map(_plain, row), strict=True)) for row in self.rows]
         return {"name": self.name, "rows": rows}
 
 
@@ -163,11 +152,12 @@ class Column:
     numeric: bool = False
 
 
-def _value(value: Any) -> Any:
-    """A table's value as JSON has it."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(numbers: Sequence[float]) -> list[float | None]:
-    """As JSON has them: no infinities and no NaN."""
-    return [float(v) if math.isfinite(v) else None for v in numbers]
+def _plain(value: Any) -> Any:
+    """As JSON has it: numbers are Python's own, without infinities and NaN."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(v) for v in value]
+    if isinstance(value, float | np.number):
+        return float(value) if math.isfinite(value) else None
+    return value

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.core import UsageError
+from tilewright.database.records import TrialPoint
 from tilewright.insight.best import BAND, best_over_trials
 from tilewright.insight.chart import XY, Axis, Column, Series, Table
 from tilewright.insight.links import run_link
-from tilewright.insight.points import Point
 from tilewright.insight.units import with_unit
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def same_task(runs: Sequence[StoredRun]) -> None:
             )
 
 
-def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[Point]]) -> XY:
+def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[TrialPoint]]) -> XY:
     """The best time so far of each run over its trials; ``points`` zips with ``runs``.
 
     Raises ``UsageError`` unless they are of one task.

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from tilewright.database.records import StoredKernel
 
 _ESCAPES = (("~", "~t"), ("/", "~s"), ("\\", "~b"))
 
@@ -31,6 +36,15 @@ def run_link(run_id: str) -> str:
 
 def trial_link(run_id: str, number: int) -> str:
     return f"/runs/{segment(run_id)}/trials/{number}"
+
+
+def kernel_links(kernels: Iterable[StoredKernel | None]) -> dict[str, list[str | None]]:
+    """Links of a table's columns ``run`` and ``trial``: where each kernel was found."""
+    found = [(k.run_id, k.trial_number) if k else (None, None) for k in kernels]
+    return {
+        "run": [run_link(run) if run else None for run, _ in found],
+        "trial": [trial_link(run, n) if run and n is not None else None for run, n in found],
+    }
 
 
 def operator_link(op: str) -> str:

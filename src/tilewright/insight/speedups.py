@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Axis, Bars, Column, Table
-from tilewright.insight.links import run_link, trial_link
+from tilewright.insight.links import kernel_links
 from tilewright.insight.units import per_second
 
 if TYPE_CHECKING:
@@ -36,16 +36,14 @@ def speedup_bars(views: Sequence[KernelView], limit: int = 15) -> Bars:
 
 def speedup_table(views: Sequence[KernelView]) -> Table:
     """Every kernel: what it computes, where, its times, the gain, its share of the peak, and its run."""
-    rows, runs, trials = [], [], []
-    for v in _ordered(views):
+    ordered, rows = _ordered(views), []
+    for v in ordered:
         k = v.kernel
         rows.append(
             (k.task.workload.label, f"{k.task.target.name} x{k.task.target.threads}", k.device_model, k.seconds,
              per_second(k.task.workload.flops, k.seconds), v.default_seconds, v.speedup,
              k.peak_fraction, k.state, k.run_id, k.trial_number, k.updated)
         )  # fmt: skip
-        runs.append(run_link(k.run_id) if k.run_id else None)
-        trials.append(trial_link(k.run_id, k.trial_number) if k.run_id and k.trial_number is not None else None)
     return Table(
         "speedups",
         "Best kernels and their gain over the default schedule",
@@ -64,5 +62,5 @@ def speedup_table(views: Sequence[KernelView]) -> Table:
             Column("updated", "Stored", "date", True),
         ),
         tuple(rows),
-        {"run": runs, "trial": trials},
+        kernel_links(v.kernel for v in ordered),
     )

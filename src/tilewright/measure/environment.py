@@ -8,17 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.core import Device, Pairs
+from tilewright.installed import installed_version
+from tilewright.paths import text_of
 
 
 @lru_cache(maxsize=1)
 def tilewright_version() -> str:
     """Installed version, or ``source`` when run from a source tree that is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("tilewright")
-    except PackageNotFoundError:
-        return "source"
+    return installed_version("tilewright") or "source"
 
 
 def environment(device: Device, core: int | None, compiler: str, root: Path = Path("/sys/devices/system/cpu")) -> Pairs:
@@ -28,10 +25,10 @@ def environment(device: Device, core: int | None, compiler: str, root: Path = Pa
     if core is None:
         return tuple(facts)
     clock = root / f"cpu{core}" / "cpufreq"
-    governor = _read(clock / "scaling_governor")
+    governor = text_of(clock / "scaling_governor").strip()
     if governor:
         facts.append(("governor", governor))
-    khz = _read(clock / "scaling_cur_freq")
+    khz = text_of(clock / "scaling_cur_freq").strip()
     if khz.isdigit():
         facts.append(("mhz", round(int(khz) / 1000)))
     return tuple(facts)
@@ -44,10 +41,3 @@ def _versions(device: Device, compiler: str) -> tuple[tuple[str, str], ...]:
         ("tilewright", tilewright_version()),
         ("numpy", np.__version__),
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

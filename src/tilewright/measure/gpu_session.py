@@ -7,11 +7,11 @@ the child says so and ends; the runner starts another one.
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.backends import get_backend
-from tilewright.backends.driver import DeviceError, LaunchError, OutOfMemory
-from tilewright.backends.launches import DeviceKernel, Queue
+from tilewright.backends.driver import DeviceError, OutOfMemory
+from tilewright.backends.launches import DeviceKernel, Queue, checked_hash
 from tilewright.core import (
     Failure,
     FailureKind,
@@ -223,8 +223,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _load(self, item: Mapping[str, Any]) -> GpuKernel:
         def load(path: str, sha: str) -> Module:
             data = Path(path).read_bytes()
-            if sha256(data).hexdigest() != sha:
-                raise LaunchError("the compiled code does not match its hash: it is damaged")
+            checked_hash(data, sha)
             return self.context.load(data)
 
         code = self._kept(item, load)
@@ -278,7 +277,7 @@ class GpuSession(TaskSession[GpuKernel]):
         recipe = Recipe("positive" if self.verifier.positive else "normal", 0, "heap")
         values = [_bytes(v) for v in make_inputs(self.program, recipe, self.verifier.bounds)]
         out = self.program.output
-        output = _elements(out.shape) * ITEMSIZE[out.dtype]
+        output = math.prod(out.shape) * ITEMSIZE[out.dtype]
         total = sum(len(v) for v in values) + output
         room = int(ROOM * float(self.limits.get("memory_bytes", 0)) or total * 4)
         sets = rotation(total, self.rotate_bytes, room, self.cold)
@@ -366,7 +365,7 @@ class _CheckedRun:
         s, k = self.session, self.kernel
         assert s.program is not None
         tensors = (*s.program.inputs, s.program.output)
-        sizes = [_elements(t.shape) * ITEMSIZE[t.dtype] for t in tensors]
+        sizes = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors]
         host = [_at(p, size) for p, size in zip(pointers, sizes, strict=True)]
         *inputs, output = host
         workspace = k.kernel.workspace
@@ -408,13 +407,6 @@ def _at(address: int, size: int) -> Bytes:
 
 def _bytes(values: npt.NDArray[Any]) -> Bytes:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-
-
-def _elements(shape: Sequence[int]) -> int:
-    n = 1
-    for x in shape:
-        n *= x
-    return n
 
 
 def _line(error: BaseException) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from tilewright.core import Device, Failure, Outcome, Target, Task
+from tilewright.closing import Closing
+from tilewright.core import Artifact, Candidate, Device, Failure, Outcome, Target, Task
 from tilewright.serialization import Json
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
-    from tilewright.measure.runner import Item
     from tilewright.measure.timing import PairedComparison
+
+Item = tuple[Candidate, Artifact]
 
 OnWait = Callable[[str], None]
 """Called with a line on who holds the device."""
@@ -34,22 +36,23 @@ NO_PEAKS = Peaks()
 """Nothing is known of a device."""
 
 
-class Runner(Protocol):
+class Runner(Closing, ABC):
     """Checks and times kernels; :class:`~tilewright.measure.runner.LocalRunner` says what each method does."""
 
+    @abstractmethod
     def submit(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
     ) -> Future[list[Outcome]]: ...
     def run(
         self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
-    ) -> list[Outcome]: ...
+    ) -> list[Outcome]:
+        """``submit`` and wait."""
+        return self.submit(task, items, incumbent, pairs).result()
+
+    @abstractmethod
     def verify(self, task: Task, item: Item) -> Failure | None: ...
+    @abstractmethod
     def compare(self, task: Task, challenger: Item, champion: Item, pairs: int = 31) -> PairedComparison: ...
-    def close(self) -> None: ...
-    def __enter__(self) -> Runner: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 class Site(Protocol):

@@ -11,12 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tilewright.backends import backend_of
 from tilewright.core import (
-    Artifact,
     Candidate,
     Device,
     Failure,
@@ -33,11 +31,10 @@ from tilewright.core import (
 from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
+from tilewright.measure.measuring import Item, Runner
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import PairedComparison
 from tilewright.paths import cache_root
-
-Item = tuple[Candidate, Artifact]
 
 DEADLINE = 10.0  # seconds for checking and timing one kernel
 PREPARE_DEADLINE = 300.0  # seconds for inputs and references, which no kernel is to blame for
@@ -54,7 +51,7 @@ class DeviceLost(TilewrightError):
     kind = "device_lost"
 
 
-class LocalRunner:
+class LocalRunner(Runner):
     """Checks and times candidates on one device of this machine. Use it as a context manager.
 
     ``device``: cores (``cpu:0-1``), or a GPU (``cuda:0``, ``emulator:0``), which is reached through
@@ -75,12 +72,9 @@ class LocalRunner:
         target: Target,
         *,
         deadline: float = DEADLINE,
-        prepare_deadline: float = PREPARE_DEADLINE,
         cache_state: str | None = None,
         references: str | Path | None = None,
-        memory: int | None = None,
         sandbox: bool = False,
-        full_reference: float = 1.5,
         exclusive: Callable[[], AbstractContextManager[None]] | None = None,
         command: list[str] | None = None,
         driver: str | None = None,
@@ -88,11 +82,10 @@ class LocalRunner:
         if cache_state not in (None, "warm", "cold"):
             raise UsageError(f"unknown cache state {cache_state!r}", "Use warm or cold")
         self.backend = backend_of(device.name)
-        given = self.backend.settings(device, memory_limit() if memory is None else memory)
+        given = self.backend.settings(device, memory_limit())
         self.device = device
         self.target = target
         self.deadline = deadline
-        self.prepare_deadline = prepare_deadline
         self.cores: list[int] = given["cores"]
         self._exclusive = exclusive or contextlib.nullcontext
         self._command = command
@@ -104,7 +97,6 @@ class LocalRunner:
             "cache_state": cache_state or given["cache_state"],
             "last_level": target.l3_bytes,
             "references": str(cache_root() / "references" if references is None else references),
-            "full_reference": full_reference,
             "sandbox": sandbox,
         }
         self._executor = ThreadPoolExecutor(1, "measure")
@@ -125,12 +117,6 @@ class LocalRunner:
         becomes it. ``pairs`` bounds the paired samples of each.
         """
         return self._executor.submit(self._batch, task, list(items), incumbent, pairs)
-
-    def run(
-        self, task: Task, items: Sequence[Item], incumbent: Item | None = None, pairs: int | None = None
-    ) -> list[Outcome]:
-        """``submit`` and wait."""
-        return self.submit(task, items, incumbent, pairs).result()
 
     def verify(self, task: Task, item: Item) -> Failure | None:
         """Check one kernel on every input set; ``None`` when it is right."""
@@ -171,14 +157,6 @@ class LocalRunner:
             child.kill()
         self._executor.submit(self._discard).result()
         self._executor.shutdown(cancel_futures=True)
-
-    def __enter__(self) -> LocalRunner:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def child_pid(self) -> int | None:
@@ -251,7 +229,7 @@ class LocalRunner:
             child = self._ensure()
             item: int | None = None
             incumbent = False
-            end = time.monotonic() + self.prepare_deadline
+            end = time.monotonic() + PREPARE_DEADLINE
             try:
                 child.channel.send(request)
                 while True:
@@ -272,7 +250,7 @@ class LocalRunner:
                         continue
                     item = int(message["item"]) if message["at"] == "item" else None
                     incumbent = message["at"] == "incumbent"
-                    end = time.monotonic() + (limit if item is not None else self.prepare_deadline)
+                    end = time.monotonic() + (limit if item is not None else PREPARE_DEADLINE)
             except TimeoutError:
                 self._discard()
                 failure = Failure(FailureKind.TIMEOUT, f"no result within {limit:.3g} s")

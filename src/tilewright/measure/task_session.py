@@ -55,7 +55,6 @@ class TaskSession(ABC, Generic[K]):
     def __init__(self, settings: Mapping[str, Any], tell: Tell) -> None:
         self.cold: bool = settings["cache_state"] == "cold"
         self.folder = Path(settings["references"]) if settings["references"] else None
-        self.full: float = settings["full_reference"]
         self.tell = tell
         self.code: OrderedDict[str, Any] = OrderedDict()  # by hash, what was used last at the end
         self._reset("")
@@ -73,7 +72,7 @@ class TaskSession(ABC, Generic[K]):
             self._reset(request["program"])
             self.tell({"at": "prepare"})
             self.program = Program.loads(self.text)
-            self.verifier = Verifier(self.program, References(self.program, self.folder), self.full)
+            self.verifier = Verifier(self.program, References(self.program, self.folder))
         if request["do"] == "measure":
             return self._measure(request)
         if request["do"] == "verify":

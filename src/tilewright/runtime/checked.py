@@ -61,7 +61,7 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
                 + ("Pass a dense one and copy it" if output else "Pass numpy.ascontiguousarray of it")
             ),
         )
-    if not a.flags.aligned or _address(a) % align:
+    if not a.flags.aligned or address(a) % align:
         need = max(align, a.dtype.alignment)
         raise Misfit(
             "alignment",
@@ -74,9 +74,9 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
 
 def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], out: Array) -> None:
     """Raise :class:`Misfit` if a dense output shares memory with a dense input."""
-    low, high = _address(out), _address(out) + out.nbytes
+    low, high = address(out), address(out) + out.nbytes
     for a, spec in zip(inputs, specs, strict=True):
-        start = _address(a)
+        start = address(a)
         if start < high and low < start + a.nbytes:
             raise Misfit(
                 "overlap",
@@ -89,7 +89,7 @@ def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
     dtype = np.dtype(dtype)
     count = int(np.prod(shape, dtype=np.int64))
     raw = np.empty(count * dtype.itemsize + align, np.uint8)
-    skip = -_address(raw) % align
+    skip = -address(raw) % align
     made: Array = raw[skip : skip + count * dtype.itemsize].view(dtype).reshape(shape)
     return made
 
@@ -181,9 +181,10 @@ def signature(name: str, inputs: Sequence[TensorSpec]) -> str:
     return f"{name}({', '.join([s.name for s in inputs] + ['out=None'])})"
 
 
-def _address(a: Array) -> int:
-    address: int = a.__array_interface__["data"][0]
-    return address
+def address(a: Array) -> int:
+    """Where an array's first element lies."""
+    found: int = a.__array_interface__["data"][0]
+    return found
 
 
 def _kind(a: object) -> str:

@@ -128,7 +128,7 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
     from tilewright.kernels.expression.numerics import decode, encode
     from tilewright.kernels.expression.program import Program
     from tilewright.kernels.reference import evaluate_block, index_bounds
-    from tilewright.runtime.checked import empty, storage
+    from tilewright.runtime.checked import address, empty, storage
 
     program = Program.loads(workload.program)
     bounds = index_bounds(program)
@@ -147,7 +147,7 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
         out[...] = encode(np.full(out.shape, np.nan), kind)
     else:
         out.view(np.uint8)[...] = 0 if kind == "bool" else 0xFF
-    kernel.run([a.__array_interface__["data"][0] for a in (*inputs, out)])
+    kernel.run([address(a) for a in (*inputs, out)])
     n = _CHECKED_ELEMENTS
     for block in (
         tuple(slice(0, min(n, s)) for s in out.shape),

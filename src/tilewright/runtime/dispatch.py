@@ -19,7 +19,7 @@ from tilewright.backends.arrays import on_gpu
 from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
 from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.parameters import settled
-from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, empty, storage
+from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, address, empty, storage
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
@@ -248,7 +248,7 @@ def _stands_for(a: Any, spec: TensorSpec) -> bool:
 
 
 def _dense(a: Array, spec: TensorSpec, align: int) -> Array:
-    if a.flags.c_contiguous and a.flags.aligned and a.__array_interface__["data"][0] % align == 0:
+    if a.flags.c_contiguous and a.flags.aligned and address(a) % align == 0:
         return a
     copy = empty(spec.shape, storage(spec.dtype), max(align, LINE))
     copy[...] = a.view(BITS[spec.dtype]) if added_dtype(a) else a

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.closing import Closing
 from tilewright.core import UsageError
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Library:
+class Library(Closing):
     """Kernels of a database (default: ``$TILEWRIGHT_DB``, else the user's own).
 
     >>> library = Library("tuned.db")  # doctest: +SKIP
@@ -102,12 +103,6 @@ class Library:
         self._resolver.forget()
         for name in [n for n, v in self.__dict__.items() if not n.startswith("_") and callable(v)]:
             del self.__dict__[name]
-
-    def __enter__(self) -> Library:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<tilewright.Library {self.path}{' (closed)' if self._resolver.closed else ''}>"

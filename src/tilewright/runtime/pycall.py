@@ -10,6 +10,7 @@ take the slower way through :mod:`tilewright.runtime.checked`.
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -25,7 +26,6 @@ VERSION = 2
 MAX_TENSORS = 16
 _P = ctypes.c_void_p
 _POINTER = struct.calcsize("P")
-_FLAGS = ("CONTIGUOUS", "ALIGNED", "WRITEABLE")
 _FUNCTIONS = (
     "Py_IncRef", "Py_DecRef", "PyObject_Vectorcall", "PyTuple_Size", "PyTuple_GetItem", "PyErr_SetString",
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyCapsule_New", "PyCapsule_GetPointer", "PyCFunction_NewEx",
@@ -181,10 +181,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        n = self.dtype.itemsize
-        for s in self.shape:
-            n *= s
-        return n
+        return self.dtype.itemsize * math.prod(self.shape)
 
 
 class Builtins:

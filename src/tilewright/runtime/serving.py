@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.core import TensorSpec, Workload
 from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
-from tilewright.runtime.checked import Checked, empty, signature, storage
+from tilewright.runtime.checked import Checked, address, empty, signature, storage
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.stats import Counters
 
@@ -54,7 +54,7 @@ def serve_kernel(
     """A loaded kernel as a callable; it keeps the kernel's library loaded."""
 
     def run(arrays: Sequence[Array], out: Array) -> None:
-        kernel.run([_address(a) for a in (*arrays, out)])
+        kernel.run([address(a) for a in (*arrays, out)])
 
     align = kernel.program.align
     checked = Checked(explanation.op, inputs, output, run, align=align, tier=explanation.tier, counters=counters)
@@ -62,7 +62,7 @@ def serve_kernel(
         return _native(explanation, checked, kernel, expected_seconds, counters)
 
     def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
-        places = [_address(held[n]) if n in held else 0 for n in range(len(inputs))]
+        places = [address(held[n]) if n in held else 0 for n in range(len(inputs))]
         packed = kernel.pack([*places, 0])
         for number, memory in packed.items():
             places[number] = memory.address
@@ -73,7 +73,7 @@ def serve_kernel(
             if call is None:
                 call = local.call = kernel.prepare([0] * (len(inputs) + 1))
             given = iter(arrays)
-            call.tensors[:] = [p or _address(next(given)) for p in places] + [_address(out)]
+            call.tensors[:] = [p or address(next(given)) for p in places] + [address(out)]
             call.run()
 
         bound = Checked(
@@ -142,11 +142,6 @@ def serve_numpy(explanation: Explanation, workload: Workload, counters: Counters
         return Checked(workload.op, rest(inputs), workload.output, run_bound, tier=tier, counters=counters)
 
     return Served(explanation, ConstantPlan(checked, bind), checked, False)
-
-
-def _address(a: Array) -> int:
-    address: int = a.__array_interface__["data"][0]
-    return address
 
 
 def _doc(explanation: Explanation, inputs: Sequence[TensorSpec]) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
+from tilewright.columns import named_pairs, tensors, workload_of
 from tilewright.core import DatabaseError, LaunchProgram, Schedule, Target, TensorSpec, Value, Workload, cached_property
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.trust import require_trust
@@ -126,7 +127,7 @@ class Store:
             SELECT n.op, n.params, n.defaults, n.param_names, w.program, w.inputs, w.output, w.flops, w.precision
             FROM ({_OF_OP}) n JOIN workload w ON w.key = n.workload_key ORDER BY w.created DESC
         """
-        return self._read(lambda c: tuple(_workload(r) for r in c.execute(query, {"op": op}))) or ()
+        return self._read(lambda c: tuple(workload_of(r) for r in c.execute(query, {"op": op}))) or ()
 
     def code(self, sha256: str) -> bytes:
         """An artifact's bytes, not checked against the hash yet. Raises ``DatabaseError``."""
@@ -264,26 +265,14 @@ def _explained(path: Path) -> Iterator[None]:
         ) from e
 
 
-def _named(row: sqlite3.Row) -> tuple[dict[str, Value], dict[str, Value]]:
-    params, defaults = json.loads(row["params"]), json.loads(row["defaults"])
-    order = json.loads(row["param_names"])
-    return {n: params[n] for n in order}, {n: defaults[n] for n in order if n in defaults}
-
-
-def _specs(row: sqlite3.Row) -> tuple[tuple[TensorSpec, ...], TensorSpec]:
-    return tuple(TensorSpec.from_json(s) for s in json.loads(row["inputs"])), TensorSpec.from_json(
-        json.loads(row["output"])
-    )
-
-
 def _entry(row: sqlite3.Row) -> Entry:
-    params, defaults = _named(row)
-    inputs, output = _specs(row)
+    params, defaults = named_pairs(row)
+    inputs, output = tensors(row)
     return Entry(
         workload_key=row["workload_key"],
         op=row["op"],
-        params=params,
-        defaults=defaults,
+        params=dict(params),
+        defaults=dict(defaults),
         inputs=inputs,
         output=output,
         flops=row["flops"],
@@ -297,19 +286,4 @@ def _entry(row: sqlite3.Row) -> Entry:
         sha256=row["artifact_sha256"],
         state=row["state"],
         updated=float(row["updated"]),
-    )
-
-
-def _workload(row: sqlite3.Row) -> Workload:
-    params, defaults = _named(row)
-    inputs, output = _specs(row)
-    return Workload(
-        op=row["op"],
-        params=tuple(params.items()),
-        defaults=tuple(defaults.items()),
-        program=row["program"],
-        inputs=inputs,
-        output=output,
-        flops=row["flops"],
-        precision=row["precision"],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,3 +74,9 @@ class Constraint:
 
     def to_json(self) -> dict[str, Any]:
         return {"reads": list(self.reads), "reason": self.reason}
+
+
+def rule(reason: str, holds: Callable[..., bool]) -> Constraint:
+    """A constraint over the knobs that ``holds`` names as its parameters."""
+    names = tuple(inspect.signature(holds).parameters)
+    return Constraint(names, lambda values: holds(*(values[n] for n in names)), reason)

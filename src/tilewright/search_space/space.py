@@ -72,6 +72,11 @@ class SearchSpace:
                 )
         return self._make(vector)
 
+    def allows(self, values: Mapping[str, Value]) -> bool:
+        """Whether :meth:`schedule` takes these values of all knobs."""
+        known = all(values[k.name] in k.values for k in self.knobs)
+        return known and all(rule.holds({n: values[n] for n in rule.reads}) for rule in self.constraints)
+
     def check(self, schedule: Schedule) -> None:
         """Raises ``IllegalSchedule`` unless ``schedule`` is a member of this space."""
         self.indices(schedule)

@@ -44,8 +44,6 @@ class CudaTemplateContract(ScheduleContract):
     templates: tuple[str, ...] = tuple(n for n, t in TEMPLATES.items() if "cuda" in t.kinds)
     programs = CONTRACTIONS
     targets: tuple[str, ...] = ("sm_80",)
-    schedules = 1
-    """Sampled schedules per program, beside the default one."""
     sanitize: tuple[str, ...] = ()
     """Sanitizers to run under; where one cannot run, the test is skipped, never passed."""
 
@@ -89,20 +87,15 @@ class CudaTemplateContract(ScheduleContract):
             assert "#include" not in kernel.source
             assert not RAW.findall(kernel.source)
 
-    def test_launches_are_within_the_limits(self, pair: tuple[str, str]) -> None:
+    def test_launches_and_static_numbers(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
         rng = random.Random(2)
-        for schedule in [template.default(task), *(template.space(task).sample(rng) for _ in range(20))]:
-            check_launches(template.lower(Candidate(task, schedule)), schedule, task.target.limit)
-
-    def test_static_numbers(self, pair: tuple[str, str]) -> None:
-        template, _, task = self.portable(pair)
-        rng = random.Random(4)
-        for schedule in [template.default(task), *(template.space(task).sample(rng) for _ in range(20))]:
+        for schedule in [template.default(task), *(template.space(task).sample(rng) for _ in range(12))]:
+            kernel = template.lower(Candidate(task, schedule))
+            check_launches(kernel, schedule, task.target.limit)
             numbers = template.static(task, schedule)
             assert tuple(numbers) == tuple(STATIC)
             assert all(isinstance(v, float) and np.isfinite(v) and v >= 0 for v in numbers.values()), numbers
-            kernel = template.lower(Candidate(task, schedule))
             first = next(x for x in kernel.program.launches if x.symbol == kernel.symbol)
             assert numbers["threads"] == int(np.prod(first.block))
             assert numbers["shared_bytes"] == evaluate(first.shared, launch_values(Candidate(task, schedule)))

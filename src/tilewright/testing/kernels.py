@@ -25,7 +25,7 @@ from tilewright.kernels.templates.base import LoweredKernel
 
 Array = npt.NDArray[Any]
 
-GUARD = 256
+GUARD = 1 << 16
 """Bytes before and after each buffer that must stay as they are."""
 
 _MARK = 0xA5

@@ -8,8 +8,8 @@
 
 Templates for GPUs have :class:`~tilewright.testing.cuda_template.CudaTemplateContract`.
 
-Each sampled schedule is compiled and run with threads 1 and 3 between guard zones, with a poisoned
-output and workspace, and compared with the float64 reference.
+The default schedules for one thread and for three, and sampled ones for three, are compiled and run between guard
+zones, with a poisoned output and workspace, and compared with the float64 reference.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tilewright.search_space import SearchSpace
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.programs import PROGRAMS
 
-SAMPLES = 20
-"""Schedules of which knobs are moved."""
+SAMPLES = 7
+"""Schedules of which knobs are moved, beside as many as are run."""
 MOVED = 16
 """Knobs of a schedule that are moved, at most."""
 PREFIX = re.compile(r"(p\d+\.)?(s\d+_)?")
@@ -49,21 +49,24 @@ class PairContract:
     programs: Mapping[str, Callable[[], Program]] = PROGRAMS
     targets: tuple[str, ...] = ()
     """Targets to generate for, where a test asks for ``target_name``."""
+    schedules = 1
+    """Sampled schedules per program that are run, beside the default ones."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "template_name" in metafunc.fixturenames:
             metafunc.parametrize("template_name", self.templates)
         if "pair" not in metafunc.fixturenames:
             return
-        pairs = []
-        for name in self.templates:
-            for label in self.programs:
-                template, _, task = self.portable((name, label))
-                if template.matches(task):
-                    pairs.append(pytest.param((name, label), id=f"{name}-{label}"))
-        metafunc.parametrize("pair", pairs)
+        metafunc.parametrize("pair", [pytest.param(pair, id="-".join(pair)) for pair in self._pairs()])
         if "target_name" in metafunc.fixturenames:
             metafunc.parametrize("target_name", self.targets)
+
+    @classmethod
+    @cache
+    def _pairs(cls) -> list[tuple[str, str]]:
+        """The pairs that match, found once for all tests of a class."""
+        pairs = [(name, label) for name in cls.templates for label in cls.programs]
+        return [pair for pair in pairs if get_template(pair[0]).matches(cls().portable(pair)[2])]
 
     def portable(self, pair: tuple[str, str], threads: int = 1) -> tuple[Template, Program, Task]:
         """Template, program and task of a pair, on a target that needs no particular machine."""
@@ -95,16 +98,13 @@ class ScheduleContract(PairContract):
 
     def test_the_launch_half_does_not_change_the_source(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
-        space = template.space(task)
-        rng = random.Random(7)
-        found: dict[str, tuple[Schedule, LoweredKernel]] = {}
-        for _ in range(4):
-            schedule = space.sample(rng)
-            for _ in range(5):
-                kernel = template.lower(Candidate(task, schedule))
-                first, before = found.setdefault(schedule.structure_key, (schedule, kernel))
-                assert kernel == before, f"{dict(first.launch)} and {dict(schedule.launch)} print different kernels"
-                schedule = space.mutate(rng, schedule) if space.size > 1 else schedule
+        kernels: dict[Schedule, LoweredKernel] = {}
+        for schedule, knob, moved in _moves(template.space(task), "launch", 2):
+            for s in (schedule, moved):
+                kernels[s] = kernels.get(s) or template.lower(Candidate(task, s))
+            assert kernels[schedule] == kernels[moved], (
+                f"another {knob} than in {dict(schedule.values)} prints another kernel"
+            )
 
     def test_lowering_is_deterministic_and_uses_its_own_names(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
@@ -132,7 +132,7 @@ class ScheduleContract(PairContract):
     def test_knobs_are_described(self, pair: tuple[str, str]) -> None:
         """What changes the source changes the nests or the static numbers, too."""
         template, _, task = self.portable(pair, threads=3)
-        for schedule, knob, moved in _moves(template.space(task), "structure"):
+        for schedule, knob, moved in _moves(template.space(task), "structure", SAMPLES + self.schedules):
             if _described(template, task, schedule) == _described(template, task, moved):
                 texts = {_anonymous(template.lower(Candidate(task, s))) for s in (schedule, moved)}
                 assert len(texts) == 1, (
@@ -150,7 +150,7 @@ class ScheduleContract(PairContract):
         for label in self.programs:
             template, _, task = self.portable((template_name, label), threads=3)
             if template.matches(task):
-                for schedule, knob, moved in _moves(template.space(task), "launch"):
+                for schedule, knob, moved in _moves(template.space(task), "launch", SAMPLES + self.schedules):
                     same = _described(template, task, schedule) == _described(template, task, moved)
                     (hidden if same else shown).add(PREFIX.sub("", knob))
         assert not hidden - shown, f"moving these knobs never changed nests or static numbers: {hidden - shown}"
@@ -160,49 +160,40 @@ class TemplateContract(ScheduleContract):
     """Tests of CPU templates on small programs."""
 
     templates: tuple[str, ...] = tuple(n for n, t in TEMPLATES.items() if "cpu" in t.kinds)
-    schedules = 1
-    """Sampled schedules per program and number of threads, beside the default one."""
-
     targets: tuple[str, ...] = ("auto",)
     """Targets to generate for; those that this machine lacks are skipped."""
 
     # ------------------------------------------------------------------ results
 
-    @pytest.mark.parametrize("threads", [1, 3])
-    def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str, threads: int) -> None:
-        template, program, task = self._task(pair, target_name, threads)
-        space = template.space(task)
-        rng = random.Random(f"{pair} {threads}")
-        schedules = [template.default(task), *(space.sample(rng) for _ in range(self.schedules))]
-        candidates = [Candidate(task, s) for s in dict.fromkeys(schedules)]
+    def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
+        template, program = get_template(pair[0]), self.programs[pair[1]]()
+        alone, three = (task_of(program, self._target(template, target_name, n), pair[1]) for n in (1, 3))
+        space = template.space(three)
+        rng = random.Random(str(pair))
+        drawn = dict.fromkeys([template.default(three), *(space.sample(rng) for _ in range(self.schedules))])
+        candidates = [Candidate(alone, template.default(alone)), *(Candidate(three, s) for s in drawn)]
         lowered = [template.lower(c) for c in candidates]
-        library = compile_kernels(lowered, task.target)
+        library = compile_kernels(lowered, three.target)
         for seed in (0, 1):
             inputs = random_arrays(program, seed)
             expected = reference(program, inputs)
             for candidate, kernel in zip(candidates, lowered, strict=True):
-                values = dict(candidate.schedule.values)
+                threads, values = candidate.task.target.threads, launch_values(candidate)
                 try:
-                    got = run_kernel(
-                        library, kernel, launch_values(candidate), inputs, task.workload.output, threads, seed
-                    )
+                    got = run_kernel(library, kernel, values, inputs, alone.workload.output, threads, seed)
                     check(program, inputs, got, expected)
                 except AssertionError as error:
-                    raise AssertionError(f"{pair} with {values}:\n{error}") from error
+                    told = f"{pair} with {dict(candidate.schedule.values)}, threads={threads}"
+                    raise AssertionError(f"{told}:\n{error}") from error
 
-    def _task(self, pair: tuple[str, str], target: str, threads: int) -> tuple[Template, Program, Task]:
-        name, label = pair
-        template = get_template(name)
-        program = self.programs[label]()
+    def _target(self, template: Template, name: str, threads: int) -> Target:
         backend = get_backend(template.kinds[0])
-        found = (
-            backend.targets(threads)[0]
-            if target == "auto"
-            else backend.parse_target(target, threads, allow_foreign=True)
-        )
+        if name == "auto":
+            return backend.targets(threads)[0]
+        found = backend.parse_target(name, threads, allow_foreign=True)
         if not backend.runs_here(found):
-            pytest.skip(f"this machine cannot run {target}")
-        return template, program, task_of(program, found, label)
+            pytest.skip(f"this machine cannot run {name}")
+        return found
 
 
 @cache
@@ -212,10 +203,10 @@ def _portable(make: Callable[[], Program], target: Target, label: str) -> tuple[
     return program, task_of(program, target, label)
 
 
-def _moves(space: SearchSpace, half: str) -> Iterator[tuple[Schedule, str, Schedule]]:
+def _moves(space: SearchSpace, half: str, samples: int) -> Iterator[tuple[Schedule, str, Schedule]]:
     """Sampled schedules, and each with one knob moved to another legal value."""
     rng = random.Random(11)
-    for schedule in dict.fromkeys(space.sample(rng) for _ in range(SAMPLES)):
+    for schedule in dict.fromkeys(space.sample(rng) for _ in range(samples)):
         knobs = [k for k in space.knobs if k.half == half]
         for knob in rng.sample(knobs, min(MOVED, len(knobs))):
             others = [v for v in knob.values if v != schedule.values[knob.name]]

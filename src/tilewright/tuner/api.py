@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.database import Database, StoredRun
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
-    from tilewright.kernels.templates.own import OwnKernel
+    from tilewright.kernels.templates.user_kernel import UserKernel
     from tilewright.measure.measuring import Peaks, Site
     from tilewright.tuner.final import FinalResult
     from tilewright.tuner.session import Session
@@ -36,7 +36,7 @@ TRANSFER_TRIALS = 4000
 
 
 def tune(
-    operator: str | Operator | OwnKernel | Callable[..., Any],
+    operator: str | Operator | UserKernel | Callable[..., Any],
     *,
     trials: int | None = None,
     target: str = "auto",
@@ -78,16 +78,16 @@ def tune(
     ``DatabaseError`` before anything is measured.
     """
     from tilewright.database import Database
-    from tilewright.kernels.templates.own import OwnKernel
+    from tilewright.kernels.templates.user_kernel import UserKernel
     from tilewright.measure.places import find_place
-    from tilewright.tuner import own
+    from tilewright.tuner import user_kernel
     from tilewright.tuner.strategies import get_strategy
 
     if strategy is not None:
         get_strategy(strategy)
     watcher = observer or Observer()
-    kernel = operator if isinstance(operator, OwnKernel) else None
-    computes = operator.operator if isinstance(operator, OwnKernel) else _operator(operator)
+    kernel = operator if isinstance(operator, UserKernel) else None
+    computes = operator.operator if isinstance(operator, UserKernel) else _operator(operator)
     workload = computes.workload(**{**(params or {}), **sizes})
     wanted = kernel.target(target) if kernel else target
     with _connected(farm, certs, watcher) as connection:
@@ -96,7 +96,7 @@ def tune(
         )
         task = Task(workload, place.target)
         if kernel is not None:
-            own.fit(kernel, task)
+            user_kernel.fit(kernel, task)
         first: tuple[Schedule, ...] = ()
         if prepared is not None:
             from tilewright.building.prepared import shortlist
@@ -149,14 +149,14 @@ def _begin(
     strategy: str | None,
     cost_model: str | None,
     seed: int | None,
-    kernel: OwnKernel | None = None,
+    kernel: UserKernel | None = None,
     take_over: bool = False,
 ) -> StoredRun:
-    from tilewright.tuner import own
+    from tilewright.tuner import user_kernel
 
     if resume is not None:
         old = database.run(resume)
-        own.resumed(kernel, old)
+        user_kernel.resumed(kernel, old)
         for name, given, stored in (("strategy", strategy, old.strategy), ("seed", seed, old.seed)):
             if given is not None and given != stored:
                 raise UsageError(
@@ -166,7 +166,7 @@ def _begin(
         return database.resume_run(old.id, task, device, trials or old.trials_wanted, take_over=take_over)
     settings: dict[str, Any] = {"cost_model": cost_model or COST_MODEL}
     if kernel is not None:
-        settings[own.SETTING] = kernel.to_json()
+        settings[user_kernel.SETTING] = kernel.to_json()
     run_id = database.add_run(task, device, strategy or STRATEGY, seed or 0, trials or TRIALS, settings)
     return database.run(run_id)
 
@@ -184,17 +184,18 @@ def _tune(
     from tilewright.building.lock import BuildLock
     from tilewright.cost_model import FeatureExtractor
     from tilewright.kernels.templates import task_space
-    from tilewright.tuner import own
+    from tilewright.tuner import user_kernel
+    from tilewright.tuner.clock import Clock
     from tilewright.tuner.final import Final
-    from tilewright.tuner.session import Clock, Limits, Session
+    from tilewright.tuner.session import Limits, Session
     from tilewright.tuner.strategies import get_strategy
 
     clock = Clock()
     # Limits of a target steer schedules and are no part of its identity: this device's count, not a stored run's.
     task = replace(run.task, target=place.target)
     model_name = place.device.model
-    kernel = own.of_run(run)
-    templates = own.templates_of(kernel, task)
+    kernel = user_kernel.of_run(run)
+    templates = user_kernel.templates_of(kernel, task)
     space = task_space(task, templates)
     history = database.trials(run.id)
     with clock.on("transfer"):
@@ -215,7 +216,7 @@ def _tune(
         interrupted = False
         if kernel is not None and not history:
             with clock.on("probe"):
-                own.probe(kernel, task, builder)
+                user_kernel.probe(kernel, task, builder)
         try:
             session.restore()
             session.search()

@@ -26,7 +26,7 @@ from tilewright.database.records import RANKS
 from tilewright.kernels import templates
 from tilewright.measure.measuring import Runner
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.own import template_version
+from tilewright.tuner.user_kernel import template_version
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Final:
                 continue
             paired = self.runner.compare(self.task, entrant.item, other.item)
             # A stored champion is replaced only when the whole interval says so.
-            if paired.high < 1.0 if other.stored else paired.ratio < 1.0:
+            if paired.challenger_wins if other.stored else paired.ratio < 1.0:
                 ladder.insert(place, entrant)
                 return
         ladder.append(entrant)

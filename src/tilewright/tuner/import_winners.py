@@ -167,22 +167,22 @@ def _template_version(database: Database, winner: Winner, trust: bool) -> int:
     A user's own kernel came with the settings of its run, source and all.
     """
     from tilewright.kernels import templates
-    from tilewright.kernels.templates.own import OwnTemplate
-    from tilewright.tuner import own
+    from tilewright.kernels.templates.user_kernel import UserTemplate
+    from tilewright.tuner import user_kernel
 
     name = winner.schedule.template
     if name in templates.TEMPLATES:
         return templates.get_template(name).version
     try:
-        kernel = own.of_run(database.run(winner.run_id))
+        kernel = user_kernel.of_run(database.run(winner.run_id))
     except (ValueError, KeyError, TypeError, AttributeError):
         kernel = None
     if kernel is None or kernel.name != name:
         raise UsageError(f"its template {name} is not there", "Tune the task here")
     if not trust:
         raise Untrusted(f"{NEEDS_TRUST}: {kernel.label} is a kernel of someone's own")
-    templates.register(OwnTemplate(kernel))
-    return OwnTemplate.version
+    templates.register(UserTemplate(kernel))
+    return UserTemplate.version
 
 
 def _check(candidate: Candidate, builder: Builder, runner: LocalRunner) -> None:

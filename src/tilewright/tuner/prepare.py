@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +33,7 @@ from tilewright.core import (
 )
 from tilewright.cost_model import COST_MODELS, get_cost_model
 from tilewright.kernels.templates import get_template, templates_for
+from tilewright.tuner.clock import Clock
 
 PRIORS = ("gpu", "roofline")
 """Cost models that rank before anything is measured, best first."""
@@ -132,11 +132,12 @@ def prepare(
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         cache = ArtifactCache(folder / CACHE)
-    with _timed(result, "rank"):
+    clock = Clock(result.seconds)
+    with clock.on("rank"):
         ranked = _ranked(task, pool, seed, result)
-    with _timed(result, "verify"):
+    with clock.on("verify"):
         wrong = _verify(task, [s for s, _ in ranked], verify, small, workers, result, say)
-    with _timed(result, "compile"):
+    with clock.on("compile"):
         right = [(s, v) for s, v in ranked if s.key not in wrong]
         _compile(task, right, keep, workers, cache, result, say)
     if not result.kernels:
@@ -256,19 +257,6 @@ def _decisions(s: Schedule) -> tuple[Any, ...]:
 
 def _verified(result: Prepared) -> set[tuple[Any, ...]]:
     return {_decisions(c.subject.schedule) for c in result.checked if c.state == "right" and c.subject.schedule}
-
-
-class _timed:
-    """Adds the seconds spent inside to a stage."""
-
-    def __init__(self, result: Prepared, stage: str) -> None:
-        self.result, self.stage = result, stage
-
-    def __enter__(self) -> None:
-        self.began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.result.seconds[self.stage] = time.perf_counter() - self.began
 
 
 # --------------------------------------------------------------------------- the folder

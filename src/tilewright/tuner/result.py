@@ -27,15 +27,7 @@ class BestKernel:
     trial: int
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "seconds": self.seconds,
-            "gflops": self.gflops,
-            "peak_fraction": self.peak_fraction,
-            "template": self.template,
-            "schedule": dict(self.schedule.values),
-            "run": self.run,
-            "trial": self.trial,
-        }
+        return {**vars(self), "schedule": dict(self.schedule.values)}
 
 
 @dataclass(frozen=True)

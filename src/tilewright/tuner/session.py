@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright.building.builder import Builder
@@ -26,30 +25,11 @@ from tilewright.core import (
 )
 from tilewright.database import Database
 from tilewright.measure.measuring import Runner
+from tilewright.tuner.clock import Clock
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.strategies.base import Strategy
 
 Built = tuple[Candidate, Artifact]
-
-
-class Clock:
-    """Wall seconds spent by the tuning thread, by activity."""
-
-    def __init__(self) -> None:
-        self.spent: dict[str, float] = {}
-        self.started = time.monotonic()
-
-    @contextmanager
-    def on(self, activity: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.spent[activity] = self.spent.get(activity, 0.0) + time.perf_counter() - start
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.started
 
 
 @dataclass(frozen=True)

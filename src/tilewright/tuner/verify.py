@@ -58,13 +58,13 @@ def place_here(target: Target, device: str) -> Place | None:
 
 def _one(database: Database, kernel: StoredKernel, builder: Builder, runner: Runner) -> Verified:
     from tilewright.kernels import templates
-    from tilewright.tuner import own
+    from tilewright.tuner import user_kernel
 
     def stale(why: str) -> Verified:
         database.update_kernel(kernel, state="stale")
         return Verified(kernel, None, why)
 
-    version = own.template_version(database, kernel)
+    version = user_kernel.template_version(database, kernel)
     if version is None:
         return stale(f"its template {kernel.schedule.template} is gone")
     candidate = Candidate(kernel.task, replace(kernel.schedule, version=version))

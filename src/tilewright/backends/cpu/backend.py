@@ -12,7 +12,7 @@ from tilewright.backends import Built, Described, Report
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cores import affinity, available_cores
 from tilewright.backends.cpu import targets
-from tilewright.backends.cpu.build import build_library
+from tilewright.backends.cpu.build import CpuToolchain, build_library
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.device import (
     CpuDevice,
@@ -25,7 +25,6 @@ from tilewright.backends.cpu.device import (
     parse_device,
 )
 from tilewright.backends.cpu.loader import LoadedLibrary, load_bytes
-from tilewright.backends.cpu.toolchain import CpuToolchain
 from tilewright.backends.driver import Context
 from tilewright.core import Device, LaunchProgram, Target, Task, TilewrightError, UsageError
 

@@ -7,9 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import Compiler, compile_library, link_flags, support_hash
+from tilewright.backends.cpu.compiler import Compiler, compile_library, find_compiler, link_flags, support_hash
 from tilewright.backends.cpu.targets import flags
-from tilewright.backends.toolchain import DEADLINE
+from tilewright.backends.toolchain import DEADLINE, Compiled
 from tilewright.core import Target, digest
 
 
@@ -27,10 +27,7 @@ def build_library(
     """
     unit = "\n".join(sources)
     key = library_key(unit, target, compiler)
-    path = cache.get(key)
-    cached = path is not None
-    if path is None:
-        path = cache.put(key, compile_library(unit, target, compiler, cache, deadline))
+    path, cached = cache.made(key, lambda: compile_library(unit, target, compiler, cache, deadline))
     return path, Path(path).stem, cached
 
 
@@ -38,3 +35,23 @@ def library_key(unit: str, target: Target, compiler: Compiler) -> str:
     """What a library's bytes depend on, and nothing else: source, flags, compiler, support object."""
     options = [*flags(target, compiler), *link_flags(compiler)]
     return digest(["library", compiler.key, options, support_hash(), sha256(unit.encode()).hexdigest()])
+
+
+class CpuToolchain:
+    """The system's compiler as a :class:`~tilewright.backends.toolchain.Toolchain` of one target. Safe from threads."""
+
+    emulated = False
+    batch = 8  # kernels a unit: parsing the prelude costs as much as compiling one
+
+    def __init__(self, target: Target, cache: ArtifactCache | None = None, compiler: Compiler | None = None) -> None:
+        self.target = target
+        self.cache = cache or ArtifactCache()
+        self.compiler = compiler or find_compiler(target.arch)
+        self.flags = flags(target, self.compiler)
+        self.version = self.compiler.version
+
+    def key(self, unit: str) -> str:
+        return library_key(unit, self.target, self.compiler)
+
+    def compile(self, unit: str, symbols: Sequence[str], deadline: float) -> Compiled:
+        return Compiled(*build_library([unit], self.target, self.compiler, self.cache, deadline))

@@ -190,9 +190,10 @@ def support_object(target: Target, compiler: Compiler, cache: ArtifactCache, dea
     """Path of the compiled support object for a target and compiler; built once and cached."""
     options = support_flags(target, compiler)
     key = digest(["support", support_hash(), compiler.key, list(options)])
-    found = cache.get(key)
-    if found is not None:
-        return found
+    return cache.made(key, lambda: _support(options, compiler, deadline))[0]
+
+
+def _support(options: tuple[str, ...], compiler: Compiler, deadline: float) -> bytes:
     with scratch() as folder:
         objects = []
         for source in support_sources():
@@ -202,7 +203,7 @@ def support_object(target: Target, compiler: Compiler, cache: ArtifactCache, dea
             run_compiler([*command, language, f"-I{SUPPORT}", "-o", objects[-1]], source.read_text(), deadline)
         merged = os.path.join(folder, "support.o")
         run_compiler([*compiler.command, "-r", "-nostdlib", *objects, "-o", merged], "", deadline)
-        return cache.put(key, Path(merged).read_bytes())
+        return Path(merged).read_bytes()
 
 
 _LANGUAGE = {".c": "c", ".cpp": "c++"}

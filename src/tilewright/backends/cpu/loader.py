@@ -74,7 +74,6 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tw_free": (None, (ctypes.c_void_p, ctypes.c_size_t)),
     "tw_flush": (None, (ctypes.c_void_p, ctypes.c_size_t)),
     "tw_time": (ctypes.c_double, (ctypes.c_void_p, ctypes.c_long, ctypes.c_int)),
-    "tw_time_each": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_void_p)),
     "tw_time_rounds": (
         ctypes.c_int,
         (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_int, ctypes.c_void_p,
@@ -186,15 +185,6 @@ class LoadedKernel:
         if seconds < 0:
             raise LaunchError(int(-seconds), self.symbol)
         return seconds
-
-    def time_each(self, pointers: Sequence[int], repeats: int, clock: str = "monotonic") -> list[float]:
-        """Seconds of each of ``repeats`` calls."""
-        out = (ctypes.c_double * max(1, repeats))()
-        prepared = self._prepare(pointers)
-        code = self._support.tw_time_each(prepared.reference, repeats, CLOCKS[clock], out)
-        if code:
-            raise LaunchError(code, self.symbol)
-        return list(out)[:repeats]
 
     @property
     def symbol(self) -> str:

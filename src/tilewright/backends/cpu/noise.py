@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tilewright.backends.cores import affinity, cpu_quota, throttling
+from tilewright.paths import text_of
 
 _BUSY = 0.15  # share of a core's time
 _STOLEN = 0.05
@@ -64,7 +65,7 @@ def quota_warning(cores: int) -> str | None:
 def governor_warning(cores: Iterable[int], root: Path = Path("/sys/devices/system/cpu")) -> str | None:
     """A frequency governor other than ``performance``."""
     for core in cores:
-        name = _read(root / f"cpu{core}" / "cpufreq" / "scaling_governor").strip()
+        name = text_of(root / f"cpu{core}" / "cpufreq" / "scaling_governor").strip()
         if name and name != "performance":
             return f"the frequency governor of core {core} is {name}, not performance"
     return None
@@ -75,14 +76,14 @@ def on_battery(root: Path = Path("/sys/class/power_supply")) -> bool:
     if not root.is_dir():
         return False
     for supply in root.iterdir():
-        kind, scope, status = (_read(supply / n).strip() for n in ("type", "scope", "status"))
+        kind, scope, status = (text_of(supply / n).strip() for n in ("type", "scope", "status"))
         if kind == "Battery" and scope != "Device" and status == "Discharging":
             return True
     return False
 
 
 def _processor_times() -> str:
-    return _read(Path("/proc/stat"))
+    return text_of(Path("/proc/stat"))
 
 
 def _parse_stat(text: str) -> dict[int, list[int]]:
@@ -94,10 +95,3 @@ def _parse_stat(text: str) -> dict[int, list[int]]:
             if len(numbers) >= 5:
                 out[int(name[3:])] = numbers
     return out
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

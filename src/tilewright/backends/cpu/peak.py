@@ -12,13 +12,14 @@ from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import build_library
 from tilewright.backends.cpu.compiler import find_compiler
 from tilewright.backends.cpu.loader import load_path
+from tilewright.closing import Closing
 from tilewright.core import Target
 
 SMALLEST = 64 << 20
 """Bytes that are read for the bandwidth, at least."""
 
 
-class PeakProbe:
+class PeakProbe(Closing):
     """Samples the float32 peak and the memory bandwidth of ``cores``, one thread each; a context manager.
 
     Needs the support library, which is compiled once.
@@ -29,10 +30,7 @@ class PeakProbe:
         path, sha256, _ = build_library([""], target, find_compiler(), ArtifactCache())
         self._library = load_path(path, sha256)
 
-    def __enter__(self) -> PeakProbe:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._library.close()
 
     def sample(self, seconds: float = 0.1) -> float:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tilewright.core import Target, TargetUnavailable, UsageError
+from tilewright.paths import text_of
 
 CPU = Path("/sys/devices/system/cpu")
 
@@ -68,7 +69,7 @@ def host_isa() -> frozenset[str]:
     if sys.platform == "darwin":
         found |= _darwin_features()
     else:
-        found |= parse_cpuinfo(_read(Path("/proc/cpuinfo")))
+        found |= parse_cpuinfo(text_of(Path("/proc/cpuinfo")))
     return frozenset(found)
 
 
@@ -116,7 +117,7 @@ def read_caches(folder: Path) -> tuple[int, int, int] | None:
     """
     levels: dict[int, int] = {}
     for index in sorted(folder.glob("index[0-9]*")):
-        level, kind, size = (_read(index / name).strip() for name in ("level", "type", "size"))
+        level, kind, size = (text_of(index / name).strip() for name in ("level", "type", "size"))
         match = re.fullmatch(r"(\d+)([KMG]?)", size)
         if kind == "Instruction" or not level.isdigit() or match is None:
             continue
@@ -125,13 +126,6 @@ def read_caches(folder: Path) -> tuple[int, int, int] | None:
         return None
     l2 = levels.get(2) or levels.get(3) or 1 << 20
     return levels[1], l2, levels.get(3) or l2
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _make(variant: str, threads: int) -> Target:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from tilewright import backends
 from tilewright.backends import Described, Report
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cuda import cubin, probe, targets
+from tilewright.backends.cuda import cubin, targets
 from tilewright.backends.cuda import device as devices
 from tilewright.backends.cuda.archs import variants_for
 from tilewright.backends.cuda.build import NvrtcToolchain
-from tilewright.backends.cuda.classes import describe
 from tilewright.backends.cuda.driver import get_driver
-from tilewright.backends.cuda.guard import guard_of
+from tilewright.backends.cuda.health import guard_of
 from tilewright.backends.cuda.nvrtc import find_nvrtc
 from tilewright.backends.device import DeviceBackend
 from tilewright.backends.driver import Context, Guard
@@ -60,7 +59,7 @@ class CudaBackend(DeviceBackend):
         return tuple(cubin.parse(data).kernels)
 
     def devices(self) -> tuple[str, ...]:
-        return tuple(f"cuda:{g.index}" for g in probe.gpus_or_none() if variants_for(g.cc))
+        return tuple(f"cuda:{g.index}" for g in targets.gpus_or_none() if variants_for(g.cc))
 
     def place(self, target: str | Target, device: str, threads: int) -> tuple[Target, Device]:
         name = target if isinstance(target, str) else target.name
@@ -72,13 +71,13 @@ class CudaBackend(DeviceBackend):
             where = devices.parse_device("cuda" if device == "auto" else device)
         except TargetUnavailable as e:
             raise TargetUnavailable(f"cannot tune for {name}: {e.message}", NO_GPU) from None
-        return probe.target_of(probe.gpus()[where.index], name.partition(":")[2] or None), where
+        return targets.target_of(targets.gpus()[where.index], name.partition(":")[2] or None), where
 
     def warnings(self, device: Device) -> list[str]:
         return devices.noise_warnings(_gpu(device))
 
     def describe(self, target: Target, device: Device) -> Described:
-        return describe(_gpu(device))
+        return devices.describe(_gpu(device))
 
     def report(self, load: bool) -> Report:
         facts = devices.describe_cuda(load)

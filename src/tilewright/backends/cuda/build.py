@@ -1,20 +1,27 @@
-"""CUDA C++ into cubins, through a cache that keeps what the compiler said of each kernel."""
+"""CUDA C++ into cubins, through a cache that keeps what the compiler said of each kernel.
+
+The static gate is here: kernels that cannot run, or cannot be fast, are refused without a GPU, by what the cubin and
+the assembler's log say.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cuda import cubin, gate, ptxas
+from tilewright.backends.cuda import cubin, ptxas
 from tilewright.backends.cuda.nvrtc import DEADLINE, Nvrtc, find_nvrtc
+from tilewright.backends.limits import Refusal
 from tilewright.backends.toolchain import Compiled, CompileError, Rejected
-from tilewright.core import Pairs, Target, UsageError, digest
+from tilewright.core import Pairs, Target, UsageError, Value, digest
 
 _FORMAT = 1  # of the note beside a cubin in the cache
+_WARP = 32
+_GRAIN = 8  # registers a thread are given out in steps of this
 
 FLAGS = (
     "-std=c++17",
@@ -63,7 +70,7 @@ class NvrtcToolchain:
                 raise CompileError(
                     f"the source has no kernel {symbol}: {', '.join(compiled.resources) or 'none'} in it"
                 )
-            refused = gate.after(dict(own), warnings, self.target, symbol)
+            refused = refusal(dict(own), warnings, self.target, symbol)
             if refused is not None:
                 raise Rejected(refused, refused.reason)
         return compiled
@@ -115,6 +122,31 @@ def resources_of(data: bytes, report: ptxas.Report) -> dict[str, Pairs]:
             ("max_threads", info.max_threads),
         )
     return out
+
+
+def refusal(
+    resources: Mapping[str, Value], warnings: tuple[ptxas.Warning, ...], target: Target, symbol: str
+) -> Refusal | None:
+    """Why a compiled kernel is refused, by its resources (:func:`resources_of`) and the log's warnings."""
+    limit = target.limit
+    registers, threads = int(resources["registers"]), int(resources["max_threads"])
+    spills = int(resources["spill_bytes"])
+    if spills:
+        return Refusal("spills", f"registers run out: {spills} bytes a thread are spilled to memory")
+    most = int(limit["registers_per_sm"])
+    taken = -(-threads // _WARP) * _WARP * (-(-registers // _GRAIN) * _GRAIN)
+    if taken > most:
+        return Refusal(
+            "registers", f"{threads} threads of {registers} registers take {taken}, {target.name} has {most}"
+        )
+    total = int(resources["shared_bytes"])
+    room = int(limit["shared_per_block"])
+    if total > room:
+        return Refusal("shared memory", f"{total} bytes of shared memory a block, {target.name} has {room}")
+    for w in warnings:
+        if w.serial and w.function in ("", symbol):
+            return Refusal("assembler warning", f"the assembler warns ({w.code}): {w.text}")
+    return None
 
 
 def _note_key(key: str) -> str:

@@ -6,19 +6,18 @@ CuPy 13 or later, for CUDA 12 or 13. Memory is CUDA's own, not CuPy's pool: what
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from typing import Any
 
 import numpy.typing as npt
 
-from tilewright.backends.cuda import busy, nvml, status
-from tilewright.backends.cuda.attributes import limits_of
-from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters, contiguous
-from tilewright.core import Pairs
+from tilewright.backends.cuda import status
+from tilewright.backends.cuda.archs import limits_of
+from tilewright.backends.cuda.driver import CudaContext, CudaDriver, import_problem, release
+from tilewright.backends.driver import C_TYPES, NoDriver, NotInstalled, Parameters, Size, contiguous
+from tilewright.installed import installed_version
 
 _PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 _OLDEST = 13  # major version of CuPy
@@ -26,13 +25,8 @@ _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _TO_DEVICE, _TO_HOST, _WITHIN = 1, 2, 3  # cudaMemcpyKind
 _KEPT = 512  # argument lists kept a kernel
 
-C_TYPES: Mapping[str, Any] = {
-    "pointer": ctypes.c_void_p, "int32": ctypes.c_int32, "int64": ctypes.c_int64, "float32": ctypes.c_float,
-    "float64": ctypes.c_double,
-}  # fmt: skip
 
-
-class CupyDriver:
+class CupyDriver(CudaDriver):
     """Opens devices through CuPy. Raises ``NoDriver`` where CuPy is missing, broken or of the wrong CUDA release."""
 
     name = "cupy"
@@ -54,10 +48,7 @@ class CupyDriver:
             import cupy
             from cupy.cuda import driver, runtime
         except ImportError as e:
-            text = " ".join(str(e).split())
-            if "libcuda.so" in text:
-                raise NoDriver("there is no NVIDIA driver on this machine", "Install one") from None
-            raise NoDriver(f"{next(iter(installed))} does not import: {text[:200]}", "Install it again") from None
+            raise import_problem(next(iter(installed)), e, "Install it again") from None
         version = str(cupy.__version__)
         if int(version.partition(".")[0]) < _OLDEST:
             raise NoDriver(f"CuPy {version} is too old", f"pip install --upgrade {next(iter(installed))}")
@@ -71,15 +62,11 @@ class CupyDriver:
         with self.guarded("counting devices"):
             return int(self.runtime.getDeviceCount())
 
-    def open(self, index: int) -> CupyContext:
-        found = self.count()
-        if not 0 <= index < found:
-            raise NoDriver(f"there is no device cuda:{index}: this process sees {found}", "Use cuda:0, or another")
+    def _open(self, index: int) -> CupyContext:
         return CupyContext(self, index)
 
     @contextmanager
     def guarded(self, doing: str) -> Iterator[None]:
-        """CuPy's exceptions as ours."""
         try:
             yield
         except (self.runtime.CUDARuntimeError, self.driver.CUDADriverError) as e:
@@ -92,13 +79,7 @@ class CupyDriver:
 
 def installed_packages() -> dict[str, str]:
     """CuPy's packages in this environment, with their versions. Nothing is imported."""
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return {name: version for name in _PACKAGES if (version := installed_version(name)) is not None}
 
 
 def check_releases(package: str, runtime: int, driver: int) -> None:
@@ -109,19 +90,18 @@ def check_releases(package: str, runtime: int, driver: int) -> None:
             "Use --target cpu, or `tilewright check` to run CUDA kernels on the emulator",
         )
     if driver // 1000 < runtime // 1000:
-        ours, theirs = runtime // 1000, f"{driver // 1000}.{driver % 1000 // 10}"
+        ours, theirs = runtime // 1000, release(driver)
         fit = f"pip uninstall {package}; pip install 'tilewright[cuda{driver // 1000}]'"
         hint = f"{fit}, or update the driver" if driver // 1000 >= 12 else "Update the driver to CUDA 12 or later"
         raise NoDriver(f"{package} is for CUDA {ours}, and this driver supports CUDA {theirs}", hint)
 
 
-class CupyContext:
-    """One device, by its primary context: the one that CuPy and torch use too."""
+class CupyContext(CudaContext):
+    """One device."""
 
     def __init__(self, driver: CupyDriver, index: int) -> None:
-        self._driver = driver
-        self._r, self._d = driver.runtime, driver.driver
-        self.index = index
+        super().__init__(driver, index)
+        self._cupy, self._r, self._d = driver.cupy, driver.runtime, driver.driver
         with driver.guarded(f"opening cuda:{index}"):
             before = self._d.ctxGetCurrent()
             self._r.setDevice(index)
@@ -133,25 +113,15 @@ class CupyContext:
             finally:
                 if before:  # setting a thread's device back would make a context where there was none
                     self._d.ctxSetCurrent(before)
-            self.limits: Pairs = limits_of(lambda number: int(self._r.deviceGetAttribute(number, index)), int(total))
+            self.limits = limits_of(lambda number: int(self._r.deviceGetAttribute(number, index)), int(total))
             self.bus_id = str(self._r.deviceGetPCIBusId(index))
             name = properties["name"]
             self.model = name.decode() if isinstance(name, bytes) else str(name)
-            self.facts: Pairs = (
-                ("driver", driver.name),
-                ("cupy", driver.version),
-                ("cuda_runtime", _release(int(self._r.runtimeGetVersion()))),
-                ("cuda_driver", _release(int(self._r.driverGetVersion()))),
-                ("nvidia_driver", nvml.display_driver()),
-                ("pci", self.bus_id),
-            )
-        self._blocker: CupyFunction | None = None
-        self._lock = threading.Lock()
+            self.facts = self._facts(release(int(self._r.runtimeGetVersion())), int(self._r.driverGetVersion()))
 
     @contextmanager
     def current(self, doing: str) -> Iterator[None]:
-        """Make this device's context the calling thread's for a while."""
-        with self._driver.guarded(doing):
+        with self._guarded(doing):
             before = self._d.ctxGetCurrent()
             if before == self._handle:
                 yield
@@ -164,7 +134,7 @@ class CupyContext:
 
     def stream(self, given: int | None) -> int:
         """The stream to queue on: the one given, or CuPy's current one."""
-        return int(self._driver.cupy.cuda.get_current_stream().ptr) if given is None else given
+        return int(self._cupy.cuda.get_current_stream().ptr) if given is None else given
 
     # ------------------------------------------------------------------ memory
 
@@ -202,18 +172,8 @@ class CupyContext:
 
     # ------------------------------------------------------------------ code
 
-    def load(self, code: bytes) -> CupyModule:
-        if not code:
-            raise LoadError("there is no code to load", "Build it again")
-        with self.current("loading code"):
-            return CupyModule(self, int(self._d.moduleLoadData(code)))
-
-    def busy(self, seconds: float) -> None:
-        parameters = busy.parameters(seconds)
-        with self._lock:
-            if self._blocker is None:
-                self._blocker = self.load(busy.cubin_for(self.model, self.limits)).function(busy.SYMBOL)
-        self._blocker.launch((1, 1, 1), (1, 1, 1), 0, parameters)
+    def _load(self, code: bytes) -> CupyModule:
+        return CupyModule(self, int(self._d.moduleLoadData(code)))
 
     # ------------------------------------------------------------------ time
 
@@ -221,16 +181,13 @@ class CupyContext:
         with self.current("making an event"):
             return CupyEvent(self, int(self._r.eventCreate()))
 
-    def elapsed(self, start: CupyEvent, stop: CupyEvent) -> float:
+    def elapsed(self, start: Any, stop: Any) -> float:
         with self.current("reading events"):
             return float(self._r.eventElapsedTime(start.handle, stop.handle)) / 1e3
 
     def synchronize(self) -> None:
         with self.current("waiting for the device"):
             self._r.deviceSynchronize()
-
-    def clocks(self) -> Mapping[str, float]:
-        return nvml.clocks(self.bus_id)
 
 
 class CupyModule:
@@ -261,14 +218,7 @@ class CupyFunction:
         self._shared = 0
         self._arguments: dict[tuple[tuple[str, Any], ...], _Arguments] = {}
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        parameters: Parameters,
-        stream: int | None = None,
-    ) -> None:
+    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: int | None = None) -> None:
         key = tuple(parameters)
         arguments = self._arguments.get(key)
         if arguments is None:
@@ -321,7 +271,3 @@ def _destroy(runtime: Any, handle: int) -> None:
         runtime.eventDestroy(handle)
     except runtime.CUDARuntimeError:
         return  # the device failed: its events went with it
-
-
-def _release(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"

@@ -1,12 +1,22 @@
-"""Which package reaches the GPUs: CuPy, PyCUDA, or the emulator in their place."""
+"""Which package reaches the GPUs (CuPy, PyCUDA, or the emulator in their place), and what CuPy and PyCUDA share.
+
+They differ in how they call CUDA; the blocker, a kernel that keeps a device busy for a given time so that launches
+queue up behind it, and the facts of a device are the same.
+"""
 
 from __future__ import annotations
 
-import importlib
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pkgutil import resolve_name
 from typing import cast
 
-from tilewright.backends.driver import Driver, NoDriver, NotInstalled
-from tilewright.core import UsageError
+from tilewright.backends.cuda import archs, nvml
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.backends.driver import Context, Driver, Function, LoadError, Module, NoDriver, NotInstalled
+from tilewright.core import Pairs, UsageError
 
 DRIVERS = {
     "cupy": "tilewright.backends.cuda.cupy_driver:CupyDriver",
@@ -38,8 +48,133 @@ def get_driver(name: str | None = None) -> Driver:
 
 
 def _make(name: str) -> Driver:
-    where = DRIVERS.get(name)
-    if where is None:
+    if name not in DRIVERS:
         raise UsageError(f"no CUDA driver {name!r}", f"Use one of {', '.join(DRIVERS)}")
-    module, _, cls = where.partition(":")
-    return cast(Driver, getattr(importlib.import_module(module), cls)())
+    return cast(Driver, resolve_name(DRIVERS[name])())
+
+
+# --------------------------------------------------------------------------- what the packages share
+
+
+class CudaDriver(ABC):
+    """Opens devices through a package. Making it imports that, and raises ``NoDriver`` where it does not work."""
+
+    name: str
+    version: str
+
+    @abstractmethod
+    def count(self) -> int: ...
+    @abstractmethod
+    def guarded(self, doing: str) -> AbstractContextManager[None]:
+        """The package's exceptions as ours."""
+
+    @abstractmethod
+    def _open(self, index: int) -> Context: ...
+
+    def open(self, index: int) -> Context:
+        found = self.count()
+        if not 0 <= index < found:
+            raise NoDriver(f"there is no device cuda:{index}: this process sees {found}", "Use cuda:0, or another")
+        return self._open(index)
+
+
+def import_problem(package: str, error: ImportError, hint: str) -> NoDriver:
+    """Why an installed package does not import."""
+    text = " ".join(str(error).split())
+    if "libcuda.so" in text:
+        return NoDriver("there is no NVIDIA driver on this machine", "Install one")
+    return NoDriver(f"{package} does not import: {text[:200]}", hint)
+
+
+class CudaContext(ABC):
+    """One device, by its primary context: the one that other libraries use too."""
+
+    limits: Pairs
+    model: str
+    bus_id: str
+
+    def __init__(self, driver: CudaDriver, index: int) -> None:
+        self.index = index
+        self._name = driver.name
+        self._version = driver.version
+        self._guarded = driver.guarded
+        self._blocker: Function | None = None
+        self._lock = threading.Lock()
+
+    def _facts(self, runtime: str, driver: int) -> Pairs:
+        """``runtime``: the release of CUDA's runtime; ``driver``: CUDA's number of the release that the driver has."""
+        return (
+            ("driver", self._name),
+            (self._name, self._version),
+            ("cuda_runtime", runtime),
+            ("cuda_driver", release(driver)),
+            ("nvidia_driver", nvml.display_driver()),
+            ("pci", self.bus_id),
+        )
+
+    @abstractmethod
+    def current(self, doing: str) -> AbstractContextManager[None]:
+        """Make this device's context the calling thread's for a while."""
+
+    @abstractmethod
+    def _load(self, code: bytes) -> Module: ...
+
+    def load(self, code: bytes) -> Module:
+        if not code:
+            raise LoadError("there is no code to load", "Build it again")
+        with self.current("loading code"):
+            return self._load(code)
+
+    def busy(self, seconds: float) -> None:
+        parameters = blocker_parameters(seconds)
+        with self._lock:
+            if self._blocker is None:
+                self._blocker = self.load(_blocker_for(self.model, self.limits)).function(BLOCKER)
+        self._blocker.launch((1, 1, 1), (1, 1, 1), 0, parameters)
+
+    def clocks(self) -> Mapping[str, float]:
+        return nvml.clocks(self.bus_id)
+
+
+def release(version: int) -> str:
+    """A release by CUDA's number: 13020 is 13.2."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+# --------------------------------------------------------------------------- the blocker
+
+BLOCKER = "tw_busy"
+_LONGEST = 10.0  # seconds
+_TURN = 2e-9  # seconds: less than one look at the timer takes
+
+# Ends by the timer, and after so many turns in case the timer stands still.
+_SOURCE = """
+extern "C" __global__ void tw_busy(long long nanoseconds, long long turns) {
+    unsigned long long start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while ((long long)(now - start) < nanoseconds && --turns > 0);
+}
+"""
+
+
+def blocker(variant: str) -> bytes:
+    """The cubin for an architecture. Raises ``NoNvrtc``."""
+    code, _ = find_nvrtc(variant).compile(_SOURCE, (f"--gpu-architecture={variant}", "-std=c++17"))
+    return code
+
+
+def _blocker_for(model: str, limits: Pairs) -> bytes:
+    """The cubin for a device. Raises ``NoDriver`` for an architecture that is not known, ``NoNvrtc``."""
+    found = archs.variants_for(int(dict(limits)["cc"]))
+    if not found:
+        raise NoDriver(f"{model} is of an architecture that is not known", "Use a later Tilewright")
+    return blocker(found[0])
+
+
+def blocker_parameters(seconds: float) -> tuple[tuple[str, int], ...]:
+    """Its arguments. Raises ``UsageError`` beyond ten seconds: a system may stop longer kernels."""
+    if not 0 <= seconds <= _LONGEST:
+        raise UsageError(f"a blocker of {seconds} s", f"Ask for 0 to {_LONGEST:g} s")
+    return ("int64", round(seconds * 1e9)), ("int64", max(1, round(seconds / _TURN)))

@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.backends.confine import one_line
 from tilewright.backends.toolchain import CompileError, CompileTimeout, first_error
 from tilewright.core import TargetUnavailable, TilewrightError
 
@@ -50,9 +51,9 @@ class Nvrtc:
             self._library = ctypes.CDLL(path)
             self._declare()
         except OSError as e:
-            raise NoNvrtc(f"{path} cannot be loaded: {_one_line(str(e))}", _HINT) from None
+            raise NoNvrtc(f"{path} cannot be loaded: {one_line(str(e))}", _HINT) from None
         except AttributeError as e:
-            raise NoNvrtc(f"{path} is no NVRTC of CUDA 11.2 or later: {_one_line(str(e))}", _HINT) from None
+            raise NoNvrtc(f"{path} is no NVRTC of CUDA 11.2 or later: {one_line(str(e))}", _HINT) from None
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
         self.version = (major.value, minor.value)
@@ -296,8 +297,3 @@ def _libraries(folder: Path, found_by: str) -> list[Place]:
 
 def _version_of(path: Path) -> list[int]:
     return [int(x) for x in re.findall(r"\d+", path.name)]
-
-
-def _one_line(text: str, limit: int = 200) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 3] + "..."

@@ -8,40 +8,37 @@ from __future__ import annotations
 
 import atexit
 import struct
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from typing import Any
 
 import numpy.typing as npt
 
-from tilewright.backends.cuda import busy, nvml, status
-from tilewright.backends.cuda.attributes import limits_of
-from tilewright.backends.driver import LoadError, NoDriver, NotInstalled, Parameters, contiguous
-from tilewright.core import Pairs, UsageError
+from tilewright.backends.cuda import status
+from tilewright.backends.cuda.archs import limits_of
+from tilewright.backends.cuda.driver import CudaContext, CudaDriver, import_problem
+from tilewright.backends.driver import LoadError, NotInstalled, Parameters, Size, contiguous
+from tilewright.core import UsageError
+from tilewright.installed import installed_version
 
 _FORMATS = {"pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 _RECIPE = "PATH=/usr/local/cuda/bin:$PATH pip install 'tilewright[pycuda]', see docs/cuda.md"
 
 
-class PycudaDriver:
+class PycudaDriver(CudaDriver):
     """Opens devices through PyCUDA. Raises ``NoDriver`` where it is missing or there is no driver."""
 
     name = "pycuda"
 
     def __init__(self) -> None:
-        try:
-            self.version = metadata.version("pycuda")
-        except metadata.PackageNotFoundError:
-            raise NotInstalled("PyCUDA is not installed", _RECIPE) from None
+        version = installed_version("pycuda")
+        if version is None:
+            raise NotInstalled("PyCUDA is not installed", _RECIPE)
+        self.version = version
         try:
             import pycuda.driver as cuda
         except ImportError as e:
-            text = " ".join(str(e).split())
-            if "libcuda.so" in text:
-                raise NoDriver("there is no NVIDIA driver on this machine", "Install one") from None
-            raise NoDriver(f"PyCUDA does not import: {text[:200]}", f"Build it again: {_RECIPE}") from None
+            raise import_problem("PyCUDA", e, f"Build it again: {_RECIPE}") from None
         self.cuda: Any = cuda
         with self.guarded("starting CUDA"):
             cuda.init()
@@ -50,10 +47,7 @@ class PycudaDriver:
         with self.guarded("counting devices"):
             return int(self.cuda.Device.count())
 
-    def open(self, index: int) -> PycudaContext:
-        found = self.count()
-        if not 0 <= index < found:
-            raise NoDriver(f"there is no device cuda:{index}: this process sees {found}", "Use cuda:0, or another")
+    def _open(self, index: int) -> PycudaContext:
         return PycudaContext(self, index)
 
     @contextmanager
@@ -66,13 +60,12 @@ class PycudaDriver:
             raise status.error_of(code, str(e), doing) from None
 
 
-class PycudaContext:
-    """One device, by its primary context."""
+class PycudaContext(CudaContext):
+    """One device."""
 
     def __init__(self, driver: PycudaDriver, index: int) -> None:
-        self._driver = driver
+        super().__init__(driver, index)
         self._cuda = cuda = driver.cuda
-        self.index = index
         with driver.guarded(f"opening cuda:{index}"):
             device = cuda.Device(index)
             self._handle = device.retain_primary_context()
@@ -80,26 +73,16 @@ class PycudaContext:
             self.model = str(device.name())
             self.bus_id = str(device.pci_bus_id())
             total = int(device.total_memory())
-            self.limits: Pairs = limits_of(
+            self.limits = limits_of(
                 lambda number: int(device.get_attribute(cuda.device_attribute.values[number])), total
             )
-            release = int(cuda.get_driver_version())
-        self.facts: Pairs = (
-            ("driver", driver.name),
-            ("pycuda", driver.version),
-            ("cuda_runtime", ".".join(str(x) for x in cuda.get_version()[:2])),
-            ("cuda_driver", f"{release // 1000}.{release % 1000 // 10}"),
-            ("nvidia_driver", nvml.display_driver()),
-            ("pci", self.bus_id),
-        )
+            version = int(cuda.get_driver_version())
+        self.facts = self._facts(".".join(str(x) for x in cuda.get_version()[:2]), version)
         self._allocations: dict[int, Any] = {}
-        self._blocker: PycudaFunction | None = None
-        self._lock = threading.Lock()
 
     @contextmanager
     def current(self, doing: str) -> Iterator[None]:
-        """Make this device's context the calling thread's for a while."""
-        with self._driver.guarded(doing):
+        with self._guarded(doing):
             self._handle.push()
             try:
                 yield
@@ -150,21 +133,11 @@ class PycudaContext:
 
     # ------------------------------------------------------------------ code
 
-    def load(self, code: bytes) -> PycudaModule:
-        if not code:
-            raise LoadError("there is no code to load", "Build it again")
+    def _load(self, code: bytes) -> PycudaModule:
         try:
-            with self.current("loading code"):
-                return PycudaModule(self, self._cuda.module_from_buffer(code))
+            return PycudaModule(self, self._cuda.module_from_buffer(code))
         except UnicodeDecodeError:  # PyCUDA's message quotes a log that the driver left unwritten
             raise LoadError("the driver refuses the code", "Build it again for this device and driver") from None
-
-    def busy(self, seconds: float) -> None:
-        parameters = busy.parameters(seconds)
-        with self._lock:
-            if self._blocker is None:
-                self._blocker = self.load(busy.cubin_for(self.model, self.limits)).function(busy.SYMBOL)
-        self._blocker.launch((1, 1, 1), (1, 1, 1), 0, parameters)
 
     # ------------------------------------------------------------------ time
 
@@ -172,16 +145,13 @@ class PycudaContext:
         with self.current("making an event"):
             return PycudaEvent(self, self._cuda.Event())
 
-    def elapsed(self, start: PycudaEvent, stop: PycudaEvent) -> float:
+    def elapsed(self, start: Any, stop: Any) -> float:
         with self.current("reading events"):
             return float(start.handle.time_till(stop.handle)) / 1e3
 
     def synchronize(self) -> None:
         with self.current("waiting for the device"):
             self._cuda.Context.synchronize()
-
-    def clocks(self) -> Mapping[str, float]:
-        return nvml.clocks(self.bus_id)
 
 
 class PycudaModule:
@@ -211,14 +181,7 @@ class PycudaFunction:
         self._doing = f"launching {symbol}"
         self._shared = 0
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        parameters: Parameters,
-        stream: int | None = None,
-    ) -> None:
+    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: int | None = None) -> None:
         _default(stream)
         packed = pack(parameters)
         with self._context.current(self._doing):

@@ -1,4 +1,4 @@
-"""Compiling a kernel's source for the emulator: prelude and kernel in, a program (or library) out.
+"""Compiling a kernel's source for the emulator: prelude and kernel in, a program out (or a library, for the driver).
 
 Only the kernel's own translation unit is compiled each time. The runtime is compiled once for each
 compiler and set of sanitizers, and linked.
@@ -39,7 +39,7 @@ _GCC_RUNTIME = ("-fno-tree-loop-distribute-patterns",)
 
 @dataclass(frozen=True)
 class EmulatedKernel:
-    """A compiled source: a program that :func:`~.run.run` starts, or a shared library for the driver.
+    """A compiled source: a program that :func:`~.run.run` starts.
 
     ``unchecked`` says why its sanitizers are not there (then ``path`` is empty and nothing can run).
     """
@@ -48,7 +48,6 @@ class EmulatedKernel:
     symbols: tuple[str, ...]
     sanitize: tuple[str, ...] = ()
     profile: bool = False
-    shared_library: bool = False
     unchecked: str = ""
     sha256: str = ""
     compiler: str = ""
@@ -62,9 +61,7 @@ def build(
     *,
     sanitize: Sequence[str] = (),
     profile: bool = False,
-    shared_library: bool = False,
     cache: Path | None = None,
-    deadline: float = DEADLINE,
 ) -> EmulatedKernel:
     """Compile ``source`` (emulated prelude and kernels) for the kernels named ``symbols``.
 
@@ -78,13 +75,13 @@ def build(
     store = ArtifactCache(cache)
     begin = time.perf_counter()
     unit = translation_unit(source, symbols)
-    key = kernel_key(unit, compiler, chosen, shared_library)
+    key = kernel_key(unit, compiler, chosen, False)
 
     def result(path: str, cached: bool) -> EmulatedKernel:
-        if not shared_library and not os.access(path, os.X_OK):
+        if not os.access(path, os.X_OK):
             os.chmod(path, stat.S_IRWXU)
         return EmulatedKernel(
-            path, tuple(symbols), chosen, profile, shared_library, "", Path(path).stem, compiler.version, cached,
+            path, tuple(symbols), chosen, profile, "", Path(path).stem, compiler.version, cached,
             time.perf_counter() - begin,
         )  # fmt: skip
 
@@ -92,8 +89,8 @@ def build(
     if path is not None:
         return result(path, True)
     if missing := missing_sanitizer(compiler, chosen):
-        return EmulatedKernel("", tuple(symbols), chosen, profile, shared_library, missing, compiler=compiler.version)
-    data = compile_unit(unit, compiler, chosen, shared_library, store, deadline)
+        return EmulatedKernel("", tuple(symbols), chosen, profile, missing, compiler=compiler.version)
+    data = compile_unit(unit, compiler, chosen, False, store)
     return result(store.put(key, data), False)
 
 

@@ -20,7 +20,17 @@ from typing import Any
 import numpy.typing as npt
 
 from tilewright.backends.cuda import archs
-from tilewright.backends.driver import DeviceError, LaunchError, LoadError, NoDriver, OutOfMemory, Parameters
+from tilewright.backends.driver import (
+    C_TYPES,
+    DeviceError,
+    LaunchError,
+    LoadError,
+    NoDriver,
+    OutOfMemory,
+    Parameters,
+    Size,
+    contiguous,
+)
 from tilewright.backends.emulator.run import parse_order
 from tilewright.core import Pairs
 
@@ -28,11 +38,6 @@ MODEL = "emulator"
 _VARIANT = "sm_90a"  # whose limits it claims
 _ALIGN = 256
 _GUARD = 64 << 10  # bytes before and after an allocation that cannot be touched
-
-_C_TYPES: Mapping[str, Any] = {
-    "pointer": ctypes.c_void_p, "int32": ctypes.c_int32, "int64": ctypes.c_int64, "float32": ctypes.c_float,
-    "float64": ctypes.c_double,
-}  # fmt: skip
 
 
 class EmulatorDriver:
@@ -124,13 +129,13 @@ class EmulatorContext:
         raise DeviceError(f"{size} bytes at {address:#x} are not all in one allocation", False)
 
     def upload(self, address: int, data: npt.NDArray[Any]) -> None:
-        _contiguous(data)
+        contiguous(data)
         if data.nbytes:
             self._within(address, data.nbytes)
             ctypes.memmove(address, data.ctypes.data, data.nbytes)
 
     def download(self, address: int, out: npt.NDArray[Any]) -> None:
-        _contiguous(out)
+        contiguous(out)
         if out.nbytes:
             self._within(address, out.nbytes)
             ctypes.memmove(out.ctypes.data, address, out.nbytes)
@@ -183,9 +188,9 @@ class EmulatorContext:
             raise LaunchError(f"{symbol}: impossible grid, block or shared memory {tuple(shape)}")
         values = []
         for i, (kind, value) in enumerate(parameters):
-            if kind not in _C_TYPES:
+            if kind not in C_TYPES:
                 raise LaunchError(f"{symbol}: unknown kind of parameter {kind!r}")
-            given = _C_TYPES[kind](value)
+            given = C_TYPES[kind](value)
             wanted = module.library.tw_emu_parameter_size(symbol.encode(), i)
             if wanted not in (-1, ctypes.sizeof(given)):
                 raise LaunchError(f"{symbol}: parameter {i} has {wanted} bytes, not {ctypes.sizeof(given)}")
@@ -252,14 +257,7 @@ class EmulatorFunction:
     def __init__(self, context: EmulatorContext, module: EmulatorModule, symbol: str) -> None:
         self._context, self._module, self.symbol = context, module, symbol
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        parameters: Parameters,
-        stream: int | None = None,
-    ) -> None:
+    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: int | None = None) -> None:
         if self._module.closed:
             raise LaunchError(f"{self.symbol}: its module is closed")
         self._context.launch(self._module, self.symbol, (*grid, *block, shared), parameters)
@@ -326,8 +324,3 @@ def _physical_memory() -> int:
     with contextlib.suppress(ValueError, OSError, AttributeError):
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return 4 << 30
-
-
-def _contiguous(a: npt.NDArray[Any]) -> None:
-    if not a.flags.c_contiguous:
-        raise ValueError("the array must be contiguous")

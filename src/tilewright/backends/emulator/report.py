@@ -44,12 +44,12 @@ class Bug(Json):
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Json):
     """The outcome of one emulated run. ``ok``: it ran, checked all that was asked, and found nothing.
 
     ``unchecked`` says why it, or its sanitizer, could not run; such a run is never ``ok``. ``output``
     holds the result when the run came to its end. ``profile``: see ``docs/emulator.md``; empty unless
-    asked for. ``seconds``: of the launches alone.
+    asked for. ``seconds``: of the launches alone. Its JSON has all of it but the output.
     """
 
     ok: bool
@@ -57,17 +57,7 @@ class Report:
     unchecked: str = ""
     profile: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    output: NDArray[Any] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the output."""
-        return {
-            "ok": self.ok,
-            "bugs": [b.to_json() for b in self.bugs],
-            "unchecked": self.unchecked,
-            "profile": dict(self.profile),
-            "seconds": self.seconds,
-        }
+    output: NDArray[Any] | None = field(default=None, compare=False)
 
 
 # --------------------------------------------------------------------------- the runtime's own report

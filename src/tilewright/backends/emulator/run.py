@@ -51,8 +51,6 @@ def run(
     """
     if kernel.unchecked:
         return Report(False, unchecked=kernel.unchecked)
-    if kernel.shared_library:
-        raise UsageError("a shared library cannot be run", "Build it without shared_library")
     inputs = [np.ascontiguousarray(x) for x in inputs]
     if not output.flags.c_contiguous:
         raise UsageError("the output must be contiguous")
@@ -270,28 +268,16 @@ def unwritten(output: Array) -> list[Bug]:
     if size == 1 or not output.size:
         return []
     words = output.reshape(-1).view({2: np.uint16, 4: np.uint32, 8: np.uint64}[size])
-    pattern = poison(output.dtype)
-    repeated = int.from_bytes(pattern.to_bytes(2, "little") * (size // 2), "little")
-    if len(at := np.flatnonzero(words == repeated)):
-        where = _position(int(at[0]), output)
-        return [
-            Bug(
-                "uninitialized",
-                f"{len(at)} of {output.size} elements of the output are never written, the first {where}",
-            )
+    causes = [(poison(output.dtype), f"of {output.size} elements of the output are never written")]
+    if output.dtype.kind == "f" and size > 2:
+        causes += [
+            (value, f"elements of the output come from {name} memory that was never written")
+            for value, name in ((0x7FFD, "shared"), (0x7FFB, "workspace"))
         ]
-    if output.dtype.kind != "f" or size == 2:
-        return []
-    for value, name in ((0x7FFD, "shared memory"), (0x7FFB, "workspace memory")):
-        whole = int.from_bytes(value.to_bytes(2, "little") * (size // 2), "little")
+    for pattern, what in causes:
+        whole = int.from_bytes(pattern.to_bytes(2, "little") * (size // 2), "little")
         if len(at := np.flatnonzero(words == whole)):
-            where = _position(int(at[0]), output)
-            return [
-                Bug(
-                    "uninitialized",
-                    f"{len(at)} elements of the output come from {name} that was never written, the first {where}",
-                )
-            ]
+            return [Bug("uninitialized", f"{len(at)} {what}, the first {_position(int(at[0]), output)}")]
     return []
 
 

@@ -38,10 +38,8 @@ class EmulatorToolchain:
         """Compile a unit within ``deadline`` seconds. Raises ``CompileError``."""
         if not symbols:
             raise CompileError("no kernel is named")
-        key = digest([self.key(unit), list(symbols)])
-        path = self.cache.get(key)
-        cached = path is not None
-        if path is None:
-            whole = translation_unit(unit, symbols)
-            path = self.cache.put(key, compile_unit(whole, self.compiler, (), True, self.cache, deadline))
+        path, cached = self.cache.made(
+            digest([self.key(unit), list(symbols)]),
+            lambda: compile_unit(translation_unit(unit, symbols), self.compiler, (), True, self.cache, deadline),
+        )
         return Compiled(path, Path(path).stem, cached)

@@ -57,11 +57,7 @@ class OpenClToolchain:
 
     def compile(self, unit: str, symbols: Sequence[str] = (), deadline: float = DEADLINE) -> Compiled:
         """Compile a unit within ``deadline`` seconds. Raises ``CompileError``, also where the driver dies of it."""
-        key = self.key(unit)
-        path = self.cache.get(key)
-        cached = path is not None
-        if path is None:
-            path = self.cache.put(key, self._compile(self.text(unit), deadline))
+        path, cached = self.cache.made(self.key(unit), lambda: self._compile(self.text(unit), deadline))
         kernels = header(Path(path).read_bytes())["kernels"]
         for symbol in symbols:
             if symbol not in kernels:

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.backends.driver import DeviceError, LaunchError, LoadError, OutOfMemory, Parameters, contiguous
+from tilewright.backends.driver import DeviceError, LaunchError, LoadError, OutOfMemory, Parameters, Size, contiguous
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.code import unpacked
 from tilewright.core import Pairs, UsageError
 
-Size = tuple[int, int, int]
 _ALIGN = 256
 _TYPES: Mapping[str, Any] = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
 _NO_MEMORY = (-4, -5, -6)  # CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY

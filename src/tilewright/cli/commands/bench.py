@@ -12,7 +12,7 @@ from tilewright.cli.options import (
     threads_option,
     workload_of,
 )
-from tilewright.cli.output import console, emit_json, percent, rate, seconds
+from tilewright.cli.output import console, emit_json, percent, rate, say, seconds, table
 from tilewright.core import UsageError
 
 
@@ -62,7 +62,7 @@ def command(
     check_baselines(baselines)
     where = parse_device(device, threads)
     for w in noise_warnings():
-        click.echo(f"tilewright: {w}; figures are noisy", err=True)
+        say(f"{w}; figures are noisy")
     with DeviceLock(where, on_wait=lambda holder: click.echo(f"waiting for {where.name}: {holder}", err=True)):
         result = compare(
             db or default_path(),
@@ -90,20 +90,16 @@ def command(
             }
         )
         return
-    from rich.table import Table
-
     out = console()
     out.print(
         f"{workload.label}, {threads} thread(s): {seconds(ours)}, "
         f"{rate(workload.flops, ours)}, {percent(share)} of the FMA peak"
     )
-    table = Table(box=None, pad_edge=False)
-    for column in ("baseline", "ours is faster by", "quartiles", "its time", "its variant"):
-        table.add_column(column)
+    shown = table("baseline", "ours is faster by", "quartiles", "its time", "its variant")
     for r in result.ratios:
-        table.add_row(
+        shown.add_row(
             r.baseline, f"{r.ratio:.2f}x", f"{r.low:.2f} to {r.high:.2f}", seconds(r.seconds), r.kernels or r.variant
         )
     for name, why in result.skipped.items():
-        table.add_row(name, "-", why, "", "")
-    out.print(table)
+        shown.add_row(name, "-", why, "", "")
+    out.print(shown)

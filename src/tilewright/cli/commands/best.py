@@ -10,6 +10,7 @@ from tilewright.backends import backend_for, is_emulated
 from tilewright.cli.options import (
     db_option,
     json_option,
+    open_database,
     operator_arguments,
     target_of,
     target_option,
@@ -18,6 +19,7 @@ from tilewright.cli.options import (
 )
 from tilewright.cli.output import console, emit_json, rate, seconds, share_of_peak
 from tilewright.core import Task, TilewrightError
+from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
@@ -48,11 +50,8 @@ def command(
       tilewright best matmul m=512 n=512 k=512 --source > kernel.cpp
       tilewright best matmul m=512 n=512 k=512 --target cuda:sm_90a --source > kernel.cu
     """
-    from tilewright.database import Database, safe_text
-    from tilewright.paths import default_path
-
     task = Task(workload_of(op, params, dtype), target_of(target, threads))
-    with Database.open(db or default_path(), create=False, readonly=True) as database:
+    with open_database(db) as database:
         kernel = _best(database, task)
         artifact = database.artifact(kernel.artifact_sha256) if kernel and source else None
     text = artifact.source if artifact else None

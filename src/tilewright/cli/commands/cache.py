@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.output import report
 
 
 @click.group("cache")
@@ -28,10 +28,8 @@ def stats(as_json: bool) -> None:
     cache = ArtifactCache()
     s = cache.stats()
     data = {"path": str(cache.root), "entries": s.entries, "bytes": s.bytes, "limit_bytes": s.limit_bytes}
-    if as_json:
-        emit_json(data)
-    else:
-        console().print(f"{data['path']}: {s.entries} entries, {s.bytes / 1e6:.1f} of {s.limit_bytes / 1e6:.0f} MB")
+    sizes = f"{s.bytes / 1e6:.1f} of {s.limit_bytes / 1e6:.0f} MB"
+    report(as_json, data, f"{cache.root}: {s.entries} entries, {sizes}")
 
 
 @command.command("gc")
@@ -50,16 +48,9 @@ def gc(limit: int | None, as_json: bool) -> None:
     before = cache.stats()
     cache.gc(None if limit is None else limit * 1_000_000)
     after = cache.stats()
-    if as_json:
-        emit_json(
-            {
-                "removed": before.entries - after.entries,
-                "freed_bytes": before.bytes - after.bytes,
-                "bytes": after.bytes,
-            }
-        )
-    else:
-        console().print(
-            f"removed {before.entries - after.entries} entries, {(before.bytes - after.bytes) / 1e6:.1f} MB; "
-            f"{after.bytes / 1e6:.1f} MB left"
-        )
+    removed, freed = before.entries - after.entries, before.bytes - after.bytes
+    report(
+        as_json,
+        {"removed": removed, "freed_bytes": freed, "bytes": after.bytes},
+        f"removed {removed} entries, {freed / 1e6:.1f} MB; {after.bytes / 1e6:.1f} MB left",
+    )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.backends.cores import available_cores
 from tilewright.cli.options import find_operator, json_option, parse_params
-from tilewright.cli.output import emit_json, program, seconds
-from tilewright.cli.steps import Steps
+from tilewright.cli.output import emit_json, program, say, seconds
+from tilewright.cli.progress import Steps
 from tilewright.core import Target, UsageError
 
 if TYPE_CHECKING:
@@ -91,11 +91,6 @@ def command(
     checker = Checker(subjects[0].workload, orders=orders, sanitize=sanitize, profile=profile, timeout=timeout)
     results, interrupted = _check(checker, subjects, workers)
     return _report(subjects, results, interrupted, orders, sanitize, as_json)
-
-
-def available_cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cuda_target(name: str | None) -> Target:
@@ -208,7 +203,7 @@ def _report(
         _print(subjects, done, states, orders, sanitize)
     if interrupted:
         with suppress(BrokenPipeError):
-            click.echo(f"tilewright: stopped early; {len(done)} of {len(subjects)} kernels are checked", err=True)
+            say(f"stopped early; {len(done)} of {len(subjects)} kernels are checked")
     return code
 
 

@@ -19,8 +19,9 @@ from typing import Any
 import click
 
 from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.output import console, emit_json, table
 from tilewright.core import UsageError
+from tilewright.database.text import safe_text
 
 
 @dataclass(frozen=True)
@@ -169,22 +170,22 @@ class _Reader:
 
     def entries(self, root: click.Group, tables: Mapping[str, Any]) -> Iterator[Entry]:
         known = [*dict.fromkeys(s.section for s in SETTINGS), *root.list_commands(self.ctx)]
-        for name, table in tables.items():
+        for name, entries in tables.items():
             if name not in known:
-                what = "section" if isinstance(table, dict) else "key"
+                what = "section" if isinstance(entries, dict) else "key"
                 raise self._wrong((name,), f"unknown {what} {name!r}", _known(name, known, "sections"))
-            if not isinstance(table, dict):
+            if not isinstance(entries, dict):
                 raise self._wrong((name,), f"{name} is a section, not a key", f"Write [{name}] on a line of its own")
-            yield from self._section((name,), root.get_command(self.ctx, name), table)
+            yield from self._section((name,), root.get_command(self.ctx, name), entries)
 
     def _section(
-        self, place: tuple[str, ...], command: click.Command | None, table: Mapping[str, Any]
+        self, place: tuple[str, ...], command: click.Command | None, entries: Mapping[str, Any]
     ) -> Iterator[Entry]:
         section = ".".join(place)
         settings = {s.key: s for s in SETTINGS if s.section == section}
         options = {_key(p): p for p in command.params if _configurable(p)} if command else {}
         inner = command.list_commands(self.ctx) if isinstance(command, click.Group) else []
-        for written, value in table.items():
+        for written, value in entries.items():
             where = (*place, written)
             key = written.replace("_", "-")
             if isinstance(value, dict) and written in inner:
@@ -323,22 +324,16 @@ def command(ctx: click.Context, as_json: bool) -> None:
       tilewright config
       TILEWRIGHT_CONFIG=farm.toml tilewright config --json
     """
-    from tilewright.database import safe_text
-
     configuration = ctx.find_root().obj
     rows = list(_rows(configuration))
     path = config_path()
     if as_json:
         emit_json({"file": str(path), "exists": configuration.path is not None, "settings": rows})
         return
-    from rich.table import Table
-
     out = console()
     out.print(safe_text(f"{path}{'' if configuration.path else ' (not there)'}"), markup=False)
-    table = Table(box=None, pad_edge=False)
-    for column in ("setting", "value", "from", "environment variable"):
-        table.add_column(column, overflow="fold")
+    shown = table("setting", "value", "from", "environment variable", overflow="fold")
     for r in rows:
         value = "not set" if r["value"] is None else safe_text(str(r["value"]))
-        table.add_row(f"{r['section']}.{r['key']}", value, r["source"], r["variable"] or "")
-    out.print(table)
+        shown.add_row(f"{r['section']}.{r['key']}", value, r["source"], r["variable"] or "")
+    out.print(shown)

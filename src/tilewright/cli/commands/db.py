@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tilewright.cli.options import db_option, device_option, json_option
-from tilewright.cli.output import console, emit_error, emit_json, seconds
+from tilewright.cli.options import db_option, device_option, json_option, open_database
+from tilewright.cli.output import console, emit_error, emit_json, report, say, seconds
 from tilewright.core import UsageError
+from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
     from tilewright.database import Database
@@ -67,18 +68,11 @@ class _Ticker:
         now = time.monotonic()
         if now - self.said >= _EVERY:
             self.said = now
-            click.echo(f"tilewright: {self.what.format(first, second)}", err=True)
+            say(self.what.format(first, second))
 
 
 def _transferred(verb: str) -> _Ticker:
     return _Ticker(f"{verb} {{:,}} runs, {{:,}} trials")
-
-
-def _open(db: str | None, readonly: bool = False, create: bool = False) -> Database:
-    from tilewright.database import Database
-    from tilewright.paths import default_path
-
-    return Database.open(db or default_path(), create=create, readonly=readonly)
 
 
 # --------------------------------------------------------------------------- upgrade, stats, gc
@@ -99,17 +93,12 @@ def upgrade(dry_run: bool, db: str | None, as_json: bool) -> None:
       tilewright db upgrade --dry-run
       tilewright db upgrade --db postgresql+psycopg://owner@db.example/tilewright
     """
-    from tilewright.database import safe_text
     from tilewright.database.migrate import upgrade_database
     from tilewright.paths import default_path
 
     steps = upgrade_database(db or default_path(), dry_run=dry_run)
-    if as_json:
-        emit_json({"dry_run": dry_run, "steps": steps})
-        return
-    out = console()
-    for line in (line for step in steps for line in step.splitlines()):
-        out.print(safe_text(line))
+    lines = [line for step in steps for line in step.splitlines()]
+    report(as_json, {"dry_run": dry_run, "steps": steps}, *lines)
 
 
 @command.command("stats")
@@ -123,28 +112,23 @@ def stats(db: str | None, as_json: bool) -> None:
       tilewright db stats
       tilewright db stats --db all.db --json
     """
-    from tilewright.database import safe_text
     from tilewright.database.transfer import winners
 
-    with _open(db, readonly=True) as database:
+    with open_database(db) as database:
         found = database.stats()
         waiting = winners(database, states=("pending", "failed"))
         location = database.location
     pending = sum(w.state == "pending" for w in waiting)
-    if as_json:
-        emit_json(
-            {
-                "database": location, "rows": dict(found.rows), "bytes": found.bytes,
-                "artifact_bytes": found.artifact_bytes, "pending": pending, "failed": len(waiting) - pending,
-            }
-        )  # fmt: skip
-        return
-    out = console()
-    out.print(safe_text(f"{location}: {_megabytes(found.bytes)}, {_megabytes(found.artifact_bytes)} of it code"))
-    for table, count in found.rows.items():
-        out.print(f"{count:>12,} {table}")
+    failed = len(waiting) - pending
+    lines = [f"{location}: {_megabytes(found.bytes)}, {_megabytes(found.artifact_bytes)} of it code"]
+    lines += [f"{count:>12,} {table}" for table, count in found.rows.items()]
     if waiting:
-        out.print(f"{pending} winners wait to be built here, {len(waiting) - pending} failed: tilewright db pending")
+        lines.append(f"{pending} winners wait to be built here, {failed} failed: tilewright db pending")
+    data = {
+        "database": location, "rows": dict(found.rows), "bytes": found.bytes,
+        "artifact_bytes": found.artifact_bytes, "pending": pending, "failed": failed,
+    }  # fmt: skip
+    report(as_json, data, *lines)
 
 
 @command.command("gc")
@@ -169,34 +153,22 @@ def gc(keep_runs: int | None, older_than: float | None, dry_run: bool, db: str |
 
     if keep_runs is not None and older_than is not None:
         raise UsageError("--keep-runs and --older-than are given together", "Give one of them")
-    with _open(db, readonly=dry_run) as database:
+    with open_database(db, readonly=dry_run) as database:
         freed = collect(
             database, keep_runs=keep_runs, older_than=older_than, dry_run=dry_run,
             progress=_Ticker("looked at {:,} of {:,} runs"),
         )  # fmt: skip
         rows = len(freed.runs) + freed.aliases + freed.workloads + freed.targets + freed.artifacts
         shrunk = database.vacuum() if rows and not dry_run else 0
-    if as_json:
-        emit_json(
-            {
-                "dry_run": dry_run, "runs": list(freed.runs), "trials": freed.trials, "aliases": freed.aliases,
-                "workloads": freed.workloads, "targets": freed.targets, "artifacts": freed.artifacts,
-                "code_bytes": freed.code_bytes, "text_bytes": freed.text_bytes, "kept": freed.kept,
-                "freed_bytes": shrunk,
-            }
-        )  # fmt: skip
-        return
-    out = console()
-    verb = "would remove" if dry_run else "removed"
-    out.print(
-        f"{verb} {len(freed.runs)} runs with {freed.trials:,} trials ({_megabytes(freed.text_bytes)}), "
-        f"{freed.workloads} workloads, {freed.aliases} aliases, {freed.targets} targets, "
-        f"{freed.artifacts} pieces of code ({_megabytes(freed.code_bytes)})"
-    )
-    for why, count in freed.kept.items():
-        out.print(f"kept {count} old runs: {why}")
+    lines = [
+        f"{'would remove' if dry_run else 'removed'} {len(freed.runs)} runs with {freed.trials:,} trials "
+        f"({_megabytes(freed.text_bytes)}), {freed.workloads} workloads, {freed.aliases} aliases, "
+        f"{freed.targets} targets, {freed.artifacts} pieces of code ({_megabytes(freed.code_bytes)})",
+        *(f"kept {count} old runs: {why}" for why, count in freed.kept.items()),
+    ]
     if not dry_run:
-        out.print(f"the database is {_megabytes(max(shrunk, 0))} smaller")
+        lines.append(f"the database is {_megabytes(max(shrunk, 0))} smaller")
+    report(as_json, {"dry_run": dry_run, **vars(freed), "freed_bytes": shrunk}, *lines)
 
 
 def _megabytes(count: int) -> str:
@@ -225,7 +197,6 @@ def export(file: str, best: bool, op: str | None, runs: tuple[str, ...], db: str
       tilewright db export - --op matmul | zstd > matmul.jsonl.zst
       tilewright db export --best serve.db --db postgresql+psycopg://reader@db.example/tilewright
     """
-    from tilewright.database import safe_text
     from tilewright.database.transfer import export_best, export_file, export_lines
 
     if best and (runs or file == "-"):
@@ -233,23 +204,17 @@ def export(file: str, best: bool, op: str | None, runs: tuple[str, ...], db: str
     if as_json and file == "-":
         raise UsageError("--json and the export would both go to stdout", "Name a file, or leave --json out")
     ticker = _transferred("exported")
-    with _open(db, readonly=True) as database:
+    with open_database(db) as database:
         if best:
             count = export_best(database, Path(file), op, _Ticker("exported {:,} of {:,} kernels"))
-            if as_json:
-                emit_json({"file": file, "kernels": count})
-            else:
-                console().print(safe_text(f"{file}: {count} kernel(s) with their code"))
+            report(as_json, {"file": file, "kernels": count}, f"{file}: {count} kernel(s) with their code")
             return
         if file == "-":
             _to_stdout(export_lines(database, op, runs, ticker))
             return
         export_file(database, Path(file), op, runs, ticker)
     size = Path(file).stat().st_size
-    if as_json:
-        emit_json({"file": file, "bytes": size})
-    else:
-        console().print(safe_text(f"{file}: {_megabytes(size)}"))
+    report(as_json, {"file": file, "bytes": size}, f"{file}: {_megabytes(size)}")
 
 
 def _to_stdout(lines: Iterable[str]) -> None:
@@ -282,15 +247,11 @@ def backup(file: str, force: bool, db: str | None, as_json: bool) -> None:
       tilewright db backup tuned-backup.db
       tilewright db backup nightly.db --force --db tuned.db
     """
-    from tilewright.database import safe_text
     from tilewright.database.transfer import backup as copy
 
-    with _open(db, readonly=True) as database:
+    with open_database(db) as database:
         size = copy(database, Path(file), force)
-    if as_json:
-        emit_json({"file": file, "bytes": size})
-    else:
-        console().print(safe_text(f"{file}: {_megabytes(size)}"))
+    report(as_json, {"file": file, "bytes": size}, f"{file}: {_megabytes(size)}")
 
 
 # --------------------------------------------------------------------------- import, merge, rebuild
@@ -324,7 +285,7 @@ def import_(file: str, rebuild: bool, trust: bool, device: str, db: str | None, 
     from tilewright.database.transfer import import_file, import_stream
 
     ticker = _transferred("read")
-    with _open(db, create=True) as database:
+    with open_database(db, create=True, readonly=False) as database:
         if file == "-":
             found = import_stream(database, sys.stdin.buffer, "stdin", ticker)
         else:
@@ -355,7 +316,7 @@ def merge(sources: tuple[str, ...], rebuild: bool, trust: bool, device: str, db:
     from tilewright.database.transfer import merge as bring
 
     found = []
-    with _open(db, create=True) as database:
+    with open_database(db, create=True, readonly=False) as database:
         for source in sources:
             with Database.open(source, create=False, readonly=True) as other:
                 found.append((other.location, bring(database, other, _transferred("read"))))
@@ -366,8 +327,6 @@ def _finish(
     database: Database, found: list[tuple[str, Imported]], rebuild: bool, trust: bool, device: str, as_json: bool
 ) -> int:
     """Say what came in, rebuild if asked to, and give the exit code."""
-    from tilewright.database import safe_text
-
     out = console(stderr=as_json)
     for name, i in found:
         out.print(
@@ -406,20 +365,16 @@ def pending(op: str | None, db: str | None, as_json: bool) -> None:
       tilewright db pending
       tilewright db pending --op matmul --json
     """
-    from tilewright.database import safe_text
     from tilewright.database.transfer import winners
 
-    with _open(db, readonly=True) as database:
+    with open_database(db) as database:
         found = winners(database, op, ("pending", "failed"))
-    if as_json:
-        emit_json({"winners": [_winner_row(w) | {"state": w.state, "problem": w.problem} for w in found]})
-        return
-    out = console()
+    lines = []
     for w in found:
         state = f"failed: {w.problem}" if w.state == "failed" else "waits to be built"
-        out.print(safe_text(f"{_winner_label(w)}, {seconds(w.seconds)} there: {state}"))
-    if not found:
-        out.print("nothing waits to be built")
+        lines.append(f"{_winner_label(w)}, {seconds(w.seconds)} there: {state}")
+    rows = [_winner_row(w) | {"state": w.state, "problem": w.problem} for w in found]
+    report(as_json, {"winners": rows}, *(lines or ["nothing waits to be built"]))
 
 
 @command.command("rebuild")
@@ -441,7 +396,7 @@ def rebuild(op: str | None, again: bool, trust: bool, device: str, db: str | Non
       tilewright db rebuild
       tilewright db rebuild --op matmul --device cpu:0 --again
     """
-    with _open(db) as database:
+    with open_database(db, readonly=False) as database:
         rows, failed = _rebuild(database, op, device, again, trust, as_json)
     if as_json:
         emit_json({"rebuilt": rows, "failed": failed})
@@ -452,7 +407,6 @@ def _rebuild(
     database: Database, op: str | None, device: str, again: bool, trust: bool, as_json: bool
 ) -> tuple[list[dict[str, Any]], int]:
     """Rebuild with a line for each winner; returns the rows, and how many failed."""
-    from tilewright.database import safe_text
     from tilewright.database.transfer import winners
     from tilewright.tuner.import_winners import import_winners
 
@@ -469,7 +423,7 @@ def _rebuild(
     rows: list[dict[str, Any]] = []
     for r in import_winners(
         database, op=op, device=device, again=again, trust=trust, on_start=started,
-        on_wait=lambda holder: click.echo(f"tilewright: waiting for the device: {holder}", err=True),
+        on_wait=lambda holder: say(f"waiting for the device: {holder}"),
     ):  # fmt: skip
         rows.append(_winner_row(r.winner) | {"state": r.state, "seconds_here": r.seconds, "problem": r.problem})
         here = f", {seconds(r.seconds)} here" if r.seconds else ""

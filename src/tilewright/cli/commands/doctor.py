@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from tilewright.cli.options import json_option
 from tilewright.cli.output import console, emit_json
+from tilewright.installed import installed_version
 
 PACKAGES = {
     "numpy": "required",
@@ -28,13 +28,6 @@ PLATFORMS = {
     ("Darwin", "arm64"): "written for, unproven",
     ("Darwin", "aarch64"): "written for, unproven",
 }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _problems(packages: dict[str, str | None]) -> list[str]:
@@ -71,7 +64,7 @@ def command(no_measure: bool, as_json: bool) -> int:
 
     backends = [get_backend(name) for name in BACKENDS]
     reports = {"machine" if b.in_process else b.name: b.report(not no_measure) for b in backends if not b.emulated}
-    packages = {name: _version(name) for name in PACKAGES}
+    packages = {name: installed_version(name) for name in PACKAGES}
     problems = [*_problems(packages), *(p for r in reports.values() for p in r.problems)]
     support = PLATFORMS.get((platform.system(), platform.machine()), "not supported")
     data: dict[str, Any] = {

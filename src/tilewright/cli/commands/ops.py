@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.output import console, emit_json, table
 from tilewright.core import IMPLICIT
 
 
@@ -41,17 +41,13 @@ def command(as_json: bool) -> None:
     if as_json:
         emit_json({"ops": rows})
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("operator", "sizes", "attributes", "dtypes", "example"):
-        table.add_column(column)
+    shown = table("operator", "sizes", "attributes", "dtypes", "example")
     for r in rows:
-        table.add_row(
+        shown.add_row(
             r["name"],
             " ".join(r["sizes"]),
             " ".join(f"{k}={v}" for k, v in r["attributes"].items() if k not in IMPLICIT),
             " ".join(r["dtypes"]),
             " ".join(f"{k}={v}" for k, v in r["example"].items()),
         )
-    console().print(table)
+    console().print(shown)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.options import db_option, json_option
-from tilewright.cli.output import emit_json
+from tilewright.cli.options import db_option, json_option, open_database
+from tilewright.cli.output import emit_json, say
 from tilewright.core import TrialRecord, UsageError
+from tilewright.insight import best, calibration, compare, failures, importance, knobs, roofline
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredRun
@@ -45,82 +46,39 @@ class Source:
         return self.run.task.workload.label
 
 
-def _best(s: Source) -> Chart:
-    from tilewright.insight.best import best_over_trials
-
-    return best_over_trials(s.points, s.label)
-
-
-def _time(s: Source) -> Chart:
-    from tilewright.insight.best import best_over_time
-
-    return best_over_time(s.points, s.run.started, s.label)
-
-
-def _calibration(s: Source) -> Chart:
-    from tilewright.insight.calibration import calibration_chart
-
-    return calibration_chart(s.points, s.label)
-
-
-def _learning(s: Source) -> Chart:
-    from tilewright.insight.calibration import calibration_over_run
-
-    return calibration_over_run(s.points)
-
-
 def _roofline(s: Source) -> Chart:
-    from tilewright.insight.roofline import TaskTrials, ceilings_of, roofline
-
     trials = [(s.run.id, r) for r in s.records]
-    return roofline([TaskTrials(s.run.task, trials)], ceilings_of(s.run), f"Roofline: {s.label}")
-
-
-def _importance(s: Source) -> Chart:
-    from tilewright.insight.importance import importance, importance_bars
-
-    return importance_bars(importance(s.records))
+    tasks = [roofline.TaskTrials(s.run.task, trials)]
+    return roofline.roofline(tasks, roofline.ceilings_of(s.run), f"Roofline: {s.label}")
 
 
 def _failures(s: Source) -> Chart:
-    from tilewright.insight.failures import failure_bars, failure_groups
-
-    return failure_bars(failure_groups(s.run.failed, s.run.trials, {}), s.run.trials)
+    return failures.failure_bars(failures.failure_groups(s.run.failed, s.run.trials, {}), s.run.trials)
 
 
 def _knob(s: Source) -> Chart:
-    from tilewright.insight.knobs import knob_chart, knob_values, main_template
-
     if not s.knob:
-        names = knob_values(s.records, main_template(s.records))
+        names = knobs.knob_values(s.records, knobs.main_template(s.records))
         raise UsageError("which knob is not said", f"Add --knob with one of {', '.join(names)}")
-    return knob_chart(s.run.id, s.records, s.knob)
-
-
-def _parallel(s: Source) -> Chart:
-    from tilewright.insight.knobs import parallel_chart
-
-    return parallel_chart(s.run.id, s.records)
+    return knobs.knob_chart(s.run.id, s.records, s.knob)
 
 
 def _compare(s: Source) -> Chart:
-    from tilewright.insight.compare import compare_chart
-
     if not s.others:
         raise UsageError("a comparison needs another run", "Add --with RUN, a run of the same task")
-    return compare_chart((s.run, *s.others), [s.points, *(s.database.points(o.id) for o in s.others)])
+    return compare.compare_chart((s.run, *s.others), [s.points, *(s.database.points(o.id) for o in s.others)])
 
 
 CHARTS: dict[str, Callable[[Source], Chart]] = {
-    "best": _best,
-    "time": _time,
-    "calibration": _calibration,
-    "learning": _learning,
+    "best": lambda s: best.best_over_trials(s.points, s.label),
+    "time": lambda s: best.best_over_time(s.points, s.run.started, s.label),
+    "calibration": lambda s: calibration.calibration_chart(s.points, s.label),
+    "learning": lambda s: calibration.calibration_over_run(s.points),
     "roofline": _roofline,
-    "importance": _importance,
+    "importance": lambda s: importance.importance_bars(importance.importance(s.records)),
     "failures": _failures,
     "knob": _knob,
-    "parallel": _parallel,
+    "parallel": lambda s: knobs.parallel_chart(s.run.id, s.records),
     "compare": _compare,
 }
 ALL = "all"
@@ -163,13 +121,10 @@ def command(
       tilewright plot last --chart all -o charts/
       tilewright plot last --chart best --json
     """
-    from tilewright.database import Database
-    from tilewright.paths import default_path
-
     name = chart or ("knob" if knob else "compare" if others else "best")
     _check_use(name, knob, others)
     target = _target(name, output, as_json)
-    with Database.open(db or default_path(), create=False, readonly=True) as database:
+    with open_database(db) as database:
         source = Source(database, database.run(run), tuple(database.run(o) for o in others), knob or "")
         charts = _all(source) if name == ALL else {name: CHARTS[name](source)}
     files = _write(charts, target, suffix if name == ALL else "", dark) if target else {}
@@ -181,7 +136,7 @@ def command(
         emit_json({"run": source.run.id, **found})
     else:
         for n, path in files.items():
-            click.echo(f"tilewright: {n} drawn in {path}. {_alt(charts[n])}", err=True)
+            say(f"{n} drawn in {path}. {_alt(charts[n])}")
 
 
 def _check_use(name: str, knob: str | None, others: tuple[str, ...]) -> None:
@@ -209,8 +164,6 @@ def _target(name: str, output: str | None, as_json: bool) -> Path | None:
 
 def _all(source: Source) -> dict[str, Chart]:
     """Every chart that this run has; what is missing for one of them is said on stderr."""
-    from tilewright.insight.importance import OptunaMissing
-
     found = {}
     for name, make in CHARTS.items():
         if (name == "knob" and not source.knob) or (name == "compare" and not source.others):
@@ -219,8 +172,8 @@ def _all(source: Source) -> dict[str, Chart]:
             continue
         try:
             found[name] = make(source)
-        except OptunaMissing as e:
-            click.echo(f"tilewright: left out: {e.message}. {e.hint}", err=True)
+        except importance.OptunaMissing as e:
+            say(f"left out: {e.message}. {e.hint}")
     return found
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.commands.check import available_cores, cuda_target
+from tilewright.backends.cores import available_cores
+from tilewright.cli.commands.check import cuda_target
 from tilewright.cli.options import find_operator, json_option, operator_arguments, parse_params
 from tilewright.cli.output import emit_json, program, seconds
-from tilewright.cli.steps import Steps
+from tilewright.cli.output import say as tell
+from tilewright.cli.progress import Steps
 
 if TYPE_CHECKING:
     from tilewright.core import Workload
@@ -69,9 +71,7 @@ def command(
             task, Path(out), keep=keep, pool=pool, verify=verify, small=small, seed=seed, workers=workers, say=say
         )
     except KeyboardInterrupt:
-        click.echo(
-            "tilewright: stopped early and nothing is written; what was compiled is kept, so run it again", err=True
-        )
+        tell("stopped early and nothing is written; what was compiled is kept, so run it again")
         return 130
     finally:
         for s in stage.values():

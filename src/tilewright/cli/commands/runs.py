@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.options import db_option, json_option
-from tilewright.cli.output import console, emit_json, seconds
+from tilewright.cli.options import db_option, json_option, open_database
+from tilewright.cli.output import console, emit_json, seconds, table
+from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
@@ -48,21 +49,14 @@ def command(limit: int, db: str | None, as_json: bool) -> None:
       tilewright runs
       tilewright runs --limit 5 --json
     """
-    from tilewright.database import Database, safe_text
-    from tilewright.paths import default_path
-
-    with Database.open(db or default_path(), create=False, readonly=True) as database:
+    with open_database(db) as database:
         runs = database.runs(limit)
     if as_json:
         emit_json({"runs": [run_row(r) for r in runs]})
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("run", "started", "workload", "target", "state", "trials", "failed", "best"):
-        table.add_column(column, overflow="fold")
+    shown = table("run", "started", "workload", "target", "state", "trials", "failed", "best", overflow="fold")
     for r in runs:
-        table.add_row(
+        shown.add_row(
             safe_text(r.id),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(r.started)),
             safe_text(r.task.workload.label),
@@ -72,4 +66,4 @@ def command(limit: int, db: str | None, as_json: bool) -> None:
             str(sum(r.failed.values())),
             seconds(r.best_seconds),
         )
-    console().print(table)
+    console().print(shown)

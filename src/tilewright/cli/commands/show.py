@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli.commands.plot import CHARTS, Source
 from tilewright.cli.commands.runs import run_row
-from tilewright.cli.options import db_option, json_option
-from tilewright.cli.output import console, emit_json, rate, seconds
+from tilewright.cli.options import db_option, json_option, open_database
+from tilewright.cli.output import console, emit_json, rate, seconds, table
 from tilewright.core import Failure, Measurement, TrialRecord
+from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 FASTEST = 10
 """Trials listed without ``--trials``."""
-RECORDS = 2000
-"""Whole trials looked at for further charts."""
 
 
 @click.command("show")
@@ -41,21 +41,18 @@ def command(run: str, all_trials: bool, all_charts: bool, db: str | None, as_jso
       tilewright show last --all-charts
       tilewright show 20261120-101500-ab12 --trials
     """
-    from tilewright.database import Database
-    from tilewright.paths import default_path
-
-    with Database.open(db or default_path(), create=False, readonly=True) as database:
+    with open_database(db) as database:
         stored = database.run(run)
         if as_json:
             _print_json(stored, database.trials(stored.id))
             return
         out = console()
-        points = database.points(stored.id)
-        _print_head(out, stored, points)
+        source = Source(database, stored)
+        _print_head(out, stored, source.points)
         _print_failures(out, database, stored)
-        _print_calibration(out, points)
+        _print_calibration(out, source.points)
         if all_charts:
-            _print_charts(out, stored, points, database.sample_trials(stored.id, RECORDS))
+            _print_charts(out, source)
         shown = database.trials(stored.id) if all_trials else database.fastest(stored.id, FASTEST)
     _print_trials(out, shown, stored.task.workload.flops)
 
@@ -81,7 +78,6 @@ def _print_json(stored: StoredRun, trials: Sequence[TrialRecord]) -> None:
 
 def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -> None:
     from tilewright.cli.charts import print_chart
-    from tilewright.database import safe_text
     from tilewright.insight.best import best_over_trials
 
     target = stored.task.target
@@ -101,7 +97,6 @@ def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -
 
 def _print_failures(out: Console, database: Database, stored: StoredRun) -> None:
     from tilewright.cli.charts import print_chart
-    from tilewright.database import safe_text
     from tilewright.insight.failures import failure_bars, failure_groups
 
     if not stored.failed:
@@ -127,47 +122,29 @@ def _print_calibration(out: Console, points: Sequence[TrialPoint]) -> None:
         out.print()
 
 
-def _print_charts(
-    out: Console, stored: StoredRun, points: Sequence[TrialPoint], records: Sequence[TrialRecord]
-) -> None:
+def _print_charts(out: Console, source: Source) -> None:
     from tilewright.cli.charts import print_chart
-    from tilewright.database import safe_text
-    from tilewright.insight.best import best_over_time
-    from tilewright.insight.calibration import calibration_chart, calibration_over_run
-    from tilewright.insight.chart import XY, Bars
-    from tilewright.insight.importance import OptunaMissing, importance, importance_bars
-    from tilewright.insight.roofline import TaskTrials, ceilings_of, roofline
+    from tilewright.insight.chart import Parallel
+    from tilewright.insight.importance import OptunaMissing
 
-    trials = [(stored.id, r) for r in records]
-    charts: list[XY | Bars] = [
-        best_over_time(points, stored.started, stored.task.workload.label),
-        calibration_chart(points),
-        calibration_over_run(points),
-        roofline([TaskTrials(stored.task, trials)], ceilings_of(stored)),
-    ]
-    if records:
+    for name in ("time", "calibration", "learning", "roofline", *(["importance"] if source.records else [])):
         try:
-            charts.append(importance_bars(importance(records)))
+            chart = CHARTS[name](source)
         except OptunaMissing as e:
             out.print(safe_text(f"{e.message}. {e.hint}"), style="dim")
-    for chart in charts:
+            continue
+        assert not isinstance(chart, Parallel)
         print_chart(out, chart)
         out.print(safe_text(chart.note), style="dim")
         out.print()
 
 
 def _print_trials(out: Console, trials: Sequence[TrialRecord], flops: int) -> None:
-    from rich.table import Table
-
-    from tilewright.database import safe_text
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("trial", "time", "GFLOP/s", "noise", "predicted", "origin", "schedule"):
-        table.add_column(column, overflow="fold")
+    shown = table("trial", "time", "GFLOP/s", "noise", "predicted", "origin", "schedule", overflow="fold")
     for t in trials:
         timing = t.outcome if isinstance(t.outcome, Measurement) else None
         text = (timing and seconds(timing.seconds)) or (t.outcome.kind.value if isinstance(t.outcome, Failure) else "-")
-        table.add_row(
+        shown.add_row(
             str(t.number),
             text,
             f"{flops / timing.seconds / 1e9:.4g}" if timing else "-",
@@ -176,4 +153,4 @@ def _print_trials(out: Console, trials: Sequence[TrialRecord], flops: int) -> No
             safe_text(t.proposal.origin),
             safe_text(" ".join(f"{k}={v}" for k, v in t.schedule.values.items())),
         )
-    out.print(table)
+    out.print(shown)

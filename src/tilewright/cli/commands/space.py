@@ -14,7 +14,7 @@ from tilewright.cli.options import (
     threads_option,
     workload_of,
 )
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.output import console, emit_json, table
 
 
 @click.command("space")
@@ -63,19 +63,13 @@ def command(
             }
         )
         return
-    from rich.table import Table
-
     out = console()
     out.print(f"{task.workload.label} on {task.target.name}, {threads} thread(s): {space.size:,} legal schedules")
     for s in spaces:
-        table = Table(
-            box=None, pad_edge=False, title=f"template {s.template} version {s.version}", title_justify="left"
-        )
-        for column in ("knob", "half", "values", "sampled"):
-            table.add_column(column)
+        shown = table("knob", "half", "values", "sampled", title=f"template {s.template} version {s.version}")
         for k in s.knobs:
             chosen = str(sampled.values[k.name]) if s.template == sampled.template else ""
-            table.add_row(k.name, k.half, " ".join(map(str, k.values)), chosen)
-        out.print(table)
+            shown.add_row(k.name, k.half, " ".join(map(str, k.values)), chosen)
+        out.print(shown)
     if text:
         out.print(text, markup=False)

@@ -21,8 +21,8 @@ from tilewright.cli.options import (
     target_option,
     threads_option,
 )
-from tilewright.cli.output import console, emit_json, program, rate, seconds, share_of_peak
-from tilewright.cli.own import own_of, own_options
+from tilewright.cli.output import console, emit_json, program, rate, say, seconds, share_of_peak
+from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
 from tilewright.core import TilewrightError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.option("--cost-model", default=None, metavar="NAME", help="xgboost, roofline, gpu or random. [default: xgboost]")
 @click.option("--seed", type=int, default=None, help="The same seed and results give the same proposals. [default: 0]")
-@own_options
+@user_kernel_options
 @click.option("--prepared", metavar="DIR", help="Try first what tilewright prepare wrote for this task.")
 @click.option(
     "--farm", envvar="TILEWRIGHT_FARM", show_envvar=True, metavar="ADDRESS", help="Measure on a farm: tls://HOST:PORT."
@@ -117,7 +117,7 @@ def command(
     from tilewright.cli.progress import progress
     from tilewright.tuner import tune
 
-    kernel = own_of(op, own)
+    kernel = user_kernel_of(op, own)
     operator = kernel or find_operator(op)
     values = parse_params(params, dtype)
     settings = {
@@ -140,15 +140,15 @@ def command(
         data = result.to_json()
         data["speedup_over_numpy"] = comparison.ratios[0].ratio if comparison and comparison.ratios else None
         if problem:
-            data["error"] = {"kind": problem.kind, "message": problem.message, "mend": problem.hint}
+            data["error"] = problem.to_json()
         emit_json(data)
     else:
         _panel(result, comparison, kernel.reference if kernel else op, tuple(f"{k}={v}" for k, v in values.items()))
     if result.interrupted:
-        click.echo("tilewright: stopped early; everything measured is stored. Go on with --resume last", err=True)
+        say("stopped early; everything measured is stored. Go on with --resume last")
         return 130
     if problem:
-        click.echo(f"tilewright: {problem}", err=True)
+        say(str(problem))
         return 1
     return 0
 
@@ -166,9 +166,6 @@ def _on_farm(
     several = device == "all" or "," in device
     names = tuple(f"{k}={v}" for k, v in settings["params"].items())
     found: dict[str, TuneResult | TilewrightError]
-
-    def say(line: str) -> None:
-        click.echo(f"tilewright: {line}", err=True)
 
     with Farm(farm, certs_for(farm, certs), say=say, priority=priority) as connection:
         if several:
@@ -192,10 +189,8 @@ def _on_farm(
         else:
             codes.append(one.exit_code)
         if problem is not None:
-            rows[name] = rows.get(name, {}) | {
-                "error": {"kind": problem.kind, "message": problem.message, "mend": problem.hint}
-            }
-            click.echo(f"tilewright: {name}: {problem}" if several else f"tilewright: {problem}", err=True)
+            rows[name] = rows.get(name, {}) | {"error": problem.to_json()}
+            say(f"{name}: {problem}" if several else f"tilewright: {problem}")
     if as_json:
         emit_json({"classes": rows} if several else next(iter(rows.values())))
     return max(codes)
@@ -219,7 +214,7 @@ def _against_numpy(result: TuneResult) -> Comparison | None:
         rounds = 11 if result.best.seconds < 0.1 else 5
         return compare(result.database, result.task.workload, threads=threads, cores=cores, rounds=rounds)
     except TilewrightError as e:
-        click.echo(f"tilewright: not compared with numpy: {e}", err=True)
+        say(f"not compared with numpy: {e}")
         return None
 
 

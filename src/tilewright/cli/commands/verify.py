@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.options import db_option, device_option, json_option
+from tilewright.cli.options import db_option, device_option, json_option, open_database
 from tilewright.cli.output import console, emit_json, seconds
 from tilewright.core import TilewrightError
+from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
     from tilewright.tuner.verify import Verified
@@ -30,14 +31,12 @@ def command(db: str | None, op: str | None, device: str, as_json: bool) -> int:
       tilewright verify
       tilewright verify --db tuned.db --op matmul --json
     """
-    from tilewright.database import Database, safe_text
-    from tilewright.paths import default_path
     from tilewright.tuner.verify import verify
 
     out = console(stderr=as_json)
     rows: list[dict[str, Any]] = []
     failed = 0
-    with Database.open(db or default_path(), create=False) as database:
+    with open_database(db, readonly=False) as database:
         for r in verify(database, op=op, device=device):
             failed += r.problem is not None
             rows.append(_row(r))

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from tilewright.core import TilewrightError
-from tilewright.dashboard.farm_source import FarmSource
+from tilewright.dashboard.farm_source import FarmSource, worker_state
 from tilewright.dashboard.live import Feed, Look
 from tilewright.dashboard.page import Page
 from tilewright.dashboard.site import Site
@@ -42,21 +42,13 @@ def _workers(status: Status) -> Table:
     )  # fmt: skip
     rows = tuple(
         (
-            w["name"], w["role"], state_of(w), w["device"].get("device_class") or ", ".join(w["places"]),
+            w["name"], w["role"], worker_state(w), w["device"].get("device_class") or ", ".join(w["places"]),
             w["busy"], w["running"], w["queued"],
             w["done"], w["strikes"], w["connected"], w["note"] or None, w["expires"],
         )
         for w in status["workers"]
     )  # fmt: skip
     return Table("workers", "Runners and builders", columns, rows)
-
-
-def state_of(worker: Status) -> str:
-    if worker["quarantine"]:
-        return "quarantined"
-    if worker["draining"]:
-        return "draining"
-    return "busy" if worker["running"] else "idle"
 
 
 def _places(status: Status) -> Table:

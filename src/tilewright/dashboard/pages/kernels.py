@@ -34,7 +34,7 @@ def _misses(site: Site, _: Request) -> Table:
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     return {
         "title": "Kernels", "table": _kernels(site, request), "misses": _misses(site, request), "most": MOST,
-        "operators": [o.op for o in site.answers.get("operators", 2.0, site.database.operators)],
+        "operators": [o.op for o in site.operators()],
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from tilewright.database.records import OperatorSummary, RunFilter, TaskSummary
 from tilewright.errors import NotFound
 from tilewright.insight import roofline
 from tilewright.insight.chart import XY, Column, Table
-from tilewright.insight.links import operator_link, run_link, trial_link
+from tilewright.insight.links import kernel_links, operator_link
 from tilewright.insight.units import per_second
 
 RUNS = 20
@@ -25,7 +25,7 @@ SECONDS = 5.0
 
 def _summary(site: Site, request: Request) -> OperatorSummary:
     op = part(request, "op")
-    for found in site.answers.get("operators", 2.0, site.database.operators):
+    for found in site.operators():
         if found.op == op:
             return found
     raise NotFound(f"nothing is stored of operator {op!r}", "See the operators for what there is")
@@ -79,7 +79,7 @@ def _shapes(site: Site, request: Request) -> Table:
         Column("peak", "Of peak", "share", True), Column("template", "Template"), Column("state", "State"),
         Column("trials", "Trials", numeric=True), Column("run", "Run"), Column("trial", "Trial"),
     )  # fmt: skip
-    rows, runs, trials = [], [], []
+    rows = []
     for t in tasks:
         w, k = t.task.workload, t.best
         rows.append(
@@ -90,9 +90,9 @@ def _shapes(site: Site, request: Request) -> Table:
                 k.run_id if k else None, k.trial_number if k else None,
             )
         )  # fmt: skip
-        runs.append(run_link(k.run_id) if k and k.run_id else None)
-        trials.append(trial_link(k.run_id, k.trial_number) if k and k.run_id and k.trial_number is not None else None)
-    return Table("shapes", "Best kernels by shape and device", columns, tuple(rows), {"run": runs, "trial": trials})
+    return Table(
+        "shapes", "Best kernels by shape and device", columns, tuple(rows), kernel_links(t.best for t in tasks)
+    )
 
 
 def _runs(site: Site, request: Request) -> Table:

@@ -14,7 +14,7 @@ from tilewright.insight.links import operator_link
 
 
 def _operators(site: Site, _: Request) -> Table:
-    found = site.answers.get("operators", 2.0, site.database.operators)
+    found = site.operators()
     columns = (
         Column("op", "Operator"), Column("workloads", "Workloads", numeric=True), Column("runs", "Runs", numeric=True),
         Column("trials", "Trials", numeric=True), Column("kernels", "Kernels", numeric=True),

@@ -38,7 +38,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     return {
         "title": "Runs", "table": _rows(site, request, ROWS, max(0, at - 1) * ROWS), "total": total, "page": at,
         "pages": -(-total // ROWS), "states": RUN_STATES,
-        "operators": [o.op for o in site.answers.get("operators", 2.0, site.database.operators)],
+        "operators": [o.op for o in site.operators()],
     }  # fmt: skip
 
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tilewright.core import UsageError
 from tilewright.dashboard.errors import Header, refuse
-from tilewright.farm.link import is_loopback
+from tilewright.farm.addresses import ip_of, is_loopback
 from tilewright.farm.pki.private_files import explained, require_private
 
 SESSION_SECONDS = 12 * 3600
@@ -102,7 +102,7 @@ class Access:
         for known, only in map(split_host, self.hosts):
             if known == name and (port == only if only else free or port == self.port):
                 return True
-        here = is_loopback(name) or (local is not None and _is_address(name) and name == _plain(local))
+        here = is_loopback(name) or (local is not None and ip_of(name) is not None and name == _plain(local))
         return here and (free or port == self.port)
 
     def has_token(self, given: str) -> bool:
@@ -116,34 +116,24 @@ def split_host(text: str) -> tuple[str, int | None]:
     Raises ``UsageError``.
     """
     lower = text.lower()
-    if _is_address(lower):
+    if ip_of(lower) is not None:
         return _plain(lower), None
     found = _HOST.fullmatch(lower)
     port = int(found[3]) if found and found[3] else None
     if found is None or not (port is None or 0 < port < 65536):
         raise UsageError(f"{text[:100]!r} is no host", "Write NAME, NAME:PORT, an address or [ADDRESS]:PORT")
     name = found[1].strip("[]")
-    if found[1].startswith("[") and not _is_address(name):
+    if found[1].startswith("[") and ip_of(name) is None:
         raise UsageError(f"{text[:100]!r} is no address", "Write [ADDRESS]:PORT")
     return _plain(name), port
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
 def _plain(name: str) -> str:
-    try:
-        address: IPv4Address | IPv6Address = ip_address(name)
-    except ValueError:
-        return name
+    """A name in one spelling: an IPv4 address may be written as one of IPv6."""
+    address = ip_of(name)
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
-    return str(address)
+    return name if address is None else str(address)
 
 
 def read_token(path: Path) -> str:
@@ -224,7 +214,7 @@ class Attempts:
 
 def _network(address: str) -> str:
     plain = _plain(address)
-    return str(IPv6Address(int(IPv6Address(plain)) >> 64 << 64)) if ":" in plain and _is_address(plain) else plain
+    return str(IPv6Address(int(IPv6Address(plain)) >> 64 << 64)) if ":" in plain and ip_of(plain) is not None else plain
 
 
 # --------------------------------------------------------------------------- requests

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import resource
 import signal
 import socket
@@ -19,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tilewright.core import UsageError
-from tilewright.dashboard.errors import DashboardError, refuse
+from tilewright.dashboard.errors import DashboardError, cannot_listen, refuse
 from tilewright.dashboard.serving.access import MAKE_TOKEN, Access, headers_of_safety, read_token, split_host
 from tilewright.farm.errors import FarmError
 from tilewright.farm.pki.private_files import require_private
@@ -126,10 +125,7 @@ def _listen(family: socket.AddressFamily, address: Any, host: str) -> socket.soc
     try:
         return socket.create_server(address, family=family, backlog=128)
     except OSError as e:
-        why = os.strerror(e.errno) if e.errno else str(e)
-        raise DashboardError(
-            f"cannot listen on {host}, port {address[1]}: {why}", "Give another --port, 0 for a free one, or --host"
-        ) from None
+        raise cannot_listen(host, address[1], e) from None
 
 
 def _tls_context(cert: Path, key: Path) -> ssl.SSLContext:

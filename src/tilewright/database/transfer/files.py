@@ -1,49 +1,26 @@
-"""Files that come into being as a whole or not at all, and that replace nothing but their own kind."""
+"""Exports and backups: files that replace nothing but their own kind."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 from sqlalchemy import Connection, select
 
 from tilewright.core import DatabaseError, UsageError
 from tilewright.database import schema
+from tilewright.database.copies import copy_file, one_file, replacing
 from tilewright.database.database import Database
 from tilewright.database.errors import explained
 from tilewright.database.rows import insert_new
 from tilewright.database.store import keys_named
 from tilewright.database.transfer.format import FORMAT
 
-_SIDE_FILES = ("-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\0"
-
-
-@contextmanager
-def replacing(destination: Path) -> Iterator[Path]:
-    """A new file of mode 0600 beside ``destination``, which takes its name at the end, or vanishes on an error.
-
-    Raises ``DatabaseError`` where the folder cannot be written, or its disk is full.
-    """
-    partial = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.partial")
-    with explained(str(destination)):
-        try:
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-            yield partial
-            with partial.open("rb+") as written:
-                os.fsync(written.fileno())
-            os.replace(partial, destination)
-        except DatabaseError as e:
-            raise DatabaseError(e.message.replace(str(partial), str(destination)), e.hint) from None
-        finally:
-            for suffix in ("", *_SIDE_FILES):
-                Path(f"{partial}{suffix}").unlink(missing_ok=True)
 
 
 def write_lines(destination: Path, lines: Iterable[str]) -> None:
@@ -71,10 +48,8 @@ def backup(database: Database, destination: Path, force: bool = False) -> int:
     source = Path(os.path.realpath(database.path))
     _new_file(destination, force, source)
     with replacing(destination) as partial:
-        origin = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True)
-        with closing(origin), closing(sqlite3.connect(partial)) as copy:
-            origin.backup(copy)
-            copy.execute("PRAGMA journal_mode=DELETE").fetchall()  # a backup is one file
+        copy_file(source, partial)
+        with closing(sqlite3.connect(partial)) as copy:
             if copy.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 raise DatabaseError(f"{source} is damaged", "Restore an earlier backup")
         return partial.stat().st_size
@@ -109,7 +84,7 @@ def export_best(
                 if progress is not None:
                     progress(done + 1, len(slots))
         with closing(sqlite3.connect(partial, isolation_level=None)) as one:
-            one.execute("PRAGMA journal_mode=DELETE").fetchall()
+            one_file(one)
     return count
 
 

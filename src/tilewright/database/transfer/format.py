@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from sqlalchemy import BigInteger, Double, Integer, Table
 
+from tilewright.columns import named_pairs, workload_of
 from tilewright.core import DatabaseError, Failure, Schedule, canonical_json, digest, outcome_from_json
 from tilewright.database import rows, schema
 from tilewright.database.records import RANKS, RUN_STATES
@@ -209,7 +210,7 @@ def integer(name: str, value: Any, bits: int = 31) -> int:
 
 def check_target(values: Values) -> None:
     """Raise ``Damage`` unless the row's key is its target's."""
-    with _Sense("target"):
+    with _sense("target"):
         target = rows.target_of(values["data"])
         same = (target.key, target.name) == (values["key"], values["name"])
     if not same:
@@ -218,19 +219,16 @@ def check_target(values: Values) -> None:
 
 def check_workload(values: Values) -> None:
     """Raise ``Damage`` unless the row's key is its workload's."""
-    row: Any = SimpleNamespace(**values)
-    with _Sense("workload"):
-        workload = rows.workload_of(row)
-        same = workload.key == values["key"]
+    with _sense("workload"):
+        same = workload_of(values).key == values["key"]
     if not same:
         raise Damage("the workload does not hash to its key")
 
 
 def check_alias(values: Values) -> None:
     """Raise ``Damage`` unless the row's parameters can be read."""
-    row: Any = SimpleNamespace(**values)
-    with _Sense("alias"):
-        rows.named_pairs(row)
+    with _sense("alias"):
+        named_pairs(values)
 
 
 def check_run(values: Values) -> None:
@@ -250,7 +248,7 @@ def check_trial(values: Values, run_id: str, task_key: str, after: int) -> None:
         raise Damage("the trial's template is not its schedule's")
     if digest([task_key, schedule.key]) != values["candidate_key"]:
         raise Damage("the trial does not hash to its key")
-    with _Sense("outcome"):
+    with _sense("outcome"):
         outcome = outcome_from_json(json.loads(values["outcome"]))
         failed = isinstance(outcome, Failure)
         told = (outcome.kind.value, None) if isinstance(outcome, Failure) else ("ok", float(outcome.seconds))
@@ -282,7 +280,7 @@ def check_kernel(record: Record, run_id: str) -> Record:
 
 def schedule_of(text: str) -> Schedule:
     """A schedule of its canonical text. Raises ``Damage``."""
-    with _Sense("schedule"):
+    with _sense("schedule"):
         schedule = Schedule.from_json(json.loads(text))
         same = canonical_json(schedule.to_json()) == text
         pairs = schedule.structure + schedule.launch
@@ -293,15 +291,10 @@ def schedule_of(text: str) -> Schedule:
     return schedule
 
 
-class _Sense:
+@contextmanager
+def _sense(what: str) -> Iterator[None]:
     """Whatever decoding nonsense raises, as ``Damage``."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ValueError | KeyError | TypeError | AttributeError | IndexError | RecursionError):
-            raise Damage(f"the {self.what} makes no sense") from None
+    try:
+        yield
+    except (*rows.NONSENSE, RecursionError):
+        raise Damage(f"the {what} makes no sense") from None

@@ -22,8 +22,6 @@ from tilewright.database.store import keys_named
 SUMMARY = "winners"
 """Under which name a run's summary holds them."""
 
-STATES = ("pending", "rebuilt", "failed")
-
 
 @dataclass(frozen=True)
 class Winner:

@@ -9,13 +9,13 @@ Importing this raises ``FarmError`` where ``cryptography`` is missing.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tilewright.errors import UsageError
+from tilewright.farm.addresses import ip_of
 from tilewright.farm.errors import FarmError, Refused
 from tilewright.farm.pki.identity import Peer, parse_identity
 
@@ -44,20 +44,13 @@ def server_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
     """
     names = list(_LOOPBACK)
     for host in hosts or (socket.gethostname(),):
-        address = _address(host)
+        address = ip_of(host)
         # What ends like an address is compared as one, never as a name. An interface's name means nothing elsewhere.
         if (address and "%" not in host) or (_HOST.fullmatch(host) and not host.rpartition(".")[2].isdigit()):
             names.append(str(address or host))
         elif hosts:
             raise UsageError(f"{host!r} is neither a host's name nor an address", "Write farm.example.org or 192.0.2.7")
     return tuple(dict.fromkeys(names))
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 def load_key(pem: bytes) -> Key:
@@ -158,7 +151,7 @@ def make_certificate(says: Peer, by: tuple[Certificate, Key] | None = None) -> t
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     if authority:
-        hosts = [x509.IPAddress(a) if (a := _address(h)) else x509.DNSName(h) for h in says.hosts]
+        hosts = [x509.IPAddress(a) if (a := ip_of(h)) else x509.DNSName(h) for h in says.hosts]
         names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(says.user), *hosts])
         # A server too opens connections: to the others of its cluster, and to itself for its own chores.
         purposes = [

@@ -17,7 +17,7 @@ from tilewright.backends.cores import affinity
 from tilewright.backends.toolchain import DEADLINE, CompileError, Toolchain
 from tilewright.core import Target, TilewrightError, UsageError, digest
 from tilewright.farm.link import Endpoint, Say
-from tilewright.farm.messages import LIMIT, error_of
+from tilewright.farm.messages import LIMIT
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
 from tilewright.kernels.codegen.prelude import prelude
@@ -75,7 +75,7 @@ class Builder(Service):
             if len(data) > LIMIT:  # it travels in one message
                 raise CompileError(f"the compiled code has {len(data)} bytes, over the limit of {LIMIT}")
         except TilewrightError as e:
-            said = {"error": {**error_of(e), "reason": str(getattr(e, "reason", ""))}}
+            said = {"error": {**e.to_json(), "reason": str(getattr(e, "reason", ""))}}
             host = type(e) is TilewrightError  # no disk space, a compiler that does not start: not the source's fault
             return Reply(said, strike=e.message if host else "", again=host)
         result = {

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tilewright.farm.link import Say
+from tilewright.farm.link import Say, waited
 from tilewright.measure.lifetime import tied_to
 
 AGAIN_SECONDS = 10.0  # before the first restart: for two heartbeats the farm takes the name for taken
@@ -61,8 +61,7 @@ class Child:
             pause = self._again if time.monotonic() - began > STEADY_SECONDS else pause
             self._say(f"{self.name} {how}; starting it again in {pause:.0f} s")
             self.code = None
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), pause)
+            await waited(self._leaving, pause)
             pause = min(2 * pause, LONGEST_SECONDS)
         self.over.set()
 

@@ -17,9 +17,9 @@ from tilewright.farm.link import Endpoint, Say
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
 from tilewright.measure.devices import DeviceDescription
-from tilewright.measure.measuring import Peaks
+from tilewright.measure.measuring import Item, Peaks
 from tilewright.measure.places import Place
-from tilewright.measure.runner import Item, LocalRunner
+from tilewright.measure.runner import LocalRunner
 from tilewright.measure.timing import PairedComparison
 
 KEPT = 4  # targets whose child is kept ready

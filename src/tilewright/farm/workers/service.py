@@ -12,15 +12,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import TilewrightError
 from tilewright.farm import subjects
 from tilewright.farm.errors import FarmError, LinkClosed, NotStored, Refused, Taken, Unreachable
-from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, waits
-from tilewright.farm.messages import Seen, error_of
+from tilewright.farm.link import ANSWER_SECONDS, SILENT, Endpoint, Link, Say, end, waited, waits
+from tilewright.farm.messages import Seen
 from tilewright.farm.subjects import AHEAD
 from tilewright.farm.workers.work import Held, Missing, Record, Reply
 
@@ -35,7 +34,7 @@ class Service(ABC):
     """A process that works for a farm until it is drained or stopped.
 
     It connects again whenever it is cut off; what it was working on goes on meanwhile, and results are sent until the
-    server has stored them. ``state``: a folder for what it remembers of itself.
+    server has stored them.
     """
 
     role = ""
@@ -47,14 +46,13 @@ class Service(ABC):
         name: str,
         cache: ArtifactCache,
         say: Say = lambda _line: None,
-        state: Path | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.name = name
         self.cache = cache
         self.instance = secrets.token_hex(8)
         self.connected = asyncio.Event()
-        self.record = Record((state or cache.root) / "farm" / f"{name.replace('/', '-')}.json")
+        self.record = Record(cache.root / "farm" / f"{name.replace('/', '-')}.json")
         self._say = say
         self._link: Link | None = None
         self._heartbeat = 5.0
@@ -112,8 +110,7 @@ class Service(ABC):
             except FarmError as e:
                 self._say(e.message)
             if not self._stopping.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), next(pause))
+                await waited(self._stopping, next(pause))
 
     async def _greet(self, link: Link) -> None:
         self._link = link
@@ -371,7 +368,7 @@ class Service(ABC):
         except TilewrightError as e:
             # A lost device is the host's fault; anything else was asked for.
             lost = e.kind == "device_lost"
-            return Reply({"error": error_of(e)}, strike=e.message if lost else "", again=lost)
+            return Reply({"error": e.to_json()}, strike=e.message if lost else "", again=lost)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
             said = f"this {self.role} does not understand the job ({type(e).__name__}: {e})"
             return Reply({"error": {"kind": "malformed", "message": said, "mend": ""}})
@@ -452,7 +449,7 @@ class Service(ABC):
             except FarmError:
                 raise
             except TilewrightError as e:  # a full disk, most likely
-                return Reply({"error": error_of(e)}, strike=f"{e.kind}: {e.message}", again=True)
+                return Reply({"error": e.to_json()}, strike=f"{e.kind}: {e.message}", again=True)
         return None
 
     async def _have(self, name: str) -> str:

@@ -1,16 +1,18 @@
-"""Prints a nest's loops: bounds, run-time steps, tails, threads. Templates print what is inside.
+"""Prints a CPU kernel: its entry point, its tasks, and a nest's loops. Templates print what is inside.
 
 For an axis with several loops, every loop walks the tile that the loop before it hands in; positions
 are absolute. Inside a loop a :class:`Scope` gives, per axis, the text of the first position and of
 the end of the current tile, and whether the tile is known to be whole.
 
-``parallel`` loops become a function of its own, called through ``env->parallel_for`` with a context
-that holds the captured names; loops next to each other are run as one set of tasks.
+``parallel`` and ``dealt`` loops become a function of its own, called through ``env->parallel_for`` with a
+context that holds the captured names. ``parallel`` loops next to each other are run as one set of tasks;
+the trips of ``dealt`` loops, which are units of work, are shared out evenly among a number of tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tilewright.kernels.codegen.writer import Writer
@@ -23,7 +25,8 @@ class Tile:
 
     ``start`` and ``end`` (exclusive) are C texts of absolute positions. ``size`` is the tile's
     largest size in this schedule; ``whole`` says that it always has that size, ``fixed`` that the
-    size is a constant of the structure (not a launch argument).
+    size is a constant of the structure (not a launch argument). ``left``: the size of one that is not
+    whole, where it is known.
     """
 
     start: str
@@ -31,12 +34,18 @@ class Tile:
     size: int
     whole: bool = True
     fixed: bool = True
+    left: int | None = None
+
+    @property
+    def known(self) -> int | None:
+        """Its size, where it is a constant."""
+        return self.size if self.whole and self.fixed else self.left
 
     @property
     def count(self) -> str:
         """C text of the number of elements in the tile."""
-        if self.whole and self.fixed:
-            return f"{self.size}L"
+        if self.known is not None:
+            return f"{self.known}L"
         return self.end if self.start == "0" else f"({self.end} - {self.start})"
 
 
@@ -64,24 +73,56 @@ Hook = Callable[[Writer, Scope], "Scope | None"]
 Body = Callable[[Writer, Scope], None]
 
 
+@dataclass(frozen=True)
+class _Choices:
+    """What :meth:`Emitter.nest` is told beside the loops."""
+
+    before: Mapping[int, Hook]
+    after: Mapping[int, Hook]
+    blocks: Mapping[str, tuple[int, ...]]
+    tasks: str
+    offsets: Mapping[str, str]
+    closing: str
+
+
 @dataclass
 class Emitter:
     """Prints nests of one kernel; ``functions`` collects what must stand before the entry point.
 
-    ``prefix`` makes names unique. ``before[d]`` and ``after[d]`` are called inside the first ``d``
-    loops, before and after the loop number ``d`` (or the body, when ``d`` is the last): staged copies,
-    accumulators, stores. A ``before`` hook may return a new scope for what is inside.
+    ``prefix``, the kernel's symbol, makes names unique. ``entry`` is what is inside the entry point, ``captured``
+    the C types and names of its locals, which tasks are handed.
+
+    ``before[d]`` and ``after[d]`` are called inside the first ``d`` loops, before and after the loop number ``d``
+    (or the body, when ``d`` is the last): staged copies, accumulators, stores. A ``before`` hook may return a new
+    scope for what is inside.
     """
 
     prefix: str
     functions: list[str] = field(default_factory=list)
+    entry: Writer = field(default_factory=lambda: Writer(1))
+    captured: list[tuple[str, str]] = field(default_factory=lambda: [("const tw_env *", "env")])
     _count: int = 0
-    _blocks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def fresh(self, stem: str) -> str:
         """A name that no other has in this kernel."""
         self._count += 1
         return f"{stem}{self._count}"
+
+    def local(self, ctype: str, name: str, value: str) -> None:
+        """Declare a local of the entry point that tasks are handed."""
+        self.entry.line(f"const {ctype} {name} = {value};" if ctype == "long" else f"{ctype}const {name} = {value};")
+        self.captured.append((ctype, name))
+
+    def tensors(self, kinds: Mapping[str, str]) -> None:
+        """Declare pointers to the tensors, in call order, the output last: names and C types of elements."""
+        for n, (name, kind) in enumerate(kinds.items()):
+            ctype = f"{'const ' if n < len(kinds) - 1 else ''}{kind} *"
+            self.local(ctype, name, f"({ctype})tensors[{n}]")
+
+    def arguments(self, names: Sequence[str]) -> None:
+        """Declare the launch arguments, in order."""
+        for n, name in enumerate(names):
+            self.local("long", name, f"args[{n}]")
 
     def nest(
         self,
@@ -89,29 +130,31 @@ class Emitter:
         nest: LoopNest,
         body: Body,
         *,
-        captured: Sequence[tuple[str, str]] = (),
         before: Mapping[int, Hook] | None = None,
         after: Mapping[int, Hook] | None = None,
         loops: Sequence[Loop] | None = None,
         blocks: Mapping[str, tuple[int, ...]] | None = None,
         scope: Scope | None = None,
+        tasks: str = "1L",
+        offsets: Mapping[str, str] | None = None,
+        closing: str = "",
     ) -> None:
         """Print ``loops`` (all the nest's by default) around ``body``.
 
-        ``captured``: C type and name of the locals that the body may use; ``env`` is one of them
-        when there is a parallel loop. ``blocks``: for axes whose serial ``register`` loop is printed
-        once per block size, the sizes, largest first; what is inside then sees whole tiles of these
-        sizes and, where the last is more than 1, one tile that is not whole. ``scope``: where the
-        nest stands, if not at the top; its tiles are kept.
+        ``blocks``: for axes whose serial ``register`` loop is printed once per block size, the sizes, largest
+        first; what is inside then sees whole tiles of these sizes and, where the last is more than 1, one tile
+        that is not whole. ``scope``: where the nest stands, if not at the top; its tiles are kept. ``tasks``:
+        C text of the number of tasks that ``dealt`` loops are shared out among, at most. ``offsets``: for axes
+        whose ``dealt`` loop's first tile is longer, so that the others begin at aligned addresses, by how much.
+        ``closing``: a statement at the end of every such task.
         """
         tiles = {a: Tile("0", f"{n}L", n) for a, n in nest.axes.items()}
         if scope is None:
-            scope = Scope(tiles, captured=tuple(captured))
+            scope = Scope(tiles, captured=tuple(self.captured))
         else:
             scope = replace(scope, tiles={**tiles, **scope.tiles})
-        self._blocks = blocks or {}
-        chosen = tuple(nest.loops if loops is None else loops)
-        self._level(writer, chosen, 0, scope, body, before or {}, after or {})
+        told = _Choices(before or {}, after or {}, blocks or {}, tasks, offsets or {}, closing)
+        self._level(writer, tuple(nest.loops if loops is None else loops), 0, scope, body, told)
 
     def _level(
         self,
@@ -120,33 +163,34 @@ class Emitter:
         depth: int,
         scope: Scope,
         body: Body,
-        before: Mapping[int, Hook],
-        after: Mapping[int, Hook],
+        told: _Choices,
     ) -> None:
+        before, after = told.before, told.after
         scope = replace(scope, depth=depth)
         if depth in before:
             scope = before[depth](w, scope) or scope
 
         def inside(writer: Writer, inner: Scope, levels: int = 1) -> None:
-            self._level(writer, loops, depth + levels, inner, body, before, after)
+            self._level(writer, loops, depth + levels, inner, body, told)
 
         if depth == len(loops):
             body(w, scope)
-        elif loops[depth].kind == "parallel":
+        elif loops[depth].kind in ("parallel", "dealt"):
             last = depth + 1
             while (
                 last < len(loops)
-                and loops[last].kind == "parallel"
+                and loops[last].kind == loops[depth].kind
                 and loops[last].axis not in {x.axis for x in loops[depth:last]}
                 and last not in before
                 and last not in after
             ):
                 last += 1
-            self._parallel(w, loops[depth:last], scope, lambda wr, s: inside(wr, s, last - depth))
+            run = self._parallel if loops[depth].kind == "parallel" else self._dealt
+            run(w, loops[depth:last], scope, lambda wr, s: inside(wr, s, last - depth), told)
         elif loops[depth].kind == "unroll":
             self._unroll(w, loops[depth], scope, inside)
-        elif loops[depth].level == "register" and loops[depth].axis in self._blocks:
-            self._blocked(w, loops[depth], scope, inside)
+        elif loops[depth].level == "register" and loops[depth].axis in told.blocks:
+            self._blocked(w, loops[depth], scope, inside, told.blocks[loops[depth].axis])
         else:
             self._serial(w, loops[depth], scope, inside)
         if depth in after:
@@ -169,27 +213,28 @@ class Emitter:
             inner = scope.with_tile(loop.axis, tile).with_local("long", name)
             inside(w, inner.with_local("long", ends) if ends else inner)
 
-    def _blocked(self, w: Writer, loop: Loop, scope: Scope, inside: Body) -> None:
+    def _blocked(self, w: Writer, loop: Loop, scope: Scope, inside: Body, sizes: tuple[int, ...]) -> None:
         outer = scope.tiles[loop.axis]
         name = self.fresh(f"{loop.axis}_")
-        known = outer.size if outer.whole and outer.fixed else None
-        sizes = self._blocks[loop.axis]
+        known = outer.known
         with w.block():
             w.line(f"long {name} = {outer.start};")
             inner = scope.with_local("long", name)
             for size in sizes:
                 if known is not None and known < size:
                     continue
-                tile = Tile(name, f"({name} + {size})", size)
-                head = f"for (; {name} < {outer.end}; {name}++)"
-                if size > 1:
-                    head = f"for (; {name} + {size} <= {outer.end}; {name} += {size})"
-                with w.block(head):
-                    inside(w, inner.with_tile(loop.axis, tile))
+                once = known is not None and known < 2 * size
+                head = f"for (; {name} + {size} <= {outer.end}; {name} += {size})"
+                if size == 1:
+                    head = f"for (; {name} < {outer.end}; {name}++)"
                 known = None if known is None else known % size
+                with w.block("" if once else head):
+                    inside(w, inner.with_tile(loop.axis, Tile(name, f"({name} + {size})", size)))
+                    if once and known:
+                        w.line(f"{name} += {size};")
             if sizes[-1] > 1 and known != 0:
-                with w.block(f"if ({name} < {outer.end})"):
-                    inside(w, inner.with_tile(loop.axis, Tile(name, outer.end, sizes[-1], False)))
+                with w.block("" if known else f"if ({name} < {outer.end})"):
+                    inside(w, inner.with_tile(loop.axis, Tile(name, outer.end, sizes[-1], False, left=known)))
 
     def _unroll(self, w: Writer, loop: Loop, scope: Scope, inside: Body) -> None:
         outer = scope.tiles[loop.axis]
@@ -204,14 +249,12 @@ class Emitter:
             with w.block(head):
                 inside(w, scope.with_tile(loop.axis, tile))
 
-    def _parallel(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body) -> None:
+    @contextmanager
+    def _task(self, w: Writer, scope: Scope, tasks: str) -> Iterator[Writer]:
+        """A function that is run for every task, to be written into what this gives, and the call."""
         name = f"{self.prefix}_task{len(self.functions)}"
         self.functions.append("")  # keeps its place: nested ones come later but print before
         place = len(self.functions) - 1
-        trips = []
-        for loop in loops:
-            outer = scope.tiles[loop.axis]
-            trips.append(trip_text(loop, outer))
         context = f"{name}_ctx"
         names = list(dict.fromkeys(scope.captured))
         fn = Writer()
@@ -219,40 +262,93 @@ class Emitter:
             for ctype, n in names:
                 fn.line(f"{ctype} {n};")
         fn.lines[-1] = "};"
-        with fn.block(f"static void {name}(void *ctx_, long task_, long worker_)"):
+        with fn.block(f"TW_NOINLINE void {name}(void *ctx_, long task_, long worker_)"):
             fn.line("(void)worker_;")
             fn.line(f"const {context} &c_ = *(const {context} *)ctx_;")
             for ctype, n in names:
-                fn.line(f"{ctype} const {n} = c_.{n};" if ctype.endswith("*") else f"const {ctype} {n} = c_.{n};")
-            inner = replace(scope, worker="worker_")
-            for position, loop in reversed(list(enumerate(loops))):
-                outer = scope.tiles[loop.axis]
-                index = self.fresh(f"{loop.axis}_")
-                which = "task_" if position == 0 else f"task_ % ({trips[position]})"
-                at = f"({which}) * {step_text(loop)}"
-                fn.line(f"const long {index} = {at if outer.start == '0' else f'{outer.start} + {at}'};")
-                if position:
-                    fn.line(f"task_ /= {trips[position]};")
-                tile, ends = inner_tile(loop, outer, index)
-                if ends:
-                    fn.line(f"const long {ends} = tw::imin({index} + {step_text(loop)}, {outer.end});")
-                inner = inner.with_tile(loop.axis, tile).with_local("long", index)
-                if ends:
-                    inner = inner.with_local("long", ends)
-            inside(fn, inner)
+                fn.line(f"{ctype} const {n} = c_.{n};" if ctype.endswith("*") else f"const {ctype} &{n} = c_.{n};")
+            yield fn
         self.functions[place] = fn.text()
         call = self.fresh("ctx")
         values = ", ".join(n for _, n in names)
         with w.block():
             w.line(f"{context} {call} = {{{values}}};")
-            w.line(f"tw::parallel_for(env, {' * '.join(f'({t})' for t in trips)}, {name}, &{call});")
+            w.line(f"tw::parallel_for(env, {tasks}, {name}, &{call});")
 
-    def unit(self, symbol: str, body: Writer) -> str:
-        """A whole kernel: the collected functions in ``namespace <symbol>_``, then the entry point.
+    def _entered(self, w: Writer, loop: Loop, scope: Scope, index: str, offset: str | None = None) -> Scope:
+        """Inside trip number ``index`` of a loop that is run as tasks."""
+        outer, step = scope.tiles[loop.axis], step_text(loop)
+        start = index
+        if offset is not None:
+            start, ends = self.fresh(f"{loop.axis}_"), self.fresh(f"{loop.axis}_")
+            w.line(f"const long {start} = {index} ? {offset} + {index} * {step} : 0;")
+            w.line(f"const long {ends} = tw::imin({outer.end}, {offset} + ({index} + 1) * {step});")
+            tile = Tile(start, ends, loop.step, False, False)
+        else:
+            if step != "1L" or outer.start != "0":
+                start = self.fresh(f"{loop.axis}_")
+                at = f"{index} * {step}"
+                w.line(f"const long {start} = {at if outer.start == '0' else f'{outer.start} + {at}'};")
+            tile, ends = inner_tile(loop, outer, start)
+            if ends:
+                w.line(f"const long {ends} = tw::imin({start} + {step}, {outer.end});")
+        inner = scope.with_tile(loop.axis, tile).with_local("long", start)
+        return inner.with_local("long", ends) if ends else inner
 
-        ``body`` is the text inside the entry point, before its ``return``.
-        """
-        functions = "".join(reversed(self.functions))
+    def _parallel(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, _: _Choices) -> None:
+        trips = [trip_text(loop, scope.tiles[loop.axis]) for loop in loops]
+        with self._task(w, scope, " * ".join(f"({t})" for t in trips)) as fn:
+            inner = replace(scope, worker="worker_")
+            for position, loop in reversed(list(enumerate(loops))):
+                index = self.fresh(f"{loop.axis}_")
+                fn.line(f"const long {index} = {'task_' if position == 0 else f'task_ % ({trips[position]})'};")
+                if position:
+                    fn.line(f"task_ /= {trips[position]};")
+                inner = self._entered(fn, loop, inner, index)
+            inside(fn, inner)
+
+    def _dealt(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, told: _Choices) -> None:
+        with w.block():
+            self._deal(w, loops, scope, inside, told)
+
+    def _deal(self, w: Writer, loops: tuple[Loop, ...], scope: Scope, inside: Body, told: _Choices) -> None:
+        trips = []
+        for loop in loops:
+            outer, offset = scope.tiles[loop.axis], told.offsets.get(loop.axis)
+            text = trip_text(loop, outer)
+            if offset is not None:
+                text = f"tw::imax(1, tw::ceildiv({outer.end} - {offset}, {step_text(loop)}))"
+            if not text[:-1].isdigit():
+                name = self.fresh("trips")
+                w.line(f"const long {name} = {text};")
+                scope, text = scope.with_local("long", name), name
+            trips.append(text)
+        w.line(f"const long units = {' * '.join(trips)}, tasks_ = tw::imin({told.tasks}, units);")
+        scope = scope.with_local("long", "units").with_local("long", "tasks_")
+        digits = [self.fresh(f"{loop.axis}_") for loop in loops]
+        with self._task(w, scope, "tasks_") as fn:
+            fn.line("const long u0 = task_ * units / tasks_, u1 = (task_ + 1) * units / tasks_;")
+            fn.line("long q_ = u0;")
+            for n, (digit, trip) in reversed(list(enumerate(zip(digits, trips, strict=True)))):
+                fn.line(f"long {digit} = {'q_' if n == 0 else f'q_ % {trip}'};")
+                if n:
+                    fn.line(f"q_ /= {trip};")
+            with fn.block("for (long u_ = u0; u_ < u1; u_++)"):
+                inner = replace(scope, worker="worker_")
+                for loop, digit in zip(loops, digits, strict=True):
+                    inner = self._entered(fn, loop, inner, digit, told.offsets.get(loop.axis))
+                inside(fn, inner)
+                step = ""
+                for n, (digit, trip) in enumerate(zip(digits, trips, strict=True)):
+                    step = f"{digit}++;" if n == 0 else f"if (++{digit} == {trip}) {{ {digit} = 0; {step} }}"
+                fn.line(step)
+            if told.closing:
+                fn.line(told.closing)
+
+    def unit(self, helpers: str = "") -> str:
+        """The whole kernel: ``helpers`` and the functions in ``namespace <symbol>_``, then the entry point."""
+        symbol = self.prefix
+        functions = helpers + "".join(reversed(self.functions))
         entry = Writer()
         if functions:
             entry.line(f"namespace {symbol}_ {{\n{functions}}}")
@@ -260,7 +356,7 @@ class Emitter:
             entry.line("(void)tensors; (void)args; (void)workspace; (void)env;")
             if functions:
                 entry.line(f"using namespace {symbol}_;")
-            entry.lines += body.lines
+            entry.lines += self.entry.lines
             entry.line("return 0;")
         return entry.text()
 

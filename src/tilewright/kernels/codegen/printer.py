@@ -60,6 +60,10 @@ def number(value: Any, dtype: str) -> str:
     return f"{n}L" if dtype in ("int64", INDEX) else f"{n}"
 
 
+def _no_load(e: Expr, guard: str | None) -> str:
+    raise AssertionError("an expression reads memory where none can be read")
+
+
 @dataclass
 class Memo:
     """What printers of the same expressions can share; it keeps the expressions alive."""
@@ -80,7 +84,7 @@ class Printer:
     """
 
     axis: Mapping[str, str]
-    load: Load
+    load: Load = _no_load
     var: Mapping[str, str] = field(default_factory=dict)
     lanes: int | str | None = None  # a number, or the name of a constant
     vector: str | None = None

@@ -74,8 +74,41 @@ class Tensor(JsonList, sparse=("constant",)):
         return tuple(reversed(out))
 
 
+class Domain:
+    """Axes by name: outputs' ``i0, i1, ...``, of sizes ``extents``, and reduced ones ``r0, r1, ...``, of ``reduce``."""
+
+    extents: tuple[int, ...]
+    reduce: tuple[int, ...]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(f"i{d}" for d in range(len(self.extents)))
+
+    @property
+    def reduce_axes(self) -> tuple[str, ...]:
+        return tuple(f"r{d}" for d in range(len(self.reduce)))
+
+    @property
+    def ranges(self) -> dict[str, int]:
+        """Extent of every axis by name."""
+        return {
+            **dict(zip(self.axes, self.extents, strict=True)),
+            **dict(zip(self.reduce_axes, self.reduce, strict=True)),
+        }
+
+    @property
+    def outputs(self) -> int:
+        """How many elements it gives."""
+        return math.prod(self.extents)
+
+    @property
+    def points(self) -> int:
+        """How many times the body is evaluated."""
+        return self.outputs * math.prod(self.reduce)
+
+
 @dataclass(frozen=True)
-class Stage(JsonList, sparse=("scan",)):
+class Stage(Domain, JsonList, sparse=("scan",)):
     """One tensor, element by element: a map, a reduction with a monoid, or a scan.
 
     ``extents``: size of each axis ``i0, i1, ...`` (the result's shape); ``reduce``: of each reduce
@@ -98,32 +131,8 @@ class Stage(JsonList, sparse=("scan",)):
     def tensor(self) -> Tensor:
         return Tensor(self.name, self.extents, self.dtype)
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return tuple(f"i{d}" for d in range(len(self.extents)))
-
-    @property
-    def reduce_axes(self) -> tuple[str, ...]:
-        return tuple(f"r{d}" for d in range(len(self.reduce)))
-
-    @property
-    def ranges(self) -> dict[str, int]:
-        """Extent of every axis by name."""
-        return {
-            **dict(zip(self.axes, self.extents, strict=True)),
-            **dict(zip(self.reduce_axes, self.reduce, strict=True)),
-        }
-
     def loads(self) -> tuple[Expr, ...]:
         return tuple(x for e in self.body for x in e.loads())
-
-    @property
-    def points(self) -> int:
-        """How many times the body is evaluated."""
-        n = 1
-        for s in (*self.extents, *self.reduce):
-            n *= s
-        return n
 
     @property
     def terms(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.kernels.expression.expr import Expr, ValueNumbers, axis, cast
-from tilewright.kernels.expression.program import Monoid, Program, Stage
+from tilewright.kernels.expression.program import Domain, Monoid, Program, Stage
 
 MAX_INLINE, MAX_EPILOGUE = 4, 3
 """Stages that get a merging knob of their own; further ones are kept apart."""
@@ -21,7 +21,7 @@ MAX_RECOMPUTE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Part(Domain):
     """One loop nest: for every output point, reduce ``body``, then store ``value`` in ``target``.
 
     ``value`` reads the reduced components as vars ``l0, l1, ...``; a map has no monoid, and its
@@ -38,21 +38,6 @@ class Part:
     monoid: Monoid | None
     value: Expr
     scanned: str | None = None
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return tuple(f"i{d}" for d in range(len(self.extents)))
-
-    @property
-    def reduce_axes(self) -> tuple[str, ...]:
-        return tuple(f"r{d}" for d in range(len(self.reduce)))
-
-    @property
-    def ranges(self) -> dict[str, int]:
-        return {
-            **dict(zip(self.axes, self.extents, strict=True)),
-            **dict(zip(self.reduce_axes, self.reduce, strict=True)),
-        }
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

@@ -19,9 +19,10 @@ class Loop:
     ``step`` is the span that one iteration hands to the loops inside (1 for the innermost loop over
     an axis). ``argument`` names the launch argument that carries the step at run time; ``step`` is
     then its value in this schedule, and two nests that differ only there print the same source.
-    ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``unroll``
-    (printed out), ``vector`` (one SIMD operation). ``level``: which level of the memory hierarchy
-    the tile inside is meant for: ``outer``, ``l3``, ``l2``, ``l1``, ``register``.
+    ``kind``: ``serial``, ``parallel`` (iterations may run on different threads), ``dealt`` (the same, but
+    neighbouring ones are shared out evenly among tasks), ``unroll`` (printed out), ``vector`` (one SIMD
+    operation). ``level``: which level of the memory hierarchy the tile inside is meant for: ``outer``, ``l3``,
+    ``l2``, ``l1``, ``register``.
     """
 
     axis: str
@@ -36,18 +37,21 @@ class Loop:
         return -(-self.extent // self.step)
 
 
-def divided(loops: Iterable[Loop], tasks: int) -> list[Loop]:
-    """Serial loops, one inside the other, whose trips are divided among so many tasks: the outermost ones first."""
+def divided(loops: Iterable[Loop], tasks: int) -> tuple[Loop, ...]:
+    """The loops with those that are ``dealt`` divided among so many tasks, the outermost ones first."""
     found = []
     for x in loops:
+        if x.kind != "dealt":
+            found.append(x)
+            continue
         parts = min(tasks, x.trips)
         tasks = -(-tasks // parts)
         span = -(-x.trips // parts) * x.step
         if parts > 1:
             found.append(replace(x, step=span, kind="parallel", level="l2"))
         if parts == 1 or span > x.step:
-            found.append(replace(x, extent=min(x.extent, span)))
-    return found
+            found.append(replace(x, extent=min(x.extent, span), kind="serial"))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -164,3 +168,8 @@ class LoopNest:
     flops_per_point: int = 2
     itemsize: int = 4
     flops_per_output: int = 0
+
+    @property
+    def dealt(self) -> tuple[Loop, ...]:
+        """The loops whose trips are shared out among tasks."""
+        return tuple(x for x in self.loops if x.kind == "dealt")

@@ -1,6 +1,6 @@
 """Templates by name, and which of them can compute a task.
 
-Adding a template is one module with a class that follows :class:`~.base.Template`, and one line in
+Adding a template is one folder whose ``template.py`` holds a :class:`~.base.Template`, and one line in
 ``_TEMPLATES``.
 """
 
@@ -15,24 +15,24 @@ from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.search_space import Space, UnionSpace
 
-# Name (the class's own ``name``) -> module and class, most specific first.
+# Its ``name`` -> folder, and what is in its ``template.py``; most specific first.
 _TEMPLATES = {
-    "cpu_attention": ("attention", "CpuAttention"),
-    "cpu_stencil": ("stencil", "CpuStencil"),
-    "cpu_contraction": ("contraction", "CpuContraction"),
-    "cpu_dot": ("dot", "CpuDot"),
-    "cpu_rows": ("rows", "CpuRows"),
-    "cpu_map": ("map", "CpuMap"),
-    "cpu_partition": ("partition", "CpuPartition"),
-    "cpu_generic": ("generic", "GenericCpu"),
-    "cuda_attention": ("cuda_attention", "CudaAttention"),
-    "cuda_stencil": ("cuda_stencil", "CudaStencil"),
-    "cuda_mma": ("cuda_mma", "CudaMma"),
-    "cuda_rows": ("cuda_rows", "CudaRows"),
-    "cuda_map": ("cuda_map", "CudaMap"),
-    "cuda_simt": ("cuda_simt", "CudaSimt"),
-    "cuda_partition": ("partition", "CudaPartition"),
-    "cuda_generic": ("cuda_generic", "CudaGeneric"),
+    "cpu_attention": ("attention", "CPU_ATTENTION"),
+    "cpu_stencil": ("reduce_window", "CPU_STENCIL"),
+    "cpu_contraction": ("contraction", "CPU_CONTRACTION"),
+    "cpu_dot": ("mixed_precision", "CPU_DOT"),
+    "cpu_rows": ("row_reduction", "CPU_ROWS"),
+    "cpu_map": ("elementwise", "CPU_MAP"),
+    "cpu_partition": ("partition", "CPU_PARTITION"),
+    "cpu_generic": ("generic", "CPU_GENERIC"),
+    "cuda_attention": ("cuda_attention", "CUDA_ATTENTION"),
+    "cuda_stencil": ("cuda_reduce_window", "CUDA_STENCIL"),
+    "cuda_mma": ("cuda_mma", "CUDA_MMA"),
+    "cuda_rows": ("cuda_row_reduction", "CUDA_ROWS"),
+    "cuda_map": ("cuda_elementwise", "CUDA_MAP"),
+    "cuda_simt": ("cuda_simt", "CUDA_SIMT"),
+    "cuda_partition": ("partition", "CUDA_PARTITION"),
+    "cuda_generic": ("cuda_generic", "CUDA_GENERIC"),
 }
 
 FALLBACKS = ("cpu_generic", "cuda_generic")
@@ -48,8 +48,8 @@ def get_template(name: str) -> Template:
 def _built_in(name: str) -> Template:
     if name not in _TEMPLATES:
         raise UsageError(f"no template is called {name!r}", f"Use one of {', '.join(_TEMPLATES)}")
-    module, attribute = _TEMPLATES[name]
-    template: Template = getattr(import_module(f"{__name__}.{module}"), attribute)()
+    folder, attribute = _TEMPLATES[name]
+    template: Template = getattr(import_module(f"{__name__}.{folder}.template"), attribute)
     return template
 
 

@@ -6,8 +6,8 @@ plan), and how a plan is described and printed; checking, caching and refusing a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -18,59 +18,42 @@ from tilewright.search_space import SearchSpace
 
 F = TypeVar("F")
 P = TypeVar("P")
+Values = Mapping[str, Value]
+"""The decisions of a schedule."""
 
 
-class PlannedTemplate(ABC, Generic[F, P]):
-    """A :class:`~.base.Template` whose ``find`` gives an ``F``, and an ``F`` with a schedule a plan ``P``."""
+@dataclass(eq=False)
+class PlannedTemplate(Generic[F, P]):
+    """A :class:`~.base.Template` by its functions: ``find`` gives an ``F``; that and a schedule give a plan ``P``.
+
+    ``refusal``: what is said of a program that is not of its family, ``is not elementwise``. ``find``: what a program
+    (its text) is to this template, or ``None``; cached. ``span``: every legal schedule, given the template's name and
+    version. ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``describe``:
+    its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
+    ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
+    ``usable``: whether there is a schedule on a target.
+    """
 
     name: str
     family: str
     version: int
     kinds: tuple[str, ...]
     refusal: str
-    """What is said of a program that is not of its family: ``is not elementwise``."""
-
-    # ------------------------------------------------------------------ a template's own
-
-    @abstractmethod
-    def find(self, program: str) -> F | None:
-        """What a program (its text) is to this template, or ``None``; cached."""
-
-    def refuses(self, found: F) -> str:
-        """What keeps it from computing a program of its family: ``has 8-bit reals``; empty where nothing does."""
-        return ""
-
-    @abstractmethod
-    def span(self, found: F, target: Target) -> SearchSpace:
-        """Every legal schedule."""
-
-    @abstractmethod
-    def choose(self, found: F, target: Target, within: SearchSpace) -> Mapping[str, Value]:
-        """The decisions of a good schedule without tuning."""
-
-    @abstractmethod
-    def plan(self, found: F, target: Target, schedule: Schedule) -> P:
-        """Everything that the source depends on."""
-
-    @abstractmethod
-    def describe(self, plan: P, schedule: Schedule) -> tuple[LoopNest, ...]:
-        """The loops."""
-
-    @abstractmethod
-    def measures(self, plan: P, schedule: Schedule, target: Target) -> Mapping[str, float]:
-        """What the loops do not say: :meth:`~.base.Template.static`."""
-
-    @abstractmethod
-    def print(self, plan: P, symbol: str) -> LoweredKernel:
-        """The source."""
-
-    # ------------------------------------------------------------------ the protocol
+    find: Callable[[str], F | None]
+    span: Callable[[F, Target, str, int], SearchSpace]
+    choose: Callable[[F, Target, SearchSpace], Values]
+    plan: Callable[[F, Target, Values], P]
+    describe: Callable[[P, Values], tuple[LoopNest, ...]]
+    measures: Callable[[P, Values, Target], Mapping[str, float]]
+    print: Callable[[P, str], LoweredKernel]
+    refuses: Callable[[F], str] = lambda _: ""
+    usable: Callable[[F, Target], bool] = lambda *_: True
 
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
             return False
         found = self.find(task.workload.program)
-        return found is not None and not self.refuses(found)
+        return found is not None and not self.refuses(found) and self.usable(found, task.target)
 
     def space(self, task: Task) -> SearchSpace:
         return _space(self, task.workload.program, task.target, self.version)
@@ -80,17 +63,17 @@ class PlannedTemplate(ABC, Generic[F, P]):
         return within.schedule(self.choose(self.found(task.workload.program), task.target, within))
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return self.describe(self._plan(task, schedule), schedule)
+        return self.describe(self._plan(task, schedule), schedule.values)
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
-        return self.measures(self._plan(task, schedule), schedule, task.target)
+        return self.measures(self._plan(task, schedule), schedule.values, task.target)
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         return self.print(self._plan(candidate.task, candidate.schedule), candidate.symbol)
 
     def _plan(self, task: Task, schedule: Schedule) -> P:
         self.space(task).check(schedule)
-        return self.plan(self.found(task.workload.program), task.target, schedule)
+        return self.plan(self.found(task.workload.program), task.target, schedule.values)
 
     def found(self, program: str) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
@@ -103,4 +86,4 @@ class PlannedTemplate(ABC, Generic[F, P]):
 
 @lru_cache(maxsize=256)
 def _space(template: PlannedTemplate[Any, Any], program: str, target: Target, version: int) -> SearchSpace:
-    return template.span(template.found(program), target)
+    return template.span(template.found(program), target, template.name, version)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 
 def ceildiv(a: int, b: int) -> int:
@@ -12,6 +15,24 @@ def ceildiv(a: int, b: int) -> int:
 def balanced(extent: int, size: int) -> bool:
     """Whether no smaller block size divides ``extent`` into as few blocks."""
     return ceildiv(extent, ceildiv(extent, size)) == size
+
+
+def splits(threads: int, extent: int, least: int) -> list[int]:
+    """Into how many parts an extent may be divided for the threads, no part smaller than ``least``."""
+    return [s for s in sorted({1, 2, threads, 2 * threads, 4 * threads}) if s == 1 or s * least <= extent]
+
+
+UNEVEN = "the tasks do not fill the threads evenly"
+
+
+def shared_out(threads: int, outer: int, parts: Sequence[Sequence[int]]) -> frozenset[tuple[int, ...]]:
+    """Numbers of parts of each axis that give every thread as much, ``outer`` times over; else one part of each."""
+
+    def fair(t: tuple[int, ...]) -> bool:
+        tasks = outer * prod(t)
+        return tasks <= max(outer, 8 * threads) if tasks % threads == 0 else 4 * threads <= tasks <= 8 * threads
+
+    return frozenset(filter(fair, product(*parts))) or frozenset({(1,) * len(parts)})
 
 
 @dataclass(frozen=True)

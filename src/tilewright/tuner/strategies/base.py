@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tilewright.core import Proposal, Schedule, TrialRecord, digest
+from tilewright.cost_model.base import CostModel
+from tilewright.search_space import Space
 
 
 class Strategy(Protocol):
@@ -19,6 +21,27 @@ class Strategy(Protocol):
         ``pending`` (proposed, without a result yet); fewer than ``n`` only when the space is exhausted.
         """
         ...
+
+
+class SpaceStrategy:
+    """What a strategy is made with. ``initial`` schedules are proposed before all others."""
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        cost_model: CostModel | None = None,
+        initial: Sequence[Schedule] = (),
+    ) -> None:
+        self.space = space
+        self.seed = seed
+        self.model = cost_model
+        self.initial = tuple(initial)
+
+    def first(self, n: int, seen: set[Schedule]) -> list[Schedule]:
+        """Up to ``n`` of the initial schedules, those that were not tried."""
+        return [s for s in dict.fromkeys(self.initial) if s not in seen][:n]
 
 
 def derived_rng(seed: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> random.Random:

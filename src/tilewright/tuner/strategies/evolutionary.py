@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
 from tilewright.core import IllegalSchedule, Pairs, Proposal, Schedule, TrialRecord
-from tilewright.cost_model.base import CostModel, Scores
-from tilewright.search_space import Space
-from tilewright.tuner.strategies.base import derived_rng, tried
+from tilewright.cost_model.base import Scores
+from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.random import fresh
 
 WARM_UP = 16
@@ -45,28 +44,15 @@ STRUCTURES = 3
 """At least one in this many proposals brings a structure that the run has not seen."""
 
 
-class EvolutionaryStrategy:
+class EvolutionaryStrategy(SpaceStrategy):
     """See the module's text. Without a cost model, offspring are picked in random order."""
-
-    def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int = 0,
-        cost_model: CostModel | None = None,
-        initial: Sequence[Schedule] = (),
-    ) -> None:
-        self.space = space
-        self.seed = seed
-        self.model = cost_model
-        self.initial = tuple(initial)
 
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
         rng = derived_rng(self.seed, history, pending)
         seen = tried(history, pending)
         if self.model is not None:
             self.model.update(history)
-        first = [s for s in dict.fromkeys(self.initial) if s not in seen][:n]
+        first = self.first(n, seen)
         out = self._proposals(first, "default", rng)
         seen.update(first)
         left = n - len(first)

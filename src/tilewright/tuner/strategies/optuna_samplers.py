@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tilewright.core import Proposal, Schedule, TrialRecord, UsageError
 from tilewright.cost_model.base import CostModel
 from tilewright.search_space import Space, UnionSpace
-from tilewright.tuner.strategies.base import derived_rng, tried
+from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.optuna_space import KnobSpace, Point, positions
 from tilewright.tuner.strategies.random import fresh
 
@@ -42,7 +42,7 @@ Evaluated = tuple[Point, float]
 """A point and the objective there, less is better."""
 
 
-class OptunaStrategy(ABC):
+class OptunaStrategy(SpaceStrategy, ABC):
     """Proposals of one of Optuna's samplers, moved to legal schedules that are not known yet.
 
     ``initial`` schedules come first. The cost model is not used.
@@ -69,16 +69,14 @@ class OptunaStrategy(ABC):
                 f"strategy {self.origin!r} needs {' and '.join(missing)}, which is not installed",
                 f"Install it: pip install 'tilewright[optuna]'{also}",
             )
-        self.space = space
-        self.seed = seed
-        self.initial = tuple(initial)
+        super().__init__(space, seed=seed, cost_model=cost_model, initial=initial)
         spaces = space.spaces if isinstance(space, UnionSpace) else (space,)
         self._templates = {s.template: KnobSpace(s) for s in spaces if s.some}
 
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
         rng = derived_rng(self.seed, history, pending)
         seen = tried(history, pending)
-        out = [Proposal(s, None, "default") for s in dict.fromkeys(self.initial) if s not in seen][:n]
+        out = [Proposal(s, None, "default") for s in self.first(n, seen)]
         seen.update(p.schedule for p in out)
         if len(out) < n and self._templates:
             with _quiet():

@@ -6,9 +6,8 @@ import random
 from collections.abc import Sequence
 
 from tilewright.core import Proposal, Schedule, TrialRecord
-from tilewright.cost_model.base import CostModel
 from tilewright.search_space import Space
-from tilewright.tuner.strategies.base import derived_rng, tried
+from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 
 PATIENCE = 50
 """Draws per wanted schedule before a nearly exhausted space is walked instead."""
@@ -31,24 +30,12 @@ def fresh(space: Space, rng: random.Random, n: int, seen: set[Schedule]) -> list
     return list(out)
 
 
-class RandomStrategy:
+class RandomStrategy(SpaceStrategy):
     """Uniform proposals; ``initial`` schedules come first."""
-
-    def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int = 0,
-        cost_model: CostModel | None = None,
-        initial: Sequence[Schedule] = (),
-    ) -> None:
-        self.space = space
-        self.seed = seed
-        self.initial = tuple(initial)
 
     def suggest(self, n: int, history: Sequence[TrialRecord], pending: Sequence[Schedule]) -> list[Proposal]:
         rng = derived_rng(self.seed, history, pending)
         seen = tried(history, pending)
-        first = [s for s in dict.fromkeys(self.initial) if s not in seen][:n]
+        first = self.first(n, seen)
         rest = fresh(self.space, rng, n - len(first), seen | set(first))
         return [*(Proposal(s, None, "default") for s in first), *(Proposal(s, None, "random") for s in rest)]

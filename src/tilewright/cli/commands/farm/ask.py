@@ -11,7 +11,7 @@ import click
 
 from tilewright.cli.commands.farm.options import address_argument, address_of, certs_for, certs_option
 from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.output import console, emit_json, report
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
 from tilewright.farm.client import Farm
@@ -86,10 +86,7 @@ def release(certs: Path | None, address: str | None, as_json: bool, runner: str)
 def _tell(what: str, name: str, done: str, address: str | None, certs: Path | None, as_json: bool, **more: str) -> int:
     with _farm(address, certs, ("administrator",)) as farm:
         farm.ask(what, timeout=SHORT, name=name, **more)
-    if as_json:
-        emit_json({"name": name, "done": what})
-    else:
-        console().print(f"{safe_text(name)} {done}")
+    report(as_json, {"name": name, "done": what}, f"{name} {done}")
     return 0
 
 
@@ -103,10 +100,7 @@ def ping(certs: Path | None, as_json: bool, address: str | None) -> int:
     with _farm(address, certs) as farm:
         answers = farm.ask("status", timeout=SHORT) is not None
     took = time.perf_counter() - began
-    if as_json:
-        emit_json({"answers": answers, "seconds": round(took, 4)})
-    else:
-        console().print(f"{safe_text(address)} answers")
+    report(as_json, {"answers": answers, "seconds": round(took, 4)}, f"{address} answers")
     return 0
 
 

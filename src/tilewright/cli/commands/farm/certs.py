@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli.options import json_option
-from tilewright.cli.output import console, emit_json
+from tilewright.cli.output import console, emit_json, table
+from tilewright.database.text import safe_text
 from tilewright.farm.pki.identity import AUTHORITY, ROLES
 
 if TYPE_CHECKING:
@@ -79,10 +80,12 @@ def init(folder: Path, hosts: tuple[str, ...], days: int, as_json: bool) -> None
         return
     _say("Copy each folder to its machine and name it there with --certs:")
     for c in issued:
-        _say(f"  {_shown(folder / c.name)}: to {_USE[c.role]}{_answers(c)}")
-    _say(f"{_shown(folder / 'ca')} stays offline: whoever has ca.key can make certificates of every role.")
+        _say(f"  {safe_text(folder / c.name)}: to {_USE[c.role]}{_answers(c)}")
+    _say(f"{safe_text(folder / 'ca')} stays offline: whoever has ca.key can make certificates of every role.")
     _say_users("After every later issue and revoke,", _users(folder))
-    _say(f"They end on {_day(issued[0].not_after)}. Renew: tilewright farm issue NAME --renew --dir {_shown(folder)}")
+    _say(
+        f"They end on {_day(issued[0].not_after)}. Renew: tilewright farm issue NAME --renew --dir {safe_text(folder)}"
+    )
 
 
 @click.command("issue")
@@ -118,8 +121,8 @@ def issue(
     if as_json:
         emit_json({"folder": str(home), "certificate": _row(made), "users": _texts(_users(folder))})
         return
-    whose = f"{made.role} {_shown(made.name)}"
-    _say(f"{_shown(home)}: the certificate of {whose}, until {_day(made.not_after)}{_answers(made)}")
+    whose = f"{made.role} {safe_text(made.name)}"
+    _say(f"{safe_text(home)}: the certificate of {whose}, until {_day(made.not_after)}{_answers(made)}")
     _say("Copy the folder to its machine and name it there with --certs.")
     _say_users("To have it let in,", _users(folder))
 
@@ -146,7 +149,7 @@ def revoke(name: str, folder: Path, as_json: bool) -> None:
         emit_json({"revoked": [_row(c) for c in done.certificates], "users": _texts(_users(folder))})
         return
     for c in done.certificates:
-        _say(f"revoked {c.role} {_shown(c.name)}, serial {c.serial:x}")
+        _say(f"revoked {c.role} {safe_text(c.name)}, serial {c.serial:x}")
     _say_users("Until then it is let in:", _users(folder))
     if any(c.role == "server" for c in done.certificates):
         _say("Its peers keep no such list: if its key was stolen, make a new authority with `tilewright farm init`.")
@@ -189,16 +192,14 @@ def certs(folder: Path, as_json: bool) -> None:
             }
         )
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "role", "from", "until", "days left", "state", "serial"):
-        table.add_column(column, overflow="fold")
+    shown = table("name", "role", "from", "until", "days left", "state", "serial", overflow="fold")
     for c in found:
         left = c.days_left(now)
         state = "revoked" if c.revoked is not None else "ended" if left < 0 else "valid"
-        table.add_row(_shown(c.name), c.role, _day(c.not_before), _day(c.not_after), str(left), state, f"{c.serial:x}")
-    console().print(table)
+        shown.add_row(
+            safe_text(c.name), c.role, _day(c.not_before), _day(c.not_after), str(left), state, f"{c.serial:x}"
+        )
+    console().print(shown)
 
 
 def _row(certificate: Peer, now: float | None = None) -> dict[str, Any]:
@@ -214,7 +215,7 @@ def _users(folder: Path) -> list[Path]:
 
 
 def _say_users(when: str, paths: list[Path]) -> None:
-    files = " and ".join(_shown(p) for p in paths)
+    files = " and ".join(safe_text(p) for p in paths)
     _say(f"{when} copy {files} to the server's machine, beside its cert.pem. A running server takes it up by itself.")
 
 
@@ -223,18 +224,12 @@ def _texts(paths: list[Path]) -> list[str]:
 
 
 def _answers(certificate: Peer) -> str:
-    return f"; it answers at {', '.join(_shown(h) for h in certificate.hosts)}" if certificate.hosts else ""
+    return f"; it answers at {', '.join(safe_text(h) for h in certificate.hosts)}" if certificate.hosts else ""
 
 
 def _say(line: str) -> None:
     """A line that is never folded: paths and commands are there to be copied."""
     console().print(line, soft_wrap=True)
-
-
-def _shown(text: object) -> str:
-    from tilewright.database.text import safe_text
-
-    return safe_text(text)
 
 
 def _day(seconds: float) -> str:

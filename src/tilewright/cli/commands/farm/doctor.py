@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tilewright.cli.options import json_option
 from tilewright.cli.output import console, emit_json
 from tilewright.core import TilewrightError
 from tilewright.database.text import safe_text
+from tilewright.installed import installed_version
 
 
 @click.command("doctor")
@@ -53,10 +53,10 @@ def _check(name: str, find: Callable[[], str]) -> dict[str, Any]:
 
 
 def _package(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        raise TilewrightError("not installed", "pip install 'tilewright[farm]'") from None
+    version = installed_version(name)
+    if version is None:
+        raise TilewrightError("not installed", "pip install 'tilewright[farm]'")
+    return version
 
 
 def _binary() -> str:

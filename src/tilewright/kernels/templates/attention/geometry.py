@@ -16,7 +16,7 @@ PAGE = 4096
 
 
 @dataclass(frozen=True)
-class Plan:
+class AttentionTiling:
     """Everything that the printed source depends on.
 
     Vectors lie along the queries. ``vectors`` of them make a strip, the rows that a task computes;
@@ -113,8 +113,8 @@ class Plan:
         return ["+", ["*", self.worker_bytes, self.threads], self.converted_bytes]
 
 
-def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> Plan:
-    return Plan(
+def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> AttentionTiling:
+    return AttentionTiling(
         a=a,
         lanes=target.vector_bytes // ITEM,
         vectors=int(values["NV"]),

@@ -9,21 +9,21 @@ infinity or NaN in their values does not spread.
 from __future__ import annotations
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, write
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.codegen.printer import Memo, Printer
+from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.families.attention import SCORE, VALUE, Rows
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
-from tilewright.kernels.templates.attention.geometry import PAGE, Plan
+from tilewright.kernels.templates.attention.geometry import PAGE, AttentionTiling
 from tilewright.kernels.templates.attention.micro import score_tile, turn, value_tile
 from tilewright.kernels.templates.attention.staging import StagedRead, staged_reads, with_tiles
-from tilewright.kernels.templates.generic.access import Reader, flat_index, storage, write
 
 CHUNK = 1 << 14
 """Elements that one task converts."""
 
 
-def source(p: Plan, symbol: str) -> str:
+def source(p: AttentionTiling, symbol: str) -> str:
     """The whole kernel."""
     parts = [
         f"namespace {symbol}_ {{",
@@ -45,14 +45,14 @@ def source(p: Plan, symbol: str) -> str:
     return "\n".join(x for x in parts if x)
 
 
-def launch_program(p: Plan, symbol: str) -> LaunchProgram:
+def launch_program(p: AttentionTiling, symbol: str) -> LaunchProgram:
     return LaunchProgram((Launch(symbol, ("KB",)),), workspace=p.workspace)
 
 
 # --------------------------------------------------------------------------- names in the printed text
 
 
-def _pointers(p: Plan, *exprs: Expr) -> list[str]:
+def _pointers(p: AttentionTiling, *exprs: Expr) -> list[str]:
     """Declarations of the inputs that expressions read, as ``x0``, ``x1``, ..."""
     read = {str(x.value) for e in exprs for x in e.loads()}
     return [
@@ -62,27 +62,32 @@ def _pointers(p: Plan, *exprs: Expr) -> list[str]:
     ]
 
 
-def _outer_parameters(p: Plan) -> str:
+def _outer_parameters(p: AttentionTiling) -> str:
     return "".join(f", long o_{a}" for a in p.a.outer)
 
 
-def _outer_arguments(p: Plan) -> str:
+def _outer_arguments(p: AttentionTiling) -> str:
     return "".join(f",o_{a}" for a in p.a.outer)
 
 
-def _unused(p: Plan) -> str:
+def _unused(p: AttentionTiling) -> str:
     return " (void)x; " + "".join(f"(void)o_{a}; " for a in p.a.outer)
 
 
 def _printer(
-    p: Plan, axes: dict[str, str], lanes: int | None, vector: str | None, var: dict[str, str], count: str | None
+    p: AttentionTiling,
+    axes: dict[str, str],
+    lanes: int | None,
+    vector: str | None,
+    var: dict[str, str],
+    count: str | None,
 ) -> Printer:
     texts = {a: f"o_{a}" for a in p.a.outer} | axes
     ranges = {a: (0, n - 1) for a, n in p.a.ranges.items()} | {p.a.query: (0, p.strips * p.strip - 1)}
-    printer = Printer(
-        texts, lambda e, guard: "", var, lanes, vector, frozenset(var) if lanes else frozenset(), ranges, memo=Memo()
-    )
-    return Reader(p.a.program.tensors, count).attach(printer)
+    return MemoryPrinter(
+        texts, var=var, lanes=lanes, vector=vector, varying=frozenset(var) if lanes else frozenset(), ranges=ranges,
+        tensors=p.a.program.tensors, count=count,
+    )  # fmt: skip
 
 
 class _Fresh:
@@ -108,7 +113,7 @@ TW_NOINLINE void convert_$name(void *ctx, long t, long w) { const Ctx *x=(const 
  if(j<n) tw::store_n(d+j,tw::load_n<V>(s+j,n-j),n-j); }"""
 
 
-def _convert(p: Plan, rows: Rows) -> str:
+def _convert(p: AttentionTiling, rows: Rows) -> str:
     t = rows.tensor
     return fill(
         CONVERT,
@@ -123,7 +128,7 @@ def _convert(p: Plan, rows: Rows) -> str:
     )
 
 
-def _queries(p: Plan) -> str:
+def _queries(p: AttentionTiling) -> str:
     """A function that copies a strip of queries as [depth][query]; ``s`` is scratch of the same size."""
     a, d = p.a, p.a.depth
     head = (
@@ -161,12 +166,12 @@ def _queries(p: Plan) -> str:
 # --------------------------------------------------------------------------- the softmax
 
 
-def _blocks(p: Plan) -> Blocks:
+def _blocks(p: AttentionTiling) -> Blocks:
     ends = {a: (f"o_{a}", f"o_{a}") for a in p.a.outer}
     return Blocks({**ends, p.a.query: ("q0", "q1"), p.a.key: ("j0", "j1")})
 
 
-def _masked(p: Plan) -> str:
+def _masked(p: AttentionTiling) -> str:
     """A function that says whether all scores of a block (both ends included) are minus infinity."""
     test = _blocks(p).masked(p.a.score)
     if test == FALSE:
@@ -177,7 +182,7 @@ def _masked(p: Plan) -> str:
     )
 
 
-def _score_pass(p: Plan, score: Expr, fresh: _Fresh) -> list[str]:
+def _score_pass(p: AttentionTiling, score: Expr, fresh: _Fresh) -> list[str]:
     """The final scores of a block, stored, and their maximum."""
     lines = [" for(long j=ja;j<jb;j++,p+=W) {"]
     read = {str(x.value) for x in score.walk() if x.op == "var"}
@@ -213,7 +218,7 @@ $pointers
 }"""
 
 
-def _stage(p: Plan, r: StagedRead) -> str:
+def _stage(p: AttentionTiling, r: StagedRead) -> str:
     """A function that turns a block of a mask or bias into a tile [key][query]."""
     t = r.tensor
     base = _printer(p, {p.a.query: "q0", p.a.key: "ja"}, None, None, {}, None)
@@ -234,7 +239,7 @@ def _stage(p: Plan, r: StagedRead) -> str:
     )
 
 
-def _weigh(p: Plan) -> str:
+def _weigh(p: AttentionTiling) -> str:
     """A function that turns a block of products into weights.
 
     NaN scores need no care in the maximum: they make the weight NaN, and with it the sum. Where all scores so
@@ -292,7 +297,7 @@ $after
 }"""
 
 
-def _finish(p: Plan) -> str:
+def _finish(p: AttentionTiling) -> str:
     """A function that divides by the sums, turns the result and applies what comes after."""
     a = p.a
     strides = dict(zip((*_rows_axes(p), "e"), a.output.strides, strict=True))
@@ -314,12 +319,12 @@ def _finish(p: Plan) -> str:
     )
 
 
-def _rows_axes(p: Plan) -> tuple[str, ...]:
+def _rows_axes(p: AttentionTiling) -> tuple[str, ...]:
     """Names of the output's axes but the last, in order."""
     return tuple(f"i{n}" for n in range(len(p.a.output.shape) - 1))
 
 
-def _row_pass(p: Plan) -> list[str]:
+def _row_pass(p: AttentionTiling) -> list[str]:
     a, d = p.a, p.a.width
     fresh = _Fresh()
     lines = [" for(long i=0;i<nq;i++) {", "  long e=0;"]
@@ -341,7 +346,7 @@ def _row_pass(p: Plan) -> list[str]:
 # --------------------------------------------------------------------------- loops
 
 
-def _base(p: Plan, rows: Rows, inner: str) -> str:
+def _base(p: AttentionTiling, rows: Rows, inner: str) -> str:
     printer = _printer(p, {p.a.key: "0L", inner: "0L"}, None, None, {}, None)
     return flat_index(rows.load.args, rows.tensor, printer)
 
@@ -375,7 +380,7 @@ $unless even:  for(long b=$full;b<${blocks}L;b++) values_$smaller$values
  finish(x$outer,q0,nq,o_,l,rows); }"""
 
 
-def _task(p: Plan) -> str:
+def _task(p: AttentionTiling) -> str:
     a = p.a
     outer, blocks = _outer_arguments(p), p.value_blocks
     start = blocks.start("b")
@@ -423,7 +428,7 @@ $conversions
  tw::parallel_for(env,${tasks}L,task,&x); return 0; }"""
 
 
-def _entry(p: Plan, symbol: str) -> str:
+def _entry(p: AttentionTiling, symbol: str) -> str:
     numbers = {t.name: n for n, t in enumerate(p.a.program.inputs)}
 
     def where(rows: Rows) -> str:

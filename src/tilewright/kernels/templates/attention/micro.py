@@ -7,10 +7,10 @@ vectors in memory under -O2.
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.attention.geometry import Plan
+from tilewright.kernels.templates.attention.geometry import AttentionTiling
 
 
-def score_tile(p: Plan, rows: int) -> str:
+def score_tile(p: AttentionTiling, rows: int) -> str:
     """``s[i][query] = sum over r of k[i][r] * q[r][query]`` for ``rows`` keys."""
     k, w, lanes = p.a.k, p.strip, p.lanes
     lines = [
@@ -32,7 +32,7 @@ def score_tile(p: Plan, rows: int) -> str:
     return "\n".join([*lines, "}"])
 
 
-def value_tile(p: Plan, rows: int) -> str:
+def value_tile(p: AttentionTiling, rows: int) -> str:
     """``o[i][query] = o * c[query] + sum over j of v[j][i] * s[j][query]``; from zero where it is the ``first``."""
     v_rows, w, lanes = p.a.v, p.strip, p.lanes
     lines = [

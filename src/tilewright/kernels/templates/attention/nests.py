@@ -11,13 +11,13 @@ from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.attention.geometry import Plan
+from tilewright.kernels.templates.attention.geometry import AttentionTiling
 
 EXP_FLOPS = 3
 """Operations of a weight beside its score: difference, exp, sum."""
 
 
-def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """Two nests over strips of queries and blocks of keys; every pair of a query and a key is counted."""
     a = p.a
     block = max(p.key_rows, min(int(values["KB"]), a.keys) // p.key_rows * p.key_rows)

@@ -9,14 +9,13 @@ are printed out. Passed at each call: ``KB``, how many keys' scores are computed
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.attention.geometry import ITEM
 from tilewright.kernels.templates.contraction.space import CODE_LIMIT, fits, step_cycles
 from tilewright.kernels.templates.tiles import balanced, ceildiv
-from tilewright.search_space import Choice, Constraint, SearchSpace
+from tilewright.search_space import Choice, SearchSpace, rule
 
 MAX_VECTORS, MAX_ROWS = 6, 28
 BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -65,35 +64,18 @@ def space(a: Attention, target: Target, template: str, version: int) -> SearchSp
         Choice("KB", tuple(sorted({b for b in BLOCKS if b < a.keys} | {a.keys})), half="launch"),
     ]
     rules = [
-        Constraint(
-            ("NV", "KR", "ER"),
-            lambda v: (v["NV"], v["KR"], v["ER"]) in good,
-            "the register tiles do not fit or waste too much",
-        ),
-        Constraint(
-            ("NV", "KR", "unroll_depth"),
-            lambda v: v["unroll_depth"] == 1 or _product(v, "NV", "KR", "unroll_depth") <= CODE_LIMIT,
+        rule("the register tiles do not fit or waste too much", lambda NV, KR, ER: (NV, KR, ER) in good),
+        rule(
             "the unrolled loop over the depth is too long",
+            lambda NV, KR, unroll_depth: unroll_depth == 1 or NV * KR * unroll_depth <= CODE_LIMIT,
         ),
-        Constraint(
-            ("NV", "ER", "unroll_keys"),
-            lambda v: v["unroll_keys"] == 1 or _product(v, "NV", "ER", "unroll_keys") <= CODE_LIMIT,
+        rule(
             "the unrolled loop over the keys is too long",
+            lambda NV, ER, unroll_keys: unroll_keys == 1 or NV * ER * unroll_keys <= CODE_LIMIT,
         ),
-        Constraint(
-            ("KR", "KB"),
-            lambda v: int(v["KB"]) >= int(v["KR"]),
-            "a block of keys is smaller than a tile",
-        ),
-    ]  # fmt: skip
+        rule("a block of keys is smaller than a tile", lambda KR, KB: KB >= KR),
+    ]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
-
-
-def _product(values: Any, *names: str) -> int:
-    n = 1
-    for name in names:
-        n *= int(values[name])
-    return n
 
 
 def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Value]:

@@ -8,7 +8,3 @@ blocks (im2col happens there), ``prepack`` the panels of constant operands, ``im
 is done to finished sums, ``text`` what these share; ``lower`` puts the blocking loops around them; ``nests``
 describes the result.
 """
-
-from tilewright.kernels.templates.contraction.template import CpuContraction
-
-__all__ = ["CpuContraction"]

@@ -6,12 +6,12 @@ the sums of those products per trip (a table), and whether one is NaN: if so, ti
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import form, outer_texts
 from tilewright.kernels.templates.tiles import ceildiv
 
 
-def tables_of_rows(p: Plan) -> str:
+def tables_of_rows(p: ContractionTiling) -> str:
     """Constant tables: which rows each trip computes, and the variants' first rows and ends."""
     t = p.table
     if t is None:
@@ -24,7 +24,7 @@ def tables_of_rows(p: Plan) -> str:
     )
 
 
-def bounds(p: Plan, blocked: bool) -> str:
+def bounds(p: ContractionTiling, blocked: bool) -> str:
     """``kr``: first trip and one past the last of every loop over K but the innermost.
 
     ``blocked``: within the block of ``kc`` trips from ``pc`` on, from which the first loop then counts.
@@ -51,7 +51,7 @@ def bounds(p: Plan, blocked: bool) -> str:
     return " ".join(out)
 
 
-def spans(p: Plan) -> str:
+def spans(p: ContractionTiling) -> str:
     """Pointer to the row ranges of tile ``rb``, one a trip of the clipped loop."""
     t, clip = p.table, p.clip
     assert t is not None
@@ -66,22 +66,22 @@ def spans(p: Plan) -> str:
     return f"SPANS+(({at})*{count}L+{block})*{extents[clip.axis]}L"
 
 
-def first_loop(p: Plan) -> bool:
+def first_loop(p: ContractionTiling) -> bool:
     """Whether the loop with row ranges is the one that blocks of K are made of."""
     return p.clip is not None and p.clip.axis in p.k_walks[0].group.axes
 
 
-def trips(p: Plan) -> int:
+def trips(p: ContractionTiling) -> int:
     """Combinations of trips of the loops over K around the innermost one."""
     return p.c.k.size // p.k_walks[-1].size
 
 
-def skipped_size(p: Plan) -> int:
+def skipped_size(p: ContractionTiling) -> int:
     """Elements behind packed panels of B of one outer position: a row of columns for every combination of trips."""
     return p.column_blocks.count * trips(p) * p.width if p.clip else 0
 
 
-def skipped(p: Plan) -> str:
+def skipped(p: ContractionTiling) -> str:
     """Function: sums of zero times B over the innermost loop, of one outer position's panels; whether any is NaN."""
     if not p.clip:
         return ""
@@ -93,7 +93,7 @@ def skipped(p: Plan) -> str:
     ])  # fmt: skip
 
 
-def start_tile(p: Plan) -> str:
+def start_tile(p: ContractionTiling) -> str:
     """Function: what the skipped steps of a tile add, as its first sums."""
     if not p.clip:
         return ""
@@ -116,7 +116,7 @@ def start_tile(p: Plan) -> str:
     return "\n".join(lines)
 
 
-def _row(p: Plan) -> str:
+def _row(p: ContractionTiling) -> str:
     if not p.c.in_place:
         return f"i*{p.width}L"
     if p.lines > 1:
@@ -124,11 +124,11 @@ def _row(p: Plan) -> str:
     return f"i*{p.m_walks[-1].other}L"
 
 
-def panel_elements(p: Plan) -> int:
+def panel_elements(p: ContractionTiling) -> int:
     """Elements of the packed panels of B of one outer position."""
     return p.column_blocks.count * p.c.k.size * p.width
 
 
-def a_panel_elements(p: Plan) -> int:
+def a_panel_elements(p: ContractionTiling) -> int:
     """Elements of the packed panels of A of one outer position."""
     return p.row_count * ceildiv(p.c.k.size, p.unroll) * p.unroll * p.rows

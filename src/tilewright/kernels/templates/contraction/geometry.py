@@ -65,7 +65,7 @@ def walks(group: Group, a: Linear | None, other: Linear | None, alone: frozenset
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContractionTiling:
     """Everything that the printed source depends on.
 
     ``a`` and ``b`` say how an operand is read: ``direct`` where it is, ``pack``ed block by block, ``prepack``ed
@@ -268,8 +268,8 @@ def direct_b(c: Contraction) -> bool:
     return c.b.affine is not None and c.b.value.dtype == c.acc and c.n.stride(c.b.affine) == 1
 
 
-def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Plan:
-    return Plan(
+def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
+    return ContractionTiling(
         c=(c.narrow or c) if values.get("narrow") else c,
         vector_bytes=target.vector_bytes,
         registers=target.registers,

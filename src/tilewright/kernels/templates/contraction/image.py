@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import no_load, tensor_pointer
 
 
-def image_rows(p: Plan) -> int:
+def image_rows(p: ContractionTiling) -> int:
     """Rows of the image, each a task of the copy: everything but the innermost padded axis and those inside it."""
     assert p.image is not None
     n = 1
@@ -16,7 +16,7 @@ def image_rows(p: Plan) -> int:
     return n
 
 
-def _row_axis(p: Plan) -> int:
+def _row_axis(p: ContractionTiling) -> int:
     image, w = p.image, p.c.a.window
     assert image is not None
     assert w is not None
@@ -25,7 +25,7 @@ def _row_axis(p: Plan) -> int:
     return max(changed, default=0)
 
 
-def image_task(p: Plan) -> str:
+def image_task(p: ContractionTiling) -> str:
     """The function that copies one row of the image."""
     image, w = p.image, p.c.a.window
     assert image is not None

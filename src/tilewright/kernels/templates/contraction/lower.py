@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.core import IntExpr, Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.contraction import clip, micro, prepack
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
 from tilewright.kernels.templates.contraction.packing import helpers, pack_a, pack_b
 from tilewright.kernels.templates.contraction.store import Epilogue
@@ -23,12 +23,12 @@ BLOCKS = ("KC", "MC", "NC")
 SPLITS = ("TM", "TN", "TK")
 
 
-def arguments(p: Plan) -> tuple[str, ...]:
+def arguments(p: ContractionTiling) -> tuple[str, ...]:
     """Names of the launch arguments, in order."""
     return BLOCKS + SPLITS if p.threads > 1 else BLOCKS
 
 
-def source(p: Plan, symbol: str) -> str:
+def source(p: ContractionTiling, symbol: str) -> str:
     """The whole kernel."""
     e = Epilogue(p)
     parts = [f"namespace {symbol}_ {{", f"typedef {p.ctype} T; typedef {p.vtype} V; enum {{ L={p.lanes} }};", CONTEXT]
@@ -54,7 +54,7 @@ CONTEXT = """struct Ctx {
  void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };"""
 
 
-def _row_call(p: Plan, e: Epilogue) -> str:
+def _row_call(p: ContractionTiling, e: Epilogue) -> str:
     """The call of the right register tile at row block ``rb`` and column block ``cb``."""
     rows, columns = p.row_blocks, p.column_blocks
     masked = micro.masked_variants(p)
@@ -87,16 +87,16 @@ def _row_call(p: Plan, e: Epilogue) -> str:
     return f"if({shorter(p)}) {{ {by_columns(rows.size - 1)} }} else {{ {by_columns(rows.size)} }}"
 
 
-def cols_start(p: Plan) -> str:
+def cols_start(p: ContractionTiling) -> str:
     return f"{p.column_blocks.start('cb')}*{p.lanes}L"
 
 
-def _chunk_rows(p: Plan) -> int:
+def _chunk_rows(p: ContractionTiling) -> int:
     """Output elements from one chunk to the next."""
     return p.images * p.c.out_strides[p.c.m.axes[0]] if p.chunks > 1 else 0
 
 
-def _chunk_a(p: Plan) -> int:
+def _chunk_a(p: ContractionTiling) -> int:
     """Elements of A, read in place, from one chunk to the next."""
     return p.images * p.a_position.of(p.c.m.axes[0]) if p.a_position else 0
 
@@ -136,7 +136,7 @@ $finish
     } } } } }"""
 
 
-def _task(p: Plan, e: Epilogue) -> str:
+def _task(p: ContractionTiling, e: Epilogue) -> str:
     c = p.c
     strides = c.out_strides
     outer = "+".join(["0L"] + [f"{strides[a]}L*o_{a}" for a in c.batch.axes])
@@ -181,7 +181,7 @@ def _task(p: Plan, e: Epilogue) -> str:
     )
 
 
-def _batch(p: Plan) -> list[str]:
+def _batch(p: ContractionTiling) -> list[str]:
     """Declarations of the batch axes."""
     return [f" const long o_{a}={s}; (void)o_{a};" for a, s in p.c.batch.split("o").items()]
 
@@ -191,7 +191,7 @@ def _read_after(e: Epilogue) -> list[str]:
     return [f" const T *{r.name}={e.base(r)};" for r in e.reads]
 
 
-def _operands(p: Plan) -> list[str]:
+def _operands(p: ContractionTiling) -> list[str]:
     """Pointers to the operands that are not packed here."""
     lines = []
     for which, how in (("A", p.a), ("B", p.b)):
@@ -203,7 +203,7 @@ def _operands(p: Plan) -> list[str]:
     return lines
 
 
-def _tile_a(p: Plan) -> str:
+def _tile_a(p: ContractionTiling) -> str:
     """Where the rows of a register tile begin."""
     if p.a == "pack":
         return "pa+(rb-rb0)*pstep"
@@ -212,7 +212,7 @@ def _tile_a(p: Plan) -> str:
     return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{p.k_walks[0].a}L"
 
 
-def _tile_b(p: Plan) -> str:
+def _tile_b(p: ContractionTiling) -> str:
     """Where the columns of a register tile begin."""
     if p.b == "pack":
         return f"pb+(cb-cb0)*kc*{p.unit * p.width}L"
@@ -221,20 +221,20 @@ def _tile_b(p: Plan) -> str:
     return f"B+{cols_start(p)}+pc*{p.k_walks[0].other}L"
 
 
-def _height(p: Plan) -> str:
+def _height(p: ContractionTiling) -> str:
     """Rows of the register tile, in each of its lines."""
     rows = p.row_blocks
     return f"{rows.size}L" if rows.even else f"({rows.size}L-({shorter(p)}))"
 
 
-def _valid(p: Plan) -> str:
+def _valid(p: ContractionTiling) -> str:
     """Columns of the register tile that exist."""
     cols = p.column_blocks
     wide = f"{p.width}L" if cols.even else f"({p.width}L-(cb>={cols.full}L?{p.lanes}L:0L))"
     return f"tw::imin({wide},{p.c.n.size}L-{cols_start(p)})"
 
 
-def _bounds(p: Plan) -> list[str]:
+def _bounds(p: ContractionTiling) -> list[str]:
     """What a tile over nested loops needs to know before: where its walks begin and end, what they skip."""
     if not micro.nested(p):
         return []
@@ -248,7 +248,7 @@ def _bounds(p: Plan) -> list[str]:
     return [*lines, "     " + clip.bounds(p, True)]
 
 
-def _finish(p: Plan, e: Epilogue, here: str) -> list[str]:
+def _finish(p: ContractionTiling, e: Epilogue, here: str) -> list[str]:
     """Calls that finish a tile's sums, line by line."""
     lines = []
     for line in range(p.lines):
@@ -261,16 +261,16 @@ def _finish(p: Plan, e: Epilogue, here: str) -> list[str]:
     return lines
 
 
-def _columns_out(p: Plan) -> str:
+def _columns_out(p: ContractionTiling) -> str:
     return cols_start(p) if p.c.n_step == 1 else f"{cols_start(p)}*{p.c.n_step}L"
 
 
-def _row_step(p: Plan) -> int:
+def _row_step(p: ContractionTiling) -> int:
     """Elements between a tile's rows along its innermost loop, where sums are kept."""
     return p.m_walks[-1].other if p.c.in_place else p.width
 
 
-def _first_row(p: Plan, line: int) -> str:
+def _first_row(p: ContractionTiling, line: int) -> str:
     """The fused M index of a tile's line."""
     text = tile_row(p)
     if line:
@@ -296,7 +296,7 @@ $finish
 }"""
 
 
-def _combine_task(p: Plan, e: Epilogue) -> str:
+def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
     c = p.c
     places, step = [], 1
     for d in range(len(p.m_walks) - 1, -1, -1):
@@ -329,7 +329,7 @@ def _combine_task(p: Plan, e: Epilogue) -> str:
     )
 
 
-def _fixed(p: Plan, e: Epilogue) -> tuple[int, int]:
+def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int]:
     """Bytes at the start of the workspace: the padded image, and the tables of columns."""
     image = p.image.size * p.item if p.image else 0
     tables = len(e.tables) * e.columns * p.item
@@ -353,7 +353,7 @@ $if split_k:  tw::parallel_for(env,${merged}L,merge,x);
  return 0; }"""
 
 
-def _entry(p: Plan, e: Epilogue, symbol: str) -> str:
+def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
     c = p.c
     r, u, width = p.rows, p.unroll, p.width
     kc = f"tw::imin((args[0]+{u - 1})/{u}*{u},{-(-c.k.size // u) * u}L)"
@@ -384,7 +384,7 @@ def _entry(p: Plan, e: Epilogue, symbol: str) -> str:
     )
 
 
-def launch_program(p: Plan, symbol: str) -> LaunchProgram:
+def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
     c = p.c
     r, u, width = p.rows, p.unroll, p.width
     kc: IntExpr = ["min", ["roundup", "KC", u], -(-c.k.size // u) * u]

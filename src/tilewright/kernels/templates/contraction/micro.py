@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import combine_text, no_load
 
@@ -21,23 +21,23 @@ def name(rows: int, vectors: int, masked: bool) -> str:
     return f"mk_{rows}x{vectors}{'t' if masked else ''}"
 
 
-def masked_variants(p: Plan) -> bool:
+def masked_variants(p: ContractionTiling) -> bool:
     """Reading B in place needs masked loads in the last block, hence a kernel of its own."""
     return bool(p.tail) and not p.pack_b
 
 
-def nested(p: Plan) -> bool:
+def nested(p: ContractionTiling) -> bool:
     """Whether the loops over K stand in the register tile."""
     return len(p.k_walks) > 1
 
 
-def step_expr(p: Plan) -> Expr:
+def step_expr(p: ContractionTiling) -> Expr:
     """The combine of one k step: over ``l0`` (accumulator), ``a`` and ``b``."""
     assert p.c.stage.monoid is not None
     return p.c.stage.monoid.combine[0].substitute({"r0": p.c.body})
 
 
-def variants(p: Plan) -> list[tuple[int, int, bool]]:
+def variants(p: ContractionTiling) -> list[tuple[int, int, bool]]:
     """The (rows, vectors, masked) tiles that the extents need."""
     columns = p.column_blocks
     last = columns.sizes[-1]
@@ -53,7 +53,7 @@ def variants(p: Plan) -> list[tuple[int, int, bool]]:
     return out
 
 
-def row_spans(p: Plan, rows: int) -> list[tuple[int, tuple[int, int]]]:
+def row_spans(p: ContractionTiling, rows: int) -> list[tuple[int, tuple[int, int]]]:
     """Row ranges of a tile along its innermost loop, with their numbers in the table, the full one first."""
     if p.table is None:
         return [(0, (0, rows // p.lines))]
@@ -68,7 +68,7 @@ def row_spans(p: Plan, rows: int) -> list[tuple[int, tuple[int, int]]]:
     return [(n, span) for n, span in spans if n in used and span != (0, 0)]
 
 
-def micro_kernel(p: Plan, rows: int, vectors: int, masked: bool, epilogue: Epilogue) -> str:
+def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, epilogue: Epilogue) -> str:
     """One register tile's function."""
     t = "T"
     out: list[str] = []
@@ -137,7 +137,7 @@ def micro_kernel(p: Plan, rows: int, vectors: int, masked: bool, epilogue: Epilo
     return "\n".join(out)
 
 
-def _nest(p: Plan, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
+def _nest(p: ContractionTiling, rows: int, vectors: int, masked: bool, w: Callable[[str], None]) -> None:
     """The loops over K that do not fuse; ``kr``: the first trip, and one past the last, of all but the innermost."""
     loops = p.k_walks
     w(" const T *a0=a,*b0=b;")
@@ -166,7 +166,7 @@ def _nest(p: Plan, rows: int, vectors: int, masked: bool, w: Callable[[str], Non
     w(" " + "}" * (len(loops) - 1))
 
 
-def _rows_meet(p: Plan) -> bool:
+def _rows_meet(p: ContractionTiling) -> bool:
     """Whether a row reads in some step what another row read in an earlier one, for A that is not packed.
 
     GCC would keep those elements in registers, and spill accumulators for them, unless the pointer looks new.
@@ -179,7 +179,9 @@ def _rows_meet(p: Plan) -> bool:
     return any(w.a and math.lcm(row, w.a) < abs(w.a) * w.size for w in loops)
 
 
-def _innermost(p: Plan, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]) -> None:
+def _innermost(
+    p: ContractionTiling, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]
+) -> None:
     """``kc`` steps of k for the rows of each line that are in ``span``."""
     step = step_expr(p)
     walk = p.k_walks[-1]

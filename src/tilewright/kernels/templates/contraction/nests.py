@@ -13,12 +13,12 @@ from tilewright.kernels.expression.expr import Expr, const
 from tilewright.kernels.expression.program import count_ops, flops_per_point
 from tilewright.kernels.families.contraction import Contraction
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.tiles import ceildiv
 
 
-def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+def nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """One nest: parts of the batch, outer axes, tasks, cache blocks, register tiles, k, the register tile itself."""
     c = p.c
     m, n, k = p.m.size, c.n.size, c.k.size
@@ -66,7 +66,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     return (nest(c, loops, (*reads["a"], *reads["b"], *reads["rest"]), staged, p.item),)
 
 
-def static(p: Plan) -> dict[str, float]:
+def static(p: ContractionTiling) -> dict[str, float]:
     """The numbers of :data:`~..cpu_static.STATIC`."""
     # Some k steps ahead, or the same k of a panel to the right.
     step = max(1, p.k_walks[-1].other) if p.prefetch_b > 0 else -p.width

@@ -7,7 +7,7 @@ a row-major A is copied without being transposed). B block's panels: ``[k][NR]``
 from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import print_expr
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import (
     axis_texts,
     form,
@@ -21,7 +21,7 @@ from tilewright.kernels.templates.contraction.text import (
 )  # fmt: skip
 
 
-def pack_a(p: Plan) -> str:
+def pack_a(p: ContractionTiling) -> str:
     """Row blocks ``[rb, re)`` and ``kc`` steps from ``k0``, into ``q``."""
     r, u = p.rows, p.unroll
     head = (
@@ -56,7 +56,7 @@ def pack_a(p: Plan) -> str:
     return "\n".join(lines) + end
 
 
-def pack_b(p: Plan) -> str:
+def pack_b(p: ContractionTiling) -> str:
     """Column blocks ``[cb, ce)`` and ``kc`` steps from ``k0``, into ``q``."""
     width = p.width
     head = (
@@ -87,7 +87,7 @@ def pack_b(p: Plan) -> str:
     return head + begin + f"  for(long l=n;l<{width};l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=0;\n" + body + end
 
 
-def _transpose(p: Plan, along: int, k: int) -> str:
+def _transpose(p: ContractionTiling, along: int, k: int) -> str:
     """B with K innermost: squares of it are turned while they are in registers."""
     width = p.width
     lines = [
@@ -105,7 +105,7 @@ def _transpose(p: Plan, along: int, k: int) -> str:
     return "\n".join(lines)
 
 
-def helpers(p: Plan) -> str:
+def helpers(p: ContractionTiling) -> str:
     """Functions that the packing text above calls."""
     s = p.b_side
     if not p.pack_b or s is None or s.along == 1 or s.k != 1:
@@ -122,7 +122,7 @@ TW_INLINE void turn4(const T *s0,const T *s1,const T *s2,const T *s3,T *d) {{
 }}"""
 
 
-def _k_names(p: Plan) -> tuple[str, str]:
+def _k_names(p: ContractionTiling) -> tuple[str, str]:
     """Declarations of the K axes at ``k0``, and the statement that steps them by one."""
     declare = " ".join(f"long {a}={t};" for a, t in p.c.k.split("k0").items())
     step = ""
@@ -131,7 +131,7 @@ def _k_names(p: Plan) -> tuple[str, str]:
     return declare, step
 
 
-def _general(p: Plan, which: str, place: str) -> str:
+def _general(p: ContractionTiling, which: str, place: str) -> str:
     """Any value, element by element."""
     operand = p.c.a if which == "a" else p.c.b
     base = "i0" if which == "a" else "j0"
@@ -152,7 +152,7 @@ def _general(p: Plan, which: str, place: str) -> str:
 # --------------------------------------------------------------------------- runs (im2col)
 
 
-def _runs(p: Plan) -> str | None:
+def _runs(p: ContractionTiling) -> str | None:
     """Columns that differ only in the innermost N axis are copied together, clipped by the padding."""
     w = p.c.b.window
     if w is None or w.tensor.dtype != p.c.acc:

@@ -10,7 +10,7 @@ from tilewright.kernels.templates.contraction.clip import (
     skipped,
     skipped_size,
 )  # fmt: skip
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.match import Contraction, Operand
 
 FLAG = 64
@@ -36,14 +36,14 @@ def outer_axes(c: Contraction, operand: Operand) -> Group:
     return Group(tuple(a for a, _ in kept), tuple(e for _, e in kept))
 
 
-def elements(p: Plan, which: str) -> int:
+def elements(p: ContractionTiling, which: str) -> int:
     """Elements of all panels of an operand, with what stands behind those of B."""
     if which == "a":
         return a_panel_elements(p) * outer_axes(p.c, p.c.a).size
     return (panel_elements(p) + skipped_size(p)) * outer_axes(p.c, p.c.b).size
 
 
-def panels(p: Plan, which: str) -> str:
+def panels(p: ContractionTiling, which: str) -> str:
     """C text of the pointer to the first panel of an operand for the outer position in ``o_<axis>``."""
     operand = p.c.a if which == "a" else p.c.b
     size = a_panel_elements(p) if which == "a" else panel_elements(p)
@@ -51,18 +51,18 @@ def panels(p: Plan, which: str) -> str:
     return f"(const T*)x->t[{number}]+({_number(p, operand)})*{size}L"
 
 
-def skipped_sums(p: Plan) -> str:
+def skipped_sums(p: ContractionTiling) -> str:
     """C text of the pointer to the sums behind the panels of B, for the outer position in ``o_<axis>``."""
     all_panels = panel_elements(p) * outer_axes(p.c, p.c.b).size
     return f"(const T*)x->t[{constant(p.c, 'b')}]+{all_panels}L+({_number(p, p.c.b)})*{skipped_size(p)}L"
 
 
-def flag(p: Plan) -> str:
+def flag(p: ContractionTiling) -> str:
     """C text of whether skipped steps matter."""
     return f"((const T*)x->t[{constant(p.c, 'b')}])[{elements(p, 'b')}L]!=0"
 
 
-def _number(p: Plan, operand: Operand) -> str:
+def _number(p: ContractionTiling, operand: Operand) -> str:
     extents = p.c.stage.ranges
     at = "0L"
     for a in outer_axes(p.c, operand).axes:
@@ -70,7 +70,7 @@ def _number(p: Plan, operand: Operand) -> str:
     return at
 
 
-def operands(p: Plan) -> list[str]:
+def operands(p: ContractionTiling) -> list[str]:
     """The operands that are packed once."""
     return [which for which, how in (("a", p.a), ("b", p.b)) if how == "prepack"]
 
@@ -79,7 +79,7 @@ def symbol_of(symbol: str, which: str) -> str:
     return f"{symbol}_pack_{which}"
 
 
-def prepacks(p: Plan, symbol: str) -> tuple[Prepack, ...]:
+def prepacks(p: ContractionTiling, symbol: str) -> tuple[Prepack, ...]:
     """The rearrangements of a kernel's constant inputs."""
     out = []
     for which in operands(p):
@@ -90,7 +90,7 @@ def prepacks(p: Plan, symbol: str) -> tuple[Prepack, ...]:
     return tuple(out)
 
 
-def entries(p: Plan, symbol: str) -> str:
+def entries(p: ContractionTiling, symbol: str) -> str:
     """The functions that fill packed operands; their workspace is what they fill."""
     out = []
     for which in operands(p):
@@ -118,6 +118,6 @@ def entries(p: Plan, symbol: str) -> str:
     return "\n".join(out)
 
 
-def helpers(p: Plan) -> str:
+def helpers(p: ContractionTiling) -> str:
     """Functions that the entries above call, beside the packing ones."""
     return skipped(p)

@@ -15,18 +15,17 @@ Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.core import Target, Value
+from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.contraction import window
-from tilewright.kernels.templates.contraction.geometry import Plan, batch_items, direct_a, direct_b
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.prepack import constant
-from tilewright.kernels.templates.tiles import balanced, ceildiv
-from tilewright.search_space import Choice, Constraint, SearchSpace
+from tilewright.kernels.templates.tiles import UNEVEN, balanced, ceildiv, shared_out, splits
+from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_ROWS = 30
 MAX_VECTORS = 16
@@ -80,9 +79,9 @@ WAY = ("images", "a", "b", "narrow")
 
 def proto(
     c: Contraction, target: Target, a: str, b: str, images: int, rows: int = 1, lines: int = 1, vectors: int = 1
-) -> Plan:
+) -> ContractionTiling:
     """A plan of no schedule in particular, for the loops that follow from it."""
-    return Plan(
+    return ContractionTiling(
         c, target.vector_bytes, target.registers, rows, lines, images, vectors, 1, a, b, "ji", 0, False, False,
         target.threads,
     )  # fmt: skip
@@ -175,11 +174,6 @@ def widths(n: int) -> list[int]:
     return sorted({q for q in (48, 96, 192, 384, 768, 1024, 2048, 4096) if q < n} | {n})
 
 
-def splits(threads: int, extent: int, least: int) -> list[int]:
-    """Into how many parts an extent may be divided, no part smaller than ``least``."""
-    return [s for s in sorted({1, 2, threads, 2 * threads, 4 * threads}) if s == 1 or s * least <= extent]
-
-
 def space(c: Contraction, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a contraction on a target."""
     item = ITEMSIZE[c.acc]
@@ -221,51 +215,38 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         Choice("prefetch_c", (False, True)),
     ]
 
-    def way(v: Mapping[str, Value]) -> Way:
-        return _n(v, "images"), str(v["a"]), str(v["b"]), bool(v["narrow"])
-
     rules = [
-        Constraint(WAY, lambda v: way(v) in ways, "the operands cannot be read so"),
-        Constraint(
-            (*WAY, "MR", "MH", "NV"),
-            lambda v: (*way(v), v["MR"], v["MH"], v["NV"]) in sizes,
+        rule("the operands cannot be read so", lambda images, a, b, narrow: (images, a, b, narrow) in ways),
+        rule(
             "the register tile does not fit or wastes too much",
+            lambda images, a, b, narrow, MR, MH, NV: (images, a, b, narrow, MR, MH, NV) in sizes,
         ),
-        Constraint(
-            ("MR", "MH", "NV", "unroll"),
-            lambda v: v["unroll"] == 1 or _n(v, "MR") * _n(v, "MH") * _n(v, "NV") * _n(v, "unroll") <= CODE_LIMIT,
+        rule(
             "the unrolled loop body is too long",
+            lambda MR, MH, NV, unroll: unroll == 1 or MR * MH * NV * unroll <= CODE_LIMIT,
         ),
-        Constraint(
-            (*WAY, "KC"),
-            lambda v: way(v) not in deep or v["KC"] in deep[way(v)],
+        rule(
             "blocks of k are whole trips of the outermost loop over it",
+            lambda images, a, b, narrow, KC: KC in deep.get((images, a, b, narrow), (KC,)),
         ),
-        Constraint(
-            ("a", "KC", "unroll"),
-            lambda v: v["a"] != "prepack" or v["KC"] == k or _n(v, "KC") % _n(v, "unroll") == 0,
+        rule(
             "a block of k starts within a step of packed rows",
+            lambda a, KC, unroll: a != "prepack" or k == KC or KC % unroll == 0,
         ),
-        Constraint(
-            ("b", "prefetch_b"),
-            lambda v: v["b"] == "direct" or _n(v, "prefetch_b") >= 0,
-            "a packed B has no panel to the right of another",
-        ),
-        Constraint(
-            ("a", "KC", "MC"),
-            lambda v: v["a"] != "pack" or _n(v, "KC") * _n(v, "MC") * item <= a_limit,
+        rule("a packed B has no panel to the right of another", lambda b, prefetch_b: b == "direct" or prefetch_b >= 0),
+        rule(
             "the packed block of A is larger than twice the second-level cache",
+            lambda a, KC, MC: a != "pack" or KC * MC * item <= a_limit,
         ),
-        Constraint(
-            ("b", "KC", "NC"),
-            lambda v: v["b"] != "pack" or _n(v, "KC") * _n(v, "NC") * item <= b_limit,
+        rule(
             "the packed block of B is larger than half the last-level cache",
+            lambda b, KC, NC: b != "pack" or KC * NC * item <= b_limit,
         ),
     ]
     if target.threads > 1:
-        more, rule = _thread_knobs(c, target.threads, max((f.unit for f in ways.values()), default=1))
+        more, further = _thread_knobs(c, target.threads, max((f.unit for f in ways.values()), default=1))
         knobs += more
-        rules += rule
+        rules += further
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
@@ -305,45 +286,24 @@ def _clips(c: Contraction, target: Target, images: int, rows: int, lines: int, v
     return clip.axis is None or window.table(c, clip, p.row_blocks.spans) is not None
 
 
-def _n(values: Mapping[str, Value], name: str) -> int:
-    return int(values[name])
-
-
 def _thread_knobs(c: Contraction, threads: int, unit: int) -> tuple[list[Choice], list[Constraint]]:
-    outer = c.batch.size
     tm, tn = splits(threads, c.m.size, 4), splits(threads, c.n.size, 16)
-    tk = splits(threads, c.k.size, max(64, unit))[:3] if c.in_place and outer * c.output.size <= 1 << 20 else [1]
-
-    def fair(v: Mapping[str, Value]) -> bool:
-        tasks = outer * _n(v, "TM") * _n(v, "TN") * _n(v, "TK")
-        if tasks % threads == 0:
-            return tasks <= max(outer, 8 * threads)
-        return 4 * threads <= tasks <= 8 * threads
-
-    legal = [t for t in itertools.product(tm, tn, tk) if fair({"TM": t[0], "TN": t[1], "TK": t[2]})] or [(1, 1, 1)]
-    members = frozenset(legal)
+    short = c.in_place and c.batch.size * c.output.size <= 1 << 20
+    tk = splits(threads, c.k.size, max(64, unit))[:3] if short else [1]
+    members = shared_out(threads, c.batch.size, (tm, tn, tk))
     knobs = [
-        Choice("split_k", tuple(sorted({t[2] > 1 for t in legal}))),
+        Choice("split_k", tuple(sorted({t[2] > 1 for t in members}))),
         *(
-            Choice(name, tuple(sorted({t[d] for t in legal})), half="launch")
+            Choice(name, tuple(sorted({t[d] for t in members})), half="launch")
             for d, name in enumerate(("TM", "TN", "TK"))
         ),
     ]
     rules = [
-        Constraint(
-            ("TM", "TN", "TK"),
-            lambda v: (v["TM"], v["TN"], v["TK"]) in members,
-            "the tasks do not fill the threads evenly",
-        ),
-        Constraint(
-            ("split_k", "TK"),
-            lambda v: bool(v["split_k"]) == (_n(v, "TK") > 1),
-            "split_k says whether TK is above 1",
-        ),
-        Constraint(
-            ("a", "split_k"),
-            lambda v: v["a"] not in ("clip", "prepack") or not v["split_k"],
+        rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members),
+        rule("split_k says whether TK is above 1", lambda split_k, TK: bool(split_k) == (TK > 1)),
+        rule(
             "skipped steps are made up for, and packed rows start, at the first step of k",
+            lambda a, split_k: a not in ("clip", "prepack") or not split_k,
         ),
     ]
     return knobs, rules

@@ -12,7 +12,7 @@ from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import LEAVES, Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.index_forms import IndexForms, position
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.match import DTYPES, NARROWED
 from tilewright.kernels.templates.contraction.text import (
     C_TYPES,
@@ -51,7 +51,7 @@ def _names_axes(e: Expr) -> bool:
 class Epilogue:
     """The finish and the maps after it, for one plan: in registers, or as a pass over a stored tile."""
 
-    def __init__(self, p: Plan) -> None:
+    def __init__(self, p: ContractionTiling) -> None:
         self.p = p
         c = p.c
         assert c.stage.monoid is not None

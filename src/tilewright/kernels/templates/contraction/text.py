@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.templates.contraction.geometry import Plan
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.match import Contraction
 
 C_TYPES = {
@@ -21,7 +21,7 @@ def no_load(e: Expr) -> str:
     raise AssertionError(f"unexpected read {e!r}")
 
 
-def combine_text(p: Plan, left: str, right: str) -> str:
+def combine_text(p: ContractionTiling, left: str, right: str) -> str:
     """C text of the monoid's combine of two vectors."""
     assert p.c.stage.monoid is not None
     combine = p.c.stage.monoid.combine[0]
@@ -31,7 +31,7 @@ def combine_text(p: Plan, left: str, right: str) -> str:
 # ------------------------------------------------------------------ positions
 
 
-def outer_names(p: Plan) -> str:
+def outer_names(p: ContractionTiling) -> str:
     """Declarations of ``o_<axis>`` from the outer index ``o``."""
     return "".join(f" const long o_{a}={t}; (void)o_{a};\n" for a, t in p.c.batch.split("o").items())
 
@@ -53,7 +53,7 @@ def tensor_pointer(c: Contraction, name: str) -> str:
     return f"x->t[{[t.name for t in c.program.inputs].index(name)}]"
 
 
-def operand_pointer(p: Plan, which: str) -> str:
+def operand_pointer(p: ContractionTiling, which: str) -> str:
     """C text of the address of an affine operand at M or N = 0, k = 0."""
     operand = p.c.a if which == "a" else p.c.b
     w = operand.window
@@ -66,7 +66,7 @@ def operand_pointer(p: Plan, which: str) -> str:
 # ------------------------------------------------------------------ rows of tiles
 
 
-def walk_names(p: Plan) -> str:
+def walk_names(p: ContractionTiling) -> str:
     """Declarations of ``l<d>``, the position along each loop over M, of the register tile number ``rb``."""
     blocks, loops = p.row_blocks, p.m_walks
     last = len(loops) - 1
@@ -82,13 +82,13 @@ def walk_names(p: Plan) -> str:
     return " ".join(out)
 
 
-def shorter(p: Plan) -> str:
+def shorter(p: ContractionTiling) -> str:
     """Condition that tile ``rb`` has one row less than the largest."""
     blocks = p.row_blocks
     return f"rb>={blocks.full}L" if len(p.m_walks) == 1 else f"rb%{blocks.count}L>={blocks.full}L"
 
 
-def tile_row(p: Plan) -> str:
+def tile_row(p: ContractionTiling) -> str:
     """The fused M index, within a chunk, of the first row of tile ``rb``, given ``l<d>``."""
     text = "l0"
     for d, w in list(enumerate(p.m_walks))[1:]:
@@ -104,7 +104,7 @@ def along_m(steps: tuple[int, ...]) -> str:
 # ------------------------------------------------------------------ single elements
 
 
-def axis_texts(p: Plan, m: str = "m", n: str = "n") -> dict[str, str]:
+def axis_texts(p: ContractionTiling, m: str = "m", n: str = "n") -> dict[str, str]:
     """C text of every output axis, given the fused M and N positions and ``o_<axis>``."""
     c = p.c
     texts = dict.fromkeys(c.stage.axes, "0L")
@@ -114,7 +114,7 @@ def axis_texts(p: Plan, m: str = "m", n: str = "n") -> dict[str, str]:
     return texts
 
 
-def scalar_read(p: Plan, load: Expr, axes: Mapping[str, str]) -> str:
+def scalar_read(p: ContractionTiling, load: Expr, axes: Mapping[str, str]) -> str:
     """C text of one element of an input."""
     tensor = p.c.program.tensors[str(load.value)]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import vector_width
 from tilewright.kernels.templates.cuda.text import (
@@ -16,7 +18,6 @@ from tilewright.kernels.templates.cuda.text import (
     axis_texts,
     computed,
     from_storage,
-    mentioned,
     printer,
     to_storage,
 )
@@ -29,8 +30,8 @@ POSITIONS = ("batch", "m", "n")
 class Epilogue:
     """What happens to a finished sum of a contraction.
 
-    ``values`` is how many one call of ``store`` gets (a power of two; 0: it is not called). ``edges`` are
-    the axes, of ``"mn"``, along which a call may lie outside.
+    ``values`` is how many one call of ``store`` gets (a power of two). ``edges`` are the axes, of ``"mn"``, along which
+    a call may lie outside.
     """
 
     c: CudaContraction
@@ -89,17 +90,34 @@ class Epilogue:
 
     # ------------------------------------------------------------------ functions of the kernel's namespace
 
-    @cached_property
-    def _finish(self) -> str:
-        """The body of ``finish``."""
-        lines, text = self.value("v", "batch", "m", "n")
-        return "".join(f"    {line}\n" for line in lines) + f"    return {text};\n"
+    def _function(self, name: str, returns: str, own: Mapping[str, str], body: str) -> Function:
+        taken = {**pointers(self.c.program), **own, **{x: f"int {x}" for x in POSITIONS}}
+        return Function(name, returns, taken, body, tuple(own))
 
-    def finish(self, v: str, n: str = "n") -> str:
-        """A call of ``finish``, where ``batch``, ``m`` and the inputs have their names."""
-        found = mentioned(self._finish, *(t.name for t in self.c.program.inputs), "batch", "m", "n")
-        inputs = [x for x in found if x not in POSITIONS]
-        return f"finish({', '.join([*inputs, v, *(n if x == 'n' else x for x in found if x in POSITIONS)])})"
+    @cached_property
+    def finished(self) -> Function:
+        """``finish(inputs..., v, batch, m, n)``: the value to be stored for the accumulator ``v``."""
+        lines, text = self.value("v", "batch", "m", "n")
+        body = "".join(f"    {line}\n" for line in [*lines, f"return {text};"])
+        return self._function("finish", self.out, {"v": f"{self.acc} v"}, body)
+
+    @cached_property
+    def stored(self) -> Function:
+        """``store(inputs..., out, v, batch, m, n)``: the array ``v`` of ``values``, finished and stored at n, n+1, ...
+
+        n is a multiple of ``values``, a power of two; what is outside of the output is left out.
+        """
+        c, v = self.c, self.values
+        body = f"    if (m >= {c.m.size}) return;\n" if "m" in self.edges else ""
+        inner = "n" in self.edges and c.n.size % v != 0
+        if "n" in self.edges and not inner:
+            body += f"    if (n >= {c.n.size}) return;\n"
+        own = {"out": f"{self.out} *out", "v": f"const {self.acc} (&v)[{v}]"}
+        return self._function("store", "void", own, body + self.write(v, edge=inner))
+
+    def define(self) -> str:
+        """Both functions."""
+        return self.finished.define() + self.stored.define()
 
     def _exists(self, n: str) -> str:
         """Text of the condition that the element at ``n`` exists, beyond M and N; "" where all do."""
@@ -127,57 +145,15 @@ class Epilogue:
         if self.c.clips:
             out += f"{pad}if (!({self._exists(f'({n})')})) {'continue' if many else 'return'};\n"
         if w == 1:
-            value = self.finish("v[i]" if many else "v[0]", n)
+            value = self.finished.call(v="v[i]" if many else "v[0]", n=n)
         else:
             out += (
                 f"{pad}tw::pack<{self.out}, {w}> p;\n{pad}TW_UNROLL\n{pad}for (int j = 0; j < {w}; j++) "
-                f"p.v[j] = {self.finish('v[i + j]' if many else 'v[j]', f'{n} + j')};\n"
+                f"p.v[j] = {self.finished.call(v='v[i + j]' if many else 'v[j]', n=f'{n} + j')};\n"
             )
             value = "p"
         out += f"{pad}tw::store_global(out + ({place}), {value});\n"
         return f"{out}{pad[4:]}}}\n" if many else out
-
-    @cached_property
-    def _store(self) -> str:
-        """The body of ``store``."""
-        c, v = self.c, self.values
-        out = f"    if (m >= {c.m.size}) return;\n" if "m" in self.edges else ""
-        inner = "n" in self.edges and c.n.size % v != 0
-        if "n" in self.edges and not inner:
-            out += f"    if (n >= {c.n.size}) return;\n"
-        return out + self.write(v, edge=inner)
-
-    @cached_property
-    def _needs(self) -> tuple[str, ...]:
-        """What ``store`` reads of inputs and position."""
-        return mentioned(self._store, *(t.name for t in self.c.program.inputs), *POSITIONS)
-
-    def define(self) -> str:
-        """Two functions for the kernel's namespace, with those of their parameters that they read.
-
-        ``finish(inputs..., v, batch, m, n)`` is the value to be stored for the accumulator ``v``;
-        ``store(inputs..., out, v, batch, m, n)`` finishes the array ``v`` of V (a power of two)
-        values at n, n+1, ... (n a multiple of V) and stores those that are inside the output.
-        """
-        c, v = self.c, self.values
-        taken = _taken(c, mentioned(self._finish, *(t.name for t in c.program.inputs), *POSITIONS), f"{self.acc} v")
-        text = f"TW_DEVICE {self.out} finish({taken}) {{\n{self._finish}}}\n"
-        if v == 0:
-            return text
-        taken = _taken(c, self._needs, f"{self.out} *out, const {self.acc} (&v)[{v}]")
-        return f"{text}TW_DEVICE void store({taken}) {{\n{self._store}}}\n"
-
-    def store(self, values: str, batch: str, m: str, n: str) -> str:
-        """A statement that calls ``store`` inside of the kernel; ``values`` names an array of V values."""
-        at = {"batch": batch, "m": m, "n": n}
-        inputs = [x for x in self._needs if x not in at]
-        return f"store({', '.join([*inputs, 'out', values, *(at[x] for x in self._needs if x in at)])});"
-
-
-def _taken(c: CudaContraction, read: tuple[str, ...], middle: str) -> str:
-    """Parameters: inputs that are read, ``middle``, positions that are read."""
-    inputs = [f"const {STORAGE[t.dtype]} *{t.name}" for t in c.program.inputs if t.name in read]
-    return ", ".join([*inputs, middle, *(f"int {x}" for x in POSITIONS if x in read)])
 
 
 def combine(c: CudaContraction, left: str, right: str) -> str:

@@ -13,17 +13,16 @@ from typing import Any
 from tilewright.core import Launch
 from tilewright.kernels.codegen.ranges import Range
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const
-from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Program, Tensor, strides_of
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.templates.cuda.text import (
     NARROW,
     STORAGE,
     DevicePrinter,
-    computed,
     mentioned,
     narrow,
     printer,
-    to_storage,
 )
 
 ALIGN = 256
@@ -62,22 +61,6 @@ class Workspace:
         return Workspace(offsets, size)
 
 
-def points(part: Part) -> int:
-    """How many times a part's body is evaluated."""
-    n = 1
-    for extent in (*part.extents, *part.reduce):
-        n *= extent
-    return n
-
-
-def outputs(part: Part) -> int:
-    """How many elements a part gives."""
-    n = 1
-    for extent in part.extents:
-        n *= extent
-    return n
-
-
 def tensors_of(program: Program, part: Part) -> tuple[Tensor, ...]:
     """What a part reads, inputs first."""
     reads = part.reads()
@@ -114,8 +97,8 @@ def launch(
 
 def is_narrow(program: Program, part: Part, beyond: int = ROOM) -> bool:
     """Whether ``int`` holds every index and position of a part, fused indices ``beyond`` their extents too."""
-    total = outputs(part)
-    reduced = points(part) // max(1, total)
+    total = part.outputs
+    reduced = part.points // max(1, total)
     if max(total, reduced) + beyond >= NARROW:
         return False
     return narrow(program, part.expressions, {n: (0, e - 1) for n, e in part.ranges.items()})
@@ -131,33 +114,6 @@ def fits(tensors: Mapping[str, Tensor], exprs: Sequence[Expr], ranges: Mapping[s
     bounds: dict[str, Range] = {n: (0, e - 1) for n, e in ranges.items()}
     known = [e.map(lambda x: const(0, x.dtype) if x.op == "load" and x.dtype == "int64" else None) for e in exprs]
     return narrow(Program(tuple(tensors.values()), ()), tuple(known), bounds)
-
-
-def digits(axes: Sequence[str], extents: Sequence[int], fused: str, wide: bool) -> dict[str, str]:
-    """Text of every axis, given the name of a fused index over all of them, outermost first."""
-    found: dict[str, str] = {}
-    step = 1
-    live = [n for n, e in enumerate(extents) if e > 1]
-    for n in reversed(range(len(axes))):
-        if extents[n] == 1:
-            found[axes[n]] = "0"
-            continue
-        text = fused if wide else f"unsigned({fused})"
-        unit = "L" if wide else "u"
-        if step > 1:
-            text = f"{text} / {step}{unit}"
-        if n != live[0]:
-            text = f"{text} % {extents[n]}{unit}"
-        whole = step == 1 and n == live[0]
-        found[axes[n]] = fused if whole else text if wide else f"int({text})"
-        step *= extents[n]
-    return {a: found[a] for a in axes}
-
-
-def declared(texts: Mapping[str, str], body: str, wide: bool, pad: str) -> str:
-    """Declarations of the axes that ``body`` mentions."""
-    kind = "long" if wide else "int"
-    return "".join(f"{pad}const {kind} {a} = {texts[a]};\n" for a in mentioned(body, *texts))
 
 
 # --------------------------------------------------------------------------- values
@@ -187,12 +143,19 @@ def stored(e: Expr, dtype: str) -> Expr:
     return e.args[0] if e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN else e
 
 
-def store(part: Part, at: str, value: str) -> str:
-    """A statement that stores a value (of :func:`stored`) at an element's position."""
-    return f"tw::store_global(out + {at}, {to_storage(part.dtype, value)});"
+def place(part: Part) -> Linear:
+    """An output's position."""
+    steps = zip(part.axes, part.extents, strides_of(part.extents), strict=True)
+    return Linear(0, {a: step for a, n, step in steps if n > 1})
 
 
-__all__ = [
-    "SIXTEEN", "Workspace", "computed", "declared", "digits", "evaluated", "fits", "is_narrow", "launch", "outputs",
-    "part_printer", "points", "signature", "store", "stored", "supported", "tensors_of",
-]  # fmt: skip
+def place_text(part: Part, unit: str = "", **names: str) -> str:
+    """Text of an output's position, where axes have their own names or these; ``unit`` ends factors."""
+    terms = ((names.get(a, a), step) for a, step in place(part).coef.items())
+    return " + ".join(a if step == 1 else f"{a} * {step}{unit}" for a, step in terms) or "0"
+
+
+def kernel(threads: int, symbol: str, taken: str, body: str, shared: bool = False, unused: str = "") -> str:
+    """A kernel; ``unused`` are statements that name parameters which it may not use."""
+    memory = "    TW_SHARED(smem);\n" if shared else ""
+    return f"TW_KERNEL({threads}, 1) void {symbol}({taken}) {{\n{unused}{memory}{body}}}\n"

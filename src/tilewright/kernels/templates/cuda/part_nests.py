@@ -9,11 +9,8 @@ from tilewright.kernels.expression.expr import ITEMSIZE, axis
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.parts import Part
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
-from tilewright.kernels.templates.cuda.kernels import outputs, points
+from tilewright.kernels.templates.cuda.grid import WARP, Grid, narrowed, spread
 from tilewright.kernels.templates.generic.nests import distinct_loads
-from tilewright.kernels.templates.tiles import ceildiv
-
-WARP = 32
 
 
 @lru_cache(maxsize=512)
@@ -33,57 +30,30 @@ def operations(part: Part) -> tuple[int, int]:
     return count_ops(*part.body) + max(1, count_ops(*part.monoid.combine)), count_ops(part.value)
 
 
-def spread(extents: Mapping[str, int], count: int) -> dict[str, int]:
-    """The box that is most like a run of ``count`` fused positions: full along inner axes, the rest along the first."""
-    found = dict(extents)
-    for a in reversed(tuple(extents)):
-        found[a] = count if a == next(iter(extents)) else min(extents[a], count)
-        count = max(1, round(count / extents[a]))
-    return found
+def grid(part: Part, threads: int, each: int = 1, lanes: int = 1, own: Mapping[str, int] | None = None) -> Grid:
+    """A part's outputs dealt to threads; of a scan its rows."""
+    axes = {a: n for a, n in zip(part.axes, part.extents, strict=True) if a != part.scanned}
+    return Grid(axes or {"one": 1}, threads, each, lanes, own or {})
 
 
-def narrowed(outside: Mapping[str, int], inside: Mapping[str, int], kind: str, level: str) -> list[Loop]:
-    """Loops from boxes of one size to smaller ones, outermost axis first."""
-    return [Loop(a, n, inside[a], kind, level) for a, n in outside.items() if inside[a] < n]
+def nest(part: Part, grid: Grid, reduce: Mapping[str, str] | None = None) -> LoopNest:
+    """The nest of a part. ``reduce``: the kinds of the loops over the reduce axes, where not all are ``serial``.
 
-
-def nest(
-    part: Part, threads: int, *,
-    each: int = 1, lanes: int = 1, tile: Mapping[str, int] | None = None, reduce: Mapping[str, str] | None = None,
-) -> LoopNest:  # fmt: skip
-    """The nest of a part: blocks of threads, which are numbered along fused outputs, innermost axis first.
-
-    ``lanes`` threads share an output's reduction. A thread computes ``tile`` neighbouring outputs along each axis,
-    ``each`` times, so many threads apart. ``reduce``: the kinds of the loops over the reduce axes, in order, where not
-    all are ``serial``. A warp's threads are vector lanes.
+    Threads that share an output take neighbouring elements of its reduction.
     """
-    extents = {a: n for a, n in zip(part.axes, part.extents, strict=True) if a != part.scanned}
-    ranges = part.ranges
-    if not extents:
-        extents = {"one": 1}
-        ranges = {**extents, **ranges}
-    own = {a: (tile or {}).get(a, 1) for a in extents}
-    grid = {a: ceildiv(n, own[a]) for a, n in extents.items()}
-
-    def box(count: int) -> dict[str, int]:
-        return {a: n * own[a] for a, n in spread(grid, max(1, count)).items()}
-
-    block, group, warp = box(threads // lanes * each), box(threads // lanes), box(min(threads, WARP) // lanes)
+    ranges = {a: n for a, n in grid.axes.items() if a not in part.ranges} | part.ranges
     folded = dict(zip(part.reduce_axes, part.reduce, strict=True))
-    fold, fold_warp = spread(folded, lanes), spread(folded, min(lanes, WARP))
-    single = dict.fromkeys(folded, 1)
+    fold, fold_warp = spread(folded, grid.lanes), spread(folded, min(grid.lanes, WARP))
     kinds = reduce or dict.fromkeys(folded, "serial")
     scan = [(part.scanned, ranges[part.scanned])] if part.scanned is not None else []
+    outer, inner = grid.loops()
     loops = (
-        *(Loop(a, n, block[a], "parallel", "l2") for a, n in extents.items()),
-        *narrowed(block, group, "unroll", "l1"),
-        *narrowed(group, warp, "serial", "l1"),
+        *outer,
         *(Loop(a, n, 1, "serial", "register") for a, n in scan),
         *(Loop(r, folded[r], fold[r], kind, "register") for r, kind in kinds.items()),
         *narrowed(fold, fold_warp, "serial", "register"),
-        *narrowed(warp, own, "vector", "register"),
-        *narrowed(fold_warp, single, "vector", "register"),
-        *narrowed(own, dict.fromkeys(own, 1), "unroll", "register"),
+        *inner,
+        *narrowed(fold_warp, dict.fromkeys(folded, 1), "vector", "register"),
     )
     per_point, after = operations(part)
     return LoopNest(
@@ -101,5 +71,5 @@ def traffic(part: Part) -> float:
     """Bytes that a part's threads read and write, before any cache."""
     total = 0
     for a in accesses(part):
-        total += ITEMSIZE[a.dtype] * (outputs(part) if a.store or a.outside else points(part))
+        total += ITEMSIZE[a.dtype] * (part.outputs if a.store or a.outside else part.points)
     return float(total)

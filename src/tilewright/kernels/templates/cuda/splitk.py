@@ -9,8 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright.core import IntExpr, Launch
+from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
+from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters
 from tilewright.kernels.templates.tiles import ceildiv
@@ -58,91 +60,110 @@ def pieces(steps: int, first: str, end: str) -> str:
     return f"const int {first} = int(piece * {steps}LL / SPLIT), {end} = int((piece + 1) * {steps}LL / SPLIT);"
 
 
-def _partial(c: CudaContraction, values: int, edges: str) -> str:
-    """The body of ``store_partial``."""
-    acc = VALUE[c.acc]
-    out = f"    if (m >= {c.m.size}) return;\n" if "m" in edges else ""
-    row = f"batch * {c.m.size}LL + m" if c.batch.size > 1 else "(long long)m"
-    place = f"({row}) * {c.n.size} + n" if c.outputs > c.n.size else "n"
-    to = f"    {acc} *to = ({acc} *)ws + piece * {c.outputs}LL + {place};\n"
-    w = min(values, width(c))
-    inner = "n" in edges and c.n.size % values != 0
-    if "n" in edges and not inner:
-        out += f"    if (n >= {c.n.size}) return;\n"
-    out += to
-    if w == values:
-        return (
-            f"{out}    tw::pack<{acc}, {w}> p;\n    TW_UNROLL\n    for (int j = 0; j < {w}; j++) p.v[j] = v[j];\n"
-            "    tw::store_global(to, p);\n"
-        )
-    out += f"    TW_UNROLL\n    for (int i = 0; i < {values}; i += {w}) {{\n"
-    if inner:
-        out += f"        if (n + i >= {c.n.size}) continue;\n"
-    if w == 1:
-        return out + "        tw::store_global(to + i, v[i]);\n    }\n"
-    return (
-        f"{out}        tw::pack<{acc}, {w}> p;\n        TW_UNROLL\n"
-        f"        for (int j = 0; j < {w}; j++) p.v[j] = v[i + j];\n"
-        "        tw::store_global(to + i, p);\n    }\n"
-    )
-
-
-def define(c: CudaContraction, values: int, edges: str) -> str:
+@lru_cache(maxsize=256)
+def partial(c: CudaContraction, values: int, edges: str) -> Function:
     """``store_partial(ws, v, piece, batch, m, n)`` for the kernel's namespace: as ``store``, unfinished.
 
-    ``values`` and ``edges`` as of :class:`.Epilogue`. It takes only what it reads: call it by :func:`store`.
+    ``values`` and ``edges`` as of :class:`.Epilogue`.
     """
-    body = _partial(c, values, edges)
-    taken = ", ".join(f"int {x}" for x in ("piece", *mentioned(body, "batch", "m", "n")))
-    head = f"TW_DEVICE void store_partial(unsigned char *ws, const {VALUE[c.acc]} (&v)[{values}], {taken})"
-    return f"{head} {{\n{body}}}\n"
+    row = f"batch * {c.m.size}LL + m" if c.batch.size > 1 else "(long long)m"
+    w = min(values, width(c))
+    inner = "n" in edges and c.n.size % values != 0
+    holes = {
+        "acc": VALUE[c.acc], "values": values, "w": w, "m": c.m.size, "n": c.n.size, "outputs": c.outputs,
+        "edge_m": "m" in edges, "edge_n": "n" in edges and not inner, "inner": inner,
+        "place": f"({row}) * {c.n.size} + n" if c.outputs > c.n.size else "n",
+    }  # fmt: skip
+    body = fill(PARTIAL + (WHOLE if w == values else SINGLE if w == 1 else PIECES), holes)
+    taken = {"ws": "unsigned char *ws", "v": f"const {VALUE[c.acc]} (&v)[{values}]"}
+    taken |= {x: f"int {x}" for x in ("piece", "batch", "m", "n")}
+    return Function("store_partial", "void", taken, body)
 
 
-def store(c: CudaContraction, v: str, values: int, edges: str, m: str, n: str) -> str:
-    """A statement that calls ``store_partial`` for the array ``v``, defined for these ``values`` and ``edges``."""
-    at = {"batch": "batch", "m": m, "n": n}
-    taken = [at[x] for x in mentioned(_partial(c, values, edges), *at)]
-    return f"store_partial(ws, {v}, piece, {', '.join(taken)});"
+PARTIAL = """\
+$if edge_m:    if (m >= $m) return;
+$if edge_n:    if (n >= $n) return;
+    $acc *to = ($acc *)ws + piece * ${outputs}LL + $place;
+"""
+
+WHOLE = """\
+    tw::pack<$acc, $w> p;
+    TW_UNROLL
+    for (int j = 0; j < $w; j++) p.v[j] = v[j];
+    tw::store_global(to, p);
+"""
+
+SINGLE = """\
+    TW_UNROLL
+    for (int i = 0; i < $values; i += 1) {
+$if inner:        if (n + i >= $n) continue;
+        tw::store_global(to + i, v[i]);
+    }
+"""
+
+PIECES = """\
+    TW_UNROLL
+    for (int i = 0; i < $values; i += $w) {
+$if inner:        if (n + i >= $n) continue;
+        tw::pack<$acc, $w> p;
+        TW_UNROLL
+        for (int j = 0; j < $w; j++) p.v[j] = v[i + j];
+        tw::store_global(to + i, p);
+    }
+"""
+
+
+def results(c: CudaContraction, values: int, edges: str, split: bool) -> tuple[str, Function]:
+    """Functions for the kernel's namespace, and the one of them that stores ``values`` sums of a thread."""
+    e = Epilogue(c, values, edges)
+    store = partial(c, values, edges) if split else e.stored
+    return e.finished.define() + store.define(), store
 
 
 def kernel(c: CudaContraction, symbol: str) -> str:
     """The second kernel, ``<symbol>_combine``: merges the pieces in order, finishes and stores.
 
-    It stands after the namespace in which :meth:`.Epilogue.define` put ``finish``.
+    It stands after the namespace that has ``finish``.
     """
-    acc = VALUE[c.acc]
-    w = width(c)
-    n, m = c.n.size, c.m.size
+    w, n, m = width(c), c.n.size, c.m.size
     epilogue = Epilogue(c)
     wanted = [(c.n, 1), (c.m, n), (c.batch, m * n)]
     where = Linear(0, c.out_strides)
     in_order = not c.clips and all(group.size == 1 or group.stride(where) == step for group, step in wanted)
-    store = epilogue.write(w, "e" if in_order else None)
-    texts = {
+    store = epilogue.write(w, "e" if in_order else None, "        ")
+    places = {
+        "batch": f"e / {m * n}", "m": f"e / {n} % {m}" if c.batch.size > 1 else f"e / {n}",
         "n": f"e % {n}" if c.outputs > n else "e",
-        "m": f"e / {n} % {m}" if c.batch.size > 1 else f"e / {n}",
-        "batch": f"e / {m * n}",
+    }  # fmt: skip
+    return fill(COMBINE, {
+        "threads": THREADS, "symbol": symbol, "parameters": parameters(c.program, ("SPLIT",)), "acc": VALUE[c.acc],
+        "w": w, "by": f" * {w}" if w > 1 else "", "spare": c.outputs % (THREADS * w), "outputs": c.outputs,
+        "places": [f"    const int {x} = {places[x]};" for x in mentioned(store, "n", "m", "batch")],
+        "combined": combine(c, "v[i]", "part.v[i]"), "store": store.splitlines(),
+    })  # fmt: skip
+
+
+COMBINE = """\
+TW_KERNEL($threads, 1) void ${symbol}_combine($parameters) {
+    using namespace ${symbol}_;
+    const int e = (int)(blockIdx.x * $threads + threadIdx.x)$by;
+$if spare:    if (e >= $outputs) return;
+$places
+    const $acc *from = (const $acc *)ws + e;
+    $acc v[$w];
+    tw::pack<$acc, $w> part = tw::load_global<tw::pack<$acc, $w>>(from);
+    TW_UNROLL
+    for (int i = 0; i < $w; i++) v[i] = part.v[i];
+    for (int s = 1; s < SPLIT; s++) {
+        part = tw::load_global<tw::pack<$acc, $w>>(from + s * ${outputs}LL);
+        TW_UNROLL
+        for (int i = 0; i < $w; i++) v[i] = $combined;
     }
-    place = "".join(f"    const int {x} = {texts[x]};\n" for x in mentioned(store, *texts))
-    spare = f"    if (e >= {c.outputs}) return;\n" if c.outputs % (THREADS * w) else ""
-    return (
-        f"TW_KERNEL({THREADS}, 1) void {symbol}_combine({parameters(c.program, ('SPLIT',))}) {{\n"
-        f"    using namespace {symbol}_;\n"
-        f"    const int e = (int)(blockIdx.x * {THREADS} + threadIdx.x){f' * {w}' if w > 1 else ''};\n"
-        f"{spare}{place}"
-        f"    const {acc} *from = (const {acc} *)ws + e;\n"
-        f"    {acc} v[{w}];\n"
-        f"    tw::pack<{acc}, {w}> part = tw::load_global<tw::pack<{acc}, {w}>>(from);\n"
-        "    TW_UNROLL\n"
-        f"    for (int i = 0; i < {w}; i++) v[i] = part.v[i];\n"
-        "    for (int s = 1; s < SPLIT; s++) {\n"
-        f"        part = tw::load_global<tw::pack<{acc}, {w}>>(from + s * {c.outputs}LL);\n"
-        "        TW_UNROLL\n"
-        f"        for (int i = 0; i < {w}; i++) v[i] = {combine(c, 'v[i]', 'part.v[i]')};\n"
-        "    }\n"
-        f"    {{\n{store.replace(chr(10) + '    ', chr(10) + '        ').replace('    ', '        ', 1)}    }}\n"
-        "}\n"
-    )
+    {
+$store
+    }
+}
+"""
 
 
 def launch(c: CudaContraction, symbol: str) -> Launch:

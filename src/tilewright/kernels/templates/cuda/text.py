@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import Printer, computed
 from tilewright.kernels.codegen.ranges import Range, index_range
-from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, whole
+from tilewright.kernels.expression.expr import INDEX, Expr, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.group import Group
@@ -55,6 +55,19 @@ def to_storage(dtype: str, text: str) -> str:
     if dtype in ("float16", "bfloat16"):
         return f"tw::to_{'f16' if dtype == 'float16' else 'bf16'}((float)({text}))"
     return f"({STORAGE[dtype]})({text})"
+
+
+def digits(extents: Mapping[str, int], fused: str, wide: bool = False) -> dict[str, str]:
+    """Text of every axis, outermost first, given that of an index over all (at least 0; an ``int`` unless ``wide``)."""
+    unit, step, found = "L" if wide else "u", 1, dict.fromkeys(extents, "0")
+    outermost = next((a for a, n in extents.items() if n > 1), None)
+    for a, n in reversed([x for x in extents.items() if x[1] > 1]):
+        text = fused if wide else f"unsigned({fused})"
+        text += (f" / {step}{unit}" if step > 1 else "") + (f" % {n}{unit}" if a != outermost else "")
+        whole = step == 1 and a == outermost
+        found[a] = fused if whole else text if wide else f"int({text})"
+        step *= n
+    return found
 
 
 def split(group: Group, fused: str) -> dict[str, str]:
@@ -208,6 +221,16 @@ def mentioned(text: str, *names: str) -> tuple[str, ...]:
     return tuple(n for n in names if n in words)
 
 
+def declared(texts: Mapping[str, str], body: str, pad: str = "    ", kind: str = "int") -> str:
+    """``body`` behind declarations of the names that it, or a later one of these, mentions."""
+    words, head = set(re.findall(r"\w+", body)), ""
+    for name, text in reversed(list(texts.items())):
+        if name in words:
+            words |= set(re.findall(r"\w+", text))
+            head = f"{pad}const {kind} {name} = {text};\n{head}"
+    return head + body
+
+
 def parameters(program: Program, arguments: tuple[str, ...] = ()) -> str:
     """A kernel's parameters: inputs, ``out``, ``ws`` and launch arguments."""
     inputs = [f"const {STORAGE[t.dtype]} *__restrict__ {t.name}" for t in program.inputs]
@@ -215,13 +238,8 @@ def parameters(program: Program, arguments: tuple[str, ...] = ()) -> str:
     return ", ".join([*inputs, *rest, *(f"int {a}" for a in arguments)])
 
 
-def item(dtype: str) -> int:
-    """Bytes of an element in memory."""
-    return ITEMSIZE[dtype]
-
-
 __all__ = [
-    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "computed",
-    "from_storage", "item", "load_text", "mentioned", "narrow", "parameters", "printer", "reach", "read_text",
+    "NARROW", "STORAGE", "VALUE", "VALUE_BYTES", "DevicePrinter", "affine_text", "axis_texts", "computed", "declared",
+    "digits", "from_storage", "load_text", "mentioned", "narrow", "parameters", "printer", "reach", "read_text",
     "split", "to_storage",
 ]  # fmt: skip

@@ -4,7 +4,3 @@
 follow; ``text`` prints what both kernels share: positions, scores, masks, the result; ``mma`` is the kernel for
 Tensor Cores, ``simt`` the one for ordinary units.
 """
-
-from tilewright.kernels.templates.cuda_attention.template import CudaAttention
-
-__all__ = ["CudaAttention"]

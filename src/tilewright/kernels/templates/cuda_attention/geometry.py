@@ -27,7 +27,7 @@ def roundup(n: int, to: int) -> int:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AttentionTiling:
     """Everything that the printed source depends on.
 
     A block computes ``block_q`` queries, and walks ``block_k`` keys at a time, ``stages`` blocks of which lie in
@@ -168,7 +168,7 @@ class Plan:
         return max(1, self.output_vector * ITEMSIZE[self.a.output.dtype], *copies, *own)
 
 
-def fits(p: Plan, target: Target) -> bool:
+def fits(p: AttentionTiling, target: Target) -> bool:
     """Whether ``min_blocks`` blocks fit a multiprocessor, as far as that can be told."""
     registers = roundup(p.registers, 8) * p.threads * p.min_blocks
     return (
@@ -179,11 +179,11 @@ def fits(p: Plan, target: Target) -> bool:
     )
 
 
-def plan(f: Form, values: Mapping[str, Value]) -> Plan:
+def plan(f: Form, values: Mapping[str, Value]) -> AttentionTiling:
     def get(name: str, other: int) -> int:
         return int(values.get(name, other))
 
-    return Plan(
+    return AttentionTiling(
         f, get("BK", 0), get("warps", 0), get("stages", 1), get("tiles", 1), bool(values.get("q_registers", False)),
         get("lanes", 1), get("rows", 1), get("min_blocks", 1),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.families.attention import match as attention
 from tilewright.kernels.families.flatten import position
 from tilewright.kernels.templates.cuda.kernels import supported
+from tilewright.kernels.templates.cuda.runs import Run
 
 SIXTEEN = ("float16", "bfloat16")
 WIDEST = 256
@@ -87,10 +88,5 @@ def _side(a: Attention, value: Expr, row: str, along: str, rows: int, length: in
 
 def _vector(where: Linear, along: str, length: int, dtype: str) -> int:
     """The most neighbours, a power of two, that a copy of at most 16 bytes may hold; 0 where there are none."""
-    if (where.step(along) != 1 and length > 1) or any(along in e.axes() for e, _ in where.rest):
-        return 0
-    steps = where.without(along).coef.values()
-    width = 1
-    while width * 2 * ITEMSIZE[dtype] <= 16 and all(x % (width * 2) == 0 for x in (length, where.const, *steps)):
-        width *= 2
-    return width
+    run = Run(((along, length),))
+    return run.widest(where, ITEMSIZE[dtype]) if length == 1 or run.step(where) == 1 else 0

@@ -6,10 +6,10 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
-from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, Plan
+from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, AttentionTiling
 
 
-def nests(p: Plan) -> tuple[LoopNest, ...]:
+def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
     """Two nests over blocks of queries and keys; every pair of a query and a key is counted."""
     a = p.a
     reads, scores, result = accesses(a)
@@ -60,7 +60,7 @@ def nests(p: Plan) -> tuple[LoopNest, ...]:
     return first, second
 
 
-def _staged(p: Plan, side: str) -> tuple[Staged, ...]:
+def _staged(p: AttentionTiling, side: str) -> tuple[Staged, ...]:
     """The tile of ``q``, ``k`` or ``v``; queries stay in registers where the plan says so."""
     a = p.a
     reads = {"q": a.q.loads(), "k": a.k.load.loads(), "v": a.v.load.loads()}[side]
@@ -70,7 +70,7 @@ def _staged(p: Plan, side: str) -> tuple[Staged, ...]:
     return tuple(Staged(str(x.value), 2 if side == "q" else 3, layout, level) for x in reads)
 
 
-def moved(p: Plan) -> float:
+def moved(p: AttentionTiling) -> float:
     """Bytes that blocks read from and write to global memory, before any cache; masks leave nothing out."""
     q, k, v = (ITEMSIZE[s.dtype] * s.length for s in p.f.sides)
     a = p.a

@@ -6,12 +6,11 @@ neighbours of the result, ``lanes`` groups apart. In between, the weights pass t
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.cuda_attention.geometry import Plan
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import (
-    every,
-    fill,
+    copied,
     finish,
-    finished,
     indented,
     kernel,
     next_block,
@@ -19,173 +18,168 @@ from tilewright.kernels.templates.cuda_attention.text import (
     scores,
 )
 
-FOUR = "tw::pack<float, 4>"
 
-
-def source(p: Plan, symbol: str) -> str:
+def source(p: AttentionTiling, symbol: str) -> str:
     """The whole kernel."""
-    return kernel(p, symbol, [finish(p)], _body(p))
+    return kernel(p, symbol, [finish(p).define().rstrip()], _body(p))
 
 
-def _body(p: Plan) -> list[str]:
-    held, vector = p.value_groups, p.value_vector
-    slot = f"slot * {p.stage_bytes}"
-    own = [f"sum[r] += tw::shuffle_xor(sum[r], {1 << n});" for n in range(p.lanes.bit_length() - 1)]
-    return [
-        f"const int lane_k = tid % {p.lanes}, first = tid / {p.lanes} * {p.rows};",
-        "float *const q = (float *)smem;",
-        f"float *const weights = (float *)(smem + {p.bytes('q') + p.stages * p.stage_bytes});",
-        f"unsigned char *const ring = smem + {p.bytes('q')};",
-        *_copies(p),
-        *next_block(p),
-        f"float o[{p.rows}][{held}][{vector}], top[{p.rows}], sum[{p.rows}];",
-        *every(p.rows, "r"), "{",
-        *indented(every(held, "g")),
-        *indented(every(vector, "c"), 2),
-        "            o[r][g][c] = 0.0f;",
-        "    top[r] = -__builtin_inff();",
-        "    sum[r] = 0.0f;",
-        "}",
-        *_start(p),
-        f"while (now < {p.key_blocks}) {{",
-        *indented(_arrive(p)),
-        f"    const float *const k = (const float *)(ring{f' + {slot}' if p.stages > 1 else ''});",
-        f"    const float *const v = k + {p.bytes('k') // 4};",
-        f"    const int j0 = now * {p.block_k};",
-        f"    float s[{p.rows}][{p.keys_each}];",
-        *indented(_products(p)),
-        *indented(scores(
-            p, [*every(p.rows, "r"), *indented(every(p.keys_each, "n"))], "s[r][n]", "i0 + first + r",
-            f"j0 + n * {p.lanes} + lane_k",
-        )),
-        *indented(_weights(p)),
-        *indented(_values(p)),
-        *(["    slot = 1 - slot;"] if p.stages > 1 else []),
-        "    now = next(now + 1);",
-        "}",
-        *(["tw::cp_wait<0>();"] if p.async_copies else []),
-        *every(p.rows, "r"), "{",
-        *indented(own),
-        "    const int i = i0 + first + r;",
-        f"    {f'if (i < {p.a.queries}) ' if p.a.queries % p.block_q else ''}{{",
-        *indented(every(held, "g"), 2),
-        *indented(every(vector, "c"), 3), "            {",
-        f"                const int e = (g * {p.lanes} + lane_k) * {vector} + c;",
-        f"                {f'if (e < {p.a.width}) ' if p.width != p.a.width else ''}"
-        f"tw::store_global(out + ({position(p, 'i', 'e')}), {finished(p, 'o[r][g][c] / sum[r]', 'e')});",
-        "            }",
-        "    }",
-        "}",
-    ]  # fmt: skip
+# Where all scores so far are minus infinity the weights are 0 rather than exp(-inf + inf).
+BODY = """\
+const int lane_k = tid % $lanes, first = tid / $lanes * $rows;
+float *const q = (float *)smem;
+float *const weights = (float *)(smem + $before_weights);
+unsigned char *const ring = smem + $q_bytes;
+const auto copy = [&](int slot, int t) {
+    (void)slot;
+$copies
+};
+$next
+float o[$rows][$groups][$vector], top[$rows], sum[$rows];
+TW_UNROLL
+for (int r = 0; r < $rows; r++)
+{
+    TW_UNROLL
+    for (int g = 0; g < $groups; g++)
+        TW_UNROLL
+        for (int c = 0; c < $vector; c++)
+            o[r][g][c] = 0.0f;
+    top[r] = -__builtin_inff();
+    sum[r] = 0.0f;
+}
+$queries
+$unless two_stages:int now = next(0);
+$if two_stages:int now = next(0), ahead = now, slot = 0;
+$if two_stages:if (ahead < $key_blocks) copy(0, ahead);
+$if two_stages:tw::cp_commit();
+while (now < $key_blocks) {
+$unless two_stages:    tw::sync();
+$unless two_stages:    copy(0, now);
+$if waits:    tw::cp_commit();
+$if async:    tw::cp_wait<0>();
+    tw::sync();
+$if two_stages:    ahead = next(ahead + 1);
+$if two_stages:    if (ahead < $key_blocks) copy(1 - slot, ahead);
+$if two_stages:    tw::cp_commit();
+    const float *const k = (const float *)(ring$slot);
+    const float *const v = k + $k_elements;
+    const int j0 = now * $block_k;
+    float s[$rows][$keys];
+    TW_UNROLL
+    for (int r = 0; r < $rows; r++)
+        TW_UNROLL
+        for (int n = 0; n < $keys; n++)
+            s[r][n] = 0.0f;
+    $depth_loop
+    for (int d = 0; d < $depth; d += 4) {
+        tw::pack<float, 4> a[$rows], b[$keys];
+        TW_UNROLL
+        for (int r = 0; r < $rows; r++)
+            a[r] = tw::load_shared<tw::pack<float, 4>>(q + (first + r) * $q_pitch + d);
+        TW_UNROLL
+        for (int n = 0; n < $keys; n++)
+            b[n] = tw::load_shared<tw::pack<float, 4>>(k + (n * $lanes + lane_k) * $k_pitch + d);
+        TW_UNROLL
+        for (int r = 0; r < $rows; r++)
+            TW_UNROLL
+            for (int n = 0; n < $keys; n++)
+                TW_UNROLL
+                for (int c = 0; c < 4; c++)
+                    s[r][n] = tw::fma(a[r].v[c], b[n].v[c], s[r][n]);
+    }
+$scores
+    tw::sync_warp();  // the weights of the block before have been read
+    TW_UNROLL
+    for (int r = 0; r < $rows; r++)
+    {
+        float most = top[r];
+        TW_UNROLL
+        for (int n = 0; n < $keys; n++)
+            most = tw::max(most, s[r][n]);
+$most
+        const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[r] - base);
+        top[r] = most;
+        sum[r] *= scale;
+        TW_UNROLL
+        for (int n = 0; n < $keys; n++)
+        {
+            const float w = tw::exp(s[r][n] - base);
+            sum[r] += w;
+            tw::store_shared(weights + (first + r) * $weight_pitch + n * $lanes + lane_k, w);
+        }
+        TW_UNROLL
+        for (int g = 0; g < $groups; g++)
+            TW_UNROLL
+            for (int c = 0; c < $vector; c++)
+                o[r][g][c] *= scale;
+    }
+    tw::sync_warp();
+    TW_KEEP_LOOP
+    for (int j = 0; j < $block_k; j += 4) {
+        tw::pack<float, 4> a[$rows];
+        TW_UNROLL
+        for (int r = 0; r < $rows; r++)
+            a[r] = tw::load_shared<tw::pack<float, 4>>(weights + (first + r) * $weight_pitch + j);
+        TW_UNROLL
+        for (int u = 0; u < 4; u++)
+        {
+            TW_UNROLL
+            for (int g = 0; g < $groups; g++)
+            {
+                const tw::pack<float, $vector> b = \
+tw::load_shared<tw::pack<float, $vector>>(v + (j + u) * $v_pitch + (g * $lanes + lane_k) * $vector);
+                TW_UNROLL
+                for (int r = 0; r < $rows; r++)
+                    TW_UNROLL
+                    for (int c = 0; c < $vector; c++)
+                        o[r][g][c] = tw::fma(a[r].v[u], b.v[c], o[r][g][c]);
+            }
+        }
+    }
+$if two_stages:    slot = 1 - slot;
+    now = next(now + 1);
+}
+$if async:tw::cp_wait<0>();
+TW_UNROLL
+for (int r = 0; r < $rows; r++)
+{
+$sum
+    const int i = i0 + first + r;
+    $row_exists{
+        TW_UNROLL
+        for (int g = 0; g < $groups; g++)
+            TW_UNROLL
+            for (int c = 0; c < $vector; c++)
+            {
+                const int e = (g * $lanes + lane_k) * $vector + c;
+                ${exists}tw::store_global(out + ($at), $value);
+            }
+    }
+}"""
 
 
-def _copies(p: Plan) -> list[str]:
-    """A lambda that brings a block of keys and values to a slot."""
-    if p.async_copies:
-        base = f"tw::shared_address(ring) + slot * {p.stage_bytes}"
-        k, v = base, f"{base} + {p.bytes('k')}"
-    else:
-        k, v = "(float *)ring", f"(float *)ring + {p.bytes('k') // 4}"
-    return [
-        "const auto copy = [&](int slot, int t) {",
-        "    (void)slot;",
-        *indented(fill(p, "k", k, f"t * {p.block_k}")),
-        *indented(fill(p, "v", v, f"t * {p.block_k}")),
-        "};",
-    ]
-
-
-def _start(p: Plan) -> list[str]:
-    queries = fill(p, "q", "tw::shared_address(q)" if p.async_copies else "q", "i0")
-    if p.stages == 1:
-        return [*queries, "int now = next(0);"]
-    return [
-        *queries,
-        "int now = next(0), ahead = now, slot = 0;",
-        f"if (ahead < {p.key_blocks}) copy(0, ahead);",
-        "tw::cp_commit();",
-    ]
-
-
-def _arrive(p: Plan) -> list[str]:
-    """The block is there, for all threads; with two stages the next one is on its way."""
-    if p.stages == 1:
-        wait = ["tw::cp_commit();", "tw::cp_wait<0>();"] if p.async_copies else []
-        return ["tw::sync();", "copy(0, now);", *wait, "tw::sync();"]
-    return [
-        "tw::cp_wait<0>();",
-        "tw::sync();",
-        "ahead = next(ahead + 1);",
-        f"if (ahead < {p.key_blocks}) copy(1 - slot, ahead);",
-        "tw::cp_commit();",
-    ]
-
-
-def _products(p: Plan) -> list[str]:
-    return [
-        *every(p.rows, "r"),
-        *indented(every(p.keys_each, "n")),
-        "        s[r][n] = 0.0f;",
-        "TW_KEEP_LOOP" if p.rows * p.keys_each * p.depth > 1024 else "TW_UNROLL",
-        f"for (int d = 0; d < {p.depth}; d += 4) {{",
-        f"    {FOUR} a[{p.rows}], b[{p.keys_each}];",
-        *indented(every(p.rows, "r")),
-        f"        a[r] = tw::load_shared<{FOUR}>(q + (first + r) * {p.pitch('q')} + d);",
-        *indented(every(p.keys_each, "n")),
-        f"        b[n] = tw::load_shared<{FOUR}>(k + (n * {p.lanes} + lane_k) * {p.pitch('k')} + d);",
-        *indented(every(p.rows, "r")),
-        *indented(every(p.keys_each, "n"), 2),
-        *indented(every(4, "c"), 3),
-        "                s[r][n] = tw::fma(a[r].v[c], b[n].v[c], s[r][n]);",
-        "}",
-    ]
-
-
-def _weights(p: Plan) -> list[str]:
-    """Scores become weights, in shared memory; what was summed so far is scaled where the maximum has grown.
-
-    Where all scores so far are minus infinity the weights are 0 rather than exp(-inf + inf).
-    """
-    across = [f"most = tw::max(most, tw::shuffle_xor(most, {1 << n}));" for n in range(p.lanes.bit_length() - 1)]
-    return [
-        "tw::sync_warp();  // the weights of the block before have been read",
-        *every(p.rows, "r"), "{",
-        "    float most = top[r];",
-        *indented(every(p.keys_each, "n")),
-        "        most = tw::max(most, s[r][n]);",
-        *indented(across),
-        "    const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[r] - base);",
-        "    top[r] = most;",
-        "    sum[r] *= scale;",
-        *indented(every(p.keys_each, "n")), "    {",
-        "        const float w = tw::exp(s[r][n] - base);",
-        "        sum[r] += w;",
-        f"        tw::store_shared(weights + (first + r) * {p.weight_pitch} + n * {p.lanes} + lane_k, w);",
-        "    }",
-        *indented(every(p.value_groups, "g")),
-        *indented(every(p.value_vector, "c"), 2),
-        "            o[r][g][c] *= scale;",
-        "}",
-        "tw::sync_warp();",
-    ]  # fmt: skip
-
-
-def _values(p: Plan) -> list[str]:
-    vector = f"tw::pack<float, {p.value_vector}>"
-    return [
-        "TW_KEEP_LOOP",
-        f"for (int j = 0; j < {p.block_k}; j += 4) {{",
-        f"    {FOUR} a[{p.rows}];",
-        *indented(every(p.rows, "r")),
-        f"        a[r] = tw::load_shared<{FOUR}>(weights + (first + r) * {p.weight_pitch} + j);",
-        *indented(every(4, "u")), "    {",
-        *indented(every(p.value_groups, "g"), 2), "        {",
-        f"            const {vector} b = tw::load_shared<{vector}>(v + (j + u) * {p.pitch('v')} + "
-        f"(g * {p.lanes} + lane_k) * {p.value_vector});",
-        *indented(every(p.rows, "r"), 3),
-        *indented(every(p.value_vector, "c"), 4),
-        "                    o[r][g][c] = tw::fma(a[r].v[u], b.v[c], o[r][g][c]);",
-        "        }",
-        "    }",
-        "}",
-    ]  # fmt: skip
+def _body(p: AttentionTiling) -> list[str]:
+    ring = "tw::shared_address(ring) + slot * {}" if p.async_copies else "(float *)ring"
+    k = ring.format(p.stage_bytes)
+    v = f"{k} + {p.bytes('k') // (1 if p.async_copies else 4)}"
+    masks = [1 << n for n in range(p.lanes.bit_length() - 1)]
+    loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("r", p.rows), ("n", p.keys_each))]
+    holes = {
+        "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
+        "depth": p.depth, "block_k": p.block_k, "key_blocks": p.key_blocks,
+        "q_bytes": p.bytes("q"), "before_weights": p.bytes("q") + p.stages * p.stage_bytes,
+        "k_elements": p.bytes("k") // 4,
+        "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"), "weight_pitch": p.weight_pitch,
+        "copies": indented([*copied(p, "k", k, f"t * {p.block_k}"), *copied(p, "v", v, f"t * {p.block_k}")]),
+        "next": next_block(p), "queries": copied(p, "q", "tw::shared_address(q)" if p.async_copies else "q", "i0"),
+        "two_stages": p.stages > 1, "async": p.async_copies, "waits": p.async_copies and p.stages == 1,
+        "slot": f" + slot * {p.stage_bytes}" if p.stages > 1 else "",
+        "depth_loop": "TW_KEEP_LOOP" if p.rows * p.keys_each * p.depth > 1024 else "TW_UNROLL",
+        "scores": indented(scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k")),
+        "most": indented([f"most = tw::max(most, tw::shuffle_xor(most, {x}));" for x in masks], 2),
+        "sum": indented([f"sum[r] += tw::shuffle_xor(sum[r], {x});" for x in masks]),
+        "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
+        "exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
+        "at": position(p, "i", "e"), "value": finish(p).call(o="o[r][g][c] / sum[r]", e="e"),
+    }  # fmt: skip
+    return fill(BODY, holes).split("\n")

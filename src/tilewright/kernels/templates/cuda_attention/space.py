@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.templates.cuda.static import blocks_per_sm, limit
-from tilewright.kernels.templates.cuda_attention.geometry import Plan, fits, plan
+from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling, fits, plan
 from tilewright.kernels.templates.cuda_attention.match import Form
 from tilewright.kernels.templates.tiles import ceildiv
-from tilewright.search_space import Choice, Constraint, SearchSpace
+from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 CODE_LIMIT = 4096
 """Multiply-adds in one unrolled loop body."""
@@ -50,21 +50,18 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
     names = tuple(k.name for k in knobs)
     rules = [Constraint(names, lambda v: fits(plan(f, v), target), "a block takes more registers or shared memory")]
     if not f.tensor_cores:
-        rules.insert(
-            0, Constraint(("lanes", "BK"), lambda v: int(v["BK"]) >= int(v["lanes"]), "threads have no key to score")
-        )
-        rules.insert(
-            1,
-            Constraint(
-                ("lanes", "rows", "BK"),
-                lambda v: _code(plan(f, v)) <= CODE_LIMIT,
+        rules = [
+            rule("threads have no key to score", lambda lanes, BK: lanes <= BK),
+            rule(
                 "the unrolled loop bodies are too long",
+                lambda lanes, rows, BK: _code(plan(f, {"lanes": lanes, "rows": rows, "BK": BK})) <= CODE_LIMIT,
             ),
-        )
+            *rules,
+        ]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
-def _code(p: Plan) -> int:
+def _code(p: AttentionTiling) -> int:
     return max(p.rows * p.keys_each * 4, p.rows * p.value_groups * p.value_vector * 4)
 
 
@@ -86,7 +83,7 @@ def default(f: Form, target: Target, within: SearchSpace) -> dict[str, Value]:
     return dict(best.values)
 
 
-def cycles(p: Plan, target: Target) -> float:
+def cycles(p: AttentionTiling, target: Target) -> float:
     """Estimated cycles of the busiest multiprocessor: products, reads of shared memory and weights of its blocks."""
     resident = max(1, blocks_per_sm(target, p.threads, p.registers, p.shared))
     sms = limit(target, "sms")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, axis, const
-from tilewright.kernels.expression.program import Tensor, strides_of
+from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
+from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     DevicePrinter,
@@ -18,7 +20,7 @@ from tilewright.kernels.templates.cuda.text import (
     split,
     to_storage,
 )
-from tilewright.kernels.templates.cuda_attention.geometry import Plan
+from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.match import SIXTEEN, Side
 
 LINE = '#line 1 "kernel"\n'
@@ -28,18 +30,13 @@ def indented(lines: list[str], depth: int = 1) -> list[str]:
     return [" " * 4 * depth + x for x in lines]
 
 
-def every(count: int, name: str) -> list[str]:
-    """The head of an unrolled loop."""
-    return ["TW_UNROLL", f"for (int {name} = 0; {name} < {count}; {name}++)"]
-
-
-def _printer(p: Plan, axes: Mapping[str, str], var: Mapping[str, str], *exprs: Expr) -> DevicePrinter:
+def _printer(p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str], *exprs: Expr) -> DevicePrinter:
     texts = {x: f"o_{x}" for x in p.a.outer} | dict(axes)
     ranges = {**p.a.ranges, p.a.query: p.query_blocks * p.block_q, "e": p.a.width}
     return printer(p.a.program, ranges, texts, var, exprs)
 
 
-def kernel(p: Plan, symbol: str, functions: list[str], body: list[str]) -> str:
+def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str]) -> str:
     """The whole source: a block's place, then ``body``."""
     head = [
         "const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;",
@@ -66,7 +63,7 @@ def kernel(p: Plan, symbol: str, functions: list[str], body: list[str]) -> str:
 # --------------------------------------------------------------------------- tiles
 
 
-def _inside(p: Plan, s: Side, row: str, col: str, padded: int) -> list[str]:
+def _inside(p: AttentionTiling, s: Side, row: str, col: str, padded: int) -> list[str]:
     found = []
     if s.rows % (p.block_q if s is p.f.q else p.block_k):
         found.append(f"{row} < {s.rows}")
@@ -75,7 +72,7 @@ def _inside(p: Plan, s: Side, row: str, col: str, padded: int) -> list[str]:
     return found
 
 
-def fill(p: Plan, name: str, to: str, first: str) -> list[str]:
+def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
     """Statements that bring a tile to shared memory at ``to``: rows ``first``, ``first + 1``, ...; zeros outside.
 
     ``to`` is a shared address for copies, and a pointer where elements pass through registers.
@@ -126,14 +123,14 @@ def fill(p: Plan, name: str, to: str, first: str) -> list[str]:
 # --------------------------------------------------------------------------- scores
 
 
-def _blocks(p: Plan, key: str) -> Blocks:
+def _blocks(p: AttentionTiling, key: str) -> Blocks:
     ends = {x: (f"(long)o_{x}", f"(long)o_{x}") for x in p.a.outer}
     last_q = f"(long)tw::imin(i0 + {p.block_q}, {p.a.queries}) - 1"
     last_k = f"(long)tw::imin({key} + {p.block_k}, {p.a.keys}) - 1"
     return Blocks({**ends, p.a.query: ("(long)i0", f"({last_q})"), p.a.key: (f"(long)({key})", f"({last_k})")})
 
 
-def next_block(p: Plan) -> list[str]:
+def next_block(p: AttentionTiling) -> list[str]:
     """A lambda that gives the first block of keys, from ``t`` on, that is not masked as a whole."""
     test = _blocks(p, f"t * {p.block_k}").masked(p.a.score)
     if test == FALSE:
@@ -146,10 +143,10 @@ def next_block(p: Plan) -> list[str]:
     ]
 
 
-def scores(p: Plan, loops: list[str], element: str, query: str, key: str) -> list[str]:
+def scores(p: AttentionTiling, loops: list[str], element: str, query: str, key: str) -> list[str]:
     """Statements that turn the products of the block at ``j0`` into scores, in two variants where masks allow.
 
-    ``loops`` walk a thread's products ``element``, whose query and key are ``query`` and ``key``.
+    ``loops``, unrolled, walk a thread's products ``element``, whose query and key are ``query`` and ``key``.
     """
     test, simple = _blocks(p, "j0").open(p.a.score)
     tests = [] if test == TRUE else [test]
@@ -173,7 +170,9 @@ def scores(p: Plan, loops: list[str], element: str, query: str, key: str) -> lis
     ]
 
 
-def _scored(p: Plan, score: Expr, inside: list[str], loops: list[str], element: str, query: str, key: str) -> list[str]:
+def _scored(
+    p: AttentionTiling, score: Expr, inside: list[str], loops: list[str], element: str, query: str, key: str
+) -> list[str]:
     if score.op == "var" and not inside:
         return []
     made = _printer(p, {p.a.query: "i", p.a.key: "j"}, {SCORE: "x"}, score)
@@ -187,9 +186,10 @@ def _scored(p: Plan, score: Expr, inside: list[str], loops: list[str], element: 
         result = [*body, f"{element} = {value};"]
     names = {"i": query, "j": key}
     places = [f"const int {n} = {names[n]};" for n in mentioned("\n".join(result), "i", "j")]
+    heads = [line for depth, loop in enumerate(loops) for line in indented(["TW_UNROLL", loop], depth)]
     return [
-        *loops[:-1],
-        f"{loops[-1]} {{",
+        *heads[:-1],
+        f"{heads[-1]} {{",
         *indented([*places, f"const float x = {element};", "(void)x;", *result]),
         "}",
     ]
@@ -198,7 +198,7 @@ def _scored(p: Plan, score: Expr, inside: list[str], loops: list[str], element: 
 # --------------------------------------------------------------------------- results
 
 
-def position(p: Plan, query: str, e: str) -> str:
+def position(p: AttentionTiling, query: str, e: str) -> str:
     """Text of an element's position in the output."""
     rank = len(p.a.output.shape)
     total: Expr = const(0, INDEX)
@@ -208,29 +208,16 @@ def position(p: Plan, query: str, e: str) -> str:
     return _printer(p, {p.a.query: query, p.a.key: e}, {}, wide, total).scalar(total)
 
 
-def finish(p: Plan) -> str:
+@lru_cache(maxsize=256)
+def finish(p: AttentionTiling) -> Function:
     """``finish(inputs..., o, outer axes..., i, e)``: the value to be stored for a normalised result."""
-    taken = [f"const {STORAGE[t.dtype]} *{t.name}" for t in _read(p)]
-    taken += ["float o", *(f"int o_{x}" for x in p.a.outer), "int i", "int e"]
-    e = p.a.finish
-    dtype = p.a.output.dtype
+    e, dtype = p.a.finish, p.a.output.dtype
     if e.op == "cast" and e.dtype == dtype and dtype in SIXTEEN:
         e = e.args[0]  # the store rounds
     made = _printer(p, {p.a.query: "i", p.a.key: "e"}, {VALUE: "o"}, e)
     body: list[str] = []
     made.bind((e,), body.append, lambda _: f"t{len(body)}")
-    value = to_storage(dtype, made.scalar(e))
-    unused = "".join(f"(void)o_{x}; " for x in p.a.outer) + "(void)i; (void)e;"
-    lines = [f"TW_DEVICE {STORAGE[dtype]} finish({', '.join(taken)}) {{", f"    {unused}"]
-    return "\n".join([*lines, *indented(body), f"    return {value};", "}"])
-
-
-def _read(p: Plan) -> list[Tensor]:
-    names = {str(x.value) for x in p.a.finish.loads()}
-    return [t for t in p.a.program.inputs if t.name in names]
-
-
-def finished(p: Plan, value: str, e: str) -> str:
-    """A call of ``finish`` where ``i`` is the query."""
-    inputs = [t.name for t in p.a.program.inputs if t.name in {str(x.value) for x in p.a.finish.loads()}]
-    return f"finish({', '.join([*inputs, value, *(f'o_{x}' for x in p.a.outer), 'i', e])})"
+    places = [*(f"o_{x}" for x in p.a.outer), "i", "e"]
+    lines = [" ".join(f"(void){x};" for x in places), *body, f"return {to_storage(dtype, made.scalar(e))};"]
+    taken = {**pointers(p.a.program), "o": "float o", **{x: f"int {x}" for x in places}}
+    return Function("finish", STORAGE[dtype], taken, "".join(f"    {x}\n" for x in lines), ("o",))

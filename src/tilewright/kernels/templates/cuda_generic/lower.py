@@ -2,81 +2,70 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda.kernels import (
-    declared,
-    digits,
     evaluated,
     is_narrow,
+    kernel,
     part_printer,
+    place_text,
     signature,
-    store,
     stored,
 )
-from tilewright.kernels.templates.cuda_generic.space import Plan
+from tilewright.kernels.templates.cuda.text import declared, digits, to_storage
+from tilewright.kernels.templates.cuda_generic.space import PartTiling
 
 
-def body(program: Program, p: Plan) -> str:
+def body(program: Program, p: PartTiling) -> str:
     """The statements of one part's kernel."""
-    wide = not is_narrow(program, p.part)
+    wide, grid = not is_narrow(program, p.part), p.grid
     kind = "long" if wide else "int"
-    first = f"({kind})blockIdx.x * {p.per_block}"
-    ragged = p.rows % p.per_block != 0
-    lanes = p.lanes
-    if lanes == 1:
-        inner = _output(program, p, wide, "e", "        ")
-        end = f"        if (e >= {p.rows}) break;\n" if ragged else ""
-        return (
-            f"    const {kind} first = {first} + (int)threadIdx.x;\n"
-            f"    TW_UNROLL\n    for (int u = 0; u < {p.each}; u++) {{\n"
-            f"        const {kind} e = first + u * {p.threads};\n{end}{inner}    }}\n"
-        )
-    if lanes == p.threads:
+    if p.lanes == 1:
+        return grid.walk(lambda pad: _output(program, p, wide, "e", pad), kind, rolled=True)
+    if p.lanes == p.threads:
         text = f"    const {kind} e = ({kind})blockIdx.x;\n    const int lane = (int)threadIdx.x;\n"
         return text + _output(program, p, wide, "e", "    ", "lane == 0")
     # Lanes beyond the last output compute it again, so that all lanes of a warp meet in its exchanges.
-    at = f"{first} + (int)threadIdx.x / {lanes}"
-    text = f"    const {kind} place = {at};\n    const int lane = (int)threadIdx.x % {lanes};\n"
-    text += (
-        f"    const {kind} e = place < {p.rows} ? place : {p.rows - 1};\n"
-        if ragged
-        else f"    const {kind} e = place;\n"
+    row = grid.clamped("place") if grid.ragged else "place"
+    text = (
+        f"    const {kind} place = {grid.shared_place(kind)};\n"
+        f"    const int lane = (int)threadIdx.x % {p.lanes};\n    const {kind} e = {row};\n"
     )
-    return text + _output(program, p, wide, "e", "    ", f"lane == 0 && place < {p.rows}" if ragged else "lane == 0")
+    only = f"lane == 0 && place < {grid.items}" if grid.ragged else "lane == 0"
+    return text + _output(program, p, wide, "e", "    ", only)
 
 
-def source(program: Program, p: Plan, symbol: str, text: str) -> str:
+def source(program: Program, p: PartTiling, symbol: str, text: str) -> str:
     """One part's kernel, given its body."""
-    head = f"TW_KERNEL({p.threads}, 1) void {symbol}({signature(program, p.part, text)}) {{\n"
-    shared = "    TW_SHARED(smem);\n" if p.shared_bytes else ""
-    return f"{head}{shared}{text}}}\n"
+    return kernel(p.threads, symbol, signature(program, p.part, text), text, p.shared_bytes > 0)
 
 
-def _output(program: Program, p: Plan, wide: bool, fused: str, pad: str, only: str = "") -> str:
+def _output(program: Program, p: PartTiling, wide: bool, fused: str, pad: str, only: str = "") -> str:
     """Statements that compute the output at ``fused`` and store it, where ``only`` holds."""
-    part = p.part
-    if p.scan is not None:
+    if p.part.scanned is not None:
         return _scan(program, p, wide, fused, pad)
-    axes = digits(part.axes, part.extents, fused, wide)
+    axes, kind = digits(p.grid.axes, fused, wide), "long" if wide else "int"
     if p.accumulators is None:
         text = _finish(program, p, fused, pad, "")
     else:
         text = p.accumulators.start(pad) + _reduce(program, p, wide, pad) + _merge(p, pad)
         text += _finish(program, p, fused, pad, only)
-    return declared(axes, text, wide, pad) + text
+    return declared(axes, text, pad, kind)
 
 
-def _finish(program: Program, p: Plan, at: str, pad: str, only: str) -> str:
+def _finish(program: Program, p: PartTiling, at: str, pad: str, only: str) -> str:
     """The value of an output, computed and stored."""
     part = p.part
     inner = pad + "    " if only else pad
     printer = part_printer(program, part, p.accumulators.var if p.accumulators else None)
     lines, (value,) = evaluated(printer, (stored(part.value, part.dtype),), inner)
-    text = f"{lines}{inner}{store(part, at, value)}\n"
+    text = f"{lines}{inner}tw::store_global(out + {at}, {to_storage(part.dtype, value)});\n"
     return f"{pad}if ({only}) {{\n{text}{pad}}}\n" if only else text
 
 
-def _reduce(program: Program, p: Plan, wide: bool, pad: str) -> str:
+def _reduce(program: Program, p: PartTiling, wide: bool, pad: str) -> str:
     """Loops over what this thread folds: everything, or every ``lanes``-th element."""
     part = p.part
     assert p.accumulators is not None
@@ -89,22 +78,20 @@ def _reduce(program: Program, p: Plan, wide: bool, pad: str) -> str:
                 inner += "    "
         lines = _element(program, p, inner)
         single = {r: "0" for r, n in zip(part.reduce_axes, part.reduce, strict=True) if n == 1}
-        text += declared(single, lines, wide, inner) + lines
+        text += declared(single, lines, inner, kind)
         while inner != pad:
             inner = inner[4:]
             text += f"{inner}}}\n"
         return text
-    total = 1
-    for n in part.reduce:
-        total *= n
+    total = prod(part.reduce)
     inner = pad + "    "
     lines = _element(program, p, inner)
-    axes = digits(part.reduce_axes, part.reduce, "k", wide)
+    axes = digits(dict(zip(part.reduce_axes, part.reduce, strict=True)), "k", wide)
     head = f"{pad}for ({kind} k = lane; k < {total}; k += {p.lanes}) {{\n"
-    return f"{head}{declared(axes, lines, wide, inner)}{lines}{pad}}}\n"
+    return f"{head}{declared(axes, lines, inner, kind)}{pad}}}\n"
 
 
-def _element(program: Program, p: Plan, pad: str) -> str:
+def _element(program: Program, p: PartTiling, pad: str) -> str:
     """Statements that fold one element."""
     assert p.accumulators is not None
     printer = part_printer(program, p.part)
@@ -113,7 +100,7 @@ def _element(program: Program, p: Plan, pad: str) -> str:
     return scope if p.lanes > 1 or any(n > 1 for n in p.part.reduce) else f"{pad}{{\n{scope}{pad}}}\n"
 
 
-def _merge(p: Plan, pad: str) -> str:
+def _merge(p: PartTiling, pad: str) -> str:
     """What brings the lanes' results together."""
     assert p.accumulators is not None
     text = p.accumulators.across(min(32, p.lanes), pad)
@@ -123,25 +110,19 @@ def _merge(p: Plan, pad: str) -> str:
     return text + p.accumulators.gather("smem", warps, "lane / 32", "lane % 32 == 0", "0", 1, warps, pad)
 
 
-def _scan(program: Program, p: Plan, wide: bool, fused: str, pad: str) -> str:
+def _scan(program: Program, p: PartTiling, wide: bool, fused: str, pad: str) -> str:
     """A row walked from its start; every position's value is stored as it is reached."""
-    part, scan = p.part, p.scan
+    part, scan = p.part, p.part.scanned
     assert p.accumulators is not None
     assert scan is not None
     kind = "long" if wide else "int"
-    others = [(a, n) for a, n in zip(part.axes, part.extents, strict=True) if a != scan]
-    axes = digits([a for a, _ in others], [n for _, n in others], fused, wide)
+    axes = digits(p.grid.axes, fused, wide)
     inner = pad + "    "
-    step, terms = 1, []
-    for a, n in reversed(list(zip(part.axes, part.extents, strict=True))):
-        if n > 1:
-            terms.append(a if step == 1 else f"{a} * {step}{'L' if wide else ''}")
-        step *= n
-    at = f"({' + '.join(reversed(terms)) or '0'})"
+    at = f"({place_text(part, 'L' if wide else '')})"
     element = _element(program, p, inner + "    ").replace("\n\n", "\n")
     loop = (
         f"{pad}for ({kind} {scan} = 0; {scan} < {part.ranges[scan]}; {scan}++) {{\n"
         f"{element}{_finish(program, p, at, inner, '')}{pad}}}\n"
     )
     text = p.accumulators.start(pad) + loop
-    return declared(axes, text, wide, pad) + text
+    return declared(axes, text, pad, kind)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import product
+from functools import cached_property, partial
 
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families.parts import Part, recompute, split
 from tilewright.kernels.templates.cuda import raster
-from tilewright.kernels.templates.cuda.kernels import outputs
+from tilewright.kernels.templates.cuda.grid import Grid
+from tilewright.kernels.templates.cuda.part_nests import grid
 from tilewright.kernels.templates.cuda.reduction import Accumulators
 from tilewright.kernels.templates.cuda.static import limit
-from tilewright.kernels.templates.generic.knobs import chosen, merging_knobs
+from tilewright.kernels.templates.generic.knobs import Merging, chosen, merging_knobs
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace
 
@@ -31,29 +31,19 @@ BLOCK = 0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One part's decisions. ``lanes`` threads share an output; ``scan`` is the axis a scan runs along."""
+class PartTiling:
+    """One part's decisions. ``lanes`` threads share an output."""
 
     part: Part
     threads: int
     each: int
     lanes: int
-    scan: str | None
     accumulators: Accumulators | None
 
-    @property
-    def rows(self) -> int:
-        """Fused positions that threads are dealt: outputs, or rows of a scan."""
-        return outputs(self.part) // (self.part.ranges[self.scan] if self.scan else 1)
-
-    @property
-    def per_block(self) -> int:
-        """Of these, how many a block computes."""
-        return self.threads // self.lanes * self.each
-
-    @property
-    def blocks(self) -> int:
-        return ceildiv(self.rows, self.per_block)
+    @cached_property
+    def grid(self) -> Grid:
+        """Outputs, or rows of a scan, dealt to threads."""
+        return grid(self.part, self.threads, self.each, self.lanes)
 
     @property
     def shared_bytes(self) -> int:
@@ -63,13 +53,13 @@ class Plan:
         return self.threads // 32 * self.accumulators.bytes
 
 
-def plan(program: Program, part: Part, values: Mapping[str, Value]) -> Plan:
+def plan(program: Program, part: Part, values: Mapping[str, Value]) -> PartTiling:
     """The decisions for one part."""
     p = part.stage + "_"
     threads = int(values[p + "threads"])
     accumulators = Accumulators(program, part.monoid) if part.monoid is not None else None
     lanes = int(values[p + "lanes"])
-    return Plan(part, threads, int(values[p + "each"]), lanes or threads, part.scanned, accumulators)
+    return PartTiling(part, threads, int(values[p + "each"]), lanes or threads, accumulators)
 
 
 def reduced(stage: Stage) -> int:
@@ -77,9 +67,14 @@ def reduced(stage: Stage) -> int:
     return stage.points // stage.tensor.size
 
 
+def rows(stage: Stage) -> int:
+    """Outputs, or rows of a scan, which threads are dealt."""
+    return stage.tensor.size // (stage.extents[stage.scan] if stage.scan is not None else 1)
+
+
 def _knobs(stage: Stage, target: Target) -> list[Choice]:
     p = stage.name + "_"
-    size = stage.tensor.size // (stage.extents[stage.scan] if stage.scan is not None else 1)
+    size = rows(stage)
     threads = tuple(t for t in THREADS if t <= limit(target, "threads_per_block"))
     shared = [x for x in LANES if x == 1 or 2 * x <= reduced(stage)]
     if reduced(stage) >= 64:
@@ -100,8 +95,8 @@ def _fits(stage: Stage, v: Mapping[str, Value]) -> bool:
         return False
     if lanes == BLOCK and (threads == 32 or threads > reduced(stage)):
         return False  # a warp's worth is written as 32
-    rows = stage.tensor.size // (stage.extents[stage.scan] if stage.scan is not None else 1)
-    return ceildiv(rows * (lanes or threads), threads * each) <= raster.MAX_BLOCKS
+    count = rows(stage)
+    return ceildiv(count * (lanes or threads), threads * each) <= raster.MAX_BLOCKS
 
 
 def settled(stage: Stage, target: Target) -> dict[str, Value]:
@@ -109,15 +104,9 @@ def settled(stage: Stage, target: Target) -> dict[str, Value]:
     return {k.name: k.values[0] for k in _knobs(stage, target)}
 
 
-def _settled(
-    stage: str, knob: str, value: Value, merging: tuple[str, ...],
-    standing: Mapping[tuple[Value, ...], frozenset[str]], v: Mapping[str, Value],
-) -> bool:  # fmt: skip
-    return v[knob] == value or stage in standing[tuple(v[k] for k in merging)]
-
-
-def _default(program: Program, target: Target) -> dict[str, Value]:
+def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
     """Cheap maps inlined, epilogues fused, long reductions shared where there are too few outputs."""
+    program = Program.loads(text)
     merging: dict[str, Value] = dict.fromkeys(merging_knobs(program), False)
     for name in merging:
         stage = next(s for s in program.stages if s.name == name.rsplit("_", 1)[0])
@@ -140,43 +129,30 @@ def _default(program: Program, target: Target) -> dict[str, Value]:
 def _own(stage: Stage, target: Target) -> dict[str, Value]:
     options = {k.name: k.values for k in _knobs(stage, target)}
     p = stage.name + "_"
-    rows = stage.tensor.size // (stage.extents[stage.scan] if stage.scan is not None else 1)
+    count = rows(stage)
     # Enough threads for every multiprocessor: long reductions are shared until there are.
     wanted = limit(target, "sms") * limit(target, "threads_per_sm") // 2
     lanes = [int(str(x)) for x in options[p + "lanes"] if x != BLOCK]
     along = stage.reduce and any(str(stage.reduce_axes[-1]) in x.args[-1].axes() for x in stage.loads() if x.args)
-    few = [x for x in lanes if rows * x <= wanted]
-    choice = max(few, default=1) if along or rows * 32 < wanted else 1
+    few = [x for x in lanes if count * x <= wanted]
+    choice = max(few, default=1) if along or count * 32 < wanted else 1
     threads = max(t for t in map(int, options[p + "threads"]) if t <= 256 or t == options[p + "threads"][0])
-    if choice == lanes[-1] == 32 and BLOCK in options[p + "lanes"] and rows * 64 <= wanted:
+    if choice == lanes[-1] == 32 and BLOCK in options[p + "lanes"] and count * 64 <= wanted:
         big = [t for t in map(int, options[p + "threads"]) if 64 <= t <= min(1024, reduced(stage) // 4)]
         if big:
             return {p + "threads": max(big), p + "each": 1, p + "lanes": BLOCK}
     return {p + "threads": threads, p + "each": 1, p + "lanes": choice}
 
 
-@lru_cache(maxsize=64)
-def build_space(name: str, version: int, text: str, target: Target) -> tuple[SearchSpace, dict[str, Value]]:
-    """The space of a program (canonical text) and the values of its default schedule."""
+def space(text: str, target: Target, name: str, version: int) -> SearchSpace:
+    """Every legal schedule of a program (canonical text)."""
     program = Program.loads(text)
-    merging = merging_knobs(program)
-    # Per possible combination of merging knobs: the stages that have kernels of their own.
-    standing: dict[tuple[Value, ...], frozenset[str]] = {}
-    for combination in product((False, True), repeat=len(merging)):
-        parts = split(program, *chosen(dict(zip(merging, combination, strict=True))))
-        if parts is not None:
-            standing[combination] = frozenset(p.stage for p in parts)
-    knobs = [Choice(k, tuple(sorted({c[n] for c in standing}))) for n, k in enumerate(merging)]
-    rules = []
-    if len(standing) < 2 ** len(merging):
-        rules.append(Constraint(merging, lambda v: tuple(v[k] for k in merging) in standing, "no epilogue fits"))
+    merging = Merging.of(program)
+    knobs, rules = merging.choices(), merging.possible()
     for stage in program.stages:
         own = _knobs(stage, target)
         knobs += own
         reads = tuple(k.name for k in own)
         rules.append(Constraint(reads, partial(_fits, stage), "threads, outputs and lanes do not go together"))
-        if not all(stage.name in s for s in standing.values()):
-            for knob, value in settled(stage, target).items():
-                holds = partial(_settled, stage.name, knob, value, merging, standing)
-                rules.append(Constraint((*merging, knob), holds, "the stage is merged into another"))
-    return SearchSpace(name, version, tuple(knobs), tuple(rules)), _default(program, target)
+        rules += merging.settles(stage.name, settled(stage, target))
+    return SearchSpace(name, version, tuple(knobs), tuple(rules))

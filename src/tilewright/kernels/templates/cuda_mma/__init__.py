@@ -4,7 +4,3 @@
 the sizes and shared-memory layouts that follow, ``loads``, ``fragments``, ``store`` and ``pack`` print the
 parts of the kernel and ``lower`` puts them together.
 """
-
-from tilewright.kernels.templates.cuda_mma.template import CudaMma
-
-__all__ = ["CudaMma"]

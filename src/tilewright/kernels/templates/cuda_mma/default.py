@@ -10,12 +10,13 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilewright.core import IllegalSchedule, Target, Value
+from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.static import limit
-from tilewright.kernels.templates.cuda_mma.geometry import ceildiv, copy_bytes
+from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
 SHAPES = (
@@ -99,11 +100,8 @@ def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
     timed = [(seconds(p, target, v), n, v) for n, v in enumerate(_candidates(p, target, options))]
     for _, _, values in sorted(timed, key=lambda t: t[:2]):
-        try:
-            within.schedule(values)
-        except IllegalSchedule:
-            continue
-        return values
+        if within.allows(values):
+            return values
     return dict(next(iter(within)).values)  # a target with very little shared memory: whatever is legal
 
 

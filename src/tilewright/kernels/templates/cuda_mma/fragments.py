@@ -7,11 +7,11 @@ transposed for 16-bit elements, and 4-byte elements are read one by one.
 
 from __future__ import annotations
 
-from tilewright.kernels.templates.cuda_mma.geometry import Plan, Side
+from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
 from tilewright.kernels.templates.cuda_mma.instruction import DEPTH_BYTES
 
 
-def _first(s: Side, p: Plan) -> tuple[str, str]:
+def _first(s: Side, p: MmaTiling) -> tuple[str, str]:
     """Row and k, in the tile, of what a lane reads first."""
     warp, chunk = p.warp_at(s.name), p.instruction.chunk
     if s.order == "row" and s.item == 4:
@@ -29,7 +29,7 @@ def _first(s: Side, p: Plan) -> tuple[str, str]:
     return f"{warp}lane % 8 + lane / 16 * 8", f"lane / 8 % 2 * {chunk}"
 
 
-def declare(p: Plan) -> list[str]:
+def declare(p: MmaTiling) -> list[str]:
     """Statements that compute where a lane's first fragment lies in the tiles (bytes)."""
     out = []
     for s in p.sides:
@@ -39,7 +39,7 @@ def declare(p: Plan) -> list[str]:
     return out
 
 
-def read(s: Side, p: Plan) -> list[str]:
+def read(s: Side, p: MmaTiling) -> list[str]:
     """Statements that fill ``f<side>`` for step ``q`` of ring slot ``slot``."""
     name = s.name
     base = f"s{name} + slot * {s.bytes}"
@@ -73,7 +73,7 @@ def read(s: Side, p: Plan) -> list[str]:
     return lines
 
 
-def _single(s: Side, p: Plan, count: int) -> list[str]:
+def _single(s: Side, p: MmaTiling, count: int) -> list[str]:
     """4-byte elements one by one: lanes of a warp read 4 of k by 8 rows."""
     base = 0 if s.name == "a" else p.stages * p.a.bytes
     start = f"smem + {base} + slot * {s.bytes} + q * {p.instruction.depth * s.line}"
@@ -91,7 +91,7 @@ def _single(s: Side, p: Plan, count: int) -> list[str]:
     return [*lines, "}"]
 
 
-def rounded(p: Plan) -> list[str]:
+def rounded(p: MmaTiling) -> list[str]:
     """Statements that round fragments to TF32, as the expression asks: the hardware would cut them off."""
     if not p.instruction.rounds:
         return []
@@ -109,7 +109,7 @@ def rounded(p: Plan) -> list[str]:
     ]
 
 
-def multiply(p: Plan) -> list[str]:
+def multiply(p: MmaTiling) -> list[str]:
     """Statements that multiply the fragments ``fa`` and ``fb`` of one step."""
 
     def row(i: str, header: str) -> list[str]:

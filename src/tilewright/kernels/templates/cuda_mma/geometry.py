@@ -10,6 +10,7 @@ from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, DEPTH_BYTES, ROWS, Instruction
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
+from tilewright.kernels.templates.tiles import ceildiv
 
 BANK_LINE = 128
 """Bytes that shared memory serves in one cycle: 32 banks of 4."""
@@ -19,10 +20,6 @@ STRIP_GAP = 4
 """Elements between two runs of a row: lanes that read 16 bytes of different runs use different banks."""
 OVERHEAD_REGISTERS = 40
 """Addresses, counters and predicates of the main loop, beside one register a copy: observed."""
-
-
-def ceildiv(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 def log2(n: int) -> int:
@@ -119,7 +116,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MmaTiling:
     """Everything that the printed source depends on."""
 
     p: Product
@@ -271,7 +268,7 @@ def copy_bytes(copy: str) -> int:
     return {"async16": 16, "async8": 8, "async4": 4, "pack": 16, "gather": 0}[copy]
 
 
-def registers(p: Plan) -> int:
+def registers(p: MmaTiling) -> int:
     """Accumulators, fragments, elements on their way, and what addresses need."""
     sums = p.mi * p.ni * 4
     fragments = (p.mi * 4 + p.ni * 2) * (2 if p.double_buffer else 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.kernels.templates.cuda_mma.geometry import Plan, Side
+from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Loader:
     """The text for one operand. Threads are laid over the tile so that neighbouring lanes walk what is
     contiguous in global memory (the *fast* axis); copy ``i`` of a thread is further along the other."""
 
-    p: Plan
+    p: MmaTiling
     s: Side
 
     @property

@@ -18,11 +18,11 @@ from tilewright.kernels.templates.cuda.describe import (
 )
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda_mma import pack
-from tilewright.kernels.templates.cuda_mma.geometry import Plan, Side
+from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 
-def nests(p: Plan, group: int, split: int) -> tuple[LoopNest, ...]:
+def nests(p: MmaTiling, group: int, split: int) -> tuple[LoopNest, ...]:
     """Copies of packed operands, the product, and the sum of pieces of K where there are several.
 
     The product: blocks, tiles of K through shared memory, warps, instructions.
@@ -74,7 +74,7 @@ def _packed(c: CudaContraction, side: str, pitch: int, batches: int, dtype: str)
     return Access(f"packed_{side}", (row * pitch + axis("k"),), dtype)
 
 
-def _packing(p: Plan, s: Side, copy: Access) -> LoopNest:
+def _packing(p: MmaTiling, s: Side, copy: Access) -> LoopNest:
     """The kernel that packs an operand: a thread collects ``chunk`` elements of K."""
     c, chunk, row = p.p.c, p.instruction.chunk, "m" if s.name == "a" else "n"
     axes = {row: s.extent, "k": c.k.size}

@@ -8,25 +8,27 @@ every tile.
 from __future__ import annotations
 
 from tilewright.core import IntExpr, Launch
+from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.cuda.splitk import workspace
 from tilewright.kernels.templates.cuda.text import parameters
-from tilewright.kernels.templates.cuda_mma.geometry import Plan, Side, ceildiv
+from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
+from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
 ALIGN = 128
 
 
-def packed(p: Plan) -> tuple[Side, ...]:
+def packed(p: MmaTiling) -> tuple[Side, ...]:
     """The operands that are packed."""
     return tuple(s for s in p.sides if s.source.is_packed)
 
 
-def arguments(p: Plan) -> tuple[str, ...]:
+def arguments(p: MmaTiling) -> tuple[str, ...]:
     """Launch arguments that packed operands' places depend on."""
     return ("SPLIT",) if p.split_k else ()
 
 
-def _before(p: Plan, s: Side) -> int:
+def _before(p: MmaTiling, s: Side) -> int:
     """Bytes of packed operands in front of this one."""
     return sum(_size(x) for x in packed(p)[: packed(p).index(s)])
 
@@ -35,7 +37,7 @@ def _size(s: Side) -> int:
     return ceildiv(s.source.packed_bytes, ALIGN) * ALIGN
 
 
-def workspace_bytes(p: Plan) -> IntExpr:
+def workspace_bytes(p: MmaTiling) -> IntExpr:
     """Bytes of workspace: partial results, then packed operands."""
     partial = workspace(p.p.c, p.split_k)
     total = sum(_size(s) for s in packed(p))
@@ -44,14 +46,14 @@ def workspace_bytes(p: Plan) -> IntExpr:
     return ["+", ["*", "SPLIT", _partial(p)], total] if p.split_k else total
 
 
-def _partial(p: Plan) -> int:
+def _partial(p: MmaTiling) -> int:
     """Bytes that each piece of k takes in front of packed operands, so that these stay aligned."""
     one = workspace(p.p.c, True)
     assert isinstance(one, list)
     return ceildiv(int(one[2]), ALIGN) * ALIGN
 
 
-def declare(p: Plan) -> list[str]:
+def declare(p: MmaTiling) -> list[str]:
     """Statements that declare ``packed_<side>``."""
     out = []
     storage = p.instruction.storage
@@ -63,10 +65,30 @@ def declare(p: Plan) -> list[str]:
     return out
 
 
-def kernel(p: Plan, s: Side) -> str:
+KERNEL = """\
+TW_KERNEL($threads, 1) void ${symbol}_pack_$side($parameters) {
+    const long long e = (long long)blockIdx.x * $threads + threadIdx.x;
+    if (e >= ${chunks}LL) return;
+    const int $place;
+    $declared
+    tw::pack<tw::u32, 4> v;
+    TW_UNROLL
+    for (int w = 0; w < 4; w++) {
+        v.v[w] = 0;
+        TW_UNROLL
+        for (int i = 0; i < $per_word; i++) {
+            const int k = c * $step + w * $per_word + i;
+            ${inside}v.v[w] |= $bits << (i * $item_bits);
+        }
+    }
+    tw::store_global(packed_$side + $row * $pitch + c * $step, v);
+}
+"""
+
+
+def kernel(p: MmaTiling, s: Side) -> str:
     """The kernel ``<symbol>_pack_<side>``: a thread collects 16 bytes of one row."""
     source, step = s.source, p.instruction.chunk
-    item = s.item
     per_row, rows, batches = source.pitch // step, source.rows, source.batches
     batch, where = ("batch", f"((long long)batch * {rows} + row)") if batches > 1 else ("0", "(long long)row")
     # Neighbouring threads read neighbours in memory.
@@ -78,32 +100,16 @@ def kernel(p: Plan, s: Side) -> str:
     original = p.p.a if s.name == "a" else p.p.b
     guard = original.guard(batch, "row", "k")
     conditions = ([f"k < {source.depth}"] if source.pitch != source.depth else []) + ([f"({guard})"] if guard else [])
-    condition = f"if ({' && '.join(conditions)}) " if conditions else ""
-    per_word = 4 // item
-    own = next(x for x in declare(p) if f"packed_{s.name} " in x)
-    lines = [
-        f"TW_KERNEL({THREADS}, 1) void {p.symbol}_pack_{s.name}({parameters(p.p.c.program, arguments(p))}) {{",
-        f"    const long long e = (long long)blockIdx.x * {THREADS} + threadIdx.x;",
-        f"    if (e >= {batches * rows * per_row}LL) return;",
-        f"    const int {place};",
-        f"    {own}",
-        "    tw::pack<tw::u32, 4> v;",
-        "    TW_UNROLL",
-        "    for (int w = 0; w < 4; w++) {",
-        "        v.v[w] = 0;",
-        "        TW_UNROLL",
-        f"        for (int i = 0; i < {per_word}; i++) {{",
-        f"            const int k = c * {step} + w * {per_word} + i;",
-        f"            {condition}v.v[w] |= {original.bits(original.offset(batch, 'row', 'k'))} << (i * {8 * item});",
-        "        }",
-        "    }",
-        f"    tw::store_global(packed_{s.name} + {where} * {source.pitch} + c * {step}, v);",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
+    return fill(KERNEL, {
+        "threads": THREADS, "symbol": p.symbol, "side": s.name, "parameters": parameters(p.p.c.program, arguments(p)),
+        "chunks": batches * rows * per_row, "place": place, "per_word": 4 // s.item, "item_bits": 8 * s.item,
+        "declared": next(x for x in declare(p) if f"packed_{s.name} " in x), "step": step, "pitch": source.pitch,
+        "inside": f"if ({' && '.join(conditions)}) " if conditions else "", "row": where,
+        "bits": original.bits(original.offset(batch, "row", "k")),
+    })  # fmt: skip
 
 
-def launch(p: Plan, s: Side) -> Launch:
+def launch(p: MmaTiling, s: Side) -> Launch:
     source = s.source
     pieces = source.batches * source.rows * (source.pitch // p.instruction.chunk)
     grid = (ceildiv(pieces, THREADS), 1, 1)

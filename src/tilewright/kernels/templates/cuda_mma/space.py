@@ -14,21 +14,19 @@ the number of pieces of k.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from tilewright.core import Target, Value
+from tilewright.core import Target
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_mma.geometry import (
     OVERHEAD_REGISTERS,
-    ceildiv,
     copy_bytes,
     strip,
 )
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, ROWS
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
-from tilewright.search_space import Choice, Constraint, SearchSpace
+from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 LARGEST_TILE = 256
 MAX_WARPS = 16
@@ -58,10 +56,6 @@ def copies(source: Source) -> tuple[str, ...]:
     if widths[:1] == [CHUNK]:
         return tuple(f"async{w}" for w in widths[:2])
     return ("pack", *(f"async{w}" for w in widths[:1]), "gather")
-
-
-def _n(values: Mapping[str, Value], name: str) -> int:
-    return int(values[name])
 
 
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
@@ -100,100 +94,71 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
     registers_per_sm = limit(target, "registers_per_sm")
     most_registers = limit(target, "registers_per_thread")
 
-    def threads(v: Mapping[str, Value]) -> int:
-        return 32 * _n(v, "WARPS_M") * _n(v, "WARPS_N")
+    def threads(warps_m: int, warps_n: int) -> int:
+        return 32 * warps_m * warps_n
 
     def fits_shared(size: int, blocks: int) -> bool:
         return size <= most_shared and blocks * (size + reserved) <= shared_per_sm
 
-    def strips(v: Mapping[str, Value]) -> bool:
-        warps_m, warps_n = _n(v, "WARPS_M"), _n(v, "WARPS_N")
-        size = warps_m * warps_n * ROWS * strip(_n(v, "BN") // warps_n) * 4
-        return fits_shared(size, _n(v, "min_blocks"))
+    def sums(bm: int, warps_m: int, bn: int, warps_n: int) -> int:
+        return bm * bn // threads(warps_m, warps_n)
 
-    def ring(v: Mapping[str, Value]) -> bool:
-        size = _n(v, "STAGES") * (_n(v, "BM") + _n(v, "BN")) * _n(v, "BK") * item
-        return fits_shared(size, _n(v, "min_blocks"))
-
-    def sums(v: Mapping[str, Value]) -> int:
-        return _n(v, "BM") * _n(v, "BN") // threads(v)
-
-    def rounds(v: Mapping[str, Value], which: str, source: Source) -> tuple[int, int]:
-        """Copies, or elements carried, of one operand a thread; and registers for the latter."""
-        size = _n(v, "BM" if which == "a" else "BN") * _n(v, "BK") * item
-        width = copy_bytes(str(v[f"copy_{which}"]))
+    def rounds(source: Source, tile: int, count: int, bk: int, copy: str) -> tuple[int, int]:
+        """Copies, or elements carried, of one operand by each of ``count`` threads; and registers for the latter."""
+        width = copy_bytes(copy)
         step = width or (CHUNK if source.contiguous == "row" else 4)
-        count = ceildiv(size, step * threads(v))
-        return (count, 0) if width else (count * (step // item), count * (step // 4))
+        each = ceildiv(tile * bk * item, step * count)
+        return (each, 0) if width else (each * (step // item), each * (step // 4))
 
-    def registers(v: Mapping[str, Value]) -> bool:
-        fragments = _n(v, "BM") // _n(v, "WARPS_M") // 4 + _n(v, "BN") // _n(v, "WARPS_N") // 4
-        (some_a, held_a), (some_b, held_b) = rounds(v, "a", p.a), rounds(v, "b", p.b)
-        needed = sums(v) + fragments * (2 if v["double_buffer"] else 1) + held_a + held_b
-        needed += (0 if held_a else some_a) + (0 if held_b else some_b) + OVERHEAD_REGISTERS
-        room = min(most_registers, registers_per_sm // (threads(v) * _n(v, "min_blocks")) // 8 * 8)
-        return needed <= room
+    def registers(
+        BM: int, WARPS_M: int, BN: int, WARPS_N: int, BK: int, min_blocks: int, double_buffer: bool, copy_a: str,
+        copy_b: str,
+    ) -> bool:  # fmt: skip
+        count = threads(WARPS_M, WARPS_N)
+        fragments = BM // WARPS_M // 4 + BN // WARPS_N // 4
+        needed = sums(BM, WARPS_M, BN, WARPS_N) + fragments * (2 if double_buffer else 1) + OVERHEAD_REGISTERS
+        for some, held in (rounds(p.a, BM, count, BK, copy_a), rounds(p.b, BN, count, BK, copy_b)):
+            needed += held or some
+        return needed <= min(most_registers, registers_per_sm // (count * min_blocks) // 8 * 8)
 
-    def short(which: str, source: Source) -> Constraint:
-        def holds(v: Mapping[str, Value]) -> bool:
-            some, held = rounds(v, which, source)
-            return some <= (MAX_ELEMENTS if held else MAX_ROUNDS)
-
-        tile = "BM" if which == "a" else "BN"
-        reads = (tile, "WARPS_M", "WARPS_N", "BK", f"copy_{which}")
-        return Constraint(reads, holds, f"a thread would copy too many pieces of operand {which} for one tile")
+    def short(source: Source, tile: int, count: int, bk: int, copy: str) -> bool:
+        some, held = rounds(source, tile, count, bk, copy)
+        return some <= (MAX_ELEMENTS if held else MAX_ROUNDS)
 
     return [
-        Constraint(
-            ("BM", "WARPS_M"),
-            lambda v: _n(v, "BM") >= ROWS * _n(v, "WARPS_M"),
-            f"a warp has at least {ROWS} rows",
-        ),
-        Constraint(
-            ("BN", "WARPS_N"),
-            lambda v: _n(v, "BN") >= COLUMNS * _n(v, "WARPS_N"),
-            f"a warp has at least {COLUMNS} columns",
-        ),
-        Constraint(
-            ("WARPS_M", "WARPS_N"),
-            lambda v: _n(v, "WARPS_M") * _n(v, "WARPS_N") <= MAX_WARPS,
-            f"a block has at most {MAX_WARPS} warps",
-        ),
-        Constraint(
-            ("BM", "WARPS_M", "BN", "WARPS_N"),
-            lambda v: sums(v) <= MAX_SUMS,
+        rule(f"a warp has at least {ROWS} rows", lambda BM, WARPS_M: BM >= ROWS * WARPS_M),
+        rule(f"a warp has at least {COLUMNS} columns", lambda BN, WARPS_N: BN >= COLUMNS * WARPS_N),
+        rule(f"a block has at most {MAX_WARPS} warps", lambda WARPS_M, WARPS_N: WARPS_M * WARPS_N <= MAX_WARPS),
+        rule(
             f"a thread holds at most {MAX_SUMS} accumulators",
+            lambda BM, WARPS_M, BN, WARPS_N: sums(BM, WARPS_M, BN, WARPS_N) <= MAX_SUMS,
         ),
-        Constraint(
-            ("BM", "BN", "BK", "STAGES", "min_blocks"),
-            ring,
+        rule(
             f"the tiles do not fit shared memory ({most_shared} bytes a block, {shared_per_sm} in all)",
+            lambda BM, BN, BK, STAGES, min_blocks: fits_shared(STAGES * (BM + BN) * BK * item, min_blocks),
         ),
-        Constraint(
-            ("WARPS_M", "BN", "WARPS_N", "min_blocks"),
-            strips,
+        rule(
             f"the results do not fit shared memory ({most_shared} bytes a block, {shared_per_sm} in all)",
+            lambda WARPS_M, BN, WARPS_N, min_blocks: fits_shared(
+                WARPS_M * WARPS_N * ROWS * strip(BN // WARPS_N) * 4, min_blocks
+            ),
         ),
-        Constraint(
-            ("WARPS_M", "WARPS_N", "min_blocks"),
-            lambda v: threads(v) * _n(v, "min_blocks") <= threads_per_sm,
+        rule(
             f"so many blocks have more threads than a multiprocessor holds ({threads_per_sm})",
+            lambda WARPS_M, WARPS_N, min_blocks: threads(WARPS_M, WARPS_N) * min_blocks <= threads_per_sm,
         ),
-        Constraint(
-            ("BM", "WARPS_M", "BN", "WARPS_N", "BK", "min_blocks", "double_buffer", "copy_a", "copy_b"),
-            registers,
-            "accumulators, fragments and addresses do not fit the registers",
+        rule("accumulators, fragments and addresses do not fit the registers", registers),
+        rule(
+            "a thread would copy too many pieces of operand a for one tile",
+            lambda BM, WARPS_M, WARPS_N, BK, copy_a: short(p.a, BM, threads(WARPS_M, WARPS_N), BK, copy_a),
         ),
-        short("a", p.a),
-        short("b", p.b),
-        Constraint(
-            ("split_k", "SPLIT"),
-            lambda v: bool(v["split_k"]) == (_n(v, "SPLIT") > 1),
-            "split_k says whether SPLIT is above 1",
+        rule(
+            "a thread would copy too many pieces of operand b for one tile",
+            lambda BN, WARPS_M, WARPS_N, BK, copy_b: short(p.b, BN, threads(WARPS_M, WARPS_N), BK, copy_b),
         ),
-        Constraint(
-            ("BK", "STAGES", "SPLIT"),
-            lambda v: _n(v, "SPLIT") == 1 or ceildiv(p.k, _n(v, "BK")) // _n(v, "SPLIT") >= _n(v, "STAGES") - 1,
+        rule("split_k says whether SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
+        rule(
             "a piece of k has too few tiles to fill the stages",
+            lambda BK, STAGES, SPLIT: SPLIT == 1 or ceildiv(p.k, BK) // SPLIT >= STAGES - 1,
         ),
     ]

@@ -6,31 +6,24 @@ each 32-byte sector; rows that pass through shared memory leave in pieces of 16 
 
 from __future__ import annotations
 
+from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda import splitk
-from tilewright.kernels.templates.cuda.epilogue import Epilogue
-from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, Plan
+from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, MmaTiling
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 
-def epilogue(p: Plan) -> Epilogue:
-    """The epilogue of the main kernel, or, where k is split, of the one that merges the pieces."""
-    return Epilogue(p.p.c, 0 if p.split_k else width(p), p.edges)
+def results(p: MmaTiling) -> tuple[str, Function]:
+    """Functions by which a thread finishes values, and stores :func:`width` of them."""
+    return splitk.results(p.p.c, width(p), p.edges, p.split_k)
 
 
-def define(p: Plan) -> str:
-    """The functions by which a thread stores :func:`width` values."""
-    partial = splitk.define(p.p.c, width(p), p.edges) if p.split_k else ""
-    return epilogue(p).define() + partial
+def _call(p: MmaTiling, m: str, n: str) -> str:
+    return results(p)[1].call(v="v", batch=p.batch, m=m, n=n) + ";"
 
 
-def _call(p: Plan, m: str, n: str) -> str:
-    if p.split_k:
-        return splitk.store(p.p.c, "v", width(p), p.edges, m, n)
-    return epilogue(p).store("v", p.batch, m, n)
-
-
-def width(p: Plan) -> int:
+def width(p: MmaTiling) -> int:
     """Elements along n that a lane stores at once."""
     if not p.store_shared:
         return 2
@@ -41,85 +34,70 @@ def width(p: Plan) -> int:
     return v
 
 
-def store(p: Plan) -> list[str]:
+DIRECT = """\
+TW_UNROLL
+for (int i = 0; i < $mi; i++) {
+    TW_UNROLL
+    for (int j = 0; j < $ni; j++) {
+        TW_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const $acc v[2] = {acc[i][j][2 * h], acc[i][j][2 * h + 1]};
+            $call
+        }
+    }
+}"""
+
+# 16 rows of a strip at a time, of which a lane stores pieces of ``v`` elements.
+THROUGH_SHARED = """\
+tw::sync();  // the ring is free
+$acc *strip = ($acc *)smem$warp;
+TW_UNROLL
+for (int i = 0; i < $mi; i++) {
+    TW_UNROLL
+    for (int j = 0; j < $ni; j++) {
+        TW_UNROLL
+        for (int h = 0; h < 2; h++) {
+            tw::pack<$acc, 2> two;
+            two.v[0] = acc[i][j][2 * h]; two.v[1] = acc[i][j][2 * h + 1];
+            tw::store_shared(strip + ((h * 8 + lane / 4) * $strip + j * 8 + lane % 4 * 2$gaps_j), two);
+        }
+    }
+    tw::sync_warp();
+    $pieces{
+        const int $place;
+$if four:        const tw::pack<$acc, 4> four = tw::load_shared<tw::pack<$acc, 4>>(strip + r * $strip$column$gaps);
+$if four:        const $acc v[4] = {four.v[0], four.v[1], four.v[2], four.v[3]};
+$unless four:        $acc v[$v];
+$unless four:        TW_UNROLL
+$unless four:        for (int q = 0; q < $v; q += 4) {
+$unless four:            const tw::pack<$acc, 4> four = \
+tw::load_shared<tw::pack<$acc, 4>>(strip + r * $strip$column$gaps + q);
+$unless four:            TW_UNROLL
+$unless four:            for (int g = 0; g < 4; g++) v[q + g] = four.v[g];
+$unless four:        }
+        $call
+    }
+$if again:    tw::sync_warp();
+}"""
+
+
+def store(p: MmaTiling) -> list[str]:
     """Statements that store a block's accumulators."""
-    return _through_shared(p) if p.store_shared else _direct(p)
-
-
-def _direct(p: Plan) -> list[str]:
-    acc = p.instruction.acc
-    m, n = f"m0 + {p.warp_at('a')}i * 16 + h * 8 + lane / 4", f"n0 + {p.warp_at('b')}j * 8 + lane % 4 * 2"
-    return [
-        "TW_UNROLL",
-        f"for (int i = 0; i < {p.mi}; i++) {{",
-        "    TW_UNROLL",
-        f"    for (int j = 0; j < {p.ni}; j++) {{",
-        "        TW_UNROLL",
-        "        for (int h = 0; h < 2; h++) {",
-        f"            const {acc} v[2] = {{acc[i][j][2 * h], acc[i][j][2 * h + 1]}};",
-        f"            {_call(p, m, n)}",
-        "        }",
-        "    }",
-        "}",
-    ]
-
-
-def _through_shared(p: Plan) -> list[str]:
-    acc, v = p.instruction.acc, width(p)
-    gaps = p.wn > STRIP_RUN
-    at = f"(h * 8 + lane / 4) * {p.strip} + j * 8 + lane % 4 * 2"
-    to = f"{at} + j / {STRIP_RUN // COLUMNS} * {STRIP_GAP}" if gaps else at
-    warp = f" + warp * {ROWS * p.strip}" if p.threads > 32 else ""
-    return [
-        "tw::sync();  // the ring is free",
-        f"{acc} *strip = ({acc} *)smem{warp};",
-        "TW_UNROLL",
-        f"for (int i = 0; i < {p.mi}; i++) {{",
-        "    TW_UNROLL",
-        f"    for (int j = 0; j < {p.ni}; j++) {{",
-        "        TW_UNROLL",
-        "        for (int h = 0; h < 2; h++) {",
-        f"            tw::pack<{acc}, 2> two;",
-        "            two.v[0] = acc[i][j][2 * h]; two.v[1] = acc[i][j][2 * h + 1];",
-        f"            tw::store_shared(strip + ({to}), two);",
-        "        }",
-        "    }",
-        "    tw::sync_warp();",
-        *("    " + x for x in _pieces(p, v)),
-        *(["    tw::sync_warp();"] if p.mi > 1 else []),
-        "}",
-    ]
-
-
-def _pieces(p: Plan, v: int) -> list[str]:
-    """Statements that store 16 rows of a strip, ``v`` elements a lane."""
-    acc, per_row = p.instruction.acc, p.wn // v
+    acc, v, m, n = p.instruction.acc, width(p), f"m0 + {p.warp_at('a')}i * 16 + ", f"n0 + {p.warp_at('b')}"
+    if not p.store_shared:
+        call = _call(p, f"{m}h * 8 + lane / 4", f"{n}j * 8 + lane % 4 * 2")
+        return fill(DIRECT, {"mi": p.mi, "ni": p.ni, "acc": acc, "call": call}).split("\n")
+    per_row, gaps = p.wn // v, p.wn > STRIP_RUN
     pieces = ROWS * per_row
     e = "e" if pieces > 32 else "lane"
-    place = f"r = {e} / {per_row}, c = {e} % {per_row} * {v}" if per_row > 1 else f"r = {e}"
-    c = "c" if per_row > 1 else ""
-    column = f" + {c}" if c else ""
-    at = f"strip + r * {p.strip}{column}" + (f" + c / {STRIP_RUN} * {STRIP_GAP}" if p.wn > STRIP_RUN else "")
-    four = f"tw::pack<{acc}, 4>"
-    if v == 4:
-        read = [
-            f"const {four} four = tw::load_shared<{four}>({at});",
-            f"const {acc} v[4] = {{four.v[0], four.v[1], four.v[2], four.v[3]}};",
-        ]
-    else:
-        read = [
-            f"{acc} v[{v}];",
-            "TW_UNROLL",
-            f"for (int q = 0; q < {v}; q += 4) {{",
-            f"    const {four} four = tw::load_shared<{four}>({at} + q);",
-            "    TW_UNROLL",
-            "    for (int g = 0; g < 4; g++) v[q + g] = four.v[g];",
-            "}",
-        ]
-    row, column = f"m0 + {p.warp_at('a')}i * 16 + r", f"n0 + {p.warp_at('b')}{c}".removesuffix(" + ")
-    if pieces > 32:
-        opening = f"for (int e = lane; e < {pieces}; e += 32) {{"
-    else:
-        opening = f"if (lane < {pieces}) {{" if pieces < 32 else "{"
-    lines = [f"const int {place};", *read, _call(p, row, column)]
-    return [opening, *("    " + x for x in lines), "}"]
+    columns = f"c = {e} % {per_row} * {v}" if per_row > 1 else ""
+    loop = f"for (int e = lane; e < {pieces}; e += 32) "
+    return fill(THROUGH_SHARED, {
+        "mi": p.mi, "ni": p.ni, "acc": acc, "v": v, "four": v == 4, "again": p.mi > 1, "strip": p.strip,
+        "warp": f" + warp * {ROWS * p.strip}" if p.threads > 32 else "",
+        "gaps_j": f" + j / {STRIP_RUN // COLUMNS} * {STRIP_GAP}" if gaps else "",
+        "gaps": f" + c / {STRIP_RUN} * {STRIP_GAP}" if gaps else "",
+        "pieces": loop if pieces > 32 else f"if (lane < {pieces}) " if pieces < 32 else "",
+        "place": f"r = {e} / {per_row}, {columns}" if columns else f"r = {e}", "column": " + c" if columns else "",
+        "call": _call(p, f"{m}r", f"{n}c" if columns else n.removesuffix(" + ")),
+    }).split("\n")  # fmt: skip

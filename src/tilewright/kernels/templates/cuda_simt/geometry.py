@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.core import Value
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
-from tilewright.kernels.templates.cuda.text import VALUE_BYTES, item
+from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.tiles import ceildiv
 
 PAD = 4
@@ -87,7 +88,7 @@ class SideTile:
     def read_bytes(self) -> int:
         """Bytes of one access of global memory."""
         plain = self.operand.plain
-        return self.vector * (item(plain.tensor.dtype) if plain is not None else self.item)
+        return self.vector * (ITEMSIZE[plain.tensor.dtype] if plain is not None else self.item)
 
     def place(self, e: str) -> tuple[str, str]:
         """Text of where access number ``e``, below ``vectors``, starts in the tile: along M or N, and along K."""
@@ -116,7 +117,7 @@ def _product(e: str, n: int) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SimtTiling:
     """Everything that the printed source depends on."""
 
     c: CudaContraction
@@ -200,8 +201,10 @@ class Plan:
     def align(self) -> int:
         """Alignment that every tensor must have, bytes: the widest access's."""
         e = Epilogue(self.c)
-        stored = min(self.vector_n if not self.split else 16, e.width) * item(self.c.output.dtype)
-        return max(stored, *(s.vector * item(s.operand.plain.tensor.dtype) for s in self.sides if s.operand.plain), 1)
+        stored = min(self.vector_n if not self.split else 16, e.width) * ITEMSIZE[self.c.output.dtype]
+        return max(
+            stored, *(s.vector * ITEMSIZE[s.operand.plain.tensor.dtype] for s in self.sides if s.operand.plain), 1
+        )
 
 
 def read_width(tile: int, size: int) -> int:
@@ -257,13 +260,13 @@ def shared_bytes(c: CudaContraction, bm: int, bn: int, bk: int, stages: int) -> 
     return stages * bk * ((bm + PAD) * a + (bn + PAD) * b)
 
 
-def plan(c: CudaContraction, values: Mapping[str, Value]) -> Plan:
+def plan(c: CudaContraction, values: Mapping[str, Value]) -> SimtTiling:
     """The plan of a schedule that is in the space."""
 
     def get(name: str) -> int:
         return int(values[name])
 
-    return Plan(
+    return SimtTiling(
         c=c,
         bm=get("BM"),
         bn=get("BN"),

@@ -14,17 +14,25 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Launch, LaunchProgram
-from tilewright.kernels.expression.expr import const
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.expression.expr import ITEMSIZE, const
 from tilewright.kernels.templates.cuda import raster, splitk
-from tilewright.kernels.templates.cuda.epilogue import Epilogue, identity, update
-from tilewright.kernels.templates.cuda.text import STORAGE, VALUE, from_storage, item, mentioned, parameters, printer
-from tilewright.kernels.templates.cuda_simt.geometry import Plan, SideTile
+from tilewright.kernels.templates.cuda.epilogue import identity, update
+from tilewright.kernels.templates.cuda.functions import Function, pointers
+from tilewright.kernels.templates.cuda.text import (
+    STORAGE,
+    VALUE,
+    declared,
+    from_storage,
+    mentioned,
+    parameters,
+    printer,
+)
+from tilewright.kernels.templates.cuda.vectors import pack
+from tilewright.kernels.templates.cuda_simt.geometry import SideTile, SimtTiling
 
-ONCE = "    TW_KEEP_LOOP\n"
-"""Keeps the compiler from unrolling a loop that a schedule wants as a loop: it takes registers by dozens."""
 
-
-def launch_program(p: Plan, symbol: str) -> LaunchProgram:
+def launch_program(p: SimtTiling, symbol: str) -> LaunchProgram:
     """How the kernel is called: one launch, or two where K is split."""
     arguments = ("GROUP", "SPLIT") if p.split else ("GROUP",)
     grid = raster.blocks(p.tiles_m, p.tiles_n, p.c.batch.size, p.split)
@@ -33,16 +41,17 @@ def launch_program(p: Plan, symbol: str) -> LaunchProgram:
     return LaunchProgram(launches, workspace=splitk.workspace(p.c, p.split), align=p.align)
 
 
-def source(p: Plan, symbol: str) -> str:
+def source(p: SimtTiling, symbol: str) -> str:
     """C++ that follows the prelude."""
     c = p.c
-    epilogue = Epilogue(c, 0 if p.split else p.vector_n, _edges(p))
-    parts = [f'#line 1 "kernel"\nnamespace {symbol}_ {{\n', epilogue.define()]
-    if p.split:
-        parts.append(splitk.define(c, p.vector_n, _edges(p)))
-    for side in p.sides:
-        parts.append(_mover(p, side) if p.copy == "async" else _mover(p, side) + _stash(side))
-    parts += [_compute(p), "}\n", _kernel(p, symbol, epilogue)]
+    defined, store = splitk.results(c, p.vector_n, _edges(p), p.split)
+    parts = [f'#line 1 "kernel"\nnamespace {symbol}_ {{\n', defined]
+    for s in p.sides:
+        stash = "" if p.copy == "async" else fill(STASH, _side_holes(p, s))
+        parts.append(_mover(p, s).define() + stash)
+    holes = _holes(p, store)
+    parts += [fill(READ, _side_holes(p, s)) for s in p.sides]
+    parts += [fill(COMPUTE, holes), _kernel(p, symbol, holes)]
     if p.split:
         parts.append(splitk.kernel(c, symbol))
     return "".join(parts)
@@ -51,7 +60,7 @@ def source(p: Plan, symbol: str) -> str:
 # --------------------------------------------------------------------------- global to shared memory
 
 
-def _edges(p: Plan) -> str:
+def _edges(p: SimtTiling) -> str:
     """Axes of the output along which tiles reach beyond it."""
     return ("m" if p.c.m.size % p.bm else "") + ("n" if p.c.n.size % p.bn else "")
 
@@ -60,7 +69,7 @@ def _origin(s: SideTile) -> str:
     return "m0" if s.name == "a" else "n0"
 
 
-def _inside(p: Plan, s: SideTile) -> list[str]:
+def _inside(p: SimtTiling, s: SideTile) -> list[str]:
     """Conditions that an access is within the tensor."""
     found = []
     if s.operand.group.size % s.extent:
@@ -70,35 +79,24 @@ def _inside(p: Plan, s: SideTile) -> list[str]:
     return found
 
 
-def _mover(p: Plan, s: SideTile) -> str:
-    """``fetch_<side>`` or ``copy_<side>``: this thread's part of a tile, into registers or shared memory."""
-    t = s.operand.ctype
-    to = f"{t} *s" if p.copy == "async" else f"{t} (&r)[{s.each}][{s.vector}]"
-    inputs = [f"const {STORAGE[x.dtype]} *{x.name}" for x in p.c.program.inputs if x.name in _needs(p, s)]
-    batch = ["int batch"] if "batch" in _needs(p, s) else []
-    taken = ", ".join([*inputs, to, *batch, f"int {_origin(s)}", "int k0", "int tid"])
-    return f"TW_DEVICE void {'copy' if p.copy == 'async' else 'fetch'}_{s.name}({taken}) {{\n{_moves(p, s)}}}\n"
-
-
-def _needs(p: Plan, s: SideTile) -> tuple[str, ...]:
-    """Which inputs a side's copies read, and whether the batch."""
-    return mentioned(_moves(p, s), *(x.name for x in p.c.program.inputs), "batch")
-
-
 @lru_cache(maxsize=256)
-def _moves(p: Plan, s: SideTile) -> str:
-    """The body of that function."""
-    body = _copy(p, s) if p.copy == "async" else _fetch(p, s)
+def _mover(p: SimtTiling, s: SideTile) -> Function:
+    """``fetch_<side>`` or ``copy_<side>``: this thread's part of a tile, into registers or shared memory."""
+    t, origin, asynchronous = s.operand.ctype, _origin(s), p.copy == "async"
+    body = _copy(p, s) if asynchronous else _fetch(p, s)
     mn, k = s.place("e")
-    places = {"mn": f"{_origin(s)} + {mn}", "k": f"k0 + {k}"}
-    where = "".join(f"        const int {x} = {places[x]};\n" for x in mentioned(body, *places))
-    return (
+    body = declared({"mn": f"{origin} + {mn}", "k": f"k0 + {k}"}, body, "        ")
+    body = (
         f"    TW_UNROLL\n    for (int i = 0; i < {s.each}; i++) {{\n"
-        f"        const int e = tid + i * {p.threads};\n{where}{body}    }}\n"
+        f"        const int e = tid + i * {p.threads};\n{body}    }}\n"
     )
+    taken = {**pointers(p.c.program), "to": f"{t} *s" if asynchronous else f"{t} (&r)[{s.each}][{s.vector}]"}
+    taken |= {x: f"int {x}" for x in ("batch", origin, "k0", "tid")}
+    name = f"{'copy' if asynchronous else 'fetch'}_{s.name}"
+    return Function(name, "void", taken, body, ("to", origin, "k0", "tid"))
 
 
-def _fetch(p: Plan, s: SideTile) -> str:
+def _fetch(p: SimtTiling, s: SideTile) -> str:
     """Statements that read one access into registers."""
     o = s.operand
     ctype = o.ctype
@@ -113,66 +111,69 @@ def _fetch(p: Plan, s: SideTile) -> str:
     guard = o.guard("batch", "mn", "k")
     tests = " && ".join([*([inside] if inside else []), *([f"({guard})"] if guard else [])])
     storage = STORAGE[plain.tensor.dtype]
-    at = f"{plain.tensor.name} + ({o.offset('batch', 'mn', 'k')})"
-    kind = storage if s.vector == 1 else f"tw::pack<{storage}, {s.vector}>"
-    read = f"tw::load_global<{kind}>({at})"
-    loop = f"        TW_UNROLL\n        for (int j = 0; j < {s.vector}; j++) r[i][j] = "
+    kind = pack(storage, s.vector)
+    read = f"tw::load_global<{kind}>({plain.tensor.name} + ({o.offset('batch', 'mn', 'k')}))"
     held = "p.v[j]" if s.vector > 1 else "p"
     value = f"({ctype})({o.converted(from_storage(plain.tensor.dtype, held))})"
-    if plain.other == 0 or not tests:
+    holes = {"kind": kind, "read": read, "value": value, "vector": s.vector, "many": s.vector > 1}
+    if plain.other != 0 and tests:
+        outside = printer(p.c.program, {}, {}, {}, ()).scalar(const(plain.other, o.dtype))
+        other = f"({inside}) ? ({ctype}){outside} : 0" if inside else f"({ctype}){outside}"
+        return fill(FETCH_OR_OTHER, {**holes, "tests": tests, "other": other})
+    if tests:
         # Zero is zero in memory too, and through every conversion.
-        if tests:
-            zero = f"({kind})0" if kind == storage and not kind.startswith("tw::") else f"{kind}{{}}"
-            read = f"{tests} ? {read} : {zero}"
-        into = loop if s.vector > 1 else "        r[i][0] = "
-        return f"        const {kind} p = {read};\n{into}{value};\n"
-    outside = printer(p.c.program, {}, {}, {}, ()).scalar(const(plain.other, o.dtype))
-    other = f"({inside}) ? ({ctype}){outside} : 0" if inside else f"({ctype}){outside}"
-    return (
-        f"        if ({tests}) {{\n            const {kind} p = {read};\n"
-        f"    {loop.replace(chr(10), chr(10) + '    ')}{value};\n        }} else {{\n"
-        f"    {loop.replace(chr(10), chr(10) + '    ')}{other};\n        }}\n"
-    )
+        zero = f"({kind})0" if kind == storage and not kind.startswith("tw::") else f"{kind}{{}}"
+        holes["read"] = f"{tests} ? {read} : {zero}"
+    return fill(FETCH, holes)
 
 
-def _stash(s: SideTile) -> str:
-    """``stash_<side>``: those registers, into shared memory."""
-    ctype = s.operand.ctype
-    mn, k = s.place("e")
-    guard = f"        if (e >= {s.vectors}) continue;\n" if s.vectors % s.threads else ""
-    head = (
-        f"TW_DEVICE void stash_{s.name}({ctype} *s, const {ctype} (&r)[{s.each}][{s.vector}], int tid) {{\n"
-        f"    TW_UNROLL\n    for (int i = 0; i < {s.each}; i++) {{\n"
-        f"        const int e = tid + i * {s.threads};\n{guard}"
-        f"        {ctype} *to = s + ({k}) * {s.stride} + ({mn});\n"
-    )
-    if s.along == "k":
-        body = (
-            "        TW_UNROLL\n"
-            f"        for (int j = 0; j < {s.vector}; j++) tw::store_shared(to + j * {s.stride}, r[i][j]);\n"
-        )
-    else:
-        w = min(s.vector, 16 // s.item)
-        body = (
-            "        TW_UNROLL\n"
-            f"        for (int j = 0; j < {s.vector}; j += {w}) {{\n"
-            f"            tw::pack<{ctype}, {w}> p;\n"
-            "            TW_UNROLL\n"
-            f"            for (int h = 0; h < {w}; h++) p.v[h] = r[i][j + h];\n"
-            "            tw::store_shared(to + j, p);\n"
-            "        }\n"
-        )
-    return f"{head}{body}    }}\n}}\n"
+FETCH = """\
+        const $kind p = $read;
+$if many:        TW_UNROLL
+$if many:        for (int j = 0; j < $vector; j++) r[i][j] = $value;
+$unless many:        r[i][0] = $value;
+"""
+
+FETCH_OR_OTHER = """\
+        if ($tests) {
+            const $kind p = $read;
+            TW_UNROLL
+            for (int j = 0; j < $vector; j++) r[i][j] = $value;
+        } else {
+            TW_UNROLL
+            for (int j = 0; j < $vector; j++) r[i][j] = $other;
+        }
+"""
+
+# This thread's part of a tile, from registers into shared memory.
+STASH = """\
+TW_DEVICE void stash_$side($t *s, const $t (&r)[$each][$vector], int tid) {
+    TW_UNROLL
+    for (int i = 0; i < $each; i++) {
+        const int e = tid + i * $threads;
+$if ragged:        if (e >= $vectors) continue;
+        $t *to = s + ($k) * $stride + ($mn);
+        TW_UNROLL
+$if down:        for (int j = 0; j < $vector; j++) tw::store_shared(to + j * $stride, r[i][j]);
+$unless down:        for (int j = 0; j < $vector; j += $width) {
+$unless down:            tw::pack<$t, $width> p;
+$unless down:            TW_UNROLL
+$unless down:            for (int h = 0; h < $width; h++) p.v[h] = r[i][j + h];
+$unless down:            tw::store_shared(to + j, p);
+$unless down:        }
+    }
+}
+"""
 
 
-def _copy(p: Plan, s: SideTile) -> str:
+def _copy(p: SimtTiling, s: SideTile) -> str:
     """Statements that start one asynchronous copy. Outside of the tensor it reads nothing and writes zeros:
     its address is still computed, aligned, but may be anything."""
     o = s.operand
     assert o.plain is not None
     guard = o.guard("batch", "mn", "k")
     tests = [*_inside(p, s), *([f"({guard})"] if guard is not None else [])]
-    size = s.vector * item(o.plain.tensor.dtype)
+    size = s.vector * ITEMSIZE[o.plain.tensor.dtype]
     mn, k = s.place("e")
     beyond = max(s.extent, p.bk) * p.stages if tests else 0
     at = f"{o.plain.tensor.name} + ({o.offset('batch', 'mn', 'k', beyond)})"
@@ -185,145 +186,189 @@ def _copy(p: Plan, s: SideTile) -> str:
 # --------------------------------------------------------------------------- shared memory to accumulators
 
 
-def _shape(p: Plan) -> str:
-    vm, vn = p.vector_m, p.vector_n
-    return f"[{p.tm // vm}][{vm}][{p.tn // vn}][{vn}]"
+# This thread's fragment of one step of K.
+READ = """\
+TW_DEVICE void read_$side(const $t *s, $t (&f)$fragment, int k, int at) {
+    TW_UNROLL
+    for (int q = 0; q < $groups; q++) {
+        const tw::pack<$t, $read> p = tw::load_shared<tw::pack<$t, $read>>(s + k * $stride + q * $far + at * $read);
+        TW_UNROLL
+        for (int j = 0; j < $read; j++) f[q][j] = p.v[j];
+    }
+}
+"""
 
 
-def _read(p: Plan, s: SideTile) -> str:
-    """``read_<side>``: this thread's fragment of one step of K."""
-    tile, vector, threads = (p.tm, p.vector_m, p.threads_m) if s.name == "a" else (p.tn, p.vector_n, p.threads_n)
-    t = s.operand.ctype
-    return (
-        f"TW_DEVICE void read_{s.name}(const {t} *s, {t} (&f)[{tile // vector}][{vector}], int k, int at) {{\n"
-        "    TW_UNROLL\n"
-        f"    for (int q = 0; q < {tile // vector}; q++) {{\n"
-        f"        const tw::pack<{t}, {vector}> p = "
-        f"tw::load_shared<tw::pack<{t}, {vector}>>(s + k * {s.stride} + q * {threads * vector} + at * {vector});\n"
-        "        TW_UNROLL\n"
-        f"        for (int j = 0; j < {vector}; j++) f[q][j] = p.v[j];\n"
-        "    }\n}\n"
-    )
+def _side_holes(p: SimtTiling, s: SideTile) -> dict[str, object]:
+    tile, read, threads = (p.tm, p.vector_m, p.threads_m) if s.name == "a" else (p.tn, p.vector_n, p.threads_n)
+    mn, k = s.place("e")
+    return {
+        "side": s.name, "t": s.operand.ctype, "each": s.each, "vector": s.vector, "vectors": s.vectors,
+        "threads": s.threads, "ragged": s.vectors % s.threads, "mn": mn, "k": k, "stride": s.stride,
+        "down": s.along == "k", "width": min(s.vector, 16 // s.item),
+        "fragment": f"[{tile // read}][{read}]", "groups": tile // read, "read": read, "far": threads * read,
+    }  # fmt: skip
 
 
-def _fragment(p: Plan, side: str) -> str:
-    """Dimensions of a side's fragment: groups, and elements in one."""
-    tile, vector = (p.tm, p.vector_m) if side == "a" else (p.tn, p.vector_n)
-    return f"[{tile // vector}][{vector}]"
-
-
-def _loops(p: Plan, indent: str, body: str) -> str:
-    """``body`` for every accumulator ``acc[q][i][r][j]``."""
-    text = ""
-    for depth, (name, count) in enumerate(
-        (("q", p.tm // p.vector_m), ("i", p.vector_m), ("r", p.tn // p.vector_n), ("j", p.vector_n))
-    ):
-        pad = indent + "    " * depth
-        text += f"{pad}TW_UNROLL\n{pad}for (int {name} = 0; {name} < {count}; {name}++)\n"
-    return f"{text}{indent}                {body}\n"
-
-
-def _step(p: Plan) -> str:
-    """``step``: adds one step of K, held in fragments, to the accumulators."""
-    c = p.c
-    fragments = "".join(f"const {s.operand.ctype} (&{s.name}){_fragment(p, s.name)}, " for s in p.sides)
-    value = update(c, "acc[q][i][r][j]", "a[q][i]", "b[r][j]")
-    return (
-        f"TW_DEVICE void step({fragments}{VALUE[c.acc]} (&acc){_shape(p)}) {{\n"
-        + _loops(p, "    ", f"acc[q][i][r][j] = {value};")
-        + "}\n"
-    )
-
-
-def _ragged(p: Plan) -> bool:
-    """Whether steps beyond K must be left out."""
-    return not p.c.zero_is_neutral and p.c.k.size % p.bk != 0
-
-
-def _compute(p: Plan) -> str:
-    """``compute``: adds one tile of K to the accumulators; ``left`` is how many steps are inside K.
-
-    Tiles are filled up with zeros beyond K: where these change nothing, steps are not counted.
-    """
-    c = p.c
-    names = [s.name for s in p.sides]
-    tiles = "".join(f"const {s.operand.ctype} *s{s.name}, " for s in p.sides)
-    ragged = _ragged(p)
-
-    def reads(k: str, which: str) -> str:
-        at = {"a": "ty", "b": "tx"}
-        return " ".join(f"read_{n}(s{n}, {n}{which}, {k}, {at[n]});" for n in names)
-
-    def step(k: str, which: str) -> str:
-        call = f"step({''.join(f'{n}{which}, ' for n in names)}acc);"
-        return f"if ({k} < left) {call}" if ragged else call
-
-    out = [_read(p, s) for s in p.sides] + [_step(p)]
-    at = "int ty, int tx" + (", int left" if ragged else "")
-    out.append(f"TW_DEVICE void compute({tiles}{VALUE[c.acc]} (&acc){_shape(p)}, {at}) {{\n")
-    # Two sets by name, not by index: an array indexed in an unrolled loop may end up in memory.
-    for s in p.sides:
-        held = ", ".join(f"{s.name}{n}{_fragment(p, s.name)}" for n in range(p.fragments))
-        out.append(f"    {s.operand.ctype} {held};\n")
-    if p.fragments == 2:
-        out.append(f"    {reads('0', '0')}\n")
-    # The loops and the condition are printed in this form on purpose: with a simpler one the compiler unrolls
-    # further than the schedule's registers allow.
-    out.append(
-        ("    TW_UNROLL\n" if p.unroll == p.bk else ONCE)
-        + f"    for (int k0 = 0; k0 < {p.bk}; k0 += {p.unroll}) {{\n        TW_UNROLL\n"
-        f"        for (int u = 0; u < {p.unroll}; u += {p.fragments}) {{\n            const int k = k0 + u;\n"
-    )
-    body: tuple[str, ...]
-    if p.fragments == 2:
-        body = (
-            reads("k + 1", "1"),
-            step("k", "0"),
-            f"if (u + 2 < {p.unroll} || k0 + {p.unroll} < {p.bk}) {{ {reads('k + 2', '0')} }}",
-            step("k + 1", "1"),
-        )
-    else:
-        body = (reads("k", "0"), step("k", "0"))
-    out += [f"            {line}\n" for line in body]
-    out.append("        }\n    }\n}\n")
-    return "".join(out)
+# One step of K, held in fragments, is added to the accumulators; then a tile of K, of which ``left`` steps are inside.
+# Tiles are filled up with zeros beyond K: where these change nothing, steps are not counted. Two sets of fragments
+# have names, not an index: an array indexed in an unrolled loop may end up in memory. The loops and the condition are
+# in this form on purpose: with a simpler one the compiler unrolls further than the schedule's registers allow.
+COMPUTE = """\
+TW_DEVICE void step(const $ta (&a)$fa, const $tb (&b)$fb, $acc (&acc)$shape) {
+    TW_UNROLL
+    for (int q = 0; q < $qs; q++)
+        TW_UNROLL
+        for (int i = 0; i < $vm; i++)
+            TW_UNROLL
+            for (int r = 0; r < $rs; r++)
+                TW_UNROLL
+                for (int j = 0; j < $vn; j++)
+                    acc[q][i][r][j] = $updated;
+}
+TW_DEVICE void compute(const $ta *sa, const $tb *sb, $acc (&acc)$shape, int ty, int tx$takes_left) {
+$if two:    $ta a0$fa, a1$fa;
+$if two:    $tb b0$fb, b1$fb;
+$unless two:    $ta a0$fa;
+$unless two:    $tb b0$fb;
+$if two:    read_a(sa, a0, 0, ty); read_b(sb, b0, 0, tx);
+    $unrolled
+    for (int k0 = 0; k0 < $bk; k0 += $unroll) {
+        TW_UNROLL
+        for (int u = 0; u < $unroll; u += $fragments) {
+            const int k = k0 + u;
+$if two:            read_a(sa, a1, k + 1, ty); read_b(sb, b1, k + 1, tx);
+$unless two:            read_a(sa, a0, k, ty); read_b(sb, b0, k, tx);
+            ${first}step(a0, b0, acc);
+$if two:            if (u + 2 < $unroll || k0 + $unroll < $bk) { read_a(sa, a0, k + 2, ty); read_b(sb, b0, k + 2, tx); }
+$if two:            ${second}step(a1, b1, acc);
+        }
+    }
+}
+}
+"""
 
 
 # --------------------------------------------------------------------------- the kernel
 
 
-def _kernel(p: Plan, symbol: str, epilogue: Epilogue) -> str:
+PLAIN = """\
+    for (int t = $from; t < $end; t++) {
+        $ta ra$ra;
+        $tb rb$rb;
+$fetch_now
+        tw::sync();
+        stash_a(sa, ra, tid);
+        stash_b(sb, rb, tid);
+        tw::sync();
+        compute(sa, sb, acc, $at);
+    }"""
+
+# The next tile travels through registers while this one is multiplied; one barrier a tile. The buffer is chosen as a
+# pointer: behind a computed offset the compiler splits 16-byte writes. After the last tile, what the registers hold is
+# written to the free buffer once more. Beyond K, where every access is checked anyway, nothing is read; the tile after
+# a piece is another's.
+BUFFERED = """\
+    $ta ra$ra;
+    $tb rb$rb;
+$fetch_first
+    stash_a(sa, ra, tid);
+    stash_b(sb, rb, tid);
+    tw::sync();
+    for (int t = $from; t < $end; t++) {
+        const bool odd = $number % 2 != 0;
+        $ta *const now_a = odd ? sa + $stage_a : sa;
+        $ta *const next_a = odd ? sa : sa + $stage_a;
+        $tb *const now_b = odd ? sb + $stage_b : sb;
+        $tb *const next_b = odd ? sb : sb + $stage_b;
+$unless checked:        if (t + 1 < $end) {
+$fetch_next
+$unless checked:        }
+        compute(now_a, now_b, acc, $at);
+        stash_a(next_a, ra, tid);
+        stash_b(next_b, rb, tid);
+        tw::sync();
+    }"""
+
+# A ring of tiles: ``stages - 1`` are on their way while one is multiplied; one barrier a tile. Every tile that is
+# copied is waited for and multiplied, so none is on its way at the end.
+RING = """\
+$copy_first
+    int slot = 0;
+    for (int t = $from; t < $end; t++) {
+        tw::cp_wait<$older>();
+        tw::sync();
+        const int next = slot + $ahead < $stages ? slot + $ahead : slot + -1;
+        if (t + $ahead < $end) {
+$copy_next
+        }
+        tw::cp_commit();
+        compute(sa + slot * $stage_a, sb + slot * $stage_b, acc, $at);
+        slot = slot + 1 < $stages ? slot + 1 : 0;
+    }"""
+
+KERNEL = """\
+    $ta *const sa = ($ta *)(smem + 0);
+    $tb *const sb = ($tb *)(smem + $base_b);
+$if split:    $pieces
+    $acc acc$shape;
+    TW_UNROLL
+    for (int q = 0; q < $qs; q++)
+        TW_UNROLL
+        for (int i = 0; i < $vm; i++)
+            TW_UNROLL
+            for (int r = 0; r < $rs; r++)
+                TW_UNROLL
+                for (int j = 0; j < $vn; j++)
+                    acc[q][i][r][j] = $identity;
+$loop
+    TW_UNROLL
+    for (int q = 0; q < $qs; q++)
+        TW_UNROLL
+        for (int i = 0; i < $vm; i++) {
+$if rows:            const int m = m0 + q * $far_m + ty * $vm + i;
+            TW_UNROLL
+            for (int r = 0; r < $rs; r++) {
+                const int n = n0 + r * $far_n + tx * $vn;
+                $store
+            }
+        }
+}
+"""
+
+
+def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
+    """What the texts of the kernel say of a plan."""
+    c, a, b, vm, vn = p.c, p.a, p.b, p.vector_m, p.vector_n
+    ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be left out
+    split, fa, fb = p.split, f"[{p.tm // vm}][{vm}]", f"[{p.tn // vn}][{vn}]"
+    return {
+        "ta": a.operand.ctype, "tb": b.operand.ctype, "acc": VALUE[c.acc],
+        "fa": fa, "fb": fb, "shape": fa + fb,
+        "qs": p.tm // vm, "vm": vm, "rs": p.tn // vn, "vn": vn, "far_m": p.threads_m * vm, "far_n": p.threads_n * vn,
+        "ra": f"[{a.each}][{a.vector}]", "rb": f"[{b.each}][{b.vector}]", "stage_a": a.elements, "stage_b": b.elements,
+        "updated": update(c, "acc[q][i][r][j]", "a[q][i]", "b[r][j]"), "identity": identity(c),
+        "two": p.fragments == 2, "fragments": p.fragments, "bk": p.bk, "unroll": p.unroll,
+        # A loop that a schedule wants as a loop: unrolled, it takes registers by dozens.
+        "unrolled": "TW_UNROLL" if p.unroll == p.bk else "TW_KEEP_LOOP",
+        "takes_left": ", int left" if ragged else "", "first": "if (k < left) " if ragged else "",
+        "second": "if (k + 1 < left) " if ragged else "",
+        "at": f"ty, tx, {c.k.size} - t * {p.bk}" if ragged else "ty, tx",
+        "base_b": p.stages * a.elements * a.item, "split": split, "pieces": splitk.pieces(p.steps, "from", "to"),
+        "from": "from" if split else "0", "end": "to" if split else p.steps, "number": "(t - from)" if split else "t",
+        "store": store.call(v="acc[q][i][r]") + ";", "rows": "m" in store.taken,
+        "stages": p.stages, "ahead": p.stages - 1, "older": p.stages - 2,
+        "checked": not split and c.k.size % p.bk != 0,
+    }  # fmt: skip
+
+
+def _kernel(p: SimtTiling, symbol: str, holes: Mapping[str, object]) -> str:
     c = p.c
-    vm, vn = p.vector_m, p.vector_n
     arguments = ("GROUP", "SPLIT") if p.split else ("GROUP",)
-    base = 0
-    out = []
-    for s in p.sides:
-        out.append(f"    {s.operand.ctype} *const s{s.name} = ({s.operand.ctype} *)(smem + {base});\n")
-        base += p.stages * s.elements * s.item
-    if p.split:
-        out.append(f"    {splitk.pieces(p.steps, 'from', 'to')}\n")
-    out.append(f"    {epilogue.acc} acc{_shape(p)};\n" + _loops(p, "    ", f"acc[q][i][r][j] = {identity(c)};"))
-    out.append(_async_loop(p) if p.copy == "async" else _plain_loop(p) if p.stages == 1 else _buffered_loop(p))
-    call = (
-        splitk.store(c, "acc[q][i][r]", vn, _edges(p), "m", "n")
-        if p.split
-        else epilogue.store("acc[q][i][r]", "batch", "m", "n")
-    )
-    row = f"            const int m = m0 + q * {p.threads_m * vm} + ty * {vm} + i;\n"
-    out.append(
-        f"    TW_UNROLL\n    for (int q = 0; q < {p.tm // vm}; q++)\n"
-        f"        TW_UNROLL\n        for (int i = 0; i < {vm}; i++) {{\n"
-        f"{row if mentioned(call, 'm') else ''}"
-        f"            TW_UNROLL\n            for (int r = 0; r < {p.tn // vn}; r++) {{\n"
-        f"                const int n = n0 + r * {p.threads_n * vn} + tx * {vn};\n"
-        f"                {call}\n"
-        "            }\n        }\n}\n"
-    )
-    rest = "".join(out)
-    origins = {"m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}
-    rest = _declared(origins, rest)
-    rest = _declared({"tid": "(int)threadIdx.x", "warp": "tid / 32", "lane": "tid % 32"}, _declared(_lanes(p), rest))
+    loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
+    rest = fill(KERNEL, {**holes, "loop": loop})
+    threads = {"tid": "(int)threadIdx.x", "warp": "tid / 32", "lane": "tid % 32", **_lanes(p)}
+    rest = declared({**threads, "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}, rest)
     return (
         f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({parameters(c.program, arguments)}) {{\n"
         f"    using namespace {symbol}_;\n"
@@ -335,15 +380,7 @@ def _kernel(p: Plan, symbol: str, epilogue: Epilogue) -> str:
 RASTER = ("tile_m", "tile_n", "batch")
 
 
-def _declared(values: Mapping[str, str], rest: str) -> str:
-    """Statements, after the declarations of those ``values`` that they mention; these may build on earlier ones."""
-    for name, value in reversed(list(values.items())):
-        if mentioned(rest, name):
-            rest = f"    const int {name} = {value};\n{rest}"
-    return rest
-
-
-def _lanes(p: Plan) -> dict[str, str]:
+def _lanes(p: SimtTiling) -> dict[str, str]:
     """A thread's place in the tile: ``ty`` and ``tx``."""
     across, along = p.threads_n // p.lanes_n, p.threads_m // p.lanes_m
     if across == 1:
@@ -359,122 +396,40 @@ def _lanes(p: Plan) -> dict[str, str]:
     return {"ty": " + ".join(x for x in (row, inner) if x) or "0", "tx": tx}
 
 
-def _calls(p: Plan, what: str, origin: str, indent: str, to: Mapping[str, str]) -> str:
-    """Calls of ``fetch`` or ``copy`` for every side, for the tile of K that begins at ``origin``."""
-    out = ""
-    for s in p.sides:
-        inputs = [x.name for x in p.c.program.inputs if x.name in _needs(p, s)]
-        batch = ["batch"] if "batch" in _needs(p, s) else []
-        out += f"{indent}{what}_{s.name}({', '.join([*inputs, to[s.name], *batch, _origin(s), origin, 'tid'])});\n"
-    return out
+def _calls(p: SimtTiling, origin: str, depth: int, *to: str) -> list[str]:
+    """Calls of ``fetch`` or ``copy``, for the tile of K that begins at ``origin``: side A's, and side B's."""
+    return [f"{'    ' * depth}{_mover(p, s).call(to=x, k0=origin)};" for s, x in zip(p.sides, to, strict=True)]
 
 
-def _fetches(p: Plan, origin: str, indent: str) -> str:
-    return _calls(p, "fetch", origin, indent, {s.name: f"r{s.name}" for s in p.sides})
-
-
-def _first(p: Plan) -> str:
-    """Text of the first tile of K, and with :func:`_end` of the one after the last."""
-    return "from" if p.split else "0"
-
-
-def _end(p: Plan) -> str:
-    return "to" if p.split else f"{p.steps}"
-
-
-def _begin(p: Plan, tile: int) -> str:
+def _begin(p: SimtTiling, tile: int) -> str:
     """Text of where tile number ``tile`` of the block begins along K."""
     if not p.split:
         return f"{tile * p.bk}"
     return f"(from + {tile}) * {p.bk}" if tile else f"from * {p.bk}"
 
 
-def _stashes(p: Plan, indent: str) -> str:
-    return "".join(f"{indent}stash_{s.name}(s{s.name}, r{s.name}, tid);\n" for s in p.sides)
+def _direct_loop(p: SimtTiling, holes: Mapping[str, object]) -> str:
+    """Tiles that pass through registers."""
+    depth = 2 if holes["checked"] else 3
+    return fill(PLAIN if p.stages == 1 else BUFFERED, {
+        **holes,
+        "fetch_now": _calls(p, f"t * {p.bk}", 2, "ra", "rb"),
+        "fetch_first": _calls(p, _begin(p, 0), 1, "ra", "rb"),
+        "fetch_next": _calls(p, f"(t + 1) * {p.bk}", depth, "ra", "rb"),
+    })  # fmt: skip
 
 
-def _slot(s: SideTile, slot: str) -> str:
-    return f"s{s.name} + {slot} * {s.elements}"
-
-
-def _multiply(p: Plan, tiles: str) -> str:
-    """A call of ``compute`` for tile ``t``; ``tiles`` is the text of its first arguments."""
-    left = [f"{p.c.k.size} - t * {p.bk}"] if _ragged(p) else []
-    return f"compute({tiles}acc, {', '.join(['ty', 'tx', *left])});"
-
-
-def _registers(p: Plan, indent: str) -> str:
-    return "".join(f"{indent}{s.operand.ctype} r{s.name}[{s.each}][{s.vector}];\n" for s in p.sides)
-
-
-def _plain_loop(p: Plan) -> str:
-    tiles = "".join(f"s{s.name}, " for s in p.sides)
-    return (
-        f"    for (int t = {_first(p)}; t < {_end(p)}; t++) {{\n"
-        + _registers(p, "        ")
-        + _fetches(p, f"t * {p.bk}", "        ")
-        + "        tw::sync();\n"
-        + _stashes(p, "        ")
-        + f"        tw::sync();\n        {_multiply(p, tiles)}\n    }}\n"
-    )
-
-
-def _buffered_loop(p: Plan) -> str:
-    """The next tile travels through registers while this one is multiplied; one barrier a tile.
-
-    The buffer is chosen as a pointer: behind a computed offset the compiler splits 16-byte writes.
-    After the last tile, what the registers hold is written to the free buffer once more.
-    """
-    buffers = "".join(
-        f"        {s.operand.ctype} *const now_{s.name} = odd ? s{s.name} + {s.elements} : s{s.name};\n"
-        f"        {s.operand.ctype} *const next_{s.name} = odd ? s{s.name} : s{s.name} + {s.elements};\n"
-        for s in p.sides
-    )
-    now = "".join(f"now_{s.name}, " for s in p.sides)
-    writes = "".join(f"        stash_{s.name}(next_{s.name}, r{s.name}, tid);\n" for s in p.sides)
-    # Beyond K, where every access is checked anyway, nothing is read; the tile after a piece is another's.
-    bare = not p.split and p.c.k.size % p.bk != 0
-    fetches = _fetches(p, f"(t + 1) * {p.bk}", " " * (8 if bare else 12))
-    return (
-        _registers(p, "    ")
-        + _fetches(p, _begin(p, 0), "    ")
-        + _stashes(p, "    ")
-        + f"    tw::sync();\n    for (int t = {_first(p)}; t < {_end(p)}; t++) {{\n"
-        + f"        const bool odd = {'(t - from)' if p.split else 't'} % 2 != 0;\n{buffers}"
-        + (fetches if bare else f"        if (t + 1 < {_end(p)}) {{\n{fetches}        }}\n")
-        + f"        {_multiply(p, now)}\n{writes}        tw::sync();\n    }}\n"
-    )
-
-
-def _async_loop(p: Plan) -> str:
-    """A ring of tiles: ``stages - 1`` are on their way while one is multiplied; one barrier a tile.
-
-    Every tile that is copied is waited for and multiplied, so none is on its way at the end.
-    """
+def _async_loop(p: SimtTiling, holes: Mapping[str, object]) -> str:
+    """Tiles that are copied asynchronously."""
     ahead = p.stages - 1
-    tiles = "".join(f"{_slot(s, 'slot')}, " for s in p.sides)
-
-    def copies(origin: str, slot: str, indent: str) -> str:
-        to = {s.name: _slot(s, slot) if not slot.isdigit() else _at(s, int(slot)) for s in p.sides}
-        return _calls(p, "copy", origin, indent, to)
-
-    first = ""
+    first: list[str] = []
     for n in range(ahead):
+        to = [f"s{s.name} + {n * s.elements}" if n else f"s{s.name}" for s in p.sides]
         if p.split and n:
-            first += f"    if (from + {n} < to) {{\n{copies(_begin(p, n), str(n), ' ' * 8)}    }}\n"
+            first += [f"    if (from + {n} < to) {{", *_calls(p, _begin(p, n), 2, *to), "    }"]
         elif p.split or n < p.steps:
-            first += copies(_begin(p, n), str(n), " " * 4)
-        first += "    tw::cp_commit();\n"
-    return (
-        f"{first}    int slot = 0;\n    for (int t = {_first(p)}; t < {_end(p)}; t++) {{\n"
-        f"        tw::cp_wait<{ahead - 1}>();\n        tw::sync();\n"
-        f"        const int next = slot + {ahead} < {p.stages} ? slot + {ahead} : slot + {ahead - p.stages};\n"
-        f"        if (t + {ahead} < {_end(p)}) {{\n"
-        + copies(f"(t + {ahead}) * {p.bk}", "next", " " * 12)
-        + f"        }}\n        tw::cp_commit();\n        {_multiply(p, tiles)}\n"
-        f"        slot = slot + 1 < {p.stages} ? slot + 1 : 0;\n    }}\n"
-    )
-
-
-def _at(s: SideTile, slot: int) -> str:
-    return f"s{s.name} + {slot * s.elements}" if slot else f"s{s.name}"
+            first += _calls(p, _begin(p, n), 1, *to)
+        first.append("    tw::cp_commit();")
+    to = [f"s{s.name} + next * {s.elements}" for s in p.sides]
+    following = _calls(p, f"(t + {ahead}) * {p.bk}", 3, *to)
+    return fill(RING, {**holes, "copy_first": first, "copy_next": following})

@@ -9,10 +9,10 @@ from tilewright.kernels.loopnest import Loop, LoopNest, Staged
 from tilewright.kernels.templates.cuda import static as shared_static
 from tilewright.kernels.templates.cuda.describe import accesses, blocks, combining, extents, flops, staged_names
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
-from tilewright.kernels.templates.cuda_simt.geometry import Plan
+from tilewright.kernels.templates.cuda_simt.geometry import SimtTiling
 
 
-def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+def nests(p: SimtTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """One nest, or two where K is split: blocks, tiles of K, warps, steps, threads, a thread's tile.
 
     A warp's threads are its vector lanes.
@@ -47,7 +47,7 @@ def nests(p: Plan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     return (main, combining(c, split)) if split > 1 else (main,)
 
 
-def static(p: Plan, target: Target, values: Mapping[str, Value]) -> dict[str, float]:
+def static(p: SimtTiling, target: Target, values: Mapping[str, Value]) -> dict[str, float]:
     """The numbers of :data:`~..cuda.static.STATIC`."""
     c = p.c
     read = p.lanes_m * p.tm * VALUE_BYTES[c.lhs.dtype] + p.lanes_n * p.tn * VALUE_BYTES[c.rhs.dtype]

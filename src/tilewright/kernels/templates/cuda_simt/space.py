@@ -21,7 +21,7 @@ from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.static import allocated, limit
 from tilewright.kernels.templates.cuda_simt.geometry import PAD, registers, shared_bytes, words
 from tilewright.kernels.templates.tiles import ceildiv
-from tilewright.search_space import Choice, Constraint, SearchSpace
+from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEPTHS = (4, 8, 16, 32, 64)
@@ -69,7 +69,6 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
     most = limit(target, "threads_per_block")
     per_block, per_sm = limit(target, "shared_per_block"), limit(target, "shared_per_sm")
     reserved, resident = limit(target, "shared_reserved"), limit(target, "threads_per_sm")
-    shape = ("BM", "TM", "BN", "TN")
     bn = tiles(c.n.size, 32)
     bm = tiles(c.m.size, 1)
     batches = c.batch.size
@@ -97,125 +96,94 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         Choice("pad_b", (0, PAD)),
     ]
 
-    def threads(v: Mapping[str, Value]) -> int:
-        return _n(v, "BM") // _n(v, "TM") * (_n(v, "BN") // _n(v, "TN"))
+    def threads(bm: int, tm: int, bn: int, tn: int) -> int:
+        return bm // tm * (bn // tn)
 
-    def warps(v: Mapping[str, Value]) -> bool:
-        lanes = _n(v, "lanes_n")
-        return _n(v, "BN") // _n(v, "TN") % lanes == 0 and _n(v, "BM") // _n(v, "TM") % (32 // lanes) == 0
+    def fit(BM: int, TM: int, BN: int, TN: int, BK: int, copy: str, stages: int, min_blocks: int) -> bool:
+        used, count = registers(c, BM, BN, BK, TM, TN, copy, stages), threads(BM, TM, BN, TN) * min_blocks
+        shared = shared_bytes(c, BM, BN, BK, stages)
+        return allocated(used) * count <= file and (shared + reserved) * min_blocks <= per_sm and count <= resident
 
-    def used(v: Mapping[str, Value]) -> int:
-        return registers(
-            c, _n(v, "BM"), _n(v, "BN"), _n(v, "BK"), _n(v, "TM"), _n(v, "TN"), str(v["copy"]), _n(v, "stages")
-        )
-
-    def shared(v: Mapping[str, Value]) -> int:
-        return shared_bytes(c, _n(v, "BM"), _n(v, "BN"), _n(v, "BK"), _n(v, "stages"))
+    def fits(BM: int, TM: int, BN: int, TN: int, BK: int, copy: str, stages: int) -> bool:
+        used = registers(c, BM, BN, BK, TM, TN, copy, stages)
+        return used <= per_thread and allocated(used) * threads(BM, TM, BN, TN) <= file
 
     rules = [
-        Constraint(("BM", "TM"), lambda v: _n(v, "TM") <= _n(v, "BM"), "a thread's tile is taller than the block's"),
-        Constraint(("BN", "TN"), lambda v: _n(v, "TN") <= _n(v, "BN"), "a thread's tile is wider than the block's"),
-        Constraint(
-            ("TM", "TN"),
-            lambda v: _n(v, "TM") * _n(v, "TN") * words(c)[2] <= 160,
+        rule("a thread's tile is taller than the block's", lambda BM, TM: TM <= BM),
+        rule("a thread's tile is wider than the block's", lambda BN, TN: TN <= BN),
+        rule(
             "the thread's accumulators leave no registers for anything else",
+            lambda TM, TN: TM * TN * words(c)[2] <= 160,
         ),
-        Constraint(
-            shape, lambda v: threads(v) % 32 == 0 and threads(v) > 0, "the block's threads do not form whole warps"
+        rule(
+            "the block's threads do not form whole warps",
+            lambda BM, TM, BN, TN: threads(BM, TM, BN, TN) % 32 == 0 and threads(BM, TM, BN, TN) > 0,
         ),
-        Constraint(shape, lambda v: threads(v) <= most, f"a block has more than {most} threads"),
-        Constraint((*shape, "lanes_n"), warps, "the block's threads do not divide into warps of lanes_n columns"),
-        Constraint(
-            (*shape, "BK"),
-            lambda v: max(_n(v, "BM"), _n(v, "BN")) * _n(v, "BK") <= IN_FLIGHT * threads(v),
+        rule(f"a block has more than {most} threads", lambda BM, TM, BN, TN: threads(BM, TM, BN, TN) <= most),
+        rule(
+            "the block's threads do not divide into warps of lanes_n columns",
+            lambda BM, TM, BN, TN, lanes_n: BN // TN % lanes_n == 0 and BM // TM % (32 // lanes_n) == 0,
+        ),
+        rule(
             f"a thread copies more than {IN_FLIGHT} elements a tile",
+            lambda BM, TM, BN, TN, BK: max(BM, BN) * BK <= IN_FLIGHT * threads(BM, TM, BN, TN),
         ),
-        Constraint(
-            ("copy", "stages"),
-            lambda v: _n(v, "stages") <= 2 if v["copy"] == "direct" else _n(v, "stages") >= 2,
+        rule(
             "direct copies take 1 or 2 stages, asynchronous ones 2 to 4",
+            lambda copy, stages: stages <= 2 if copy == "direct" else stages >= 2,
         ),
-        Constraint(
-            (*shape, "BK", "copy", "stages"),
-            lambda v: used(v) <= per_thread and allocated(used(v)) * threads(v) <= file,
-            f"the estimated registers exceed {per_thread} a thread or {file} a block",
-        ),
-        Constraint(
-            ("BM", "BN", "BK", "stages"),
-            lambda v: shared(v) <= per_block,
+        rule(f"the estimated registers exceed {per_thread} a thread or {file} a block", fits),
+        rule(
             f"the tiles exceed {per_block} bytes of shared memory a block",
+            lambda BM, BN, BK, stages: shared_bytes(c, BM, BN, BK, stages) <= per_block,
         ),
-        Constraint(
-            (*shape, "BK", "copy", "stages", "min_blocks"),
-            lambda v: (
-                _n(v, "min_blocks") == 1
-                or (
-                    allocated(used(v)) * threads(v) * _n(v, "min_blocks") <= file
-                    and (shared(v) + reserved) * _n(v, "min_blocks") <= per_sm
-                    and threads(v) * _n(v, "min_blocks") <= resident
-                )
-            ),
+        rule(
             "min_blocks blocks do not fit a multiprocessor",
+            lambda BM, TM, BN, TN, BK, copy, stages, min_blocks: (
+                min_blocks == 1 or fit(BM, TM, BN, TN, BK, copy, stages, min_blocks)
+            ),
         ),
-        Constraint(
-            ("TM", "TN", "unroll"),
-            lambda v: _n(v, "unroll") == 1 or _n(v, "TM") * _n(v, "TN") * _n(v, "unroll") <= CODE_LIMIT,
+        rule(
             "the unrolled loop body is too long",
+            lambda TM, TN, unroll: unroll == 1 or TM * TN * unroll <= CODE_LIMIT,
         ),
-        Constraint(("BK", "unroll"), lambda v: _n(v, "unroll") <= _n(v, "BK"), "unroll exceeds the tile's steps of K"),
-        Constraint(
-            ("unroll", "fragments"),
-            lambda v: _n(v, "fragments") == 1 or _n(v, "unroll") > 1,
-            "two sets of fragments need an unrolled loop",
-        ),
-        Constraint(
-            ("split_k", "SPLIT"),
-            lambda v: bool(v["split_k"]) == (_n(v, "SPLIT") > 1),
-            "split_k says whether SPLIT is above 1",
-        ),
-        Constraint(
-            ("BK", "SPLIT"),
-            lambda v: _n(v, "SPLIT") == 1 or _n(v, "SPLIT") in split[_n(v, "BK")],
+        rule("unroll exceeds the tile's steps of K", lambda BK, unroll: unroll <= BK),
+        rule("two sets of fragments need an unrolled loop", lambda unroll, fragments: fragments == 1 or unroll > 1),
+        rule("split_k says whether SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
+        rule(
             "a piece of K would be empty, or the workspace too large",
+            lambda BK, SPLIT: SPLIT == 1 or SPLIT in split[BK],
         ),
-        Constraint(
-            ("BM", "GROUP"),
-            lambda v: _n(v, "GROUP") <= ceildiv(c.m.size, _n(v, "BM")),
-            "GROUP exceeds the rows of tiles",
-        ),
+        rule("GROUP exceeds the rows of tiles", lambda BM, GROUP: ceildiv(c.m.size, BM) >= GROUP),
     ]
     for side, name, extent in (("a", "VA", "BM"), ("b", "VB", "BN")):
         if vectors(c, side) != [1]:
             size = extent if along[side] == "mn" else "BK"
-            rules.append(
-                Constraint(
-                    (size, name),
-                    lambda v, size=size, name=name: _n(v, name) <= _n(v, size),  # type: ignore[misc]
-                    f"{name} exceeds {size}, along which the reads lie",
-                )
-            )
+            within = Constraint((size, name), _at_most, f"{name} exceeds {size}, along which the reads lie")
+            rules.append(within)
             if along[side] == "k":
-                rules.append(
-                    Constraint(
-                        ("copy", name),
-                        lambda v, name=name: v["copy"] == "direct" or _n(v, name) == 1,  # type: ignore[misc]
-                        f"an asynchronous copy cannot transpose: {name} must be 1",
-                    )
-                )
+                reason = f"an asynchronous copy cannot transpose: {name} must be 1"
+                rules.append(Constraint(("copy", name), _untransposed, reason))
     blocks = batches * ceildiv(c.m.size, bm[0]) * ceildiv(c.n.size, bn[0])
     if blocks * max([1, *every]) > raster.MAX_BLOCKS:
         rules.append(
-            Constraint(
-                ("BM", "BN", "SPLIT"),
-                lambda v: (
-                    batches * ceildiv(c.m.size, _n(v, "BM")) * ceildiv(c.n.size, _n(v, "BN")) * _n(v, "SPLIT")
-                    <= raster.MAX_BLOCKS
-                ),
+            rule(
                 f"more than {raster.MAX_BLOCKS} blocks",
+                lambda BM, BN, SPLIT: (
+                    batches * ceildiv(c.m.size, BM) * ceildiv(c.n.size, BN) * SPLIT <= raster.MAX_BLOCKS
+                ),
             )
         )
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
-def _n(values: Mapping[str, Value], name: str) -> int:
-    return int(values[name])
+def _at_most(values: Mapping[str, Value]) -> bool:
+    """Whether the second value is at most the first."""
+    first, second = map(int, values.values())
+    return second <= first
+
+
+def _untransposed(values: Mapping[str, Value]) -> bool:
+    """Whether the first is no asynchronous copy, or the second 1."""
+    copy, vector = values.values()
+    return copy == "direct" or vector == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import permutations, product
 
@@ -122,18 +123,6 @@ def _tiles(prefix: str, top: int, ranges: Mapping[str, int], v: Values) -> bool:
     return not v[prefix + "tiled"] or any(v[prefix + k] != top for k in ("tile_rows", "tile_vector"))
 
 
-def _settled(
-    stage: str,
-    knob: str,
-    default: Value,
-    merging: tuple[str, ...],
-    standing: Mapping[tuple[Value, ...], frozenset[str]],
-    v: Values,
-) -> bool:
-    """A stage without loops of its own keeps its loop knobs at their defaults."""
-    return v[knob] == default or stage in standing.get(tuple(v[k] for k in merging), ())
-
-
 def _merging(program: Program, v: Values) -> bool:
     inline, epilogue = chosen(v)
     return split(program, inline, epilogue) is not None
@@ -183,8 +172,9 @@ def _cheap(stage: Stage) -> bool:
     return not any(n.op in slow and n.dtype != "index" for e in stage.body for n in e.walk())
 
 
-def default_values(program: Program, target: Target) -> dict[str, Value]:
+def default(text: str, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A sensible choice: inline cheap maps, fuse epilogues, vectorise a unit step, block some rows."""
+    program = Program.loads(text)
     values: dict[str, Value] = {}
     merging: dict[str, Value] = {
         f"{s.name}_inline": recompute(program, s) <= (4 if _cheap(s) else 1)
@@ -239,36 +229,69 @@ def default_values(program: Program, target: Target) -> dict[str, Value]:
     return values
 
 
-@lru_cache(maxsize=64)
-def build_space(name: str, version: int, text: str, target: Target) -> tuple[SearchSpace, dict[str, Value]]:
-    """The space of a program (canonical text) and the values of its default schedule."""
+@lru_cache(maxsize=256)
+def parts(text: str, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...]:
+    """The parts of a program (canonical text) whose stages are merged as told, by a schedule that its space allows."""
+    found = split(Program.loads(text), inline, epilogue)
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Which stages may be merged: the knobs' names, and for every possible choice the stages that are left."""
+
+    knobs: tuple[str, ...]
+    standing: Mapping[tuple[Value, ...], frozenset[str]]
+
+    @staticmethod
+    def of(program: Program) -> Merging:
+        knobs = merging_knobs(program)
+        standing: dict[tuple[Value, ...], frozenset[str]] = {}
+        for combination in product((False, True), repeat=len(knobs)):
+            found = split(program, *chosen(dict(zip(knobs, combination, strict=True))))
+            if found is not None:
+                standing[combination] = frozenset(p.stage for p in found)
+        return Merging(knobs, standing)
+
+    def choices(self) -> list[Choice]:
+        return [Choice(k, tuple(sorted({c[n] for c in self.standing}))) for n, k in enumerate(self.knobs)]
+
+    def possible(self) -> list[Constraint]:
+        """The rule that the choice is possible, where some is not."""
+        if len(self.standing) == 2 ** len(self.knobs):
+            return []
+        return [Constraint(self.knobs, lambda v: tuple(v[k] for k in self.knobs) in self.standing, "no epilogue fits")]
+
+    def settles(self, stage: str, settled: Mapping[str, Value]) -> list[Constraint]:
+        """Rules that a stage's own knobs hold the ``settled`` values wherever it is merged into another."""
+        if all(stage in s for s in self.standing.values()):
+            return []
+        return [
+            Constraint((*self.knobs, k), partial(self._settled, stage, k, x), "the stage is merged into another")
+            for k, x in settled.items()
+        ]
+
+    def _settled(self, stage: str, knob: str, value: Value, v: Values) -> bool:
+        return v[knob] == value or stage in self.standing.get(tuple(v[k] for k in self.knobs), ())
+
+
+def space(text: str, target: Target, name: str, version: int) -> SearchSpace:
+    """Every legal schedule of a program (canonical text)."""
     program = Program.loads(text)
-    defaults = default_values(program, target)
-    merging = merging_knobs(program)
-    # Per combination of merging knobs that is possible: the stages that have loops of their own.
-    standing: dict[tuple[Value, ...], frozenset[str]] = {}
-    for combination in product((False, True), repeat=len(merging)):
-        parts = split(program, *chosen(dict(zip(merging, combination, strict=True))))
-        if parts is not None:
-            standing[combination] = frozenset(p.stage for p in parts)
-    shared = shared_axes(program)
+    merging, shared = Merging.of(program), shared_axes(program)
     knobs = [
         Choice("parallel", (1, 2) if target.threads > 1 else (0,)),
         Choice("share", tuple(range(shared + 1))),
-        *(Choice(k, tuple(sorted({c[n] for c in standing}))) for n, k in enumerate(merging)),
+        *merging.choices(),
     ]
-    rules = []
-    if len(standing) < 2 ** len(merging):
-        rules.append(Constraint(merging, lambda v: tuple(v[k] for k in merging) in standing, "no epilogue fits"))
+    rules = merging.possible()
     for stage in program.stages:
         own = _loop_knobs(program, stage, target)
         knobs += own
         rules += _stage_rules(stage, own, target, shared)
-        if not all(stage.name in s for s in standing.values()):
-            for knob, value in settled_values(program, stage, target).items():
-                settled = partial(_settled, stage.name, knob, value, merging, standing)
-                rules.append(Constraint((*merging, knob), settled, "the stage is merged into another"))
-    return SearchSpace(name, version, tuple(knobs), tuple(rules)), defaults
+        rules += merging.settles(stage.name, settled_values(program, stage, target))
+    return SearchSpace(name, version, tuple(knobs), tuple(rules))
 
 
 def _stage_rules(stage: Stage, own: list[Choice], target: Target, shared: int) -> list[Constraint]:

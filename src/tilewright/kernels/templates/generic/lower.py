@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
 from tilewright.kernels.codegen.emitter import Emitter, Hook, Scope, plus
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
@@ -12,15 +14,15 @@ from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.parts import simple_operator
 from tilewright.kernels.loopnest import LoopNest
-from tilewright.kernels.templates.generic.access import Reader, storage, write
-from tilewright.kernels.templates.generic.nests import Plan, loops
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.generic.nests import PartTiling, loops
 
 ALIGN = 64
 
 _ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw::hmin"}
 
 
-def workspace(program: Program, plans: Sequence[Plan]) -> tuple[dict[str, int], int]:
+def workspace(program: Program, plans: Sequence[PartTiling]) -> tuple[dict[str, int], int]:
     """Byte offset of each intermediate tensor, and the total."""
     offsets, total = {}, 0
     for p in plans:
@@ -36,26 +38,16 @@ def _itemsize(t: Tensor) -> int:
     return ITEMSIZE[t.dtype]
 
 
-def print_kernel(symbol: str, program: Program, plans: Sequence[Plan]) -> tuple[str, tuple[str, ...], int]:
-    """Source, names of the launch arguments in order, and workspace bytes."""
+def kernel(program: Program, plans: Sequence[PartTiling], symbol: str) -> LoweredKernel:
+    """The kernel's text and its launch."""
     emitter = Emitter(symbol)
-    w = Writer(1)
-    captured: list[tuple[str, str]] = []
-    for n, t in enumerate((*program.inputs, program.output)):
-        const = "const " if n < len(program.inputs) else ""
-        ctype = f"{const}{storage(t.dtype)} *"
-        w.line(f"{ctype}{t.name} = ({ctype})tensors[{n}];")
-        captured.append((ctype, t.name))
+    emitter.tensors({t.name: storage(t.dtype) for t in (*program.inputs, program.output)})
     offsets, total = workspace(program, plans)
     for name, at in offsets.items():
         ctype = f"{storage(program.tensors[name].dtype)} *"
-        w.line(f"{ctype}{name} = ({ctype})((char *)workspace + {at});")
-        captured.append((ctype, name))
+        emitter.local(ctype, name, f"({ctype})((char *)workspace + {at})")
     arguments = tuple(argument for p in plans for _, argument, _ in p.tiles)
-    for n, name in enumerate(arguments):
-        w.line(f"const long {name} = args[{n}];")
-        captured.append(("long", name))
-    captured.append(("const tw_env *", "env"))
+    emitter.arguments(arguments)
     share = plans[0].share
     if share:
         lead = loops(plans[0])[:share]
@@ -65,11 +57,11 @@ def print_kernel(symbol: str, program: Program, plans: Sequence[Plan]) -> tuple[
             for p in plans:
                 _PartPrinter(emitter, program, p).print(writer, scope)
 
-        emitter.nest(w, outer, all_parts, captured=captured)
+        emitter.nest(emitter.entry, outer, all_parts)
     else:
         for p in plans:
-            _PartPrinter(emitter, program, p).print(w, Scope({}, captured=tuple(captured)))
-    return emitter.unit(symbol, w), arguments, total
+            _PartPrinter(emitter, program, p).print(emitter.entry, Scope({}, captured=tuple(emitter.captured)))
+    return LoweredKernel(symbol, emitter.unit(), LaunchProgram((Launch(symbol, arguments),), workspace=total))
 
 
 @dataclass
@@ -85,7 +77,7 @@ class _Point:
 class _PartPrinter:
     emitter: Emitter
     program: Program
-    plan: Plan
+    plan: PartTiling
     types: tuple[str, ...] = field(init=False)
     memo: Memo = field(default_factory=Memo)
 
@@ -141,17 +133,17 @@ class _PartPrinter:
     def _printer(self, point: _Point, lanewise: bool, var: dict[str, str]) -> Printer:
         plan = self.plan
         vector = lanewise and plan.vector is not None
-        printer = Printer(
+        return MemoryPrinter(
             axis=point.axis,
-            load=_unset,
             var=var,
             lanes=plan.lanes if vector else None,
             vector=plan.vector if vector else None,
             varying=frozenset(var) if vector else frozenset(),
             ranges=self.ranges,
             memo=self.memo,
+            tensors=self.program.tensors,
+            count=point.count if vector else None,
         )
-        return Reader(self.program.tensors, point.count if vector else None).attach(printer)
 
     def _type(self, e: Expr, component: int) -> str:
         if self.plan.vector is None:
@@ -253,8 +245,4 @@ def _merged(operator: str, a: str, b: str) -> str:
     return f"({a} {'+' if operator == 'add' else '*'} {b})"
 
 
-def _unset(e: Expr, guard: str | None) -> str:
-    raise AssertionError("no reader attached")
-
-
-__all__ = ["print_kernel", "workspace"]
+__all__ = ["kernel", "workspace"]

@@ -15,7 +15,7 @@ from tilewright.kernels.templates.generic.knobs import NONE, lane_count
 
 
 @dataclass(frozen=True)
-class Plan:
+class PartTiling:
     """One part's decisions, read from a schedule's values.
 
     ``order`` and ``reduce`` (for a scan, the axis that it walks): axes outermost first. ``vector``: the
@@ -57,7 +57,7 @@ class Plan:
         return tuple(dict.fromkeys((self.block(name), 1)))
 
 
-def plan(part: Part, values: Mapping[str, Value], target: Target) -> Plan:
+def plan(part: Part, values: Mapping[str, Value], target: Target) -> PartTiling:
     """The decisions for one part."""
     p = part.stage + "_"
     order = tuple(str(values[p + "order"]).split())
@@ -76,13 +76,13 @@ def plan(part: Part, values: Mapping[str, Value], target: Target) -> Plan:
     reduce = tuple(str(values[p + "reduce"]).split())
     if vector is not None and vector in reduce:
         reduce = (*(a for a in reduce if a != vector), vector)
-    return Plan(
+    return PartTiling(
         part, order, reduce, vector, int(values[p + "vectors"]), lane_count(part, target), rows_axis,
         int(values[p + "rows"]), tuple(tiles), int(values["parallel"]), share,
     )  # fmt: skip
 
 
-def loops(plan: Plan) -> tuple[Loop, ...]:
+def loops(plan: PartTiling) -> tuple[Loop, ...]:
     """All loops of a part, outermost first; those of kind unroll and vector are the block."""
     _part, ranges = plan.part, plan.part.ranges
     span = dict(ranges)
@@ -124,7 +124,7 @@ def _parallel(outer: list[Loop], count: int) -> list[Loop]:
     return [*tasks, *inner, *outer[count:]]
 
 
-def nest(plan: Plan) -> LoopNest:
+def nest(plan: PartTiling) -> LoopNest:
     """The whole description of a part, for printing and for analysis."""
     part = plan.part
     accesses, flops, after = _body(part)

@@ -115,3 +115,6 @@ def _choices(task: Task, name: str, version: int) -> Choices:
     if not found:
         raise IllegalSchedule(f"{task.workload.label} does not fall into segments", "Use another template")
     return choices(task, found, name, version)
+
+
+CPU_PARTITION, CUDA_PARTITION = CpuPartition(), CudaPartition()

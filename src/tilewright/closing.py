@@ -1,0 +1,20 @@
+"""Objects that a ``with`` statement closes at its end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Self
+
+
+class Closing:
+    """A context manager whose end is :meth:`close`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,44 @@
+"""Device functions that take only what they read, so that a kernel prints neither unused parameters nor values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.templates.cuda.text import STORAGE, mentioned
+
+
+def pointers(program: Program) -> dict[str, str]:
+    """Declarations of a program's inputs as parameters, by name."""
+    return {t.name: f"const {STORAGE[t.dtype]} *{t.name}" for t in program.inputs}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a kernel's namespace: of its ``parameters``, declarations by name, it takes those in its body.
+
+    Those in ``always`` are taken anyway.
+    """
+
+    name: str
+    returns: str
+    parameters: Mapping[str, str]
+    body: str
+    always: tuple[str, ...] = ()
+
+    @cached_property
+    def taken(self) -> tuple[str, ...]:
+        """Names of the parameters that it has."""
+        read = mentioned(self.body, *self.parameters)
+        return tuple(n for n in self.parameters if n in read or n in self.always)
+
+    def define(self) -> str:
+        """Its definition."""
+        taken = ", ".join(self.parameters[n] for n in self.taken)
+        return f"TW_DEVICE {self.returns} {self.name}({taken}) {{\n{self.body}}}\n"
+
+    def call(self, **values: str) -> str:
+        """Text of a call; parameters without a value here have their own names in the caller too."""
+        return f"{self.name}({', '.join(values.get(n, n) for n in self.taken)})"

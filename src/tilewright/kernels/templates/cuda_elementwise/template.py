@@ -1,0 +1,69 @@
+"""The GPU template of elementwise programs: chains, conversions, permuted axes, rows chosen by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tilewright.core import Launch, LaunchProgram, Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.program import count_ops
+from tilewright.kernels.families.elementwise import Elementwise, elementwise
+from tilewright.kernels.loopnest import Access, LoopNest, Staged
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda_elementwise import space as spaces
+from tilewright.kernels.templates.cuda_elementwise.lower import source
+from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, plan
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+OUT = "out"
+
+
+def _static(p: ElementwiseTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
+    return numbers(
+        target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers,
+        tile_m=p.tile or 1, tile_n=p.tile or p.threads * p.vector * p.each, tile_k=1, moved=_moved(p.p),
+        read_bytes=(p.read_bytes,) * 2,
+    )  # fmt: skip
+
+
+def _kernel(p: ElementwiseTiling, symbol: str) -> LoweredKernel:
+    launch = Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes)
+    return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
+
+
+@lru_cache(maxsize=256)
+def _accesses(p: Elementwise) -> tuple[Access, ...]:
+    reads = {p.numbers.of(x): Access(str(x.value), x.args, x.dtype) for x in p.value.loads()}
+    return (*reads.values(), Access(OUT, (p.where.expr(),), p.program.output.dtype, store=True))
+
+
+def _moved(p: Elementwise) -> float:
+    return float(sum(p.output.size * ITEMSIZE[a.dtype] for a in _accesses(p)))
+
+
+def _nest(p: ElementwiseTiling) -> LoopNest:
+    """Blocks, rounds of a block's threads, warps, lanes, a thread's vector."""
+    m = p.p
+    outer, inner = p.grid.loops(m.extents)
+    staged = tuple(Staged(str(m.reads[k].value), len(m.axes), t.layout, "l1") for k, t in p.turned.items())
+    flops = max(1, count_ops(m.value))
+    return LoopNest(OUT, m.extents, (*outer, *inner), _accesses(m), staged, flops, p.item)
+
+
+CUDA_MAP = PlannedTemplate(
+    name="cuda_map",
+    family="elementwise",
+    version=2,
+    kinds=GPUS,
+    refusal="is not elementwise",
+    find=elementwise,
+    refuses=spaces.refusal,
+    span=spaces.space,
+    choose=spaces.default,
+    plan=lambda m, _, values: plan(m, values),
+    describe=lambda p, _: (_nest(p),),
+    measures=_static,
+    print=_kernel,
+)

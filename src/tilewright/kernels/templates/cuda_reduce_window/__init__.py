@@ -1,0 +1,1 @@
+"""Windowed reductions without a shared axis (CUDA): depthwise convolution, pooling."""

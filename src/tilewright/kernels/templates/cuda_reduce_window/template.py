@@ -1,0 +1,45 @@
+"""The GPU template of windows: several outputs a thread, which share what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core import Launch, LaunchProgram, Target, Value
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda.part_nests import nest, traffic
+from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda_reduce_window import space as spaces
+from tilewright.kernels.templates.cuda_reduce_window.lower import source
+from tilewright.kernels.templates.cuda_reduce_window.match import match
+from tilewright.kernels.templates.cuda_reduce_window.plan import WindowTiling, plan
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+
+def _static(p: WindowTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
+    reads = p.outputs * p.taps / len(p.offsets)
+    return numbers(
+        target, blocks=p.grid.blocks, threads=p.threads, shared_bytes=0, registers=p.registers, tile_m=p.outputs,
+        tile_n=p.threads * p.vector, tile_k=len(p.offsets), moved=traffic(p.s.part) / reads,
+        read_bytes=(p.read_bytes,) * 2,
+    )  # fmt: skip
+
+
+def _kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
+    launch = Launch(symbol, grid=(p.grid.blocks, 1, 1), block=(p.threads, 1, 1))
+    return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
+
+
+CUDA_STENCIL = PlannedTemplate(
+    name="cuda_stencil",
+    family="reduce_window",
+    version=1,
+    kinds=GPUS,
+    refusal="is no stencil",
+    find=match,
+    span=spaces.space,
+    choose=spaces.default,
+    plan=lambda s, _, values: plan(s, values),
+    describe=lambda p, _: (nest(p.s.part, p.grid, p.reduce),),
+    measures=_static,
+    print=_kernel,
+)

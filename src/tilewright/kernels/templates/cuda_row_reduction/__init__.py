@@ -1,0 +1,1 @@
+"""Row programs (CUDA): stages over the same rows, fused into one kernel."""

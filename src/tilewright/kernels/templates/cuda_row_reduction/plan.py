@@ -1,0 +1,351 @@
+"""Who computes what of a row program, what is kept between passes, and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tilewright.core import Value
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
+from tilewright.kernels.families.flatten import unconditional
+from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowReduction, RowStage
+from tilewright.kernels.templates.cuda.grid import WARP, Grid
+from tilewright.kernels.templates.cuda.reduction import BYTES, Accumulators
+from tilewright.kernels.templates.cuda.runs import Run, places
+from tilewright.kernels.templates.cuda.text import STORAGE, computed
+from tilewright.kernels.templates.tiles import ceildiv
+
+COMBINED = 128
+"""Threads of a block that merges the pieces of rows."""
+BANK_BYTES = 128
+"""Bytes of one pass through all banks of shared memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A value of each column that more than one pass reads: a vector stage, or a read of an input.
+
+    ``first`` is the pass that computes or reads it. ``store`` is its C type in shared memory, ``held`` in a register.
+    """
+
+    name: str
+    first: int
+    value: Expr  # of a read: the read itself
+    held: str
+    store: str
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element in shared memory."""
+        return {"tw::f16": 2, "tw::bf16": 2, "signed char": 1, "unsigned char": 1, "bool": 1, "long long": 8}.get(
+            self.store, BYTES.get(self.store, 4)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What follows from a row program alone: the expressions of each pass, and what passes share."""
+
+    r: RowReduction
+    keeping: bool
+
+    @cached_property
+    def stage_items(self) -> dict[str, Item]:
+        """Vector stages that several passes read."""
+        found: dict[str, Item] = {}
+        for s in self.r.stages:
+            passes = self._reading.get(s.name, set())
+            if self.keeping and s.kind == ELEMENT and len(passes) > 1:
+                ctype = "int" if s.dtype == "bool" else computed(s.dtype)
+                found[s.name] = Item(s.name, min(passes), s.body[0], ctype, ctype)
+        return found
+
+    @cached_property
+    def _reading(self) -> dict[str, set[int]]:
+        """Of every vector stage, the passes in which it is read, through other vectors too."""
+        found: dict[str, set[int]] = {}
+        for s in reversed(self.r.stages):
+            if s.kind == SCALAR:
+                continue
+            own = {self.r.level[s.name]} if s.kind == REDUCTION or s is self.r.result else found.get(s.name, set())
+            if s.kind == ELEMENT and s is not self.r.result and len(own) > 1 and self.keeping:
+                own = {min(own)}  # computed there once, and kept
+            for n in s.reads:
+                if self.r.stage[n].kind == ELEMENT:
+                    found.setdefault(n, set()).update(own)
+        return found
+
+    def resolved(self, e: Expr) -> Expr:
+        """An expression as a pass evaluates it: vectors that are not kept are part of it."""
+
+        def replaced(x: Expr) -> Expr | None:
+            if x.op != "var" or self.r.stage[str(x.value)].kind != ELEMENT:
+                return None
+            kept = str(x.value) in self.stage_items
+            return None if kept else self.r.stage[str(x.value)].body[0].map(replaced)
+
+        return e.map(replaced)
+
+    def values(self, number: int) -> list[tuple[RowStage, tuple[Expr, ...]]]:
+        """What pass ``number`` computes for each column, in order: kept vectors, reductions, the result."""
+        found: list[tuple[RowStage, tuple[Expr, ...]]] = []
+        for s in self.r.stages:
+            item = self.stage_items.get(s.name)
+            if item is not None and s is not self.r.result:
+                if item.first == number:
+                    found.append((s, (self.resolved(s.body[0]),)))
+            elif s.kind == REDUCTION and self.r.level[s.name] == number:
+                found.append((s, tuple(self.resolved(e) for e in s.body)))
+            elif s is self.r.result and s.kind == ELEMENT and self.r.level[s.name] == number:
+                found.append((s, (self.resolved(s.body[0]),)))
+        return found
+
+    @cached_property
+    def passes(self) -> tuple[list[tuple[RowStage, tuple[Expr, ...]]], ...]:
+        return tuple(self.values(n) for n in range(self.r.passes))
+
+    def reads(self, number: int) -> dict[int, Expr]:
+        """Reads that pass ``number`` makes in every column, by value number."""
+        found: dict[int, Expr] = {}
+        for _, exprs in self.passes[number]:
+            for e in exprs:
+                for x in unconditional(e):
+                    if x.axes() & set(self.r.column_axes):
+                        found.setdefault(self.numbers.of(x), x)
+        return found
+
+    @cached_property
+    def numbers(self) -> ValueNumbers:
+        return ValueNumbers()
+
+    @cached_property
+    def read_items(self) -> dict[int, Item]:
+        """Reads of a row's elements that several passes make, by value number."""
+        if not self.keeping:
+            return {}
+        seen: dict[int, tuple[Expr, list[int]]] = {}
+        for number in range(self.r.passes):
+            for key, x in self.reads(number).items():
+                seen.setdefault(key, (x, []))[1].append(number)
+        found: dict[int, Item] = {}
+        rows = [a for a, _ in self.r.rows]
+        for key, (x, passes) in seen.items():
+            # What all rows share stays in the cache by itself.
+            if len(passes) > 1 and (not rows or x.axes() & set(rows)):
+                held = "int" if x.dtype == "bool" else computed(x.dtype)
+                found[key] = Item(f"c{len(found)}", min(passes), x, held, STORAGE[x.dtype])
+        return found
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return (*self.stage_items.values(), *self.read_items.values())
+
+    def reads_item(self, item: Item, number: int) -> bool:
+        """Whether pass ``number`` reads a kept value."""
+        if item.name not in self.stage_items:
+            return self.numbers.of(item.value) in self.reads(number)
+        return any(
+            x.op == "var" and x.value == item.name for _, exprs in self.passes[number] for e in exprs for x in e.walk()
+        )
+
+    @cached_property
+    def last(self) -> dict[str, int]:
+        """The last pass that reads each kept value."""
+        return {i.name: max(n for n in range(self.r.passes) if self.reads_item(i, n)) for i in self.items}
+
+
+@lru_cache(maxsize=256)
+def analysis(r: RowReduction, keeping: bool) -> Analysis:
+    """The same object each time."""
+    return Analysis(r, keeping)
+
+
+# --------------------------------------------------------------------------- vectors
+
+
+@lru_cache(maxsize=256)
+def widest(r: RowReduction) -> int:
+    """Columns that a thread can take at once: a power of two, 16 bytes of the narrowest element that lies in order."""
+    found = places(x for n in range(r.passes) for x in analysis(r, False).reads(n).values())
+    if r.result.kind == ELEMENT:
+        found.append((r.where, ITEMSIZE[r.result.dtype]))
+    return max((Run(r.columns).widest(where, size) for where, size in found), default=1)
+
+
+@lru_cache(maxsize=256)
+def down(r: RowReduction) -> bool:
+    """Whether neighbouring rows, not columns, lie next to each other in memory."""
+    found = places(analysis(r, False).reads(0).values()) if r.rows else ()
+    return any(w.step(r.rows[-1][0]) == 1 and Run(r.columns).step(w) != 1 for w, _ in found)
+
+
+# --------------------------------------------------------------------------- a schedule's plan
+
+
+@dataclass(frozen=True)
+class RowTiling:
+    """Everything that the printed source depends on.
+
+    ``lanes`` threads share a row, each takes ``vector`` neighbouring columns at a time; ``keep`` says where
+    what several passes read stays (``registers``, ``shared``, ``none``); ``order`` whether neighbouring
+    threads are of one row (``columns``) or of neighbouring ones (``rows``). ``pieces`` blocks share a row: a second
+    kernel merges what they give.
+    """
+
+    r: RowReduction
+    threads: int
+    lanes: int
+    vector: int
+    keep: str
+    order: str
+    pieces: int
+
+    @property
+    def analysis(self) -> Analysis:
+        return analysis(self.r, self.keep != "none")
+
+    @property
+    def groups(self) -> int:
+        """Rows a block."""
+        return self.threads // self.lanes
+
+    @property
+    def grid(self) -> Grid:
+        """Rows dealt to threads, for each of their pieces."""
+        return Grid({"row": self.r.height}, self.threads, lanes=self.lanes)
+
+    @property
+    def blocks(self) -> int:
+        return self.grid.blocks * self.pieces
+
+    @property
+    def combining(self) -> Grid:
+        """The second kernel of rows in pieces: a warp a row."""
+        return Grid({"row": self.r.height}, COMBINED, lanes=WARP)
+
+    @property
+    def columns(self) -> list[tuple[str, int]]:
+        """Digits of the number of a thread's vector in a row, the highest first: those that may differ from 0."""
+        digits = (("piece", self.pieces), ("k", self.rounds), ("lane", self.lanes))
+        return [(n, count) for n, count in digits if count > 1 or (n == "k" and self.pieces > 1)]
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of the pieces' results."""
+        return self.accumulators(self.reduction).bytes * self.r.height * self.pieces if self.pieces > 1 else 0
+
+    @property
+    def reduction(self) -> RowStage:
+        """The first reduction: the only one where a row is shared by blocks."""
+        return next(s for s in self.r.stages if s.kind == REDUCTION)
+
+    @property
+    def rounds(self) -> int:
+        """Times that a row's threads go across it, or across a piece of it."""
+        return ceildiv(self.r.width, self.lanes * self.vector * self.pieces)
+
+    @property
+    def span(self) -> int:
+        """Columns that all rounds of all pieces cover."""
+        return self.rounds * self.lanes * self.vector * self.pieces
+
+    @property
+    def through_shared(self) -> bool:
+        """Whether a row's partial results meet in shared memory."""
+        return self.lanes > WARP or (self.order == "rows" and self.lanes > 1)
+
+    @property
+    def slots(self) -> int:
+        """Partial results of one reduction in shared memory."""
+        if not self.through_shared:
+            return 0
+        return self.threads if self.order == "rows" else self.threads // WARP
+
+    def accumulators(self, s: RowStage) -> Accumulators:
+        """The accumulators of a reduction."""
+        assert s.monoid is not None
+        return Accumulators(self.r.program, s.monoid, f"{s.name}a")
+
+    @cached_property
+    def slot_bytes(self) -> dict[str, int]:
+        """Where each reduction's slots lie in shared memory."""
+        at, found = 0, {}
+        for s in self.r.stages:
+            if s.kind == REDUCTION:
+                found[s.name] = at
+                at += -(-self.slots * self.accumulators(s).bytes // 16) * 16
+        return {**found, "": at}
+
+    @cached_property
+    def item_bytes(self) -> dict[str, int]:
+        """Where each kept value's rows lie in shared memory."""
+        at, found = self.slot_bytes[""], dict[str, int]()
+        last = self.analysis.last
+        placed: list[Item] = []
+        for item in sorted(self.analysis.items, key=lambda i: i.first) if self.keep == "shared" else ():
+            # A thread reads a value's last use before it writes another one in its place.
+            done = next((x for x in placed if last[x.name] <= item.first and x.bytes == item.bytes), None)
+            if done is not None:
+                found[item.name] = found[done.name]
+                placed.remove(done)
+            else:
+                found[item.name] = at
+                at += -(-self.groups * self.kept_stride(item) * item.bytes // 16) * 16
+            placed.append(item)
+        return {**found, "": at}
+
+    def kept_width(self, item: Item) -> int:
+        """Elements of one access of kept values."""
+        return min(self.vector, 16 // item.bytes)
+
+    def kept_stride(self, item: Item) -> int:
+        """Elements between the kept values of two rows: what the rows of a warp hold lies in different banks."""
+        size = self.rounds * self.vector * self.lanes
+        chunk = self.lanes * self.kept_width(item) * item.bytes
+        if self.order == "rows" or self.groups == 1 or chunk >= BANK_BYTES:
+            return size
+        return (-(-size * item.bytes // BANK_BYTES) * BANK_BYTES + chunk) // item.bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.item_bytes[""]
+
+    @property
+    def registers(self) -> int:
+        """An estimate, a thread."""
+        held = self.rounds * self.vector if self.keep == "registers" else self.vector
+        words = sum(2 if i.held in ("double", "long") else 1 for i in self.analysis.items) or 1
+        return min(255, 24 + 2 * self.vector + held * words)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the widest read of memory."""
+        return _read_bytes(self.r, self.vector, self.keep != "none")
+
+    @property
+    def align(self) -> int:
+        """Alignment that its accesses of memory need."""
+        if self.r.result.kind != ELEMENT:
+            return self.read_bytes
+        size = ITEMSIZE[self.r.result.dtype]
+        return max(self.read_bytes, Run(self.r.columns).bytes([(self.r.where, size)], self.vector))
+
+
+@lru_cache(maxsize=256)
+def _read_bytes(r: RowReduction, vector: int, keeping: bool) -> int:
+    found = analysis(r, keeping)
+    return Run(r.columns).bytes(places(x for n in range(r.passes) for x in found.reads(n).values()), vector)
+
+
+def plan(r: RowReduction, values: Mapping[str, Value]) -> RowTiling:
+    """The plan of a schedule's values."""
+    return RowTiling(
+        r,
+        int(values["threads"]),
+        int(values["lanes"]),
+        int(values["vector"]),
+        str(values["keep"]),
+        str(values["order"]),
+        int(values["pieces"]),
+    )

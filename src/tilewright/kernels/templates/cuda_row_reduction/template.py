@@ -1,0 +1,50 @@
+"""The GPU template of row reductions: a part of a warp, a warp or a block a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core import Launch, LaunchProgram, Target, Value
+from tilewright.kernels.families.row_reduction import ELEMENT, row_reduction
+from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda.static import numbers
+from tilewright.kernels.templates.cuda_row_reduction import space as spaces
+from tilewright.kernels.templates.cuda_row_reduction.lower import source
+from tilewright.kernels.templates.cuda_row_reduction.nests import moved, nests
+from tilewright.kernels.templates.cuda_row_reduction.plan import RowTiling, plan
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+
+def _static(p: RowTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
+    return numbers(
+        target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared_bytes, registers=p.registers,
+        tile_m=p.groups, tile_n=p.r.width if p.r.result.kind == ELEMENT else 1,
+        tile_k=max(1, p.lanes * p.vector), moved=moved(p), split_k=p.pieces,
+        read_bytes=(p.read_bytes,) * 2,
+    )  # fmt: skip
+
+
+def _kernel(p: RowTiling, symbol: str) -> LoweredKernel:
+    second = p.combining
+    launches = [Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes)]
+    if p.pieces > 1:
+        launches.append(Launch(f"{symbol}_combine", grid=(second.blocks, 1, 1), block=(second.threads, 1, 1)))
+    program = LaunchProgram(tuple(launches), workspace=p.workspace, align=p.align)
+    return LoweredKernel(symbol, source(p, symbol), program)
+
+
+CUDA_ROWS = PlannedTemplate(
+    name="cuda_rows",
+    family="row_reduction",
+    version=1,
+    kinds=GPUS,
+    refusal="is no row reduction",
+    find=row_reduction,
+    refuses=spaces.refusal,
+    span=spaces.space,
+    choose=spaces.default,
+    plan=lambda r, _, values: plan(r, values),
+    describe=lambda p, _: nests(p),
+    measures=_static,
+    print=_kernel,
+)

@@ -1,0 +1,1 @@
+"""Programs without reductions (CPU): elementwise chains, permutations, index maps, gathers."""

@@ -1,0 +1,75 @@
+"""Vectors along the innermost axis, row by row."""
+
+from __future__ import annotations
+
+from tilewright.kernels.codegen.access import flat_index
+from tilewright.kernels.codegen.emitter import Scope, Tile, plus
+from tilewright.kernels.codegen.printer import Printer
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import flat_step
+from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.templates.elementwise.nests import nest
+from tilewright.kernels.templates.elementwise.segments import Segment
+from tilewright.kernels.templates.elementwise.text import Text
+
+
+def rows(t: Text) -> None:
+    """The loops over rows, or pieces of them."""
+    p, every = t.p, nest(t.p)
+
+    def unit(w: Writer, scope: Scope) -> None:
+        for s in p.m.segments:
+            with w.block():
+                part = Tile(f"{s.low}L", f"{s.high}L", s.high - s.low)
+                _segment(t, w, s, every, scope if len(p.m.segments) == 1 else scope.with_tile(p.m.inner, part))
+
+    t.emitter.nest(t.emitter.entry, every, unit, loops=every.dealt, tasks=t.tasks, closing=t.closing)
+
+
+def _segment(t: Text, w: Writer, s: Segment, every: LoopNest, scope: Scope) -> None:
+    """A row, or a part of it, in vectors."""
+    p, m = t.p, t.p.m
+    names = t.hoisted(w, s.value, t.places(scope), frozenset((m.inner,)))
+
+    def vectors(w: Writer, here: Scope, count: str | None = None) -> None:
+        tile = here.tiles[m.inner]
+        count = count if tile.whole else tile.count
+        for v in range(1 if count else tile.size // p.lanes):
+            with w.block():
+                printer = t.printer({**t.places(here), m.inner: plus(tile.start, v * p.lanes)}, names, count=count)
+                if p.prefetch and tile.size == p.lanes * p.vectors:
+                    _prefetch(t, w, s, printer)
+                t.store(w, printer, s.value, count, stream=p.stream)
+
+    if p.stream:
+        start, tile = t.emitter.fresh("j"), scope.tiles[m.inner]
+        base = flat_index((m.position,), m.output, t.printer(t.places(scope), {}, vector=False))
+        w.line(f"long {start} = {tile.start};")
+        w.line(f"const long gap = (-(long)({m.output.name} + ({base})) & {p.target.vector_bytes - 1}) / {p.item};")
+        with w.block(f"if (gap && gap < {tile.end} - {start})"):
+            vectors(w, scope.with_tile(m.inner, Tile(start, tile.end, p.lanes)), "gap")
+            w.line(f"{start} += gap;")
+        scope = scope.with_tile(m.inner, Tile(start, tile.end, tile.size, False))
+    walk = [x for x in every.loops if x.kind == "serial"]
+    blocks = tuple(dict.fromkeys((p.lanes * p.vectors, p.lanes)))
+    t.emitter.nest(w, every, vectors, loops=walk, blocks={m.inner: blocks}, scope=scope)
+
+
+def _prefetch(t: Text, w: Writer, s: Segment, printer: Printer) -> None:
+    """Ask for the lines that a later trip reads; a prefetch past the end is harmless."""
+    m = t.p.m
+    for tensor, at in _streams(t, s, printer):
+        span = t.p.lanes * ITEMSIZE[m.program.tensors[tensor].dtype]
+        for line in range(0, span, 64):
+            w.line(f"__builtin_prefetch((const char *)({tensor} + ({at})) + {t.p.prefetch + line});")
+
+
+def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str]]:
+    m = t.p.m
+    found: dict[tuple[str, str], None] = {}
+    for x in s.value.loads():
+        if flat_step(x.args, (1,), m.inner) == 1:
+            tensor = str(x.value)
+            found[tensor, flat_index(x.args, m.tensors[tensor], printer)] = None
+    return list(found)

@@ -1,0 +1,25 @@
+"""The CPU template of elementwise programs: one pass over the output."""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.elementwise.lower import kernel
+from tilewright.kernels.templates.elementwise.nests import nests, static
+from tilewright.kernels.templates.elementwise.program import match, refusal
+from tilewright.kernels.templates.elementwise.space import default, plan, space
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+CPU_MAP = PlannedTemplate(
+    name="cpu_map",
+    family="elementwise",
+    version=2,
+    kinds=("cpu",),
+    refusal="is not elementwise",
+    find=match,
+    refuses=refusal,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=lambda p, _: nests(p),
+    measures=lambda p, *_: static(p),
+    print=kernel,
+)

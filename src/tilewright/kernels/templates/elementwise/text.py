@@ -1,0 +1,120 @@
+"""What rows and tiles share in printing: values, stores, what is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, stored
+from tilewright.kernels.codegen.emitter import Emitter, Scope
+from tilewright.kernels.codegen.printer import Memo, Printer, computed
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers
+from tilewright.kernels.templates.elementwise.space import ElementwiseTiling
+
+RAW_TYPES = {"raw1": "signed char", "raw2": "short", "raw4": "int", "raw8": "long"}
+
+STREAM = """// Stores past the caches, where the address allows it.
+template <class T, class V> TW_INLINE void stream(T *p, V v) {
+    if (((unsigned long)p & (sizeof(V) - 1)) != 0) tw::store(p, v);
+#if defined(__AVX512F__)
+    else if constexpr (sizeof(V) == 64) __builtin_ia32_movntps512((float *)p, (tw::vec<float, 16>)v);
+#endif
+#if defined(__AVX__)
+    else if constexpr (sizeof(V) == 32) __builtin_ia32_movntps256((float *)p, (tw::vec<float, 8>)v);
+#endif
+#if defined(__SSE2__)
+    else if constexpr (sizeof(V) == 16) __builtin_ia32_movntps((float *)p, (tw::vec<float, 4>)v);
+#endif
+    else tw::store(p, v);
+}
+TW_INLINE void streamed() {
+#if defined(__SSE2__)
+    __builtin_ia32_sfence();
+#endif
+}
+"""
+
+
+class MovePrinter(MemoryPrinter):
+    """Prints elements that are only moved: lanes hold their bits."""
+
+    def lane_type(self, e: Expr) -> str:
+        return RAW_TYPES.get(e.dtype) or super().lane_type(e)
+
+
+def ctype(dtype: str) -> str:
+    """C type of a stored element."""
+    return RAW_TYPES.get(dtype) or storage(dtype)
+
+
+@dataclass
+class Text:
+    """Prints values of one kernel."""
+
+    p: ElementwiseTiling
+    emitter: Emitter
+    memo: Memo = field(default_factory=Memo)
+
+    @property
+    def tasks(self) -> str:
+        """C text of the number of tasks."""
+        return "tasks" if self.p.target.threads > 1 else "1L"
+
+    @property
+    def closing(self) -> str:
+        """C statement at the end of a task."""
+        return "streamed();" if self.p.stream else ""
+
+    def places(self, scope: Scope) -> dict[str, str]:
+        """C texts of the axes' positions."""
+        return {a: scope.at(a) for a in self.p.m.names}
+
+    def printer(
+        self, at: Mapping[str, str], names: Mapping[int, str], vector: bool = True, count: str | None = None
+    ) -> Printer:
+        """For the point (or the vector along the innermost axis) at the positions ``at``."""
+        m = self.p.m
+        return MovePrinter(
+            axis=at, lanes=self.p.lanes if vector else None, vector=m.inner if vector else None,
+            ranges=m.ranges(), names=dict(names), memo=self.memo, tensors=m.tensors, count=count if vector else None,
+        )  # fmt: skip
+
+    def store(
+        self, w: Writer, printer: Printer, value: Expr, count: str | None, to: str | None = None, stream: bool = False
+    ) -> None:
+        """Compute a vector of the result and store it: at ``to``, or where it belongs."""
+        m = self.p.m
+        printer.bind((value,), w.line, self.emitter.fresh)
+        at = to or f"{m.output.name} + ({flat_index((m.position,), m.output, printer)})"
+        w.line(stored(at, m.output.dtype, printer.vector_text(value), count, "stream" if stream else "tw::store"))
+
+    def hoisted(self, w: Writer, value: Expr, at: Mapping[str, str], fixed: frozenset[str]) -> dict[int, str]:
+        """Compute what does not depend on the axes ``fixed`` and is worth it; names by value number."""
+        printer = self.printer(at, {}, vector=False)
+        names: dict[int, str] = {}
+        for e in invariants(value, fixed, self.memo.numbers):
+            name = self.emitter.fresh("h")
+            printer.names = names
+            w.line(f"const {computed(e.dtype)} {name} = {printer.scalar(e)};")
+            names[self.memo.numbers.of(e)] = name
+        return names
+
+
+def invariants(value: Expr, moving: frozenset[str], numbers: ValueNumbers) -> Iterable[Expr]:
+    """Largest parts that read or compute something, do not depend on ``moving`` axes, and are always evaluated."""
+    found: dict[int, Expr] = {}
+
+    def visit(e: Expr) -> None:
+        if not e.axes() & moving:
+            if any(n.op in ("load", "div", *FUNCTIONS) for n in e.walk()):
+                found.setdefault(numbers.of(e), e)
+            return
+        for a in e.args[:1] if e.op == "select" else e.args:
+            visit(a)
+
+    visit(value)
+    return tuple(found.values())
+
+
+__all__ = ["STREAM", "Text", "ctype"]

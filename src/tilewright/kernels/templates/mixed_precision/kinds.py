@@ -1,0 +1,175 @@
+"""How a sum of products is computed on an instruction set: element types, group size, the instruction.
+
+Every kind consumes *units* of 4 bytes: ``group`` consecutive k of one row of A, broadcast to all lanes,
+times the same k of one column of B in each lane. What differs is what a unit holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.core import Target
+from tilewright.kernels.templates.mixed_precision.match import BYTES, Dot
+
+UNIT = 4
+"""Bytes of a unit."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``element``: C type of packed elements; ``latency``: cycles between dependent steps."""
+
+    name: str
+    element: str
+    group: int
+    latency: float
+
+    @property
+    def bytes(self) -> int:
+        """Of one packed element."""
+        return UNIT // self.group
+
+
+BF16 = Kind("bf16", "unsigned short", 2, 6.0)
+U8S8 = Kind("u8s8", "unsigned char", 4, 4.0)
+S16 = Kind("s16", "short", 2, 4.0)
+I32 = Kind("i32", "int", 1, 10.0)
+F32 = Kind("f32", "float", 1, 4.0)
+
+
+def kind_of(c: Dot, target: Target) -> Kind:
+    """The fastest kind that computes a product exactly as it is defined."""
+    isa = set(target.isa)
+    if c.acc == "float32":
+        both = c.a.dtype == c.b.dtype == "bfloat16"
+        return BF16 if both and "avx512bf16" in isa else F32
+    if c.a.dtype in BYTES and c.b.dtype in BYTES:
+        if "avx512vnni" in isa and "int8" in (c.a.dtype, c.b.dtype):
+            return U8S8
+        if isa & {"avx512bw", "avx2", "sse2"}:
+            return S16
+    return I32
+
+
+def shifted(c: Dot, kind: Kind) -> bool:
+    """Whether A is shifted by 128 to be unsigned, which starting values of the sums take back."""
+    return kind == U8S8 and c.a.dtype == c.b.dtype == "int8"
+
+
+# --------------------------------------------------------------------------- printed functions
+
+_BF16_STEP = """#if defined(__clang__)
+typedef __bf16 Pair __attribute__((vector_size(64)));
+TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_512(c,(Pair)a,(Pair)b); }
+#elif __GNUC__ >= 13
+typedef __bf16 Pair __attribute__((vector_size(64)));
+TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_v16sf(c,(Pair)a,(Pair)b); }
+#else
+typedef short Pair __attribute__((vector_size(64)));
+TW_INLINE V step(V c,W a,W b) { return __builtin_ia32_dpbf16ps_v16sf(c,(Pair)a,(Pair)b); }
+#endif
+#if defined(__clang__)
+TW_INLINE tw::vec<unsigned short,16> rounded(V v) {
+ return (tw::vec<unsigned short,16>)__builtin_ia32_cvtneps2bf16_512(v); }
+#else
+TW_INLINE tw::vec<unsigned short,16> rounded(V v) {
+ return (tw::vec<unsigned short,16>)__builtin_ia32_cvtneps2bf16_v16sf(v); }
+#endif
+"""
+
+_BYTES_STEP = """#if defined(__clang__)
+TW_INLINE V dot4(V c,W u,W s) { return __builtin_ia32_vpdpbusd512(c,u,s); }
+#else
+TW_INLINE V dot4(V c,W u,W s) { return (V)__builtin_ia32_vpdpbusd_v16si((W)c,u,s); }
+#endif
+"""
+
+_BYTES_WEAVE = """typedef tw::vec<int,4> Q; typedef tw::vec<unsigned char,64> B64;
+TW_INLINE Q bytes16(const void *p) { return tw::get<Q>((const int*)p); }
+TW_INLINE Q bytes16_n(const void *p,long n) {
+ return (Q)tw::get_n<tw::vec<unsigned char,16>>((const unsigned char*)p,n); }
+TW_INLINE W weave_bytes(Q a,Q b,Q c,Q d) {
+ const W v=tw::join<W>(tw::join<tw::vec<int,8>>(a,b),tw::join<tw::vec<int,8>>(c,d));
+ const B64 t=(B64)__builtin_shufflevector(v,v,0,4,8,12,1,5,9,13,2,6,10,14,3,7,11,15);
+ return (W)__builtin_shufflevector(t,t,0,4,8,12,1,5,9,13,2,6,10,14,3,7,11,15,
+  16,20,24,28,17,21,25,29,18,22,26,30,19,23,27,31,32,36,40,44,33,37,41,45,34,38,42,46,35,39,43,47,
+  48,52,56,60,49,53,57,61,50,54,58,62,51,55,59,63); }
+"""
+"""Sixteen columns of four rows of bytes, as units: one shuffle of words, one of bytes."""
+
+_SHORTS_STEP = {
+    64: """typedef short Pair __attribute__((vector_size(64)));
+#if defined(__clang__)
+TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd512((Pair)a,(Pair)b); }
+#else
+TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd512_mask((Pair)a,(Pair)b,W{},(unsigned short)-1); }
+#endif
+""",
+    32: """typedef short Pair __attribute__((vector_size(32)));
+TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd256((Pair)a,(Pair)b); }
+""",
+    16: """typedef short Pair __attribute__((vector_size(16)));
+TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd128((Pair)a,(Pair)b); }
+""",
+}
+
+
+def functions(c: Dot, kind: Kind, vector_bytes: int) -> str:
+    """Types and functions of a kind: ``V`` sums, ``W`` units, ``E`` packed elements, ``step(sum, a, b)``."""
+    head = (
+        f"typedef tw::{'f32v' if c.acc == 'float32' else 'i32v'} V; typedef tw::i32v W; "
+        f"typedef {'float' if c.acc == 'float32' else 'int'} S; typedef {kind.element} E;\n"
+        f"enum {{ L={vector_bytes // UNIT}, G={kind.group} }};\n"
+        "TW_INLINE int unit(const char *p) { int v; __builtin_memcpy(&v,p,4); return v; }\n"
+    )
+    if kind == BF16:
+        return head + _BF16_STEP
+    if kind == U8S8:
+        # The unsigned factor comes first: A, unless B is the unsigned one.
+        swapped = c.a.dtype == "int8" and c.b.dtype == "uint8"
+        order = "dot4(c,b,a)" if swapped else "dot4(c,a,b)"
+        return head + _BYTES_STEP + _BYTES_WEAVE + f"TW_INLINE V step(V c,W a,W b) {{ return {order}; }}\n"
+    if kind == S16:
+        return head + _SHORTS_STEP[vector_bytes]
+    return head + "TW_INLINE V step(V c,W a,W b) { return c+(V)a*(V)b; }\n"
+
+
+def conversions(kind: Kind, source: str) -> str:
+    """Functions on elements of C type ``source``: ``as_element(x)``, and as lanes of packed elements, L of
+    them (``as_unit(p)``) or the first ``n``, the others 0 (``as_unit_n(p, n)``).
+
+    Only the low bits of a lane that one element fills may be set.
+    """
+    number = "tw::widen(x)" if source.startswith("tw::") else "x"
+    one = f"(E)({number})"
+    if kind == BF16 and source == "tw::bf16":
+        one = "x.bits"
+    return (
+        f"TW_INLINE W as_unit(const {source} *p) {{ return {_lanes(kind, source, False)}; }}\n"
+        f"TW_INLINE W as_unit_n(const {source} *p,long n) {{ return {_lanes(kind, source, True)}; }}\n"
+        f"TW_INLINE E as_element({source} x) {{ return {one}; }}\n"
+    )
+
+
+def _lanes(kind: Kind, source: str, some: bool) -> str:
+    get, arguments = ("get_n", "p,n") if some else ("get", "p")
+    load = "load_n" if some else "load"
+    if kind == BF16:
+        arguments = arguments.replace("p", "(const unsigned short*)p")
+        return f"tw::convert<W>(tw::{get}<tw::vec<unsigned short,L>>({arguments}))"
+    if source.endswith("char"):
+        # By way of 16 bits: GCC converts 8 to 32 bits element by element.
+        byte = "unsigned char" if kind == U8S8 else source
+        arguments = arguments.replace("p", f"(const {byte}*)p")
+        wide = f"tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::{get}<tw::vec<{byte},L>>({arguments})))"
+        return f"({wide}&0xffff)" if kind == S16 else f"(W)tw::convert<V>({wide})"
+    if kind == F32:
+        return f"(W)tw::{load}<V>({arguments})"
+    return f"(tw::{load}<W>({arguments})&0xffff)" if kind == S16 else f"tw::{load}<W>({arguments})"
+
+
+def from_value(kind: Kind, text: str) -> str:
+    """C text of an element, given the text of its value in the sum's type."""
+    if kind == BF16:  # a widened bfloat16: its upper half
+        return f"(unsigned short)(tw::float_bits({text})>>16)"
+    return f"(E)({text})"

@@ -1,0 +1,26 @@
+"""The CPU template of sums of products: of 16-bit reals in float32, or of whole numbers in int32."""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.mixed_precision.geometry import plan
+from tilewright.kernels.templates.mixed_precision.lower import launch_program, source
+from tilewright.kernels.templates.mixed_precision.match import match
+from tilewright.kernels.templates.mixed_precision.nests import nests, static
+from tilewright.kernels.templates.mixed_precision.space import default, space
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+CPU_DOT = PlannedTemplate(
+    name="cpu_dot",
+    family="contraction",
+    version=2,
+    kinds=("cpu",),
+    refusal="is no product that this template computes",
+    find=match,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=nests,
+    measures=lambda p, *_: static(p),
+    print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+)

@@ -1,0 +1,1 @@
+"""Windowed reductions (CPU): depthwise convolution, pooling."""

@@ -1,0 +1,354 @@
+"""One block of a stencil: neighbouring vectors of outputs, their windows read once, reduced in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from tilewright.kernels.codegen.access import MemoryPrinter, write
+from tilewright.kernels.codegen.emitter import Emitter
+from tilewright.kernels.codegen.printer import VECTOR_TYPE, Memo, Printer
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, same
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.templates.reduce_window.match import Read
+from tilewright.kernels.templates.reduce_window.space import Span, WindowTiling, hoistable
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a block stands: the C texts (or known numbers) of its first position along block and innermost axis.
+
+    ``count``: C text of the lanes in use where not all are, and their number where it is known.
+    """
+
+    b: str | int
+    v: str | int
+    inside_b: bool
+    inside_v: bool
+    count: str | None
+    lanes: int
+
+
+@dataclass
+class Block:
+    """Prints blocks of one kernel."""
+
+    p: WindowTiling
+    emitter: Emitter
+    memo: Memo = field(default_factory=Memo)
+    numbers: ValueNumbers = field(default_factory=ValueNumbers)
+
+    @property
+    def vector(self) -> str:
+        """C type of an accumulator."""
+        return f"tw::vec<{VECTOR_TYPE[self.p.s.accumulator]}, {self.p.lanes}>"
+
+    # -- printers
+    def printer(
+        self, at: Mapping[str, str], names: Mapping[int, str], var: Mapping[str, str], count: str | None
+    ) -> Printer:
+        s = self.p.s
+        return MemoryPrinter(
+            axis=at, var=var, lanes=self.p.lanes, vector=s.inner, varying=frozenset(var),
+            ranges={a: (0, n - 1) for a, n in s.ranges.items()}, names=dict(names), memo=self.memo,
+            tensors=s.tensors, count=count,
+        )  # fmt: skip
+
+    def taps(self) -> Iterator[dict[str, int]]:
+        s, names = self.p.s, self.p.unrolled
+        for t in product(*(range(s.ranges[a]) for a in names)):
+            yield dict(zip(names, t, strict=True))
+
+    # -- what is the same along the block's axis
+    def hoisted(self, w: Writer, place: Place) -> tuple[dict[tuple[int, str], str], dict[int, str]]:
+        """Read weights and compute what the epilogue needs of them; their names."""
+        s = self.p.s
+        reads: dict[tuple[int, str], str] = {}
+        if self.p.hoist:
+            fixed = hoistable(s, self.p.block)
+            for tap in self.taps():
+                for n, r in enumerate(s.reads):
+                    if r in fixed:
+                        self._load(w, n, tap, 0, place, reads)
+        names: dict[int, str] = {}
+        at = {a: a for a in s.axes} | {s.inner: str(place.v)}
+        for e in _invariants(s.value, self.p.block, self.memo.numbers):
+            printer = self.printer(at, names, {}, place.count)
+            name = self.emitter.fresh("h")
+            w.line(f"const auto {name} = {printer.text(e) if printer.varies(e) else printer.scalar(e)};")
+            names[self.memo.numbers.of(e)] = name
+        return reads, names
+
+    # -- a read
+    def _position(self, r: Read, tap: Mapping[str, int], step: int, place: Place) -> tuple[str, int]:
+        """C text of the part of a position that is not known, and the known rest."""
+        known, parts = r.at.const, []
+        for a, c in sorted(r.at.axes.items()):
+            if a in tap:
+                known += c * tap[a]
+                continue
+            start: str | int = place.b if a == self.p.block else place.v if a == self.p.s.inner else a
+            if a == self.p.block:
+                known += c * step
+            if isinstance(start, int):
+                known += c * start
+            else:
+                parts.append(start if c == 1 else f"{start} * {c}L")
+        printer = self.printer({a: a for a in self.p.s.ranges}, {}, {}, None)
+        for term, c in r.at.rest:
+            parts.append(f"{printer.scalar(term)} * {c}L")
+        if r.repeat > 1:
+            if isinstance(place.v, int):
+                known += place.v // r.repeat
+            else:
+                parts.append(f"{place.v} / {r.repeat}")
+        return " + ".join(parts), known
+
+    def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int, int]:
+        """Lanes ``[low, high)`` in which the conditions along the innermost axis hold."""
+        low, high = 0, place.lanes
+        if place.inside_v or not isinstance(place.v, int):
+            return low, high
+        for g in r.guards:
+            c = g.of(self.p.s.inner)
+            if c:
+                k = g.const + c * place.v + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+                low, high = (max(low, -(k // c)), high) if c > 0 else (low, min(high, k // -c + 1))
+        return low, high
+
+    def _fails(self, r: Read, tap: Mapping[str, int], step: int, place: Place) -> bool:
+        """Whether it is known that the read lies outside for all lanes."""
+        low, high = self._lanes(r, tap, place)
+        if low >= high:
+            return True
+        for g in r.guards:
+            if set(g.axes) - set(tap) <= {self.p.block} and (self.p.block not in g.axes or isinstance(place.b, int)):
+                k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+                if self.p.block in g.axes:
+                    k += g.of(str(self.p.block)) * (int(place.b) + step)
+                if k < 0:
+                    return True
+        return False
+
+    def runtime(self, tap: Mapping[str, int]) -> tuple[str, ...]:
+        """Conditions on the other axes at a tap, as C texts; they are the same for the whole block."""
+        texts = []
+        for r in self.p.s.reads:
+            for g in r.guards:
+                loose = set(g.axes) - set(tap)
+                if loose and not loose & {self.p.block, self.p.s.inner}:
+                    k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+                    parts = [f"{a} * {c}L" if c != 1 else a for a, c in sorted(g.axes.items()) if a in loose]
+                    texts.append(f"{' + '.join(parts)} >= {-k}L")
+        return tuple(dict.fromkeys(texts))
+
+    def _load(
+        self, w: Writer, number: int, tap: Mapping[str, int], step: int, place: Place, names: dict[tuple[int, str], str]
+    ) -> str:
+        """The name of the vector that holds a read, which is printed where it is not at hand."""
+        r = self.p.s.reads[number]
+        text, known = self._position(r, tap, step, place)
+        low, high = self._lanes(r, tap, place)
+        key = number, f"{known} {text} {low} {high}"
+        if key in names:
+            return names[key]
+        at = f"{r.tensor} + ({text} + {known}L)" if text else f"{r.tensor} + {known}L"
+        name = self.emitter.fresh("q")
+        printer = self.printer({}, {}, {}, None)
+        lane = VECTOR_TYPE[r.value.dtype]
+        vector = f"tw::vec<{lane}, {self.p.lanes}>"
+        if r.at.of(self.p.s.inner) == 0 and r.repeat == 1:
+            item = f"{r.tensor}[{text} + {known}L]" if text else f"{r.tensor}[{known}L]"
+            element = self.p.s.tensors[r.tensor].dtype
+            printer.var = {"read": f"tw::widen({item})" if "float16" in element else item}
+            value = f"tw::splat<{vector}>({printer.scalar(r.value)})"
+        else:
+            element = self.p.s.tensors[r.tensor].dtype
+            loaded = self._vector_read(r, VECTOR_TYPE[element], at, low, high, place)
+            printer = self.printer({}, {}, {"read": loaded}, None)
+            value = printer.vector_text(r.value)
+            if r.outside is not None and (low > 0 or high < place.lanes) and not _zero(r.outside):
+                mask = self._mask(low, high, vector)
+                value = f"tw::select({mask}, {value}, {printer.vector_text(r.outside)})"
+        w.line(f"const {vector} {name} = {value};")
+        names[key] = name
+        return name
+
+    def _mask(self, low: int, high: int, vector: str) -> str:
+        i = f"tw::iota<tw::mask<{vector}>>()"
+        return f"(({i} >= {low}) & ({i} < {high}))"
+
+    def _vector_read(self, r: Read, lane: str, at: str, low: int, high: int, place: Place) -> str:
+        lanes, step = self.p.lanes, r.at.of(self.p.s.inner)
+        vector = f"tw::vec<{lane}, {lanes}>"
+        if r.repeat > 1:
+            return self._repeated(r.repeat, vector, lane, at, place)
+        whole = low == 0 and high == place.lanes
+        count = place.count if whole else str(high)
+        if step == 1:
+            if low:
+                return f"tw::load_if<{vector}>({at}, {self._mask(low, high, vector)})"
+            return f"tw::load<{vector}>({at})" if whole and count is None else f"tw::load_n<{vector}>({at}, {count})"
+        plain = self.p.s.tensors[r.tensor].dtype in ("float32", "float64", "int32", "int64")
+        if step == 2 and plain:
+            return self._evens(vector, at, low, high, whole and count is None)
+        if low:
+            return f"tw::load_step_if<{vector}>({at}, {step}L, {self._mask(low, high, vector)})"
+        return f"tw::load_step<{vector}>({at}, {step}L{'' if whole and count is None else f', {count}'})"
+
+    def _evens(self, vector: str, at: str, low: int, high: int, whole: bool) -> str:
+        """Every other element: two vectors that overlap by one, so that nothing past the last is touched."""
+        n = self.p.lanes
+        picks = ", ".join(str(2 * k if 2 * k < n else n + 2 * k - (n - 1)) for k in range(n))
+        parts = []
+        for start in (0, n - 1):
+            a, b = max(0, 2 * low - start), min(n, 2 * high - 1 - start)
+            if whole:
+                parts.append(f"tw::load<{vector}>({at} + {start})")
+            elif b <= a:
+                parts.append(f"{vector}{{}}")
+            elif a == 0:
+                parts.append(f"tw::load_n<{vector}>({at} + {start}, {b})")
+            else:
+                parts.append(f"tw::load_if<{vector}>({at} + {start}, {self._mask(a, b, vector)})")
+        return f"__builtin_shufflevector({parts[0]}, {parts[1]}, {picks})"
+
+    def _repeated(self, repeat: int, vector: str, lane: str, at: str, place: Place) -> str:
+        """Every element ``repeat`` times, from the start of a run."""
+        lanes = self.p.lanes
+        if lanes % repeat == 0 and lanes > repeat:
+            few = f"tw::vec<{lane}, {lanes // repeat}>"
+            read = f"tw::load<{few}>({at})"
+            if place.count is not None:
+                read = f"tw::load_n<{few}>({at}, ({place.count} + {repeat - 1}) / {repeat})"
+            picks = ", ".join(str(k // repeat) for k in range(lanes))
+            return f"repeat<{vector}>({read}, [](auto h) {{ return __builtin_shufflevector(h, h, {picks}); }})"
+        position = f"(tw::iota<tw::vec<int, {lanes}>>() + (int)({place.v} % {repeat})) / {repeat}"
+        return f"tw::load_at<{vector}>({at}, {position}, tw::first<tw::vec<int, {lanes}>>({place.count or lanes}))"
+
+    # -- the block
+    def print(
+        self, w: Writer, span: Span, place: Place, reads: Mapping[tuple[int, str], str], names: Mapping[int, str]
+    ) -> None:
+        """Accumulate, finish and store one block."""
+        s = self.p.s
+        monoid = s.monoid
+        acc = [self.emitter.fresh("acc") for _ in range(span.size)]
+        start = self.printer({}, {}, {}, None).vector_text(monoid.identity[0])
+        for a in acc:
+            w.line(f"{self.vector} {a} = {start};")
+        rolled = [a for a in self.p.rolled if s.ranges[a] > 1]
+        for a in self.p.rolled:
+            if a not in rolled:
+                w.line(f"const long {a} = 0;")
+        for a in rolled:
+            w.line(f"for (long {a} = 0; {a} < {s.ranges[a]}L; {a}++) {{")
+        groups: dict[tuple[str, ...], list[dict[str, int]]] = {}
+        for tap in self.taps():
+            groups.setdefault(self.runtime(tap), []).append(tap)
+        for conditions, taps in groups.items():
+            if conditions:
+                with w.block(f"if ({' && '.join(conditions)})"):
+                    self._group(w, taps, acc, place, dict(reads))
+                rest = Writer(w.depth + 1)
+                self._outside(rest, taps, acc, place, dict(reads))
+                if rest.lines:
+                    w.line("else {")
+                    w.lines += rest.lines
+                    w.line("}")
+            else:
+                with w.block():
+                    self._group(w, taps, acc, place, dict(reads))
+        if rolled:
+            w.line("}" * len(rolled))
+        self._store(w, acc, place, names)
+
+    def _group(
+        self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
+    ) -> None:
+        """Taps whose other conditions hold, in the order of what they read."""
+        main = max(range(len(self.p.s.reads)), key=lambda n: len(self.p.s.reads[n].axes))
+        todo = [(self._position(self.p.s.reads[main], t, k, place)[1], k, t) for t in taps for k in range(len(acc))]
+        for _, k, tap in sorted(todo, key=lambda x: (x[0], x[1])):
+            values = {}
+            for n, r in enumerate(self.p.s.reads):
+                if self._fails(r, tap, k, place):
+                    values[f"a{n}"] = self._constant(w, n, reads)
+                else:
+                    values[f"a{n}"] = self._load(w, n, tap, k, place, reads)
+            self._combine(w, acc[k], values, all(self._fails(r, tap, k, place) for r in self.p.s.reads))
+
+    def _outside(
+        self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
+    ) -> None:
+        """The same taps where those conditions fail: reads that have conditions give their constants."""
+        for tap in taps:
+            for k in range(len(acc)):
+                values = {}
+                for n, r in enumerate(self.p.s.reads):
+                    outside = r.outside is not None
+                    if outside and self._neutral() and len(self.p.s.reads) == 1:
+                        return
+                    values[f"a{n}"] = self._constant(w, n, reads) if outside else self._load(w, n, tap, k, place, reads)
+                self._combine(w, acc[k], values, False)
+
+    def _neutral(self) -> bool:
+        """Whether the body outside is the reduction's identity."""
+        s = self.p.s
+        r = s.reads[0]
+        body = s.body.map(lambda n: r.outside if n.op == "var" else None)
+        return len(s.reads) == 1 and r.outside is not None and same(body, s.monoid.identity[0])
+
+    def _constant(self, w: Writer, number: int, reads: dict[tuple[int, str], str]) -> str:
+        r = self.p.s.reads[number]
+        assert r.outside is not None
+        key = number, "outside"
+        if key not in reads:
+            reads[key] = self.emitter.fresh("q")
+            vector = f"tw::vec<{VECTOR_TYPE[r.outside.dtype]}, {self.p.lanes}>"
+            w.line(f"const {vector} {reads[key]} = {self.printer({}, {}, {}, None).vector_text(r.outside)};")
+        return reads[key]
+
+    def _combine(self, w: Writer, acc: str, values: Mapping[str, str], outside: bool) -> None:
+        if outside and self._neutral():
+            return
+        monoid = self.p.s.monoid
+        text = self.printer({}, {}, values, None).vector_text(self.p.s.body)
+        merge = self.printer({}, {}, {"l0": acc, "r0": text}, None)
+        w.line(f"{acc} = {merge.vector_text(monoid.combine[0])};")
+
+    def _store(self, w: Writer, acc: list[str], place: Place, names: Mapping[int, str]) -> None:
+        s = self.p.s
+        position = Linear(0, s.strides).expr()
+        for k, a in enumerate(acc):
+            at = {x: x for x in s.axes} | {s.inner: str(place.v)}
+            if self.p.block is not None:
+                at[self.p.block] = f"({place.b} + {k})" if k else str(place.b)
+            with w.block():
+                printer = self.printer(at, names, {"l0": a}, place.count)
+                printer.bind((s.value,), w.line, self.emitter.fresh)
+                w.line(write(printer, s.output, (position,), s.value, place.count))
+
+
+def _invariants(value: Expr, block: str | None, numbers: ValueNumbers) -> list[Expr]:
+    """Largest parts that do not depend on the sum or the block's axis, read or compute something, and always happen."""
+    found: dict[int, Expr] = {}
+
+    def visit(e: Expr) -> None:
+        if not any(n.op == "var" or (n.op == "axis" and n.value == block) for n in e.walk()):
+            worth = any(n.op in ("load", "div", *FUNCTIONS) for n in e.walk())
+            if worth and e.dtype not in ("bool", "index"):
+                found.setdefault(numbers.of(e), e)
+            if e.dtype not in ("bool", "index"):
+                return
+        for a in e.args[:1] if e.op == "select" else () if e.op == "load" else e.args:
+            visit(a)
+
+    visit(value)
+    return list(found.values())
+
+
+def _zero(e: Expr) -> bool:
+    return not e.value and not str(e.value).startswith("-")

@@ -1,0 +1,87 @@
+"""A whole kernel: tasks over units of work, with the loops around blocks."""
+
+from __future__ import annotations
+
+from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen.access import storage
+from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
+from tilewright.kernels.codegen.writer import Writer
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.reduce_window.block import Block, Place
+from tilewright.kernels.templates.reduce_window.nests import STRIP, nest
+from tilewright.kernels.templates.reduce_window.space import Span, WindowTiling
+
+REPEAT = "template <class V, class H, class F> TW_INLINE V repeat(H h, F f) { return f(h); }\n"
+
+
+def kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
+    """The kernel's text and its launch."""
+    emitter, program, every = Emitter(symbol), p.s.program, nest(p)
+    emitter.tensors({t.name: storage(t.dtype) for t in (*program.inputs, p.s.output)})
+    arguments = (*(("strips",) if p.stripped else ()), *(("tasks",) if p.target.threads > 1 else ()))
+    emitter.arguments(arguments)
+    # How many strips there are is known at run time only.
+    scope = Scope({STRIP: Tile("0", "strips", 1, False, False)}, captured=tuple(emitter.captured))
+    emitter.nest(
+        emitter.entry, every, lambda w, s: _unit(Block(p, emitter), w, s), loops=every.dealt, scope=scope,
+        tasks="tasks" if p.target.threads > 1 else "1L",
+    )  # fmt: skip
+    helpers = REPEAT if any(r.repeat > 1 for r in p.s.reads) else ""
+    return LoweredKernel(symbol, emitter.unit(helpers), LaunchProgram((Launch(symbol, arguments),)))
+
+
+def _unit(block: Block, w: Writer, scope: Scope) -> None:
+    """What one unit of work computes: all blocks and vectors of the other axes' position."""
+    p, size = block.p, block.p.s.ranges[block.p.s.inner]
+    for a in (*p.others, *((STRIP,) if p.stripped else ())):
+        w.line(f"const long {a} = {scope.at(a)};")
+    if p.order == "bv":
+        for span in p.b_spans:
+            with w.block(_strip(p, span)):
+                for v in p.v_spans:
+                    with w.block(_head(v, "v_")):
+                        place = _place(p, span, v)
+                        block.print(w, span, place, *block.hoisted(w, place))
+        return
+    if p.order == "v":
+        w.line(f"const long v_ = {scope.at(p.s.inner)};")
+    for v in p.v_spans:
+        head = _head(v, "v_")
+        if p.order == "v":
+            head = (
+                f"if (v_ {'<' if v.size == p.lanes else '=='} {size // p.lanes * p.lanes}L)" if size % p.lanes else ""
+            )
+        with w.block(head):
+            found = block.hoisted(w, _place(p, p.b_spans[0], v))
+            for span in p.b_spans:
+                with w.block(_strip(p, span)):
+                    block.print(w, span, _place(p, span, v), *found)
+
+
+def _head(span: Span, name: str) -> str:
+    """The loop over a run of blocks; nothing for a block at a known place."""
+    if span.count == 1:
+        return ""
+    end = span.start + span.count * span.size
+    return f"for (long {name} = {span.start}L; {name} < {end}L; {name} += {span.size}L)"
+
+
+def _strip(p: WindowTiling, span: Span) -> str:
+    """The blocks in the strip at hand: a share of the run; the first and last strips have those beside it."""
+    if not p.stripped:
+        return _head(span, "b_")
+    run = max(p.b_spans, key=lambda x: x.count)
+    if span.start < run.start:
+        return "if (strip == 0)"
+    if span != run:
+        return "if (strip == strips - 1)"
+    ends = [f"{span.start}L + ({k}) * {span.count}L / strips * {span.size}L" for k in ("strip", "strip + 1")]
+    return f"for (long b_ = {ends[0]}; b_ < {ends[1]}; b_ += {span.size}L)"
+
+
+def _place(p: WindowTiling, span: Span, v: Span) -> Place:
+    partial = v.size < p.lanes
+    return Place(
+        span.start if span.count == 1 else "b_", v.start if v.count == 1 else "v_", span.inside, v.inside,
+        str(v.size) if partial else None, v.size,
+    )  # fmt: skip

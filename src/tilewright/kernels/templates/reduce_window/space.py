@@ -1,0 +1,257 @@
+"""The schedules of a stencil: knobs, what keeps them legal, and a choice by arithmetic.
+
+Vectors run along the innermost axis. ``block`` is an axis along which ``size`` neighbouring outputs are computed
+together, so that overlapping windows share what they read; ``none`` where there is no such axis. ``rolled``: reduce
+axes that need not be printed out are loops. ``hoist``: what does not move along the block's axis (weights) is read
+once before the loop along it. ``order``: which of the two loops is outer: over vectors (``vb``), over blocks
+(``bv``), or over vectors and then everything else (``v``). ``strips``: the block's axis in so many pieces, outside
+of the loop over the axis before it, so that the rows that a window spans stay in the first cache. ``tasks``: into
+how many pieces the work is divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.templates.reduce_window.match import Read, Stencil
+from tilewright.search_space import Choice, SearchSpace, rule
+
+NONE = "none"
+MAX_CODE = 800
+"""Combines printed in all blocks together; compiling takes longer beyond than it can bring."""
+SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Blocks along an axis that share one printed body: ``count`` of ``size`` elements from ``start``.
+
+    ``inside``: no condition along this axis fails in them. A span of one block starts at a known place.
+    """
+
+    start: int
+    size: int
+    count: int
+    inside: bool
+
+
+@dataclass(frozen=True, eq=False)
+class WindowTiling:
+    """A stencil with its decisions."""
+
+    s: Stencil
+    target: Target
+    lanes: int
+    block: str | None
+    size: int
+    rolled: tuple[str, ...]
+    hoist: bool
+    order: str
+    strips: int
+    tasks: int
+
+    @property
+    def unrolled(self) -> tuple[str, ...]:
+        return tuple(a for a in self.s.part.reduce_axes if a not in self.rolled)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Output axes that are loops around blocks and vectors."""
+        return tuple(a for a in self.s.axes if a not in (self.block, self.s.inner))
+
+    @property
+    def stripped(self) -> bool:
+        """Whether the kernel can walk the block's axis in strips."""
+        return self.block is not None and strips(self.s, self.block, self.size)[-1] > 1
+
+    @property
+    def v_spans(self) -> tuple[Span, ...]:
+        return spans(self.s, self.s.inner, self.lanes)
+
+    @property
+    def b_spans(self) -> tuple[Span, ...]:
+        return (Span(0, 1, 1, True),) if self.block is None else spans(self.s, self.block, self.size)
+
+
+def lanes_of(s: Stencil, target: Target) -> int:
+    """Lanes of a vector: as many as the accumulator's registers have, at least two."""
+    return max(2, target.vector_bytes // (8 if ITEMSIZE[s.accumulator] == 8 else 4))
+
+
+def required(s: Stencil, block: str | None) -> frozenset[str]:
+    """Reduce axes that must be printed out: conditions tie them to the innermost axis or the block's."""
+    tied = {s.inner, block}
+    return frozenset(
+        a for r in s.reads for g in r.guards if tied & set(g.axes) for a in g.axes if a.startswith("r")
+    )  # fmt: skip
+
+
+def fits(s: Stencil, block: str | None) -> bool:
+    """Whether every condition moves with one of block, innermost axis and the rest only."""
+    for r in s.reads:
+        for g in r.guards:
+            out = {a for a in g.axes if a.startswith("i")}
+            if len(out) > 1 and out & {s.inner, block}:
+                return False
+    return True
+
+
+def blocks(s: Stencil) -> tuple[str, ...]:
+    """Axes along which a block can share reads."""
+    data = {a for a in s.axes[:-1] if a in s.windows and fits(s, a) and not any(a in r.at.opaque for r in s.reads)}
+    return (*(a for a in s.axes[:-1] if a in data), NONE)
+
+
+def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
+    """The axis in blocks: those at known places where conditions may fail, a run of others between."""
+    extent = s.ranges[axis]
+    low, high = 0, extent
+    for r in s.reads:
+        for g in r.guards:
+            if axis in g.axes:
+                a, b = _holds(g, axis, s.ranges)
+                low, high = max(low, a), min(high, b)
+    found, at = [], 0
+    while at < extent:
+        take = min(size, extent - at)
+        run = (high - at) // size if at >= low else 0
+        if run > 1:
+            found.append(Span(at, size, run, True))
+            at += run * size
+        else:
+            found.append(Span(at, take, 1, at >= low and at + take <= high))
+            at += take
+    return tuple(found)
+
+
+def _holds(g: Linear, axis: str, ranges: Mapping[str, int]) -> tuple[int, int]:
+    """Positions ``[low, high)`` at which a sum is at least 0 for all values of its other axes."""
+    c = g.of(axis)
+    least = g.const + sum(min(0, f * (ranges[a] - 1)) for a, f in g.axes.items() if a != axis)
+    if c > 0:
+        return -(least // c), ranges[axis]
+    return 0, least // -c + 1
+
+
+def code(s: Stencil, block: str | None, size: int, rolled: bool, lanes: int) -> int:
+    """Combines printed."""
+    must = required(s, block)
+    taps = prod(n for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True) if not rolled or a in must)
+    along = sum(x.size for x in spans(s, block, size)) if block else 1
+    return along * len(spans(s, s.inner, lanes)) * taps
+
+
+def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
+    """Into how many strips a block's axis may be cut: no more than there are blocks between the edges."""
+    before = [a for a in s.axes[:-1] if a != block]
+    if not before or before[-1] not in s.windows or before[-1] > block:
+        return (1,)
+    run = max(x.count for x in spans(s, block, size))
+    return tuple(k for k in (1, 2, 4, 8) if k == 1 or k <= run)
+
+
+def hoistable(s: Stencil, block: str | None) -> tuple[Read, ...]:
+    """Reads that do not move along the block's axis."""
+    return tuple(r for r in s.reads if not r.guards and (block is None or block not in r.axes))
+
+
+def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a stencil."""
+    lanes = lanes_of(s, target)
+    members = legal(s, lanes)
+    axes = blocks(s)
+    knobs = [
+        Choice("block", tuple(a for a in axes if any(m[0] == a for m in members)), ordered=False),
+        Choice("size", tuple(sorted({m[1] for m in members}))),
+        Choice("rolled", tuple(sorted({m[2] for m in members}))),
+        Choice("hoist", (False, True)),
+        Choice("order", ("bv", "v", "vb") if s.ranges[s.inner] > lanes else ("bv",), ordered=False),
+    ]
+    cuts = {(a, z): strips(s, a, z) if a != NONE else (1,) for a, z, _ in members}
+    knobs.append(Choice("strips", tuple(sorted({k for found in cuts.values() for k in found})), half="launch"))
+    guarded = any(s.inner in g.axes for r in s.reads for g in r.guards)
+
+    rules = [
+        rule("too much code, or a copy", lambda block, size, rolled: (block, size, rolled) in members),
+        rule(
+            "nothing is hoisted",
+            lambda block, rolled, hoist, order: not hoist or not (block == NONE or order == "bv" or rolled),
+        ),
+        rule("there are fewer blocks than strips", lambda block, size, strips: strips in cuts.get((block, size), ())),
+        rule("edges along the vectors are at known places", lambda block, order: order != "v" or not guarded),
+    ]
+    if target.threads > 1:
+        units = s.program.output.size // 4096
+        wanted = [k * target.threads for k in (1, 2, 4, 8) if k * target.threads <= units]
+        knobs.append(Choice("tasks", tuple(wanted) or (1,), half="launch"))
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def legal(s: Stencil, lanes: int) -> set[tuple[str, int, bool]]:
+    """Combinations of block, size and rolled that are worth printing; none where windows are too large."""
+    found = set()
+    for axis in blocks(s):
+        block = None if axis == NONE else axis
+        sizes = (1,) if block is None else tuple(x for x in SIZES if 1 < x <= s.ranges[block])
+        loose = set(s.part.reduce_axes) - required(s, block)
+        for size in sizes:
+            for rolled in (False, True) if loose else (False,):
+                if code(s, block, size, rolled, lanes) <= MAX_CODE:
+                    found.add((axis, size, rolled))
+    return found
+
+
+@lru_cache(maxsize=64)
+def printable(s: Stencil, target: Target) -> bool:
+    """Whether some block is short enough to print."""
+    return bool(legal(s, lanes_of(s, target)))
+
+
+def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A schedule by arithmetic on the sizes and the registers."""
+    lanes = lanes_of(s, target)
+    members = legal(s, lanes)
+
+    def cost(m: tuple[str, int, bool]) -> tuple[float, ...]:
+        axis, size, rolled = m
+        block = None if axis == NONE else axis
+        busy = sum(x.size * x.count for x in spans(s, block, size)) if block else 1
+        trips = sum(x.count for x in spans(s, block, size)) if block else 1
+        mean = busy / trips
+        return (rolled, abs(mean - 8) if mean < 8 else (mean - 8) / 4, -s.axes.index(axis) if block else 1)
+
+    axis, size, rolled = min(sorted(members), key=cost)
+    values: dict[str, Value] = {
+        "block": axis, "size": size, "rolled": rolled, "hoist": False, "order": "bv", "strips": 1,
+    }  # fmt: skip
+    if axis != NONE:
+        # Rows of the window, and the row that is written, in half the first cache.
+        row = s.ranges[axis] * s.ranges[s.inner] * ITEMSIZE[s.accumulator] * (s.part.reduce[0] + 1)
+        values["strips"] = max(k for k in strips(s, axis, size) if k == 1 or row >= k * target.l1_bytes // 2)
+        few = s.taps + size + 3 <= target.registers and not rolled
+        if few and int(values["strips"]) > 1 and s.ranges[s.inner] > lanes:
+            values |= {"order": "vb", "hoist": True}
+    if target.threads > 1:
+        tasks = next(k.values for k in within.knobs if k.name == "tasks")
+        values["tasks"] = tasks[min(2, len(tasks) - 1)]
+    return values
+
+
+def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTiling:
+    """The decisions of a schedule."""
+    block = None if values["block"] == NONE else str(values["block"])
+    must = required(s, block)
+    rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
+    order = str(values["order"])
+    return WindowTiling(
+        s=s, target=target, lanes=lanes_of(s, target), block=block, size=int(values["size"]), rolled=rolled,
+        hoist=bool(values["hoist"]),
+        order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
+        strips=int(values["strips"]), tasks=int(values.get("tasks", 1)),
+    )  # fmt: skip

@@ -1,0 +1,25 @@
+"""The CPU template of windows: depthwise convolutions, pooling and filters, directly, without copies."""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.reduce_window.lower import kernel
+from tilewright.kernels.templates.reduce_window.match import match
+from tilewright.kernels.templates.reduce_window.nests import nests, static
+from tilewright.kernels.templates.reduce_window.space import default, plan, printable, space
+
+CPU_STENCIL = PlannedTemplate(
+    name="cpu_stencil",
+    family="reduce_window",
+    version=3,
+    kinds=("cpu",),
+    refusal="is no stencil",
+    find=match,
+    usable=printable,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=lambda p, _: nests(p),
+    measures=lambda p, *_: static(p),
+    print=kernel,
+)

@@ -1,0 +1,25 @@
+"""The CPU template of row reductions: chains of maps and reductions over the elements of the same rows."""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.row_reduction.lower import kernel
+from tilewright.kernels.templates.row_reduction.nests import nests, static
+from tilewright.kernels.templates.row_reduction.program import match, refusal
+from tilewright.kernels.templates.row_reduction.space import default, plan, space
+
+CPU_ROWS = PlannedTemplate(
+    name="cpu_rows",
+    family="row_reduction",
+    version=4,
+    kinds=("cpu",),
+    refusal="is no row reduction",
+    find=match,
+    refuses=refusal,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=lambda p, _: nests(p),
+    measures=lambda p, *_: static(p),
+    print=kernel,
+)

@@ -1,0 +1,229 @@
+"""A user's kernel and one workload put together: what each parameter gets, and its launch as expressions."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core import UsageError, Value, Workload
+from tilewright.kernels.templates.user_kernel import source
+from tilewright.kernels.templates.user_kernel.expressions import Expression, parse, parse_list
+from tilewright.kernels.templates.user_kernel.kernel import UserKernel
+
+_TYPED = re.compile(r"(int32|int64|float32|float64)\s*:\s*(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What one parameter gets. ``kind``: ``tensor`` (``value`` is its number, the output last), ``env``, or the
+    type of a number, whose value is an expression (of whole numbers) or a number (real ones)."""
+
+    kind: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Binding:
+    """``sizes``: whole-number parameters of the workload by name, true and false as 1 and 0."""
+
+    sizes: Mapping[str, int]
+    arguments: tuple[Argument, ...]
+    constraints: tuple[Expression, ...]
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared: Expression | None
+    returns_int: bool
+
+    def names(self, knobs: Mapping[str, Value]) -> dict[str, Any]:
+        """Sizes and the values of knobs: what expressions see."""
+        return {**self.sizes, **knobs}
+
+
+def bind(kernel: UserKernel, workload: Workload) -> Binding:
+    """Fit a kernel to a workload. Raises ``UsageError`` that names the parameter or expression that does not."""
+    sizes = {k: int(v) for k, v in workload.params if isinstance(v, int)}
+    reals = {k: float(v) for k, v in workload.params if isinstance(v, float)}
+    knobs = [name for name, _ in kernel.knobs]
+    for name in knobs:
+        if name in dict(workload.params):
+            raise UsageError(
+                f"{name} is a knob of {kernel.label} and a parameter of {workload.op}",
+                "Rename the macro: sizes are given on their own",
+            )
+    known = (*knobs, *sizes)
+    function = source.find(kernel.text, kernel.entry, kernel.label)
+    if kernel.parameters:
+        arguments = _listed(kernel, workload, known, _declared(function, kernel.label))
+    else:
+        declared = source.parameters(function, kernel.label)
+        arguments = _by_declaration(kernel, workload, declared, sizes, reals, known)
+    constraints = tuple(parse(c, "constraint", known) for c in kernel.constraints)
+    grid = parse_list(kernel.grid, "grid", known) if kernel.grid else ()
+    block = parse_list(kernel.block, "block", known) if kernel.block else ()
+    for name, sides in (("grid", grid), ("block", block)):
+        if len(sides) > 3:
+            raise UsageError(f"the {name} of {kernel.label} has {len(sides)} sides", "Give x, y and z at most")
+    shared = parse(kernel.shared, "shared", known) if kernel.shared else None
+    prefix = function.prefix.split()
+    if kernel.kind == "cpu" and "void" not in prefix and "int" not in prefix:
+        raise UsageError(
+            f"{kernel.entry} in {kernel.label} returns {' '.join(prefix)}", "Return void, or int (0: done)"
+        )
+    return Binding(sizes, arguments, constraints, grid, block, shared, "void" not in prefix)
+
+
+# --------------------------------------------------------------------------- by declaration
+
+
+def _by_declaration(
+    kernel: UserKernel,
+    workload: Workload,
+    declared: tuple[source.Parameter, ...],
+    sizes: Mapping[str, int],
+    reals: Mapping[str, float],
+    known: tuple[str, ...],
+) -> tuple[Argument, ...]:
+    places = _tensors(kernel, workload, [p for p in declared if p.pointer and not _is_env(p)])
+    out: list[Argument] = []
+    for p in declared:
+        if _is_env(p):
+            if kernel.kind != "cpu":
+                raise UsageError(f"{p.name} of {kernel.entry} is a tw_env", "CUDA kernels get none")
+            out.append(Argument("env", None))
+        elif p.pointer:
+            out.append(Argument("tensor", places[p.name]))
+        else:
+            out.append(_number(kernel, p, sizes, reals, known))
+    return tuple(out)
+
+
+def _is_env(p: source.Parameter) -> bool:
+    return p.pointer and p.type == "tw_env"
+
+
+def _tensors(kernel: UserKernel, workload: Workload, pointers: list[source.Parameter]) -> dict[str, int]:
+    """The number of the tensor behind each pointer: by the inputs' names if all are there, else by order."""
+    inputs = [s.name for s in workload.inputs]
+    shown = ", ".join([*inputs, "out"])
+    if len(pointers) != len(inputs) + 1:
+        raise UsageError(
+            f"{kernel.entry} in {kernel.label} takes {len(pointers)} pointers, {workload.op} has {len(inputs) + 1} "
+            f"tensors: {shown}",
+            "Take a pointer to each input and to the output, or say what each parameter gets: --param",
+        )
+    names = [p.name for p in pointers]
+    if set(inputs) < set(names):
+        places = {n: inputs.index(n) if n in inputs else len(inputs) for n in names}
+    else:
+        writable = [p for p in pointers if not p.const]
+        order = [p for p in pointers if p is not writable[0]] + writable if len(writable) == 1 else pointers
+        places = {p.name: n for n, p in enumerate(order)}
+    specs = [*workload.inputs, workload.output]
+    for p in pointers:
+        spec = specs[places[p.name]]
+        fits = source.ELEMENTS.get(p.type)
+        if fits is not None and spec.dtype not in fits:
+            raise UsageError(
+                f"{p.name} of {kernel.entry} points to {p.type}, and {spec.name} of {workload.op} is {spec.dtype}",
+                "Change one of the two, or say what each parameter gets: --param",
+            )
+        if p.const and places[p.name] == len(inputs):
+            raise UsageError(f"{p.name} of {kernel.entry} is the output and is const", f"The tensors are {shown}")
+    return places
+
+
+def _number(
+    kernel: UserKernel,
+    p: source.Parameter,
+    sizes: Mapping[str, int],
+    reals: Mapping[str, float],
+    known: tuple[str, ...],
+) -> Argument:
+    kind = source.SCALARS.get(p.type)
+    if p.name in dict(kernel.knobs):
+        raise UsageError(
+            f"parameter {p.name} of {kernel.entry} is also a knob, a macro that would replace its name",
+            "Leave the parameter out: the macro is the value",
+        )
+    if kind is None:
+        raise UsageError(
+            f"parameter {p.name} of {kernel.entry} has the type {p.type}",
+            "Take int, long, float or double, or say what each parameter gets: --param",
+        )
+    if p.name in sizes and kind.startswith("int"):
+        return Argument(kind, parse(p.name, "parameter", known))
+    if p.name in reals or p.name in sizes:
+        value = reals.get(p.name, sizes.get(p.name))
+        if kind.startswith("float"):
+            return Argument(kind, float(value or 0))
+        raise UsageError(f"parameter {p.name} of {kernel.entry} is {p.type}, and its value {value}", "Take a double")
+    close = difflib.get_close_matches(p.name, [*sizes, *reals], 1, 0.5)
+    hint = f"Did you mean {close[0]}? " if close else ""
+    raise UsageError(
+        f"parameter {p.name} of {kernel.entry} is no size",
+        f"{hint}There are {', '.join([*sizes, *reals])}; or say what each parameter gets: --param",
+    )
+
+
+# --------------------------------------------------------------------------- by list
+
+
+def _declared(function: source.Function, label: str) -> tuple[source.Parameter, ...] | None:
+    try:
+        return source.parameters(function, label)
+    except UsageError:
+        return None
+
+
+def _listed(
+    kernel: UserKernel, workload: Workload, known: tuple[str, ...], declared: tuple[source.Parameter, ...] | None
+) -> tuple[Argument, ...]:
+    """What ``parameters`` says: names of tensors, and expressions, each with a type where needed."""
+    inputs = [s.name for s in workload.inputs]
+    pieces = _pieces(kernel.parameters)
+    if declared is not None and len(declared) != len(pieces):
+        raise UsageError(
+            f"{kernel.entry} takes {len(declared)} parameters, and {len(pieces)} are given: {kernel.parameters}",
+            "Say what each of them gets, in order",
+        )
+    out: list[Argument] = []
+    for n, piece in enumerate(pieces):
+        typed = _TYPED.fullmatch(piece)
+        kind = source.SCALARS.get(declared[n].type) if declared is not None and not declared[n].pointer else None
+        if typed:
+            kind, piece = typed[1], typed[2]
+        if piece in (*inputs, "out") and not typed:
+            out.append(Argument("tensor", inputs.index(piece) if piece in inputs else len(inputs)))
+        elif piece == "env" and kernel.kind == "cpu":
+            out.append(Argument("env", None))
+        elif kind in ("float32", "float64"):
+            try:
+                out.append(Argument(kind, float(piece)))
+            except ValueError:
+                raise UsageError(f"--param {piece!r} is no number", "Write float32:1.5") from None
+        else:
+            out.append(Argument(kind or "int32", parse(piece, "parameter", (*known, *inputs, "out"))))
+            _no_tensor(out[-1].value, {*inputs, "out"} - set(known), piece)
+    given = {a.value for a in out if a.kind == "tensor"}
+    if len(inputs) not in given:
+        raise UsageError(f"no parameter gets the output: {kernel.parameters}", "Name it out")
+    return tuple(out)
+
+
+def _no_tensor(e: Expression, tensors: set[str], piece: str) -> None:
+    if set(e.names) & tensors:
+        raise UsageError(f"--param {piece!r} calculates with a tensor", "Name a tensor alone, and calculate with sizes")
+
+
+def _pieces(text: str) -> list[str]:
+    """The parts between commas that are in no parenthesis."""
+    parts, depth, start = [], 0, 0
+    for n, c in enumerate(text):
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            parts.append(text[start:n].strip())
+            start = n + 1
+    return [*parts, text[start:].strip()]

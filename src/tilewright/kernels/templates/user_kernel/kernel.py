@@ -1,0 +1,228 @@
+"""A user's kernel as a value: its source, the macros to tune, how it is launched, what it must compute."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilewright.core import UsageError, Value, digest
+from tilewright.kernels.operator import Operator, operator
+from tilewright.kernels.operator_file import load_operator
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates.user_kernel import source
+from tilewright.serialization import Json
+
+CPU, CUDA = ".cpp .cc .cxx .c", ".cu .cuh"
+KINDS = {**dict.fromkeys(CPU.split(), "cpu"), **dict.fromkeys(CUDA.split(), "cuda")}
+"""File endings, and the kind of target that they are for."""
+
+PREFIX = "own_"
+"""What every own template's name begins with."""
+
+_RESERVED = ("tw", "TW_", "emu", "__")
+
+
+@dataclass(frozen=True)
+class UserKernel(Json):
+    """A kernel to tune. Make one with :func:`own_kernel`.
+
+    ``text``: the file with its local includes. ``knobs``: macros and their values. ``constraints``, ``grid``,
+    ``block``, ``shared``, ``parameters``: texts of expressions over knobs and sizes. ``reference``: the
+    operator that says what is computed. ``with_templates``: search the built-in templates too.
+    """
+
+    path: str
+    text: str
+    entry: str
+    knobs: tuple[tuple[str, tuple[Value, ...]], ...]
+    constraints: tuple[str, ...] = ()
+    grid: str = ""
+    block: str = ""
+    shared: str = ""
+    parameters: str = ""
+    reference: str = ""
+    with_templates: bool = False
+    given: Operator | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """The kind of target that it is written for."""
+        return KINDS[Path(self.path).suffix]
+
+    @property
+    def label(self) -> str:
+        """The file's name."""
+        return Path(self.path).name
+
+    @cached_property
+    def name(self) -> str:
+        """The template's name: another one for every other source, set of knobs or way to launch."""
+        what = [self.kind, self.text, self.entry, [[k, list(v)] for k, v in self.knobs], list(self.constraints)]
+        return f"{PREFIX}{self.entry}_{digest([*what, self.grid, self.block, self.shared, self.parameters])[:12]}"
+
+    @cached_property
+    def operator(self) -> Operator:
+        """What it must compute. Raises ``UsageError`` or ``OperatorError`` for a reference that is none."""
+        if self.given is not None:
+            return self.given
+        where = self.reference
+        return load_operator(where) if ":" in where or where.endswith(".py") else get_operator(where)
+
+    def target(self, asked: str) -> str:
+        """The target to tune for where ``asked`` was asked for. Raises ``UsageError`` for one of another kind."""
+        if asked == "auto":
+            return "cuda" if self.kind == "cuda" else "auto"
+        if asked.partition(":")[0] != self.kind:
+            raise UsageError(
+                f"{self.label} is written for {self.kind}, and the target is {asked}",
+                f"Use --target {self.kind}, or a file that ends in {CUDA if self.kind == 'cpu' else CPU}",
+            )
+        return asked
+
+
+def is_kernel_file(name: str) -> bool:
+    """Whether a name is that of a C++ or CUDA file rather than of an operator."""
+    return Path(name).suffix in KINDS
+
+
+def own_kernel(
+    path: str | os.PathLike[str],
+    *,
+    entry: str,
+    knobs: Mapping[str, Sequence[Value] | Value],
+    reference: str | Operator | Callable[..., Any],
+    constraints: str | Sequence[str] = (),
+    grid: str | Sequence[str | int] = "",
+    block: str | Sequence[str | int] = "",
+    shared: str | int = "",
+    parameters: str | Sequence[str] = "",
+    with_templates: bool = False,
+) -> UserKernel:
+    """A kernel of yours, for :func:`tilewright.tune`.
+
+    ``path``: C++ for a CPU (``.cpp``) or CUDA (``.cu``); ``entry``: the function. ``knobs``: macros, each with
+    the values to try; they are defined before the first line of the file. ``reference``: the operator that
+    says what is computed (``ref.py:f``, a built-in name, or a function), to check against and to be found by.
+    ``constraints``: conditions over knobs and sizes that a combination must meet. For CUDA, ``grid`` and
+    ``block`` give blocks and threads in x, y and z, ``shared`` the bytes of dynamic shared memory.
+    ``parameters``: what each parameter gets, where the declaration does not tell. ``with_templates``: let the
+    built-in templates take part. Raises ``UsageError`` for whatever does not fit the file.
+    """
+    file = Path(path)
+    if file.suffix not in KINDS:
+        raise UsageError(f"{file} is neither C++ nor CUDA by its name", f"Use a file that ends in {CPU} or {CUDA}")
+    text = source.read(file)
+    values = tuple((name, _values(name, v)) for name, v in knobs.items())
+    given, name = _reference(reference)
+    made = UserKernel(
+        os.fspath(path),
+        text,
+        entry,
+        values,
+        constraints=(constraints,) if isinstance(constraints, str) else tuple(constraints),
+        grid=_text(grid),
+        block=_text(block),
+        shared=_text(shared),
+        parameters=_text(parameters),
+        reference=name,
+        with_templates=with_templates,
+        given=given,
+    )
+    _check(made)
+    return made
+
+
+def parse_knob(text: str) -> tuple[str, tuple[Value, ...]]:
+    """``BM=32,64``: a macro and its values, whole numbers, other numbers or texts. Raises ``UsageError``."""
+    name, sep, rest = text.partition("=")
+    pieces = [p.strip() for p in rest.split(",")]
+    if not sep or not all(pieces):
+        raise UsageError(f"{text!r} is no knob", "Write --knob BM=32,64: a macro and the values to try")
+    kinds: tuple[Callable[[str], Value], ...] = (int, float)
+    for kind in kinds:
+        try:
+            return name.strip(), tuple(kind(p) for p in pieces)
+        except ValueError:
+            continue
+    return name.strip(), tuple(pieces)
+
+
+def _values(name: str, given: Sequence[Value] | Value) -> tuple[Value, ...]:
+    values = (given,) if isinstance(given, (bool, int, float, str)) else tuple(given)
+    if not values:
+        raise UsageError(f"knob {name} has no values", f"Give the values to try: {name}=32,64")
+    for v in values:
+        if not isinstance(v, (bool, int, float, str)) or (isinstance(v, str) and ("\n" in v or not v)):
+            raise UsageError(f"knob {name} cannot be {v!r}", "Use numbers, true and false, or texts of one line")
+    if len({type(v) for v in values}) > 1:
+        raise UsageError(f"knob {name} mixes numbers and texts: {values}", "Use values of one type")
+    if len(set(values)) != len(values):
+        raise UsageError(f"knob {name} has a value twice", "Give each value once")
+    return values
+
+
+def _text(given: str | int | Sequence[str | int]) -> str:
+    return given if isinstance(given, str) else str(given) if isinstance(given, int) else ",".join(map(str, given))
+
+
+def _reference(given: str | Operator | Callable[..., Any]) -> tuple[Operator | None, str]:
+    if isinstance(given, str):
+        if not given:
+            raise UsageError(
+                "the kernel has no reference", "Give the operator that says what it computes: --reference ref.py:f"
+            )
+        return None, given
+    made = given if isinstance(given, Operator) else operator(given)
+    return made, made.name
+
+
+def _check(kernel: UserKernel) -> None:
+    """Refuse what cannot fit the file, before anything is compiled."""
+    label = kernel.label
+    function = source.find(kernel.text, kernel.entry, label)
+    in_source = source.words(kernel.text)
+    elsewhere = " ".join((kernel.grid, kernel.block, kernel.shared, kernel.parameters))
+    names = [name for name, _ in kernel.knobs]
+    if len(set(names)) != len(names):
+        raise UsageError(f"a knob is given twice: {', '.join(names)}", "Give each knob once")
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name.startswith(_RESERVED):
+            raise UsageError(f"a knob cannot be called {name!r}", "Use the name of a macro, such as BM")
+        if name not in in_source and name not in re.findall(r"\w+", elsewhere):
+            raise UsageError(f"{label} never uses knob {name}", _nearest(name, in_source))
+    for name, line in source.fixed_macros(kernel.text, names):
+        raise UsageError(
+            f"{label}:{line} defines {name} itself, so the knob would change nothing",
+            f"Remove that line, or put it between #ifndef {name} and #endif",
+        )
+    launched = [n for n in ("grid", "block", "shared") if getattr(kernel, n)]
+    prefix = function.prefix.split()
+    if kernel.kind == "cpu":
+        if launched:
+            raise UsageError(
+                f"{label} is C++ for a CPU, which has no {launched[0]}", "Leave it out, or give a .cu file"
+            )
+        return
+    if "__global__" not in prefix:
+        raise UsageError(f"{kernel.entry} in {label} is no kernel", "Declare it __global__ void")
+    if "void" not in prefix or "static" in prefix:
+        raise UsageError(f"{kernel.entry} in {label} is not declared as a kernel is", "Declare it __global__ void")
+    for name in ("grid", "block"):
+        if not getattr(kernel, name):
+            raise UsageError(
+                f"{label} needs a {name}",
+                f'Give it over knobs and sizes, such as --{name} "{"ceildiv(n, BN)" if name == "grid" else "BN/TN"}"',
+            )
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    import difflib
+
+    likely = [w for w in known if w.isupper() or "_" in w] or sorted(known)
+    close = difflib.get_close_matches(name, sorted(likely), 1, 0.4) or difflib.get_close_matches(name, sorted(known), 1)
+    return (f"Did you mean {close[0]}? " if close else "") + "A knob is a macro that the file uses"

@@ -1,0 +1,113 @@
+"""Users' own kernels in a run: fitted before anything is measured, found again from the run's settings."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from tilewright.core import Candidate, Failure, FailureKind, Task, TilewrightError, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.building.builder import Builder
+    from tilewright.database import Database, StoredKernel, StoredRun
+    from tilewright.kernels.templates.base import Template
+    from tilewright.kernels.templates.user_kernel import UserKernel
+
+SETTING = "own_kernel"
+"""Under which name a run's settings hold the kernel."""
+
+PROBED = 3  # combinations of which one must compile
+
+
+def fit(kernel: UserKernel, task: Task) -> None:
+    """See that a kernel fits a task and has something to search. Raises ``UsageError``."""
+    from tilewright.kernels.templates import register
+    from tilewright.kernels.templates.user_kernel import UserTemplate
+
+    template = UserTemplate(kernel)
+    template.bind(task)
+    space = template.space(task)
+    if space.some == 0:
+        reasons = "; ".join(dict.fromkeys(rule.reason for rule in space.constraints))
+        raise UsageError(
+            f"no values of the knobs of {kernel.label} meet all conditions ({reasons}) for {task.workload.label}",
+            "Give more values, or loosen a condition",
+        )
+    register(template)
+
+
+def templates_of(kernel: UserKernel | None, task: Task) -> tuple[Template, ...]:
+    """What a run of the task searches: the kernel's template, alone or before the built-in ones; these without one."""
+    from tilewright.kernels.templates import register, templates_for
+    from tilewright.kernels.templates.user_kernel import UserTemplate
+
+    if kernel is None:
+        return templates_for(task)
+    template = UserTemplate(kernel)
+    register(template)
+    return (template, *(templates_for(task) if kernel.with_templates else ()))
+
+
+def probe(kernel: UserKernel, task: Task, builder: Builder) -> None:
+    """Compile a few combinations: a file that compiles with none of them is its author's to mend.
+
+    Raises ``UsageError`` with the compiler's first error. What compiles is kept for the search.
+    """
+    from tilewright.kernels.templates.user_kernel import UserTemplate
+
+    template = UserTemplate(kernel)
+    rng = random.Random(0)
+    first = template.default(task)
+    tried = list(dict.fromkeys([first, *(template.space(task).sample(rng) for _ in range(PROBED - 1))]))
+    said = ""
+    for schedule in tried:
+        built = builder.build([Candidate(task, schedule)])[0]
+        if not isinstance(built, Failure) or built.kind is not FailureKind.COMPILE:
+            return
+        said = said or built.message
+    shown = " ".join(f"{k}={v}" for k, v in first.values.items())
+    raise UsageError(
+        f"{kernel.label} does not compile with {shown}: {said}", "Correct the file; see docs/own_kernels.md"
+    )
+
+
+def of_run(run: StoredRun) -> UserKernel | None:
+    """The kernel that a run tuned, if it was a user's own."""
+    from tilewright.kernels.templates.user_kernel import UserKernel
+
+    data = run.settings.get(SETTING)
+    return UserKernel.from_json(data) if data else None
+
+
+def resumed(given: UserKernel | None, run: StoredRun) -> UserKernel | None:
+    """The kernel to go on with: the run's own. Raises ``UsageError`` where another one was given."""
+    stored = of_run(run)
+    if given is not None and (stored is None or stored.name != given.name):
+        why = f"tuned {stored.label} as it was then" if stored else "tuned no kernel of yours"
+        raise UsageError(
+            f"run {run.id} {why}, and {given.label} with these knobs is another kernel",
+            "Start a new run, without --resume",
+        )
+    return stored
+
+
+def template_version(database: Database, kernel: StoredKernel) -> int | None:
+    """The present version of a stored kernel's template; ``None`` where it is gone.
+
+    An own kernel's template is made again from the settings of the run that it was found in.
+    """
+    from tilewright.kernels import templates
+    from tilewright.kernels.templates.user_kernel import UserTemplate
+
+    try:
+        return templates.get_template(kernel.schedule.template).version
+    except TilewrightError:
+        pass
+    try:
+        own = of_run(database.run(kernel.run_id)) if kernel.run_id else None
+    except TilewrightError:  # the run was deleted
+        own = None
+    if own is None or own.name != kernel.schedule.template:
+        return None
+    templates.register(UserTemplate(own))
+    return UserTemplate.version
