@@ -78,6 +78,14 @@ class Up:
         found: dict[str, object] = json.loads(done.stdout)
         return found
 
+    def ended(self) -> int:
+        """How it ended, soon."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(LIMIT)
+        code = self.process.returncode
+        assert code is not None, f"{self.left()}\n{self.said()}"
+        return code
+
     def close(self) -> None:
         for pid in self.left():
             with contextlib.suppress(ProcessLookupError):  # it ended with the one before
@@ -129,7 +137,7 @@ def test_it_says_its_address_tunes_and_drains(start: Start) -> None:
     assert f"{NODE}-builder: " in farm.said()
     assert "1 runner(s) take work" in farm.said()
     farm.process.send_signal(signal.SIGINT)
-    assert farm.process.wait(LIMIT) == 0, farm.said()
+    assert farm.ended() == 0, farm.said()
     nothing_left(farm)
     assert farm.said().count("draining, at most") == 3  # farm up, the runner, the builder
 
@@ -144,7 +152,7 @@ def test_with_certificates_and_json(start: Start, tmp_path: Path) -> None:
     assert farm.tune("--farm", found["address"], "--certs", str(certs))["trials"] == 2
     assert f"--certs {certs}\n" in farm.said()
     farm.process.send_signal(signal.SIGTERM)
-    assert farm.process.wait(LIMIT) == 0, farm.said()
+    assert farm.ended() == 0, farm.said()
     nothing_left(farm)
 
 
@@ -153,7 +161,7 @@ def test_a_farm_that_is_killed_leaves_nothing(start: Start) -> None:
     farm.first_line()
     assert len(farm.left()) >= 5  # itself, nats-server, a runner and its child, a builder
     farm.process.kill()
-    farm.process.wait(LIMIT)
+    farm.ended()
     nothing_left(farm)
 
 
@@ -166,7 +174,7 @@ def test_a_second_ctrl_c_ends_at_once(start: Start) -> None:
     time.sleep(1.0)
     assert farm.process.poll() is None
     farm.process.send_signal(signal.SIGINT)
-    assert farm.process.wait(LIMIT) == 143
+    assert farm.ended() == 143
     nothing_left(farm)
 
 
@@ -185,7 +193,7 @@ def test_it_ends_with_its_last_runner(start: Start) -> None:
     farm = start()
     words = ("farm", "drain", "--farm", farm.first_line(), f"{NODE}-{DEVICE}")
     subprocess.run([sys.executable, "-m", "tilewright", *words], check=True, timeout=LIMIT, stdout=subprocess.DEVNULL)
-    assert farm.process.wait(LIMIT) == 0
+    assert farm.ended() == 0
     assert "no runner is left" in farm.said()
     nothing_left(farm)
 
@@ -233,7 +241,7 @@ def test_what_cannot_work(
     for name in [n for n in os.environ if n.startswith("SLURM_")]:
         monkeypatch.delenv(name)
     farm = start(*words, **environment) if "--join" in words else start("--port", "0", *words, **environment)
-    assert farm.process.wait(LIMIT) == code, farm.said()
+    assert farm.ended() == code, farm.said()
     assert said in farm.said()
     assert "Traceback" not in farm.said()
     nothing_left(farm)
@@ -245,7 +253,7 @@ def test_a_port_that_is_taken(start: Start) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         farm = start("--port", str(port))
-        assert farm.process.wait(LIMIT) == 1
+        assert farm.ended() == 1
     assert f"another process has port {port}" in farm.said()
     nothing_left(farm)
 
@@ -287,7 +295,7 @@ def test_in_a_slurm_allocation(start: Start, tmp_path: Path) -> None:
     assert "1 node(s) take work" in farm.said()
     assert farm.tune("--farm", address)["trials"] == 2
     farm.process.send_signal(signal.SIGTERM)
-    assert farm.process.wait(LIMIT) == 0, farm.said()
+    assert farm.ended() == 0, farm.said()
     nothing_left(farm)
 
 

@@ -376,6 +376,23 @@ def test_a_worker_that_is_cut_off_while_it_says_goodbye_leaves_all_the_same(
     assert service._stopping.is_set()
 
 
+def test_a_worker_that_is_told_to_leave_while_it_connects_leaves(
+    quick: SimulatedFarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leaves() -> None:
+        runner = quick.start_runner("brief", SleepingMeasurer())
+        connect = runner.endpoint.connect
+
+        async def told_meanwhile() -> Link:
+            assert await runner.drain(5.0)
+            return await connect()
+
+        monkeypatch.setattr(runner.endpoint, "connect", told_meanwhile)
+        await asyncio.wait_for(asyncio.shield(quick._tasks[-1]), 10.0)
+
+    quick.call(leaves())
+
+
 async def _started(farm: SimulatedFarm, name: str) -> Any:
     runner = farm.start_runner(name, SleepingMeasurer())
     await runner.connected.wait()

@@ -124,16 +124,16 @@ class Service(ABC):
         self._say(f"connected to {self.endpoint.address} as {self.name}")
 
     async def _serve(self, link: Link) -> None:
-        """Follow one connection to its end."""
+        """Follow one connection to its end, or to ours: which may have come while there was no connection."""
         await self._pull()
         beats = asyncio.create_task(self._beating(link))
-        ended = asyncio.create_task(link.closed.wait())
+        ended = [asyncio.create_task(event.wait()) for event in (link.closed, self._stopping)]
         try:
-            await asyncio.wait({beats, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({beats, *ended}, return_when=asyncio.FIRST_COMPLETED)
             if beats.done():
                 await beats  # raises what ended it
         finally:
-            await end(ended, beats)
+            await end(*ended, beats)
 
     async def _beating(self, link: Link) -> None:
         """Say every so often that this process lives and works, also to those who wait for its jobs."""
@@ -189,8 +189,6 @@ class Service(ABC):
     def stop(self) -> None:
         """Leave at once; what runs is lost to this process and given to others."""
         self._stopping.set()
-        if self._link is not None:
-            self._link.closed.set()
 
     async def close(self) -> None:
         """After :meth:`run`: end what is left."""

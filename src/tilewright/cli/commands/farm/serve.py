@@ -275,7 +275,6 @@ def builder(
 
 async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
     """Serve until drained or told to stop: the first signal drains, the second ends at once."""
-    service = make()
     code = 0
     tasks: list[asyncio.Task[None]] = []
 
@@ -286,7 +285,12 @@ async def _work(make: Callable[[], Service], drain_seconds: float) -> int:
             say("stopped before the running work was done; it is given to others")
             code = STOPPED
 
-    on_signals(lambda: tasks.append(asyncio.get_running_loop().create_task(leave())), service.stop)
+    def stop() -> None:
+        service.stop()
+
+    # First: what looks for devices and compilers would swallow a signal's exception, or fall over it.
+    on_signals(lambda: tasks.append(asyncio.get_running_loop().create_task(leave())), stop)
+    service = make()
     try:
         await service.run()
         await _all(tasks)
