@@ -286,7 +286,7 @@ def test_alignment_is_that_of_the_widest_access() -> None:
         return MMA.lower(Candidate(task, MMA.space(task).schedule(values))).program.align
 
     assert align(64, "async16") == 16
-    assert align(64, "async8") == 8
+    assert align(68, "async8") == 8
     assert align(66, "async4") == 4
     assert align(65, "gather") == align(65, "pack") == 2
 

@@ -107,17 +107,14 @@ def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]
 
 def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:
     wide = ITEMSIZE[p.c.output.dtype] < 4
-    # Narrower copies than the widest are never better; single elements may be, where packing does not pay.
-    copies: list[tuple[str, ...]] = [options["copy_a"], options["copy_b"]]
-    copies = [c[:1] if c[0] == "async16" else c for c in copies]
     for bm, bn, warps_m, warps_n in SHAPES:
         if bm not in options["BM"] or bn not in options["BN"]:
             continue
-        # Single elements of rows that are contiguous fill whole sectors from 32 bytes of rows on.
+        # Single elements pay where packing does not; of contiguous rows they fill whole sectors from 32 bytes on.
         ways = [
             tuple(x for x in w if x != "gather" or s.contiguous == "k" or min(t * s.item, s.rows * s.item) >= SECTOR)
             or w
-            for w, s, t in zip(copies, (p.a, p.b), (bm, bn), strict=True)
+            for w, s, t in zip((options["copy_a"], options["copy_b"]), (p.a, p.b), (bm, bn), strict=True)
         ]
         full = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) >= limit(target, "sms")
         splits = (1,) if full else options["SPLIT"]

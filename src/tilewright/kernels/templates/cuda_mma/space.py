@@ -49,12 +49,12 @@ def tiles(extent: int, least: int) -> tuple[int, ...]:
 
 
 def copies(source: Source) -> tuple[str, ...]:
-    """The ways in which an operand can get to shared memory, best first."""
+    """The ways in which an operand can get to shared memory, best first: where the widest copies do, nothing else."""
     item, vector = source.item, source.vector
     single_bytes_transposed = item == 1 and source.contiguous == "row"
     widths = [w for w in (16, 8, 4) if w <= vector * item and w >= item and not single_bytes_transposed]
     if widths[:1] == [CHUNK]:
-        return tuple(f"async{w}" for w in widths[:2])
+        return (f"async{CHUNK}",)
     return ("pack", *(f"async{w}" for w in widths[:1]), "gather")
 
 
