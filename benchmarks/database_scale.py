@@ -42,7 +42,6 @@ from tilewright.database.process import Process
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.examples import (
     DEVICE,
-    TARGET,
     example_artifact,
     example_kernel,
     example_record,
@@ -197,11 +196,8 @@ def measure(name: str, where: str) -> Iterator[Row]:
         yield Row(name, "best kernel look-up, p99", 1e3 * took[int(0.99 * len(took))], "ms", 2.0)
         yield Row(name, "runs(limit=20), worst of 20", max(repeat(20, lambda i: db.runs(limit=20))), "s", 1.0)
         yield Row(name, "runs(), all of them", max(repeat(2, lambda i: db.runs())), "s")
-        yield Row(
-            name, "task_history of 1000 trials", max(repeat(3, lambda i: db.task_history(tasks[i], DEVICE.model))), "s"
-        )
-        history = repeat(2, lambda i: sum(len(t) for _, t in db.target_history(TARGET.key, DEVICE.model)))
-        yield Row(name, "target_history of 20000 trials", max(history), "s")
+        history = repeat(2, lambda i: sum(len(t) for _, t in db.earlier_runs(tasks[0], DEVICE.model)))
+        yield Row(name, "earlier_runs, 20000 trials", max(history), "s")
         yield Row(name, "stats()", max(repeat(2, lambda i: db.stats())), "s")
         run_id = db.add_run(task_of(0), DEVICE, "random", 0, 1, {})
         batches = [[example_record(n) for n in range(i * BATCH, (i + 1) * BATCH)] for i in range(320)]

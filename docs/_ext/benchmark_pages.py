@@ -18,7 +18,7 @@ SECTIONS = (
                          "gemm_squares_2048")),
     ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "tvm_suite")),
     ("Calls and start-up", ("call_overhead", "startup")),
-    ("Tuning", ("throughput", "optuna_samplers")),
+    ("Tuning", ("throughput", "search_replay")),
     ("Against earlier versions", ("versions",)),
     ("Dashboard", ("dashboard",)),
     ("Farm and database", ("farm_throughput", "farm_scale", "farm_faults", "database_scale")),
@@ -35,7 +35,7 @@ TITLES = {
     "startup": "Start-up", "throughput": "Trials a second, and where the time goes",
     "farm_throughput": "Throughput of a farm", "farm_scale": "2,000 runners", "farm_faults": "Faults",
     "database_scale": "A million trials",
-    "optuna_samplers": "Search strategies over recorded spaces", "dashboard": "Pages at a million trials",
+    "search_replay": "Search strategies on recorded spaces", "dashboard": "Pages at a million trials",
     "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
     "cuda_compile_rate": "Compiling", "versions": "Kernels and tuner of two versions",
 }  # fmt: skip

@@ -14,34 +14,9 @@ from typing import Any
 import pytest
 
 from tilewright.checking.check import Checker
-from tilewright.cli.app import run
 from tilewright.cli.commands.check import cuda_target
 
 SIZES = ("m=33", "n=40", "k=24")
-
-
-class Reply:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self.out)
-        assert value["schema"] == 1
-        return value
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("COLUMNS", "140")  # test runners set others
-
-    def call(*arguments: str) -> Reply:
-        capfd.readouterr()
-        code = run(list(arguments))
-        out, err = capfd.readouterr()
-        return Reply(code, out, err)
-
-    return call
 
 
 def test_a_default_schedule_is_right(cli: Any) -> None:

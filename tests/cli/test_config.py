@@ -169,7 +169,7 @@ WRONG = [
     ("[tune]\ntrials = '3'\n", 2, "trials is to be a whole number", "tilewright tune --help"),
     ("[tune]\ntrials = true\n", 2, "trials is to be a whole number", ""),
     ("[tune]\ntrials = 1.5\n", 2, "trials is to be a whole number", ""),
-    ("[tune]\ntrials = 0\n", 2, "trials: 0 is not in the range x>=1", ""),
+    ("[tune]\ntrials = -1\n", 2, "trials: -1 is not in the range x>=0", ""),
     ("[tune]\ntime_budget = 'long'\n", 2, "time_budget is to be a number", ""),
     ("[tune]\ntarget = 3\n", 2, "target is to be a text in quotes", ""),
     ("[tune]\nwith-templates = 1\n", 2, "with-templates is to be true or false", ""),

@@ -25,28 +25,6 @@ from tilewright.database import Database
 SIZES = ("m=24", "n=32", "k=16")
 
 
-class Reply:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self.out)
-        assert value["schema"] == 1
-        return value
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str]) -> Any:
-    def call(*arguments: str | Path) -> Reply:
-        capfd.readouterr()
-        code = run([str(a) for a in arguments])
-        out, err = capfd.readouterr()
-        return Reply(code, out, err)
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with one tuned matmul."""

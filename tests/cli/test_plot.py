@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,33 +12,12 @@ import pytest
 from rich.console import Console
 
 from harness.examples import DEVICE, SETTINGS, example_record, example_schedule, example_task
-from tilewright.cli.app import run
 from tilewright.cli.charts import bar_lines, print_chart, xy_lines
 from tilewright.core import Failure, FailureKind, Proposal, Schedule, TrialRecord
 from tilewright.database import Database
 from tilewright.insight.chart import XY, Axis, Bars, Series
 
 HOSTILE = "[red]\x1b[31m <b>$x$ [/]"
-
-
-class Reply:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self.out)
-        return value
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str]) -> Any:
-    def call(*arguments: str) -> Reply:
-        capfd.readouterr()
-        code = run(list(arguments))
-        return Reply(code, *capfd.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,22 @@
-"""The boosted-tree model: objective, priors, calibration, what it keeps and refuses."""
+"""The boosted-tree model: its base, calibration, and what it learns from other runs."""
 
 from __future__ import annotations
 
-import json
 import random
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from tilewright.core import Failure, FailureKind, Measurement, Schedule, Task, UsageError
-from tilewright.cost_model import COST_MODELS, CostModelError, get_cost_model, xgb
+from tilewright.cost_model import COST_MODELS, CostModelError, get_cost_model
+from tilewright.cost_model.base import Scores
 from tilewright.cost_model.features import FeatureExtractor
+from tilewright.cost_model.pairs import log_speeds
 from tilewright.cost_model.random import RandomCostModel
-from tilewright.cost_model.xgb import Group, XGBoostCostModel, log_speeds
+from tilewright.cost_model.transfer import LEAST, usable
+from tilewright.cost_model.xgb import XGBoostCostModel
 from tilewright.search_space import Choice, SearchSpace
 from tilewright.testing.cost_model import chance_of_order, example_features, example_task
 from tilewright.testing.strategy import record, seconds_of, small_space
@@ -30,51 +33,53 @@ def model(scale: int = 1, **given: object) -> XGBoostCostModel:
     return XGBoostCostModel(task, features=example_features(task), extractor=example_features, **given)
 
 
-def loss(group: Group, scores: np.ndarray) -> float:
-    """The pair loss by its definition, pair by pair."""
-    total = 0.0
-    for i in range(len(scores)):
-        for j in range(len(scores)):
-            chance = 1.0 / (1.0 + np.exp(scores[j] - scores[i]))
-            wanted, weight = float(group.wanted[i, j]), float(group.weight[i, j])
-            # Each pair occurs twice, as (i, j) and (j, i).
-            total -= 0.5 * weight * (wanted * np.log(chance) + (1 - wanted) * np.log(1 - chance))
-    return total
-
-
-def test_the_gradient_is_that_of_the_pair_loss() -> None:
-    rng = np.random.default_rng(0)
-    speeds = np.array([1.0, 0.3, -np.inf, 2.0, -np.inf, -0.5])
-    group = Group(np.zeros((6, 1), np.float32), speeds)
-    scores = rng.normal(size=6)
-    first, second = group.gradient(scores.astype(np.float32))
-    for i in range(6):
-        step = np.zeros(6)
-        step[i] = 1e-4
-        slope = (loss(group, scores + step) - loss(group, scores - step)) / 2e-4
-        assert first[i] == pytest.approx(slope, rel=1e-3, abs=1e-4)
-    assert (second > 0).all()
-
-
-def test_a_failure_loses_against_every_success_and_ties_are_open() -> None:
-    group = Group(np.zeros((4, 1), np.float32), np.array([0.0, -np.inf, -9.0, -np.inf]))
-    assert group.wanted[2, 1] == 1.0
-    assert group.wanted[1, 2] == 0.0
-    assert group.weight[2, 1] > 0
-    assert group.weight[1, 3] == group.weight[3, 1] == 0
-    assert group.weight[0, 2] > group.weight[2, 1]
-    assert np.isfinite(group.weight).all()
-
-
 def test_the_prior_answers_until_there_are_enough_trials() -> None:
     prior = RandomCostModel(example_task(), seed=4)
-    m = model(prior=prior)
+    m = model(prior=prior, untrained=True)
     unseen = drawn(20, 1)
-    for count in (0, xgb.LEAST - 1):
+    for count in (0, LEAST - 1):
         m.update([record(i, s) for i, s in enumerate(drawn(count, 2))])
-        assert (m.predict(unseen) == prior.predict(unseen)).all()
-    m.update([record(i, s, Measurement(seconds_of(s), 0.0, 3)) for i, s in enumerate(drawn(xgb.LEAST, 2))])
-    assert (m.predict(unseen) != prior.predict(unseen)).any()
+        assert (np.argsort(m.predict(unseen)) == np.argsort(prior.predict(unseen))).all()
+        assert not m.calibrated
+    m.update([record(i, s, Measurement(seconds_of(s), 0.0, 3)) for i, s in enumerate(drawn(LEAST, 2))])
+    assert m.calibrated
+    assert (np.argsort(m.predict(unseen)) != np.argsort(prior.predict(unseen))).any()
+
+
+class Wrong(RandomCostModel):
+    """A prior that takes the slowest for the fastest."""
+
+    sign = -1.0
+
+    def predict(self, schedules: Sequence[Schedule]) -> Scores:
+        return self.sign * np.array([-np.log(seconds_of(s)) for s in schedules])
+
+
+class Right(Wrong):
+    sign = 1.0
+
+
+@pytest.mark.parametrize(("prior", "least", "most"), [(Wrong, 0.0, 0.25), (Right, 0.75, 1.25)])
+def test_the_base_counts_as_much_as_it_has_foreseen(prior: type[Wrong], least: float, most: float) -> None:
+    m = model(prior=prior(example_task()), untrained=True)
+    m.predict(drawn(3, 1))
+    assert m._trust == 1.0
+    m.update([record(i, s, Measurement(seconds_of(s), 0.0, 3)) for i, s in enumerate(drawn(24, 2))])
+    m.predict(drawn(3, 1))
+    assert least <= m._trust <= most
+    unseen = drawn(100, 4)
+    assert chance_of_order(list(m.predict(unseen)), [-seconds_of(s) for s in unseen]) > 0.7
+
+
+def test_every_recalled_run_teaches_the_newest_as_the_oldest() -> None:
+    """Runs of one workload used to overwrite each other, and the last that was told, the oldest, was learned from."""
+    new = [record(i, s, Measurement(seconds_of(s), 0.0, 3)) for i, s in enumerate(drawn(60, 7))]
+    old = [record(i, s, Measurement(1.0 / seconds_of(s), 0.0, 3)) for i, s in enumerate(drawn(8, 8))]
+    both = model(2, untrained=True)
+    for run in (new, old):
+        both.recall(run, example_task(1))
+    unseen = drawn(100, 9)
+    assert chance_of_order(list(both.predict(unseen)), [-seconds_of(s) for s in unseen]) > 0.7
 
 
 def test_scores_estimate_the_logarithm_of_the_speed() -> None:
@@ -88,12 +93,12 @@ def test_scores_estimate_the_logarithm_of_the_speed() -> None:
 def test_many_trials_are_thinned_but_the_fastest_stay() -> None:
     features = example_features(example_task())
     records = [record(i, s) for i, s in enumerate(drawn(200, 5))]
-    group = xgb._group(features, records, most=40)
-    assert group is not None
-    speeds = log_speeds(records)
-    assert len(group.speeds) == 40
-    assert sorted(group.speeds)[-20:] == sorted(speeds)[-20:]
-    assert min(group.speeds) == min(speeds)
+    found = usable(features, records, most=40)
+    assert found is not None
+    kept, speeds = found[1].speeds, log_speeds(records)
+    assert len(kept) == len(found[0]) == 40
+    assert sorted(kept)[-20:] == sorted(speeds)[-20:]
+    assert min(kept) == min(speeds)
     assert len(features._rows) <= 41  # those left out cost nothing
 
 
@@ -108,13 +113,13 @@ def test_other_tasks_with_other_columns_help() -> None:
     def features(task: Task) -> FeatureExtractor:
         def analyse(s: Schedule) -> dict[str, float]:
             reuse = float(s.values.get("rows", 1)) * float(s.values.get("columns", 1))
-            return {"reuse": reuse}
+            return {"block.points": reuse}
 
         return FeatureExtractor(task, space=foreign if task == other else small_space(), analyse=analyse)
 
     task = example_task()
-    m = XGBoostCostModel(task, features=features(task), extractor=features)
-    m.update(
+    m = XGBoostCostModel(task, features=features(task), extractor=features, untrained=True)
+    m.recall(
         [record(i, s, Measurement(1.0 / (s.values["rows"] * s.values["columns"]), 0.0, 3)) for i, s in enumerate(pool)],
         other,
     )
@@ -126,31 +131,20 @@ def test_other_tasks_with_other_columns_help() -> None:
 def test_a_later_update_replaces_an_earlier_one() -> None:
     once, twice = model(2), model(2)
     final = [record(i, s) for i, s in enumerate(drawn(60, 7))]
-    once.update(final, example_task(1))
-    twice.update([record(i, s) for i, s in enumerate(drawn(60, 8))], example_task(1))
+    once.update(final)
+    twice.update([record(i, s) for i, s in enumerate(drawn(60, 8))])
     twice.predict(drawn(3, 9))
-    twice.update(final, example_task(1))
+    twice.update(final)
     assert (once.predict(drawn(30, 9)) == twice.predict(drawn(30, 9))).all()
 
 
-def test_failed_tasks_teach_nothing() -> None:
-    m = model(2)
+def test_failed_runs_teach_nothing() -> None:
     failed = [record(i, s, Failure(FailureKind.COMPILE, "no")) for i, s in enumerate(drawn(60, 7))]
-    m.update(failed, example_task(1))
-    assert m.save() == b""
-
-
-def test_a_model_of_other_features_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    m = model()
-    m.update([record(i, s) for i, s in enumerate(drawn(60, 10))])
-    data = m.save()
-    head, _, body = data.partition(b"\n")
-    facts = json.loads(head)
-    newer = json.dumps({**facts, "features": facts["features"] + 1}).encode() + b"\n" + body
-    with pytest.raises(CostModelError, match="features of version"):
-        model().load(newer)
-    with pytest.raises(CostModelError, match="damaged"):
-        model().load(head + b"\n" + body[:-1])
+    for task in (example_task(1), example_task(2)):
+        m = model(2, untrained=True)
+        before = m.predict(drawn(9, 1))
+        m.recall(failed, task)
+        assert (m.predict(drawn(9, 1)) == before).all()
 
 
 def test_without_xgboost_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,17 +160,6 @@ class DatabaseContract:
 
     # ------------------------------------------------------------------- history
 
-    def test_task_history_is_of_the_task_and_device_alone(self, db: Database) -> None:
-        task = example_task()
-        first = self.start(db, task, trials=3)
-        self.start(db, example_task(m=9), trials=3)
-        elsewhere = db.add_run(task, Device("cpu:0", "Another CPU"), "random", 0, 1, {})
-        db.add_trials(elsewhere, [example_record(0)])
-        second = self.start(db, task, trials=2)
-        assert db.task_history(task, DEVICE.model) == db.trials(first) + db.trials(second)
-        assert db.task_history(task, DEVICE.model, exclude_run=second) == db.trials(first)
-        assert db.task_history(example_task(m=10), DEVICE.model) == []
-
     def test_history_leaves_out_other_template_versions(self, db: Database) -> None:
         task = example_task()
         run_id = self.start(db, task)
@@ -183,20 +172,23 @@ class DatabaseContract:
         ]
         db.add_trials(run_id, records)
         versions = {"contraction": 3, "generic": 1}
-        assert db.task_history(task, DEVICE.model) == records
-        assert db.task_history(task, DEVICE.model, versions) == records[1:3]
-        assert db.task_history(task, DEVICE.model, {}) == []
-        assert list(db.target_history(TARGET.key, DEVICE.model, versions=versions)) == [(task.workload, records[1:3])]
+        assert list(db.earlier_runs(task, DEVICE.model)) == [(task.workload, records)]
+        assert list(db.earlier_runs(task, DEVICE.model, versions=versions)) == [(task.workload, records[1:3])]
+        assert list(db.earlier_runs(task, DEVICE.model, versions={})) == []
 
-    def test_target_history_is_by_run_newest_first_and_bounded(self, db: Database) -> None:
-        tasks = [example_task(m=m) for m in (1, 2, 3)]
-        runs = [self.start(db, task, trials=4) for task in tasks]
+    def test_earlier_runs_are_of_the_task_then_its_operator_then_others(self, db: Database) -> None:
+        task, near = example_task(), example_task(m=3)
+        other = replace(task, workload=replace(task.workload, op="softmax", program="[]"))
+        runs = [(x, self.start(db, x, trials=4)) for x in (task, other, near, task, near)]
         self.start(db, example_task(target=replace(TARGET, threads=4)), trials=4)
-        expected = [(task.workload, db.trials(run)) for task, run in zip(tasks, runs, strict=True)][::-1]
-        assert list(db.target_history(TARGET.key, DEVICE.model)) == expected
-        assert list(db.target_history(TARGET.key, DEVICE.model, limit=5)) == expected[:2]
-        assert list(db.target_history(TARGET.key, DEVICE.model, limit=4)) == expected[:1]
-        assert list(db.target_history(TARGET.key, "Another CPU")) == []
+        elsewhere = db.add_run(task, Device("cpu:0", "Another CPU"), "random", 0, 1, {})
+        db.add_trials(elsewhere, [example_record(0)])
+        expected = [(runs[i][0].workload, db.trials(runs[i][1])) for i in (3, 0, 4, 2, 1)]
+        assert list(db.earlier_runs(task, DEVICE.model)) == expected
+        assert list(db.earlier_runs(task, DEVICE.model, limit=5)) == expected[:2]
+        assert list(db.earlier_runs(task, DEVICE.model, limit=4)) == expected[:1]
+        assert list(db.earlier_runs(task, DEVICE.model, exclude_run=runs[3][1])) == expected[1:]
+        assert [w for w, _ in db.earlier_runs(other, "Another CPU")] == [task.workload]
 
     # ------------------------------------------------------------------- kernels
 

@@ -243,6 +243,43 @@ def test_a_union_draws_templates_evenly() -> None:
     assert chisquare([counts["blocking"], counts["factors"]]).pvalue > 1e-3
 
 
+def tiles(name: str, rows: tuple[int, ...], *more: Choice) -> SearchSpace:
+    return SearchSpace(
+        name, 1, (Choice("rows", rows), Choice("order", ("ij", "ji"), ordered=False), *more),
+        (Constraint(("rows", "order"), lambda v: v["order"] == "ij" or v["rows"] < 64, "no"),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "order"),
+    [
+        ({"rows": 32, "order": "ji", "other": 7}, 32, "ji"),
+        ({"rows": 20, "order": "ij"}, 16, "ij"),
+        ({"rows": 1000, "order": "kj"}, 128, "ij"),  # an order that there is not here: as in the other schedule
+        ({"rows": 100, "order": "ji"}, 128, "ij"),  # the first knob has its way, the second what that allows
+        ({"rows": True}, 4, "ij"),
+    ],
+)
+def test_what_carries_over_to_another_space(given: dict[str, Value], rows: int, order: str) -> None:
+    space = tiles("to", (4, 16, 32, 128), Choice("depth", (1, 2, 3)))
+    schedule = Schedule("from", 2, tuple(given.items()))
+    otherwise = space.schedule({"rows": 4, "order": "ij", "depth": 2})
+    found = space.carried(random.Random(0), schedule, otherwise)
+    space.check(found)
+    assert found.values == {"rows": rows, "order": order, "depth": 2}
+
+
+def test_mutants_cross_templates_where_names_carry_over() -> None:
+    union = UnionSpace((tiles("one", (4, 16, 64)), tiles("two", (4, 16, 32), Choice("pack", (False, True)))))
+    start = union.schedule({"rows": 16, "order": "ji"}, "one")
+    rng = random.Random(3)
+    children = [union.mutate(rng, start) for _ in range(400)]
+    across = [c for c in children if c.template == "two"]
+    assert 0.05 < len(across) / len(children) < 0.2
+    assert {(c.values["rows"], c.values["order"]) for c in across} == {(16, "ji")}
+    assert {c.values["pack"] for c in across} == {False, True}
+
+
 def test_crossover_takes_values_from_its_parents_where_nothing_links_them() -> None:
     space = SearchSpace("free", 1, tuple(Choice(f"k{i}", tuple(range(9))) for i in range(8)))
     rng = random.Random(4)

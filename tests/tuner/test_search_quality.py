@@ -1,7 +1,7 @@
 """The default search finds faster schedules than random search at equal trials.
 
 The times are made up, but from the real footprints of real spaces, with rates, interactions and noise
-that no model is told. What it does on measured times: benchmarks/search_vs_random.py.
+that no model is told. What it does on measured times: benchmarks/search/replay.py.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tilewright.core import Task, UsageError
 from tilewright.cost_model.base import CostModel, CostModelError
-from tilewright.cost_model.features import FEATURE_VERSION, FeatureExtractor
+from tilewright.cost_model.features import FeatureExtractor
 from tilewright.cost_model.gpu_prior import GpuPrior
 from tilewright.cost_model.random import RandomCostModel
 from tilewright.cost_model.roofline import RooflineCostModel
@@ -36,7 +36,6 @@ def get_cost_model(name: str) -> CostModelFactory:
 
 __all__ = [
     "COST_MODELS",
-    "FEATURE_VERSION",
     "CostModel",
     "CostModelError",
     "CostModelFactory",

@@ -22,22 +22,36 @@ class CostModelError(TilewrightError):
 class CostModel(Protocol):
     """Ranks the schedules of one task.
 
-    What :meth:`predict` answers depends on the seed, on what was loaded and on the records of the
-    latest updates, never on how often or in which steps they arrived: strategies rely on it to be
-    reproducible.
+    What :meth:`predict` answers depends on the seed, on what it was made with and on the records that it was given,
+    never on how often or in which steps they arrived: strategies rely on it to be reproducible.
     """
 
-    def update(self, records: Sequence[TrialRecord], task: Task | None = None) -> None:
-        """Learn from every trial so far, failures included, of this model's task or of ``task``.
+    def update(self, records: Sequence[TrialRecord]) -> None:
+        """Learn from every trial of this run so far, failures included.
 
-        A later call for the same task replaces the earlier one. Records of schedules that are not in
-        the task's space (an older template) are skipped. Cheap; fitting may wait for ``predict``.
+        A later call replaces an earlier one. Records of schedules that are not in the task's space (an older
+        template) are skipped. Cheap; fitting may wait for :meth:`predict`.
         """
         ...
 
+    def recall(self, records: Sequence[TrialRecord], task: Task) -> None:
+        """Learn also from the trials of an earlier run, of this model's task or of another: only within a run do
+        times compare."""
+        ...
+
+    def load(self, data: bytes) -> None:
+        """Start from a trained model of all tasks (:class:`~tilewright.cost_model.transfer.TransferModel`) instead of
+        the shipped one. Raises ``CostModelError`` for one that does not fit."""
+        ...
+
     def predict(self, schedules: Sequence[Schedule]) -> Scores:
-        """Finite scores, one a schedule, higher is better; an estimate of ``-log(seconds)`` where the
-        model can tell. Works before any update."""
+        """Finite scores, one a schedule, higher is better; estimates of ``-log(seconds)`` once :attr:`calibrated`.
+        Works before any update."""
+        ...
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are on the scale of this run's times, so that they may be stored beside them."""
         ...
 
     def screen(self, schedules: Sequence[Schedule]) -> Scores:
@@ -47,27 +61,20 @@ class CostModel(Protocol):
         """
         ...
 
-    def save(self) -> bytes:
-        """What was learned that helps other tasks of the target (``b""``: nothing)."""
-        ...
-
-    def load(self, data: bytes) -> None:
-        """Start from what :meth:`save` gave. Raises ``CostModelError`` if it does not fit."""
-        ...
-
 
 class Stateless:
     """Base of models that learn nothing."""
 
-    def update(self, records: Sequence[TrialRecord], task: Task | None = None) -> None:
+    calibrated = False
+
+    def update(self, records: Sequence[TrialRecord]) -> None:
         """Nothing to learn."""
+
+    def recall(self, records: Sequence[TrialRecord], task: Task) -> None:
+        """Nothing to learn."""
+
+    def load(self, data: bytes) -> None:
+        """Nothing to start from."""
 
     def screen(self, schedules: Sequence[Schedule]) -> Scores:
         return np.zeros(len(schedules))
-
-    def save(self) -> bytes:
-        return b""
-
-    def load(self, data: bytes) -> None:
-        if data:
-            raise CostModelError("this cost model learns nothing, so nothing can be loaded into it")

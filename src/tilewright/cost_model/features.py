@@ -1,29 +1,30 @@
 """Numbers that describe schedules to a cost model: their knobs, their footprint, their static resources.
 
-Knob features are named ``template.knob``; footprint features ``footprint.*`` have the same names and
-meaning for every operator, so one model can serve all tasks of a target. Templates add ``static.*``: what else they
-know before compiling, such as how far ahead is prefetched, or on a GPU occupancy, waves and traffic.
+Knob features are named ``template.knob`` and mean something in their task alone. Footprint features ``footprint.*``
+have the same names for every operator. Templates add ``static.*``: what else they know before compiling, such as how
+far ahead is prefetched, or on a GPU occupancy, waves and traffic. From the latter two come the features by which tasks
+are compared (:mod:`~tilewright.cost_model.transferable`).
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.caching import cached_property
 from tilewright.core import IllegalSchedule, Schedule, Task
+from tilewright.cost_model.transferable import transferable
 from tilewright.search_space import Space
-
-FEATURE_VERSION = 2
-"""Stored with saved models. Bump it when a feature changes its meaning."""
 
 Matrix = NDArray[np.float32]
 Analysis = Callable[[Schedule], Mapping[str, float]]
 
 CACHE_ROWS = 1 << 15
-FOOTPRINT, STATIC = "footprint.", "static."
+FOOTPRINT, STATIC, BESIDE = "footprint.", "static.", "beside."
 
 
 def footprint_of(task: Task) -> Analysis:
@@ -51,7 +52,8 @@ class FeatureExtractor:
     """Feature rows of a task's schedules, each computed once.
 
     ``space``, ``analyse`` (the footprint) and ``static`` default to what the task's templates give;
-    with an analysis of one's own there is nothing static unless given too.
+    with an analysis of one's own there is nothing static unless given too. ``default``: the schedule beside which
+    others are seen, by default that of the task's first template.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class FeatureExtractor:
         space: Space | None = None,
         analyse: Analysis | None = None,
         static: Analysis | None = None,
+        default: Schedule | None = None,
     ) -> None:
         if space is None:
             from tilewright.kernels.templates import task_space
@@ -69,31 +72,63 @@ class FeatureExtractor:
         self.task = task
         self.space = space
         self._static = static or (static_of(task) if analyse is None else None)
+        if default is None and analyse is None:
+            from tilewright.kernels.templates import default_schedule
+
+            default = default_schedule(task)
+        self._default = default
         self._analyse = analyse or footprint_of(task)
-        self._names: tuple[str, ...] | None = None
-        self._analysed: tuple[str, ...] = ()
-        self._rows: dict[Schedule, Matrix] = {}
+        self._rows: dict[Schedule, tuple[Matrix, Matrix]] = {}
+
+    @cached_property
+    def _columns(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Names of what is analysed and of what is transferable, the latter of all templates. Any schedule will do:
+        the names are the same for all of a template."""
+        rng = random.Random(0)
+        footprint: tuple[str, ...] = ()
+        static: tuple[str, ...] = ()
+        shared: dict[str, None] = {}
+        for space in self.space.live:
+            known, more = self._analysed(space.sample(rng))
+            footprint, static = tuple(known), tuple(more)
+            shared.update(dict.fromkeys(transferable(self.task, space.template, known, more)))
+        return footprint, static, tuple(shared)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Column names, in order."""
-        if self._names is None:
-            # Any schedule will do: the names are the same for all.
-            self._row(self.space.sample(random.Random(0)))
-        assert self._names is not None
-        return self._names
+        """Column names of :meth:`matrix`, in order."""
+        footprint, static, _ = self._columns
+        return (*self.space.feature_names, *(FOOTPRINT + n for n in footprint), *(STATIC + n for n in static))
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """Column names of :meth:`shared`, in order: of the features, and of how far each is from the default's."""
+        return (*self._columns[2], *(BESIDE + n for n in self._columns[2]))
+
+    @cached_property
+    def _beside(self) -> Matrix:
+        """The shared features of the default schedule; unknown where there is none."""
+        names = self._columns[2]
+        if self._default is None:
+            return np.full(len(names), np.nan, np.float32)
+        means = transferable(self.task, self._default.template, *self._analysed(self._default))
+        return np.array([means.get(n, _absent(n)) for n in names], np.float32)
 
     def matrix(self, schedules: Sequence[Schedule]) -> Matrix:
         """One row a schedule, of shape ``(len(schedules), len(names))``.
 
         Raises ``IllegalSchedule`` for a schedule that is not in the space.
         """
-        width = len(self.names)
-        out = np.empty((len(schedules), width), np.float32)
-        for i, schedule in enumerate(schedules):
-            row = self._rows.get(schedule)
-            out[i] = self._row(schedule) if row is None else row
-        return out
+        rows = [self._row(s)[0] for s in schedules]
+        return np.array(rows, np.float32).reshape(len(rows), len(self.names))
+
+    def shared(self, schedules: Sequence[Schedule]) -> Matrix:
+        """What means the same for other tasks, of shape ``(len(schedules), len(shared_names))``.
+
+        Raises ``IllegalSchedule`` for a schedule that is not in the space.
+        """
+        rows = [self._row(s)[1] for s in schedules]
+        return np.array(rows, np.float32).reshape(len(rows), len(self.shared_names))
 
     def knobs(self, schedules: Sequence[Schedule]) -> Matrix:
         """The columns that cost nothing to compute: the first ``len(space.feature_names)`` of the matrix.
@@ -103,6 +138,12 @@ class FeatureExtractor:
         width = len(self.space.feature_names)
         return np.array([self.space.encode(s) for s in schedules], np.float32).reshape(-1, width)
 
+    def footprint(self, schedule: Schedule) -> dict[str, float]:
+        """What is known of a schedule's loops, by name. Raises ``IllegalSchedule`` as :meth:`matrix` does."""
+        names = self._columns[0]
+        start = len(self.space.feature_names)
+        return dict(zip(names, map(float, self._row(schedule)[0][start : start + len(names)]), strict=True))
+
     def known(self, schedule: Schedule) -> bool:
         """Whether the schedule has features: it is in the space as it is today."""
         try:
@@ -111,16 +152,19 @@ class FeatureExtractor:
             return False
         return True
 
-    def _row(self, schedule: Schedule) -> Matrix:
+    def _analysed(self, schedule: Schedule) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        return self._analyse(schedule), self._static(schedule) if self._static is not None else {}
+
+    def _row(self, schedule: Schedule) -> tuple[Matrix, Matrix]:
         row = self._rows.get(schedule)
         if row is None:
-            analysed = {FOOTPRINT + n: v for n, v in self._analyse(schedule).items()}
-            if self._static is not None:
-                analysed.update((STATIC + n, v) for n, v in self._static(schedule).items())
-            if self._names is None:
-                self._analysed = tuple(analysed)
-                self._names = (*self.space.feature_names, *analysed)
-            row = np.array([*self.space.encode(schedule), *(analysed[n] for n in self._analysed)], np.float32)
+            knobs = self.space.encode(schedule)
+            footprint, static, shared = self._columns
+            known, more = self._analysed(schedule)
+            means = transferable(self.task, schedule.template, known, more)
+            own = [*knobs, *(known[n] for n in footprint), *(more[n] for n in static)]
+            here = np.array([means.get(n, _absent(n)) for n in shared], np.float32)
+            row = np.array(own, np.float32), np.concatenate([here, here - self._beside])
             if len(self._rows) >= CACHE_ROWS:
                 self._rows.clear()
             self._rows[schedule] = row
@@ -128,12 +172,15 @@ class FeatureExtractor:
 
 
 def align(matrix: Matrix, names: Sequence[str], wanted: Sequence[str]) -> Matrix:
-    """The columns called ``wanted``, in that order; NaN (unknown) where ``names`` lacks one."""
+    """The columns called ``wanted``, in that order; where ``names`` lacks one it is unknown (NaN), or not so (0)."""
     if tuple(names) == tuple(wanted):
         return matrix
     at = {n: i for i, n in enumerate(names)}
-    out = np.full((len(matrix), len(wanted)), np.nan, np.float32)
+    out = np.empty((len(matrix), len(wanted)), np.float32)
     for column, name in enumerate(wanted):
-        if name in at:
-            out[:, column] = matrix[:, at[name]]
+        out[:, column] = matrix[:, at[name]] if name in at else _absent(name)
     return out
+
+
+def _absent(name: str) -> float:
+    return 0.0 if name.removeprefix(BESIDE).startswith("template=") else math.nan

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, false, func, or_, select, update
+from sqlalchemy import Connection, Row, Select, case, false, func, or_, select, update
 
 from tilewright.columns import workload_of
 from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
@@ -205,62 +205,40 @@ class Runs(Store):
         t = schema.trial.c
         return self._trials(select(*TRIAL).where(t.run_id == run_id).order_by(t.number))
 
-    def task_history(
+    def earlier_runs(
         self,
         task: Task,
         device_model: str,
-        versions: Mapping[str, int] | None = None,
-        exclude_run: str | None = None,
-    ) -> list[TrialRecord]:
-        """Trials of all runs of a task on a device model, run after run, oldest first.
-
-        Numbers start again with each run, and times of two runs don't compare. ``versions``, by
-        template, leaves out the trials of other versions and of templates that it doesn't name.
-        """
-        r, t = schema.run.c, schema.trial.c
-        wanted = (
-            select(*TRIAL)
-            .join(schema.run, r.id == t.run_id)
-            .where(
-                r.workload_key == task.workload.key,
-                r.target_key == task.target.key,
-                r.device_model == device_model,
-            )
-            .order_by(r.started, r.id, t.number)
-        )
-        if exclude_run is not None:
-            wanted = wanted.where(r.id != exclude_run)
-        return self._trials(_current(wanted, versions))
-
-    def target_history(
-        self,
-        target_key: str,
-        device_model: str,
         limit: int = 20_000,
         versions: Mapping[str, int] | None = None,
+        exclude_run: str | None = None,
     ) -> Iterator[tuple[Workload, list[TrialRecord]]]:
-        """Trials on a target and device model, a run at a time (only within it do times compare).
+        """Trials on a task's target and a device model, a run at a time (only within it do times compare).
 
-        The newest runs first, as whole runs, until ``limit`` trials are reached. ``versions`` as for
-        ``task_history``.
+        Runs of the task come first, then those of its operator, then all others, each the newest first; as whole runs,
+        until ``limit`` trials are reached. ``versions``, by template, leaves out the trials of other versions and of
+        templates that it doesn't name.
         """
-        r, t = schema.run.c, schema.trial.c
+        r, t, w = schema.run.c, schema.trial.c, schema.workload.c
         count = func.count(t.number).label("trials")
+        near = case((r.workload_key == task.workload.key, 0), (w.op == task.workload.op, 1), else_=2)
         newest = (
             select(r.id, r.workload_key, count)
             .join(schema.trial, r.id == t.run_id)
-            .where(r.target_key == target_key, r.device_model == device_model)
-            .group_by(r.id, r.workload_key, r.started)
-            .order_by(r.started.desc(), r.id.desc())
+            .join(schema.workload, r.workload_key == w.key)
+            .where(r.target_key == task.target.key, r.device_model == device_model)
+            .group_by(r.id, r.workload_key, r.started, w.op)
+            .order_by(near, r.started.desc(), r.id.desc())
         )
+        if exclude_run is not None:
+            newest = newest.where(r.id != exclude_run)
         found = self._read(lambda c: c.execute(_current(newest, versions)).all())
-        w = schema.workload
         workloads: dict[str, Workload] = {}
         for run in found:
             if limit <= 0:
                 return
             if run.workload_key not in workloads:
-                its = select(w).where(w.c.key == run.workload_key)
+                its = select(schema.workload).where(w.key == run.workload_key)
                 row = self._read(lambda c, its=its: c.execute(its).one())  # type: ignore[misc]
                 with rows.decoding(self.location, "workload"):
                     workloads[run.workload_key] = workload_of(row._mapping)

@@ -46,6 +46,16 @@ class Choice(Json):
         """Whether the cost model sees one number (rather than one column a value)."""
         return isinstance(self.values[0], bool) or self.ordered
 
+    def closest(self, value: Value, otherwise: int) -> int:
+        """The index of ``value``, or of the number nearest to it; ``otherwise`` where neither means anything here."""
+        same = [i for i, v in enumerate(self.values) if type(v) is type(value) and v == value]
+        if same:
+            return same[0]
+        if type(value) is not int or type(self.values[0]) is not int or not self.ordered:
+            return otherwise
+        apart = [abs(math.log((1 + abs(int(v))) / (1 + abs(value)))) for v in self.values]
+        return apart.index(min(apart))
+
     def columns(self) -> tuple[str, ...]:
         """Names of the knob's features."""
         return (self.name,) if self.numeric else tuple(f"{self.name}={v}" for v in self.values)

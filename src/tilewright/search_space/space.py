@@ -44,6 +44,11 @@ class SearchSpace:
 
     # ------------------------------------------------------------------ members
 
+    @property
+    def live(self) -> tuple[SearchSpace, ...]:
+        """This one, as a union has several."""
+        return (self,)
+
     def schedule(self, values: Mapping[str, Value]) -> Schedule:
         """The schedule with these values. Raises ``IllegalSchedule`` naming the knob or the rule."""
         for name in values:
@@ -189,6 +194,15 @@ class SearchSpace:
             return prefix
 
         return self._joined(near(part, members) for part, members in zip(self._live, self._members, strict=True))
+
+    def carried(self, rng: random.Random, schedule: Schedule, otherwise: Schedule) -> Schedule:
+        """The legal schedule closest to one of another space: knobs of the same name keep their value, or the one
+        nearest to it; all others are as in ``otherwise``."""
+        given, wanted = schedule.values, self.indices(otherwise)
+        for place, knob in enumerate(self.knobs):
+            if knob.name in given:
+                wanted[place] = knob.closest(given[knob.name], wanted[place])
+        return self.nearest(rng, wanted)
 
     # ------------------------------------------------------------------ encoding
 

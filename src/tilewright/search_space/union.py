@@ -11,10 +11,13 @@ from typing import Any
 from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
 from tilewright.search_space.space import SearchSpace
 
+ACROSS = 0.1
+"""Share of mutations that lead to another template."""
+
 
 @dataclass(frozen=True)
 class UnionSpace:
-    """Spaces of different templates as one; mutation and crossover stay within a template."""
+    """Spaces of different templates as one; crossover stays within a template, mutation mostly."""
 
     spaces: tuple[SearchSpace, ...]
 
@@ -64,18 +67,18 @@ class UnionSpace:
 
     def sample(self, rng: random.Random) -> Schedule:
         """A template uniformly among those with a legal schedule, then one of its schedules uniformly."""
-        live = self._live
-        if len(live) == 1:
-            return live[0].sample(rng)
-        return live[int(rng.random() * len(live))].sample(rng)
+        live = self.live
+        return live[int(rng.random() * len(live)) if len(live) > 1 else 0].sample(rng)
 
     def mutate(self, rng: random.Random, schedule: Schedule) -> Schedule:
-        """A legal schedule close to a legal one, and another one unless it is alone."""
+        """A legal schedule close to a legal one, and another one unless it is alone; sometimes the closest one of
+        another template that has knobs of the same name."""
         space = self.of(schedule)
-        if space.some > 1:
+        others = [s for s in self.live if s is not space]
+        if not others or (space.some > 1 and rng.random() >= ACROSS):
             return space.mutate(rng, schedule)
-        others = [s for s in self._live if s is not space]
-        return others[int(rng.random() * len(others))].sample(rng) if others else schedule
+        other = others[int(rng.random() * len(others))]
+        return other.carried(rng, schedule, other.sample(rng))
 
     def crossover(self, rng: random.Random, a: Schedule, b: Schedule) -> Schedule:
         """A mix of two schedules of one template; of different templates, one of the two."""
@@ -109,7 +112,8 @@ class UnionSpace:
         return {s.template: s for s in self.spaces}
 
     @cached_property
-    def _live(self) -> tuple[SearchSpace, ...]:
+    def live(self) -> tuple[SearchSpace, ...]:
+        """The spaces that have a legal schedule. Raises ``IllegalSchedule`` if none has."""
         live = tuple(s for s in self.spaces if s.some)
         if not live:
             self.spaces[0].sample(random.Random(0))  # raises, saying why

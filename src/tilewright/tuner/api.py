@@ -18,7 +18,7 @@ from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 if TYPE_CHECKING:
     from tilewright.building.builder import GateCounts
     from tilewright.core import Device
-    from tilewright.cost_model import FeatureExtractor
+    from tilewright.cost_model import CostModel, FeatureExtractor
     from tilewright.database import Database, StoredRun
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 TRIALS = 200
 FINALISTS = 8
 """Trials that meet in the final: single trials are too noisy to tell the fastest few apart."""
+BATCH = 4
 STRATEGY, COST_MODEL = "evolutionary", "xgboost"
-TRANSFER_TRIALS = 4000
-"""Stored trials of other workloads that warm the cost model up, at most."""
 
 
 def tune(
@@ -61,8 +60,9 @@ def tune(
 
     ``operator``: a name, ``FILE.py:function``, what ``@tilewright.operator`` made, or a kernel of yours
     (:func:`tilewright.own_kernel`). Its parameters are given as keywords, or in ``params``. ``trials``: in
-    all, failures included (200). ``resume``: a run's identifier or ``last``, to go on with it up to
-    ``trials``; it keeps its strategy and seed. ``take_over``: also one that is stored as running on another host,
+    all, failures included (200); 0: the cost model's choice is built, checked, timed and stored. ``resume``: a run's
+    identifier or ``last``, to go on with it up to ``trials``; it keeps its strategy and seed. ``take_over``: also one
+    that is stored as running on another host,
     whose process cannot be seen from here. ``time_budget``: seconds after which nothing more is
     proposed. ``db``: a path or URL. ``prepared``: a folder that ``tilewright prepare`` wrote; its shortlist
     is tried first, without compiling.
@@ -163,11 +163,13 @@ def _begin(
                     f"run {old.id} has {name} {stored}, not {given}",
                     f"Leave --{name} out, or start a new run",
                 )
-        return database.resume_run(old.id, task, device, trials or old.trials_wanted, take_over=take_over)
+        wanted = old.trials_wanted if trials is None else trials
+        return database.resume_run(old.id, task, device, wanted, take_over=take_over)
     settings: dict[str, Any] = {"cost_model": cost_model or COST_MODEL}
     if kernel is not None:
         settings[user_kernel.SETTING] = kernel.to_json()
-    run_id = database.add_run(task, device, strategy or STRATEGY, seed or 0, trials or TRIALS, settings)
+    wanted = TRIALS if trials is None else trials
+    run_id = database.add_run(task, device, strategy or STRATEGY, seed or 0, wanted, settings)
     return database.run(run_id)
 
 
@@ -187,7 +189,8 @@ def _tune(
     from tilewright.tuner import user_kernel
     from tilewright.tuner.clock import Clock
     from tilewright.tuner.final import Final
-    from tilewright.tuner.session import Limits, Session
+    from tilewright.tuner.recall import recall
+    from tilewright.tuner.session import Limits, Session, choice
     from tilewright.tuner.strategies import get_strategy
 
     clock = Clock()
@@ -198,12 +201,12 @@ def _tune(
     templates = user_kernel.templates_of(kernel, task)
     space = task_space(task, templates)
     history = database.trials(run.id)
-    with clock.on("transfer"):
+    with clock.on("recalling"):
         name = str(run.settings.get("cost_model", COST_MODEL))
-        model = _cost_model(database, FeatureExtractor(task, space=space), run.seed, name, model_name)
-    search = get_strategy(run.strategy)(
-        space, seed=run.seed, cost_model=model, initial=(templates[0].default(task), *first)
-    )
+        model = _cost_model(database, run, FeatureExtractor(task, space=space), name, watcher)
+        recalled = recall(database, run.id, task, model_name, space, model)
+    initial = (templates[0].default(task), *first, *recalled)
+    search = get_strategy(run.strategy)(space, seed=run.seed, cost_model=model, initial=initial)
     # A measurement that uses every core must not share them with a compiler.
     lock = BuildLock()
     watcher.started(run.id, task, len(history), run.trials_wanted, space.size)
@@ -229,8 +232,9 @@ def _tune(
             watcher.stage("stopping: final between the fastest (again to stop at once)")
         with clock.on("final"):
             peaks = place.peaks(task)
+            untried = () if run.trials_wanted else (choice(model, space, initial, run.seed),)
             final = Final(task, run.id, model_name, database, builder, runner, watcher).play(
-                session.history, 2 if interrupted else FINALISTS, peaks.flops
+                session.history, 2 if interrupted else FINALISTS, peaks.flops, untried
             )
         counts = builder.gate_counts()
     result = _result(session, final, place, space.size, location, interrupted, counts, peaks)
@@ -239,8 +243,8 @@ def _tune(
 
 
 def _batch(trials: int, runners: int) -> int:
-    """Trials proposed at once: few enough to learn between them, enough to keep every runner at work."""
-    return max(4, min(max(16, 4 * runners), trials // 8))
+    """Trials proposed at once: few, to learn between them, but enough to keep every runner at work."""
+    return max(BATCH, min(BATCH * runners, trials // 8))
 
 
 def _on_farm(farm: Any, device: str, target: str, threads: int) -> Site:
@@ -252,23 +256,20 @@ def _on_farm(farm: Any, device: str, target: str, threads: int) -> Site:
     return places[0]
 
 
-def _cost_model(database: Database, features: FeatureExtractor, seed: int, name: str, device_model: str) -> Any:
-    """A model of the run's task, warm from stored trials of other workloads on the same target and device model."""
-    from tilewright.cost_model import get_cost_model
-    from tilewright.kernels.templates import TEMPLATES, get_template
+def _cost_model(
+    database: Database, run: StoredRun, features: FeatureExtractor, name: str, watcher: Observer
+) -> CostModel:
+    """A model of the run's task, which starts from the one that the database holds."""
+    from tilewright.cost_model import CostModelError, get_cost_model
+    from tilewright.cost_model.transferable import VERSION
 
-    task = features.task
-    model = get_cost_model(name)(task, seed=seed, features=features)
-    versions = {t: get_template(t).version for t in TEMPLATES}
-    left = TRANSFER_TRIALS
-    for workload, records in database.target_history(
-        task.target.key, device_model, limit=TRANSFER_TRIALS, versions=versions
-    ):
-        if left <= 0:
-            break
-        if workload.key != task.workload.key:
-            model.update(records[:left], Task(workload, task.target))
-            left -= len(records)
+    model = get_cost_model(name)(features.task, seed=run.seed, features=features)
+    stored = database.load_model(features.task.target.key, str(VERSION))
+    if stored is not None:
+        try:
+            model.load(stored.data)
+        except CostModelError as e:
+            watcher.warning(f"{e.message}: this run starts from the shipped one")
     return model
 
 

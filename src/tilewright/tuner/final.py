@@ -7,15 +7,14 @@ device, and the stored kernel of an earlier run is replaced only by one that bea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
-from tilewright.building.builder import Builder
+from tilewright.building.builder import Builder, Built
 from tilewright.core import (
     Artifact,
     Candidate,
     Failure,
-    FailureKind,
-    IllegalSchedule,
     Measurement,
     Schedule,
     Task,
@@ -88,21 +87,26 @@ class Final:
     runner: Runner
     observer: Observer
 
-    def play(self, history: Sequence[TrialRecord], count: int = 5, peak_flops: float | None = None) -> FinalResult:
-        """The final among ``count`` trials and the stored champion; stores ranks 1 to 3.
+    def play(
+        self, history: Sequence[TrialRecord], count: int = 5, peak_flops: float | None = None,
+        untried: Sequence[Schedule] = (),
+    ) -> FinalResult:  # fmt: skip
+        """The final among ``count`` trials, the ``untried`` and the stored champion; stores ranks 1 to 3.
 
         ``peak_flops``: what the device's cores reach at most, for the share of it (FLOP/s).
         """
-        champion = self._champion()
-        own = [
-            r
-            for r in contenders(history, count)
-            if champion is None or r.schedule.key != champion.candidate.schedule.key
-        ]
+        stored = self._champion()
+        entering: list[tuple[Schedule, TrialRecord | None]] = [(r.schedule, r) for r in contenders(history, count)]
+        entering += [(s, None) for s in untried]
+        own = [e for e in entering if stored is None or e[0].key != stored.schedule.key]
+        # All at once: compilers work side by side, and while others are compared.
+        schedules = [*([stored.schedule] if stored else []), *(s for s, _ in own)]
+        builds = [self.builder.submit([Candidate(self.task, s)], alone=True) for s in schedules]
+        champion = self._enter(stored.schedule, builds.pop(0), None, stored) if stored else None
         ladder = [champion] if champion else []
-        for n, record in enumerate(own):
+        for n, ((schedule, record), build) in enumerate(zip(own, builds, strict=True)):
             self.observer.stage(f"final {n + 1}/{len(own)}")
-            entrant = self._enter(record.schedule, record)
+            entrant = self._enter(schedule, build, record)
             if entrant is not None:
                 self._insert(ladder, entrant)
         top = ladder[:RANKS]
@@ -121,21 +125,19 @@ class Final:
         self.database.set_kernels(self.task, self.device_model, self.run_id, ranked, artifacts)
         return FinalResult(tuple(ranked), top[0] is champion)
 
-    def _champion(self) -> Finalist | None:
+    def _champion(self) -> StoredKernel | None:
         """The stored kernel of an earlier run, if its template still is what it was."""
         stored = self.database.best(self.task, self.device_model)
         if stored is None or template_version(self.database, stored) != stored.template_version:
             return None
-        return self._enter(stored.schedule, None, stored)
+        return stored
 
     def _enter(
-        self, schedule: Schedule, record: TrialRecord | None, stored: StoredKernel | None = None
-    ) -> Finalist | None:
+        self, schedule: Schedule, build: Future[list[Built]], record: TrialRecord | None,
+        stored: StoredKernel | None = None,
+    ) -> Finalist | None:  # fmt: skip
         candidate = Candidate(self.task, schedule)
-        try:
-            built = self.builder.build([candidate], alone=True)[0]
-        except IllegalSchedule as e:
-            built = Failure(FailureKind.COMPILE, str(e))
+        [built] = build.result()
         problem = built if isinstance(built, Failure) else self.runner.verify(self.task, (candidate, built))
         if problem is not None:
             self.observer.warning(f"a finalist failed its second check ({problem.kind.value}): {problem.message}")

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tilewright.building.builder import Builder
 from tilewright.core import (
     Artifact,
@@ -23,11 +25,14 @@ from tilewright.core import (
     Task,
     TrialRecord,
 )
+from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.measure.measuring import Runner
+from tilewright.search_space import Space
 from tilewright.tuner.clock import Clock
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.strategies.base import Strategy
+from tilewright.tuner.strategies.base import Strategy, derived_rng
+from tilewright.tuner.strategies.random import fresh
 
 Built = tuple[Candidate, Artifact]
 
@@ -173,3 +178,15 @@ class Session:
             "timing": sum(m.measure_seconds for m in timed),
             "overhead": self.clock.elapsed - waiting - final,
         }
+
+
+CONSIDERED = 64
+"""Random schedules among which the cost model chooses without a trial. Of many more, the best score is mostly an
+overestimate."""
+
+
+def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: int) -> Schedule:
+    """What the cost model believes to be fastest, of some random schedules and the ``initial`` ones."""
+    drawn = fresh(space, derived_rng(seed, (), ()), CONSIDERED, set(initial))
+    candidates = [*initial, *drawn]
+    return candidates[int(np.argmax(model.predict(candidates)))]

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 @device_option
 @click.option(
     "--trials",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     default=None,
     envvar="TILEWRIGHT_TRIALS",
-    help="Trials of the run in all, failures included. [default: 200]",
+    help="Trials of the run in all, failures included; 0: the cost model's choice, checked. [default: 200]",
 )
 @click.option(
     "--time-budget",

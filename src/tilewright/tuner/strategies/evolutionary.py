@@ -9,6 +9,7 @@ share a structure, since other launch arguments need no new binary, but enough s
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +20,12 @@ from tilewright.cost_model.base import Scores
 from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.random import fresh
 
-WARM_UP = 16
-"""Results before anything is bred; until then the cost model's prior ranks random schedules."""
-WARM_UP_POOL = 8
-"""Random schedules drawn per proposal while warming up."""
+WARM_UP = 4
+"""Results before anything is bred; until then the cost model ranks random schedules."""
+WARM_UP_POOL = 64
+"""Random schedules drawn at once while warming up."""
+GOOD = 0.25
+"""Share of a run's trials that count as successes of their template."""
 PARENTS = 24
 GENERATIONS = 3
 OFFSPRING = 20
@@ -43,6 +46,8 @@ PER_STRUCTURE = 4
 STRUCTURES = 3
 """At least one in this many proposals brings a structure that the run has not seen."""
 
+Draw = Callable[[random.Random], Schedule]
+
 
 class EvolutionaryStrategy(SpaceStrategy):
     """See the module's text. Without a cost model, offspring are picked in random order."""
@@ -58,30 +63,48 @@ class EvolutionaryStrategy(SpaceStrategy):
         left = n - len(first)
         blind = min(left, int(EPSILON * n + rng.random()))
         old = [s for s in seen if s not in first]
+        draw = self._draw(history)
         if len(history) < WARM_UP:
-            pool = dict.fromkeys(fresh(self.space, rng, WARM_UP_POOL * left, seen), "sample")
+            pool = dict.fromkeys(fresh(self.space, rng, WARM_UP_POOL, seen, draw), "sample")
         else:
-            pool = self._breed(rng, history, seen, max(n, FEWEST))
+            pool = self._breed(rng, history, seen, max(n, FEWEST), draw)
             likely = diverse(self._screened(pool, rng), SHORTLIST * left, old, (), SHORTLIST * PER_STRUCTURE)
             pool = {s: pool[s] for s, _ in likely}
         # The random ones may bring no new structure, so the others make up for them.
         picked = diverse(self._ranked(pool, rng), left - blind, old, first, extra=blind)
-        out += [Proposal(s, score, pool[s]) for s, score in picked]
+        out += [self._proposal(s, score, pool[s]) for s, score in picked]
         seen.update(s for s, _ in picked)
-        return out + self._proposals(self._unlike(rng, n - len(out), seen), "random", rng)
+        return out + self._proposals(self._unlike(rng, n - len(out), seen, draw), "random", rng)
 
-    def _unlike(self, rng: random.Random, n: int, seen: set[Schedule]) -> list[Schedule]:
+    def _draw(self, history: Sequence[TrialRecord]) -> Draw:
+        """Draws random schedules: of a template as likely as it may be the best, from what its trials were worth
+        (Thompson 1933; a success is to be among the fastest quarter)."""
+        live = self.space.live
+        if len(live) == 1:
+            return live[0].sample
+        order = sorted(history, key=lambda r: r.seconds or math.inf)
+        good = {r.number for r in order[: math.ceil(GOOD * len(order))] if r.seconds is not None}
+        won = Counter(r.schedule.template for r in history if r.number in good)
+        lost = Counter(r.schedule.template for r in history if r.number not in good)
+
+        def draw(rng: random.Random) -> Schedule:
+            space = max(live, key=lambda s: rng.betavariate(1 + won[s.template], 1 + lost[s.template]))
+            return space.sample(rng)
+
+        return draw
+
+    def _unlike(self, rng: random.Random, n: int, seen: set[Schedule], draw: Draw) -> list[Schedule]:
         """Random schedules, those of structures that were not tried first."""
         known = {structure_of(s) for s in seen}
-        drawn = fresh(self.space, rng, BLIND_POOL * n, seen)
+        drawn = fresh(self.space, rng, BLIND_POOL * n, seen, draw)
         return sorted(drawn, key=lambda s: structure_of(s) in known)[:n]
 
     def _breed(
-        self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int
+        self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int, draw: Draw
     ) -> dict[Schedule, str]:
         """New candidates for ``n`` proposals, each with how it came about."""
         elite = self._fastest(history)
-        pool = dict.fromkeys(fresh(self.space, rng, IMMIGRANTS * n, seen), "sample")
+        pool = dict.fromkeys(fresh(self.space, rng, IMMIGRANTS * n, seen, draw), "sample")
         parents = elite or list(pool)
         for generation in range(GENERATIONS if parents else 0):
             for _ in range(OFFSPRING * n):
@@ -126,7 +149,11 @@ class EvolutionaryStrategy(SpaceStrategy):
 
     def _proposals(self, schedules: Sequence[Schedule], origin: str, rng: random.Random) -> list[Proposal]:
         score = dict(self._ranked(schedules, rng))
-        return [Proposal(s, score[s], origin) for s in schedules]
+        return [self._proposal(s, score[s], origin) for s in schedules]
+
+    def _proposal(self, schedule: Schedule, score: float | None, origin: str) -> Proposal:
+        """A score that only orders is no prediction."""
+        return Proposal(schedule, score if self.model is not None and self.model.calibrated else None, origin)
 
 
 Structure = tuple[str, Pairs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.core import Proposal, Schedule, TrialRecord
 from tilewright.search_space import Space
@@ -13,13 +13,18 @@ PATIENCE = 50
 """Draws per wanted schedule before a nearly exhausted space is walked instead."""
 
 
-def fresh(space: Space, rng: random.Random, n: int, seen: set[Schedule]) -> list[Schedule]:
-    """Up to ``n`` different random members of ``space`` outside ``seen``; fewer if it has no more."""
+def fresh(
+    space: Space, rng: random.Random, n: int, seen: set[Schedule],
+    sample: Callable[[random.Random], Schedule] | None = None,
+) -> list[Schedule]:  # fmt: skip
+    """Up to ``n`` different random members of ``space`` outside ``seen``; fewer if it has no more. ``sample`` draws one
+    (default: the space does)."""
+    draw = sample or space.sample
     out: dict[Schedule, None] = {}
     for _ in range(PATIENCE * n):
         if len(out) == n:
             return list(out)
-        schedule = space.sample(rng)
+        schedule = draw(rng)
         if schedule not in seen:
             out[schedule] = None
     if len(out) < n:

@@ -1,0 +1,262 @@
+"""Search strategies on recorded spaces: deterministic, in minutes, without measuring anything.
+
+    python benchmarks/search/replay.py                            (ours and random search on every recording)
+    python benchmarks/search/replay.py --only skinny square --strategies random evolutionary optuna-tpe
+    python benchmarks/search/replay.py --check                    (exits with 1 where a promise is not kept)
+
+Every strategy searches every recording (`record.py`) with the same seeds and is answered from it. A batch is proposed
+while the one before is measured, as in a real run. `evolutionary` starts from a cost model that has seen all recordings
+but the one that it searches. Results are the trials until a schedule within 5% and 2% of the recording's best is found,
+and the best found after so many trials over that best; by recording, and against random search by sign-rank tests over
+recordings and seeds, Holm-corrected. All but "random, no default" begin with the default schedule.
+
+It writes OUT.jsonl, a line a recording and strategy with a number a seed, and OUT.md, the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pretrain
+import recordings
+from recordings import Recording
+
+from tilewright.core import Proposal, Schedule, TrialRecord
+from tilewright.cost_model import FeatureExtractor
+from tilewright.cost_model.xgb import XGBoostCostModel
+from tilewright.tuner.strategies import STRATEGIES, get_strategy
+from tilewright.tuner.strategies.base import Strategy
+
+BATCH = 4
+MARKS = (8, 16, 32, 64, 128)
+NEAR = {"95%": 1 / 0.95, "98%": 1 / 0.98}
+
+Make = Callable[[Recording, FeatureExtractor, int], Strategy]
+"""A strategy for a recording, with features that may be shared by all seeds, and a seed."""
+
+
+def _plain(strategy: str, start: bool = True) -> Make:
+    """A strategy without a cost model; ``start``: at the template's default schedule."""
+
+    def make(recording: Recording, features: FeatureExtractor, seed: int) -> Strategy:
+        return get_strategy(strategy)(recording.space, seed=seed, initial=_first(recording) if start else ())
+
+    return make
+
+
+def _ours(knows: str) -> Make:
+    """The default search. ``knows``: all other recordings (``tasks``), those of other operators, or ``nothing``."""
+
+    def make(recording: Recording, features: FeatureExtractor, seed: int) -> Strategy:
+        unknown = knows == "nothing"
+        transfer = None if unknown else pretrain.without(recording.name, knows == "operators")
+        model = XGBoostCostModel(recording.task, seed=seed, features=features, transfer=transfer, untrained=unknown)
+        return get_strategy("evolutionary")(recording.space, seed=seed, cost_model=model, initial=_first(recording))
+
+    return make
+
+
+def _first(recording: Recording) -> tuple[Schedule, ...]:
+    return (recording.default,) if recording.default in recording.outcomes else ()
+
+
+CONTESTANTS: dict[str, Make] = {
+    "random": _plain("random"),
+    "random, no default": _plain("random", start=False),
+    "evolutionary": _ours("tasks"),
+    "evolutionary, other operators": _ours("operators"),
+    "evolutionary, untrained": _ours("nothing"),
+    "evolutionary, no model": _plain("evolutionary"),
+    **{name: _plain(name) for name in STRATEGIES if name.startswith("optuna-")},
+}
+
+
+def search(strategy: Strategy, recording: Recording, trials: int, batch: int) -> list[float]:
+    """The best time so far after each trial, over the recording's best; infinite before the first success."""
+    history: list[TrialRecord] = []
+    pending: list[Proposal] = []
+    trials = min(trials, len(recording.outcomes))
+    while len(history) < trials:
+        room = min(batch, trials - len(history) - len(pending))
+        ahead = strategy.suggest(room, history, [p.schedule for p in pending]) if room > 0 else []
+        history += [TrialRecord(len(history) + i, p, recording.outcomes[p.schedule]) for i, p in enumerate(pending)]
+        pending = ahead
+    best, curve = math.inf, []
+    for r in history:
+        best = min(best, r.seconds or math.inf)
+        curve.append(best / recording.optimum)
+    return curve
+
+
+@functools.cache
+def _loaded(name: str) -> tuple[Recording, FeatureExtractor]:
+    recording = pretrain.every()[name]
+    return recording, FeatureExtractor(recording.task, space=recording.space)
+
+
+def play(job: tuple[str, str, int, int, int]) -> dict[str, Any]:
+    """One contestant on one recording with one seed: a row."""
+    name, contestant, seed, trials, batch = job
+    recording, features = _loaded(name)
+    features.names  # noqa: B018 - made once, in nobody's time
+    start = time.process_time()
+    curve = search(CONTESTANTS[contestant](recording, features, seed), recording, trials, batch)
+    return {
+        "recording": name, "strategy": contestant, "seed": seed,
+        "ms_a_trial": 1e3 * (time.process_time() - start) / len(curve),
+        "area": statistics.fmean(math.log(min(c, 10.0)) for c in curve),
+        "to": {k: next((i + 1 for i, c in enumerate(curve) if c <= near), trials + 1) for k, near in NEAR.items()},
+        "best": {str(m): curve[min(m, len(curve)) - 1] for m in MARKS if m <= trials},
+    }  # fmt: skip
+
+
+def geomean(values: Iterable[float]) -> float:
+    return math.exp(statistics.fmean(math.log(v) for v in values))
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+    """p-values corrected for being several (Holm 1979)."""
+    out, least = {}, 0.0
+    for i, (k, v) in enumerate(sorted(p.items(), key=lambda kv: kv[1])):
+        least = max(least, min(1.0, v * (len(p) - i)))
+        out[k] = least
+    return out
+
+
+def worse_than(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """p-value of a one-sided sign-rank test: that ``ours`` are larger."""
+    from scipy.stats import wilcoxon
+
+    logs = [math.log(a / b) for a, b in zip(ours, theirs, strict=True)]
+    return float(wilcoxon(logs, alternative="greater").pvalue) if any(logs) else 1.0
+
+
+def grouped(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A line a recording and strategy; lists are by seed."""
+    out: dict[tuple[str, str], dict[str, Any]] = {}
+    for r in rows:
+        line = out.setdefault(
+            (r["recording"], r["strategy"]),
+            {
+                "recording": r["recording"],
+                "strategy": r["strategy"],
+                "area": [],
+                "ms_a_trial": [],
+                "to": {},
+                "best": {},
+            },
+        )
+        line["area"].append(round(r["area"], 5))
+        line["ms_a_trial"].append(round(r["ms_a_trial"], 1))
+        for part in ("to", "best"):
+            for k, v in r[part].items():
+                line[part].setdefault(k, []).append(round(v, 4))
+    return list(out.values())
+
+
+def table(lines: Sequence[Mapping[str, Any]], about: str) -> str:
+    """The whole, by strategy over all recordings, then by recording."""
+    marks = list(lines[0]["best"])
+    head = ["to 95%", "to 98%", *(f"at {m}" for m in marks), "area", "ms a trial"]
+    rule = "---:|" * len(head)
+    names = list(dict.fromkeys(x["strategy"] for x in lines))
+
+    def cells(own: Sequence[Mapping[str, Any]]) -> str:
+        to = [f"{statistics.median(v for x in own for v in x['to'][k]):.0f}" for k in NEAR]
+        best = [f"{geomean(min(v, 10.0) for x in own for v in x['best'][m]):.3f}" for m in marks]
+        area = statistics.fmean(v for x in own for v in x["area"])
+        spent = statistics.fmean(v for x in own for v in x["ms_a_trial"])
+        return " | ".join([*to, *best, f"{area:.4f}", f"{spent:.1f}"])
+
+    out = [about, "", f"| strategy, all recordings | {' | '.join(head)} | worse than random at {', '.join(marks)} |"]
+    out.append(f"|---|{rule}---|")
+    for name in names:
+        own = [x for x in lines if x["strategy"] == name]
+        out.append(f"| {name} | {cells(own)} | {_against(own, lines, marks)} |")
+    out += ["", f"| recording | strategy | {' | '.join(head)} |", f"|---|---|{rule}"]
+    out += [f"| {x['recording']} | {x['strategy']} | {cells([x])} |" for x in lines]
+    return "\n".join(out) + "\n"
+
+
+def _against(own: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]], marks: Sequence[str]) -> str:
+    """p-values that a strategy is worse than random search."""
+    theirs = {x["recording"]: x["best"] for x in lines if x["strategy"] == "random"}
+    if own[0]["strategy"].startswith("random") or not theirs:
+        return ""
+    p = {
+        m: worse_than([v for x in own for v in x["best"][m]], [v for x in own for v in theirs[x["recording"]][m]])
+        for m in marks
+    }
+    return ", ".join(f"{v:.2g}" for v in holm(p).values())
+
+
+def broken(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The promises that are not kept: trials to 95% and 98%, never worse than random search, better than Optuna."""
+    ours = [x for x in lines if x["strategy"] == "evolutionary"]
+    random = {x["recording"]: x for x in lines if x["strategy"] == "random"}
+    out = []
+    for near, most in (("95%", 20), ("98%", 45)):
+        found = statistics.median(v for x in ours for v in x["to"][near])
+        if found > most:
+            out.append(f"{found:.0f} trials to {near} of the best in the median, {most} are promised")
+    for mark in ("16", "32", "64"):
+        p = {x["recording"]: worse_than(x["best"][mark], random[x["recording"]]["best"][mark]) for x in ours}
+        out += [f"worse than random search on {n} at {mark} (p={v:.2g})" for n, v in holm(p).items() if v < 0.05]
+    for x in lines:
+        if x["strategy"].startswith("optuna"):
+            mine = next(y for y in ours if y["recording"] == x["recording"])
+            if statistics.fmean(mine["area"]) > statistics.fmean(x["area"]):
+                out.append(f"more area under the curve than {x['strategy']} on {x['recording']}")
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="recordings (all)")
+    parser.add_argument("--strategies", nargs="+", choices=CONTESTANTS, default=["random", "evolutionary"])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a promise is not kept")
+    args = parser.parse_args()
+    names = [r.name for r in recordings.load_all(args.only)]
+    jobs = [(n, c, s, args.trials, args.batch) for n in names for c in args.strategies for s in range(args.seeds)]
+    with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
+        rows = []
+        for row in pool.imap(play, jobs, chunksize=args.seeds):
+            rows.append(row)
+            if len(rows) % args.seeds == 0:
+                print(f"\r{len(rows)} of {len(jobs)} ", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    lines = grouped(rows)
+    machines = sorted({f"{r.machine['processor']}, {r.machine['date']}" for r in recordings.load_all(args.only)})
+    about = (
+        f"{len(names)} recordings ({'; '.join(machines)}), {args.seeds} seeds, batches of {args.batch}. Times over the "
+        "best of the recording are geometric means; `area`: mean logarithm of the curve."
+    )
+    text = table(lines, about)
+    print(text)
+    if args.out:
+        args.out.with_suffix(".jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+        args.out.with_suffix(".md").write_text(text)
+    if args.check:
+        for line in broken(lines):
+            print(line, file=sys.stderr)
+        sys.exit(1 if broken(lines) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A model of all tasks of a kind of target: it judges schedules by what means the same everywhere.
+
+One is shipped for each kind that there are recordings of; what a user has measured trains more trees on top.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import Schedule, TrialRecord
+from tilewright.cost_model.base import CostModelError
+from tilewright.cost_model.features import BESIDE, FeatureExtractor, Matrix, align
+from tilewright.cost_model.pairs import PARAMS, Floats, Pairs, log_speeds, margin, train, xgboost
+from tilewright.cost_model.transferable import VERSION
+
+FIRST, MORE = 200, 40
+"""Trees of a new model, and on top of an old one."""
+SHARED_PARAMS = {**PARAMS, "max_depth": 5, "eta": 0.1, "subsample": 0.8, "colsample_bytree": 0.5}
+
+LEAST = 4
+"""Timed trials below which a run teaches nothing."""
+MOST = 320
+"""Trials of a run that are learned from: pairs grow with the square."""
+
+Run = tuple[tuple[str, ...], Matrix, Pairs]
+"""The trials of one run: columns' names, features, pairs."""
+
+
+@dataclass(frozen=True)
+class TransferModel:
+    """``names``: what it reads, of :data:`~tilewright.cost_model.transferable.FEATURES` and templates' own features."""
+
+    names: tuple[str, ...]
+    booster: Any
+
+    @classmethod
+    def trained(cls, runs: Sequence[Run], seed: int = 0, on: TransferModel | None = None) -> TransferModel:
+        """A model of these runs, on top of another, whose features it keeps. There is at least one run."""
+        names = on.names if on else tuple(dict.fromkeys(n for known, _, _ in runs for n in known))
+        data = [(align(matrix, known, names), pairs) for known, matrix, pairs in runs]
+        # More cycles of any kind make no schedule faster: what few tasks suggest otherwise is their accident.
+        slower = tuple(-int(n.removeprefix(BESIDE).startswith("cycles.")) for n in names)
+        params = {**SHARED_PARAMS, "monotone_constraints": slower}
+        booster = train(data, MORE if on else FIRST, seed, None, params, on.booster if on else None)
+        return cls(names, booster)
+
+    def scores(self, names: Sequence[str], matrix: Matrix) -> Floats:
+        """Scores of schedules of one task, higher is better. ``matrix``: columns called ``names``."""
+        return margin(self.booster, align(matrix, names, self.names)) if len(matrix) else np.zeros(0)
+
+    def save(self) -> bytes:
+        """The model as bytes, with what :meth:`load` checks."""
+        body = zlib.compress(bytes(self.booster.save_raw("ubj")), 9)
+        head = {"features": VERSION, "names": list(self.names), "sha256": sha256(body).hexdigest()}
+        return json.dumps(head).encode() + b"\n" + body
+
+    @classmethod
+    def load(cls, data: bytes, what: str = "the saved cost model") -> TransferModel:
+        """Raises ``CostModelError``, naming ``what``, for a model that is damaged or of other features."""
+        damaged = CostModelError(f"{what} is damaged", "Delete it; tuning goes on without it")
+        head, _, body = data.partition(b"\n")
+        try:
+            facts = json.loads(head)
+            version, names = facts["features"], tuple(facts["names"])
+            intact = facts["sha256"] == sha256(body).hexdigest()
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged from error
+        if version != VERSION:
+            raise CostModelError(
+                f"{what} has features of version {version}, this is version {VERSION}",
+                "Train it anew with 'tilewright model train', or delete it",
+            )
+        if not intact:
+            raise damaged
+        xgb = xgboost()
+        booster = xgb.Booster({"nthread": 1, "verbosity": 0})
+        try:
+            booster.load_model(bytearray(zlib.decompress(body)))
+        except (xgb.core.XGBoostError, zlib.error) as error:
+            raise damaged from error
+        return cls(names, booster)
+
+
+@cache
+def shipped(kind: str) -> TransferModel | None:
+    """The model that comes with the package for a kind of target, or ``None``."""
+    path = files("tilewright.cost_model") / "pretrained" / f"{kind}.model"
+    return TransferModel.load(path.read_bytes(), f"the shipped cost model for {kind}") if path.is_file() else None
+
+
+def usable(
+    features: FeatureExtractor, records: Sequence[TrialRecord], most: int = MOST
+) -> tuple[list[Schedule], Pairs] | None:
+    """The trials that can be learned from, or ``None`` if they are too few.
+
+    Of more than ``most``, the fastest half of that, and as many spread evenly over the slower ones.
+    """
+    if len(records) > most:
+        order = np.argsort(-log_speeds(records), kind="stable")
+        spread = np.linspace(most // 2, len(order) - 1, most - most // 2).astype(int)
+        records = [records[i] for i in np.sort(order[np.concatenate([np.arange(most // 2), spread])])]
+    known = [r for r in records if features.known(r.schedule)]
+    speeds = log_speeds(known)
+    if np.isfinite(speeds).sum() < LEAST:
+        return None
+    return [r.schedule for r in known], Pairs(speeds)
+
+
+def learned(features: FeatureExtractor, records: Sequence[TrialRecord], most: int = MOST) -> Run | None:
+    """What a run teaches about other tasks, or ``None`` if its trials are too few. ``features``: of the run's task."""
+    found = usable(features, records, most)
+    return None if found is None else (features.shared_names, features.shared(found[0]), found[1])

@@ -1,0 +1,51 @@
+"""What earlier runs of a database give a new one: trials to learn from, and schedules to try first."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+
+from tilewright.core import IllegalSchedule, Schedule, Task, TrialRecord, Workload
+from tilewright.cost_model import CostModel
+from tilewright.database import Database
+from tilewright.kernels.templates import TEMPLATES, get_template
+from tilewright.search_space import Space
+
+RUNS, TRIALS = 12, 4000
+"""Earlier runs, and trials of all of them, at most."""
+OWN, SIMILAR = 2, 2
+"""Schedules to try first: the best of earlier runs of the task, and of runs of its operator at other sizes."""
+
+
+def recall(
+    database: Database, run_id: str, task: Task, device_model: str, space: Space, model: CostModel
+) -> tuple[Schedule, ...]:
+    """Tell ``model`` of earlier runs on the task's target and device model; what their winners suggest to try first."""
+    versions = {t: get_template(t).version for t in TEMPLATES}
+    own: dict[Schedule, None] = {}
+    similar: dict[Schedule, None] = {}
+    earlier = database.earlier_runs(task, device_model, TRIALS, versions, run_id)
+    for workload, records in islice(earlier, RUNS):
+        model.recall(records, Task(workload, task.target))
+        best = min((r for r in records if r.seconds), key=lambda r: r.seconds or 0.0, default=None)
+        if best is not None and workload.op == task.workload.op:
+            suggested = _suggested(task, space, workload, best)
+            if suggested is not None:
+                (own if workload.key == task.workload.key else similar).setdefault(suggested)
+    return (*list(own)[:OWN], *list(similar)[:SIMILAR])
+
+
+def _suggested(task: Task, space: Space, workload: Workload, best: TrialRecord) -> Schedule | None:
+    """A winner as it is, or as close to it as the space of other sizes allows."""
+    schedule = best.schedule
+    if workload.key == task.workload.key:
+        try:
+            space.check(schedule)
+        except IllegalSchedule:
+            return None
+        return schedule
+    for one in space.live:
+        if one.template == schedule.template:
+            default = get_template(one.template).default(task)
+            return one.carried(random.Random(0), schedule, default)
+    return None
