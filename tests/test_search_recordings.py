@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -10,10 +11,17 @@ import pytest
 from tilewright.core import IllegalSchedule
 from tilewright.cost_model import FeatureExtractor
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "search"))
-import pretrain
-import recordings
-import replay
+SEARCH = Path(__file__).parents[1] / "benchmarks" / "search"
+sys.path.insert(0, str(SEARCH))
+import pretrain  # noqa: E402
+import recordings  # noqa: E402
+
+# Other tests have a module called "replay".
+_spec = importlib.util.spec_from_file_location("search_replay", SEARCH / "replay.py")
+assert _spec is not None
+assert _spec.loader is not None
+replay = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(replay)
 
 
 def test_every_recording_is_whole_and_of_todays_templates() -> None:

@@ -113,7 +113,8 @@ def tune(
                     return _tune(database, run, place, time_budget, watcher, location, first, stop)
             except BaseException as e:
                 state = "interrupted" if isinstance(e, (KeyboardInterrupt, SystemExit)) else "failed"
-                database.finish_run(run.id, state, {"error": f"{type(e).__name__}: {e}"})
+                why = "stopped" if state == "interrupted" else state
+                database.finish_run(run.id, state, {"error": f"{type(e).__name__}: {e}", "ended": {"why": why}})
                 raise
 
 
@@ -229,6 +230,8 @@ def _tune(
             interrupted = True
         interrupted |= session.stop.is_set()
         if interrupted:
+            session.ended = "stopped"
+        if interrupted:
             watcher.stage("stopping: final between the fastest (again to stop at once)")
         with clock.on("final"):
             peaks = place.peaks(task)
@@ -300,6 +303,7 @@ def _result(
         space_size=space_size,
         database=location,
         interrupted=interrupted,
+        ended=session.ended,
         gate=counts.to_json() if counts.seen else None,
         peaks=peaks,
     )

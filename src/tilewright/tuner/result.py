@@ -30,13 +30,23 @@ class BestKernel:
         return {**vars(self), "schedule": dict(self.schedule.values)}
 
 
+ENDS = {
+    "trials": "every trial that was wanted was made",
+    "time": "the time was over",
+    "space": "every legal schedule was tried",
+    "stopped": "it was stopped",
+    "failed": "it failed",
+}
+"""Why a run ended, and how to say it."""
+
+
 @dataclass(frozen=True)
 class TuneResult:
     """One finished run. ``time`` says where its ``seconds`` went; ``best`` is what look-ups now serve.
 
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
     ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
-    ``peaks`` are the device's limits.
+    ``peaks`` are the device's limits. ``ended``: why it ended, one of :data:`ENDS`.
     """
 
     task: Task
@@ -53,6 +63,7 @@ class TuneResult:
     space_size: int
     database: str
     interrupted: bool = False
+    ended: str = "trials"
     device_model: str = ""
     gate: Mapping[str, Any] | None = None
     peaks: Peaks = NO_PEAKS
@@ -75,10 +86,18 @@ class TuneResult:
             "time": dict(self.time),
             "best": self.best.to_json() if self.best else None,
             "kept": self.kept,
+            "ended": {"why": self.ended},
             "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
             "peaks": self.peaks.to_json(),
             **({"gate": dict(self.gate)} if self.gate else {}),
         }
+
+
+def why_ended(summary: Mapping[str, Any]) -> str | None:
+    """Why a stored run ended, one of :data:`ENDS`; ``None`` where it runs, or was made before that was stored."""
+    ended = summary.get("ended")
+    why = ended.get("why") if isinstance(ended, Mapping) else None
+    return why if isinstance(why, str) and why in ENDS else None
 
 
 def failures(history: Sequence[TrialRecord]) -> dict[str, int]:

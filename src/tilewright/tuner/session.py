@@ -79,6 +79,7 @@ class Session:
     clock: Clock = field(default_factory=Clock)
     stop: threading.Event = field(default_factory=threading.Event)
     incumbent: Built | None = None
+    ended: str = "trials"
 
     def search(self) -> None:
         """Run trials until a limit is reached or the space is exhausted."""
@@ -103,13 +104,17 @@ class Session:
 
     def _propose(self, pending: Sequence[Schedule]) -> Batch | None:
         if self.stop.is_set():
+            self.ended = "stopped"
             return None
-        left = min(self.limits.trials - len(self.history) - len(pending), self._fitting(len(pending)))
+        wanted = self.limits.trials - len(self.history) - len(pending)
+        left = min(wanted, self._fitting(len(pending)))
         if left <= 0:
+            self.ended = "trials" if wanted <= 0 else "time"
             return None
         with self.clock.on("proposing"):
             proposals = self.strategy.suggest(left, self.history, pending)
         if not proposals:
+            self.ended = "space"
             return None
         candidates = [Candidate(self.task, p.schedule) for p in proposals]
         return Batch(proposals, self.builder.submit(candidates))

@@ -60,13 +60,14 @@ def command(run: str, all_trials: bool, all_charts: bool, db: str | None, as_jso
 def _print_json(stored: StoredRun, trials: Sequence[TrialRecord]) -> None:
     from tilewright.insight.calibration import agreement
     from tilewright.insight.points import points_of
-    from tilewright.tuner.result import curve
+    from tilewright.tuner.result import curve, why_ended
 
     found = agreement(points_of(stored.id, trials))
     emit_json(
         {
             **run_row(stored),
             "summary": dict(stored.summary),
+            "ended": {"why": why_ended(stored.summary)},
             "curve": [{"trial": n, "seconds": s} for n, s in curve(trials)],
             "cost_model": {
                 "compared": found.count, "rank_correlation": found.rank_correlation, "pairwise": found.pairwise,
@@ -79,6 +80,7 @@ def _print_json(stored: StoredRun, trials: Sequence[TrialRecord]) -> None:
 def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -> None:
     from tilewright.cli.charts import print_chart
     from tilewright.insight.best import best_over_trials
+    from tilewright.tuner.result import ENDS, why_ended
 
     target = stored.task.target
     label = stored.task.workload.label
@@ -87,6 +89,9 @@ def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -
     out.print(
         safe_text(f"{stored.trials} of {stored.trials_wanted} trials, strategy {stored.strategy}, seed {stored.seed}")
     )
+    why = why_ended(stored.summary)
+    if why is not None:
+        out.print(f"ended        {ENDS[why]}")
     if stored.best_seconds is not None:
         best = stored.best_seconds
         out.print(f"best so far  {seconds(best)}, {rate(stored.task.workload.flops, best)}", style="bold")

@@ -1,0 +1,40 @@
+"""Why a run ended is stored, and said."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.database import Database
+from tilewright.tuner import tune
+from tilewright.tuner.result import ENDS, why_ended
+
+
+def ended(path: Path, operator: str, params: dict[str, Any], **given: Any) -> str | None:
+    result = tune(operator, db=path, params=params, cost_model="random", **given)
+    with Database.open(path) as database:
+        stored = why_ended(database.run(result.run).summary)
+    assert stored == result.ended
+    return stored
+
+
+def test_each_way_to_end(tmp_path: Path) -> None:
+    matmul = {"m": 16, "n": 16, "k": 16}
+    assert ended(tmp_path / "a.db", "matmul", matmul, trials=4) == "trials"
+    assert ended(tmp_path / "a.db", "matmul", matmul, trials=0) == "trials"
+    assert ended(tmp_path / "a.db", "matmul", matmul, time_budget=0.01) == "time"
+    assert ended(tmp_path / "a.db", "cumsum", {"shape": "4,8"}, strategy="grid") == "space"
+    stop = threading.Event()
+    stop.set()
+    assert ended(tmp_path / "a.db", "matmul", matmul, trials=4, stop=stop) == "stopped"
+
+
+@pytest.mark.parametrize(
+    "summary", [{}, {"ended": None}, {"ended": {"why": 5}}, {"ended": ["trials"]}, {"ended": {"why": "x"}}]
+)
+def test_what_is_not_known_is_not_said(summary: dict[str, Any]) -> None:
+    assert why_ended(summary) is None
+    assert all(why_ended({"ended": {"why": why}}) == why for why in ENDS)
