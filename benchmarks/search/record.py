@@ -26,6 +26,7 @@ from tilewright.backends.cpu.targets import parse_target
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Failure, FailureKind, Measurement, Outcome, Schedule, Task
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import default_schedule
 from tilewright.measure.runner import LocalRunner
 
 _IMAGE = {"n": 1, "layout": "NHWC", "constant": "weight"}
@@ -95,7 +96,7 @@ def record(name: str, size: int) -> str:
     task = task_of(name)
     space = recordings.thinned_union(task, size)
     schedules = list(space)
-    anchor = recordings.templates_for(task)[0].default(task)
+    anchor = default_schedule(task)
     start = time.monotonic()
     ratios: dict[Schedule, list[float]] = {}
     failures: dict[Schedule, FailureKind] = {}

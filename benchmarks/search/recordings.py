@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tilewright.core import Failure, FailureKind, Measurement, Outcome, Schedule, Task, Value
-from tilewright.kernels.templates import task_space, templates_for
+from tilewright.kernels.templates import default_schedule, task_space, templates_for
 from tilewright.search_space import Choice, SearchSpace, UnionSpace
 
 FOLDER = Path(__file__).parent / "recordings"
@@ -130,8 +130,7 @@ def load(path: Path) -> Recording:
                 failures[schedule] = FailureKind(times)
             else:
                 passes[schedule] = times
-    default = templates_for(task)[0].default(task)
-    return Recording(name, task, UnionSpace(tuple(spaces)), default, passes, failures, stored["machine"])
+    return Recording(name, task, UnionSpace(tuple(spaces)), default_schedule(task), passes, failures, stored["machine"])
 
 
 def load_all(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Recording]:

@@ -24,7 +24,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def play(job: tuple[str, str, int, int, int]) -> dict[str, Any]:
     """One contestant on one recording with one seed: a row."""
     name, contestant, seed, trials, batch = job
     recording, features = _loaded(name)
-    features.names  # noqa: B018 - made once, in nobody's time
+    features.matrix(())  # columns' names are worked out once, in nobody's time
     start = time.process_time()
     curve = search(CONTESTANTS[contestant](recording, features, seed), recording, trials, batch)
     return {
@@ -119,10 +119,6 @@ def play(job: tuple[str, str, int, int, int]) -> dict[str, Any]:
         "to": {k: next((i + 1 for i, c in enumerate(curve) if c <= near), trials + 1) for k, near in NEAR.items()},
         "best": {str(m): curve[min(m, len(curve)) - 1] for m in MARKS if m <= trials},
     }  # fmt: skip
-
-
-def geomean(values: Iterable[float]) -> float:
-    return math.exp(statistics.fmean(math.log(v) for v in values))
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
@@ -174,7 +170,7 @@ def table(lines: Sequence[Mapping[str, Any]], about: str) -> str:
 
     def cells(own: Sequence[Mapping[str, Any]]) -> str:
         to = [f"{statistics.median(v for x in own for v in x['to'][k]):.0f}" for k in NEAR]
-        best = [f"{geomean(min(v, 10.0) for x in own for v in x['best'][m]):.3f}" for m in marks]
+        best = [f"{statistics.geometric_mean(min(v, 10.0) for x in own for v in x['best'][m]):.3f}" for m in marks]
         area = statistics.fmean(v for x in own for v in x["area"])
         spent = statistics.fmean(v for x in own for v in x["ms_a_trial"])
         return " | ".join([*to, *best, f"{area:.4f}", f"{spent:.1f}"])

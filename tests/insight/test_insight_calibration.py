@@ -93,3 +93,10 @@ def test_many_trials_are_thinned_for_the_pairs() -> None:
     assert agreement(points) == agreement(points)
     assert agreement(points).count == 5000
     assert agreement(points).rank_correlation == pytest.approx(1.0)
+
+
+def test_pairs_that_are_hardly_apart_are_left_out() -> None:
+    predicted, measured = np.array([1.0, 2.0, 0.0]), np.array([0.0, 0.04, 1.0])
+    assert pairwise_accuracy(predicted, measured) == pytest.approx(1 / 3)
+    assert pairwise_accuracy(predicted, measured, 0.05) == 0.0
+    assert pairwise_accuracy(predicted, measured, 2.0) is None

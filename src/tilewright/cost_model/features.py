@@ -52,8 +52,7 @@ class FeatureExtractor:
     """Feature rows of a task's schedules, each computed once.
 
     ``space``, ``analyse`` (the footprint) and ``static`` default to what the task's templates give;
-    with an analysis of one's own there is nothing static unless given too. ``default``: the schedule beside which
-    others are seen, by default that of the task's first template.
+    with an analysis of one's own there is nothing static unless given too, and no default schedule to be beside.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class FeatureExtractor:
         space: Space | None = None,
         analyse: Analysis | None = None,
         static: Analysis | None = None,
-        default: Schedule | None = None,
     ) -> None:
         if space is None:
             from tilewright.kernels.templates import task_space
@@ -72,11 +70,7 @@ class FeatureExtractor:
         self.task = task
         self.space = space
         self._static = static or (static_of(task) if analyse is None else None)
-        if default is None and analyse is None:
-            from tilewright.kernels.templates import default_schedule
-
-            default = default_schedule(task)
-        self._default = default
+        self._of_templates = analyse is None
         self._analyse = analyse or footprint_of(task)
         self._rows: dict[Schedule, tuple[Matrix, Matrix]] = {}
 
@@ -107,12 +101,18 @@ class FeatureExtractor:
 
     @cached_property
     def _beside(self) -> Matrix:
-        """The shared features of the default schedule; unknown where there is none."""
+        """The shared features of the first template's default schedule; unknown where there is none."""
         names = self._columns[2]
-        if self._default is None:
+        if not self._of_templates:
             return np.full(len(names), np.nan, np.float32)
-        means = transferable(self.task, self._default.template, *self._analysed(self._default))
-        return np.array([means.get(n, _absent(n)) for n in names], np.float32)
+        from tilewright.kernels.templates import get_template
+
+        default = get_template(self.space.live[0].template).default(self.task)
+        return self._shared_row(default.template, *self._analysed(default))
+
+    def _shared_row(self, template: str, footprint: Mapping[str, float], static: Mapping[str, float]) -> Matrix:
+        means = transferable(self.task, template, footprint, static)
+        return np.array([means.get(n, _absent(n)) for n in self._columns[2]], np.float32)
 
     def matrix(self, schedules: Sequence[Schedule]) -> Matrix:
         """One row a schedule, of shape ``(len(schedules), len(names))``.
@@ -159,11 +159,10 @@ class FeatureExtractor:
         row = self._rows.get(schedule)
         if row is None:
             knobs = self.space.encode(schedule)
-            footprint, static, shared = self._columns
+            footprint, static, _ = self._columns
             known, more = self._analysed(schedule)
-            means = transferable(self.task, schedule.template, known, more)
             own = [*knobs, *(known[n] for n in footprint), *(more[n] for n in static)]
-            here = np.array([means.get(n, _absent(n)) for n in shared], np.float32)
+            here = self._shared_row(schedule.template, known, more)
             row = np.array(own, np.float32), np.concatenate([here, here - self._beside])
             if len(self._rows) >= CACHE_ROWS:
                 self._rows.clear()

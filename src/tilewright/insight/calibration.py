@@ -54,11 +54,13 @@ def rank_correlation(a: Floats, b: Floats) -> float | None:
     return float(x @ y) / size if size > 0 else None
 
 
-def pairwise_accuracy(predicted: Floats, measured: Floats) -> float | None:
-    """Share of pairs whose order agrees; equal scores count half, pairs of equal measurements not at all."""
+def pairwise_accuracy(predicted: Floats, measured: Floats, gap: float = 0.0) -> float | None:
+    """Share of pairs whose order agrees; equal scores count half, pairs of measurements that are equal, or no more than
+    ``gap`` apart, not at all."""
     p = np.sign(predicted[:, None] - predicted[None, :])
-    m = np.sign(measured[:, None] - measured[None, :])
-    decided = m != 0
+    apart = measured[:, None] - measured[None, :]
+    m = np.sign(apart)
+    decided = (m != 0) & (np.abs(apart) > gap)
     total = int(decided.sum())
     return float((1 + (p * m)[decided]).sum() / (2 * total)) if total else None
 

@@ -1,42 +1,16 @@
-"""Models of all tasks of a target: trained on what a database holds, and held against it."""
+"""Models of all tasks of a target: trained on what a database holds, and stored in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-
-import numpy as np
 
 from tilewright.core import Target, Task, TilewrightError, TrialRecord
 from tilewright.cost_model.features import FeatureExtractor
-from tilewright.cost_model.gpu_prior import analytic_prior
-from tilewright.cost_model.pairs import Floats
-from tilewright.cost_model.transfer import TransferModel, learned, shipped, usable
+from tilewright.cost_model.transfer import TransferModel, learned, shipped
 from tilewright.cost_model.transferable import VERSION
 from tilewright.database import Database
-from tilewright.serialization import Json
-
-CLEAR = 0.05
-"""Trials this far apart, as a share of the time, are in an order that noise does not make."""
-TOP = 8
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Foreseen(Json):
-    """How well scores order the trials of one run.
-
-    ``clear``: share of the pairs more than 5% apart in the right order, 0.5 for guessing; ``prior``: the same of the
-    analytic prior. ``top``: the fastest of the eight best scores, over the fastest of all.
-    """
-
-    run: str
-    workload: str
-    trials: int
-    clear: float
-    prior: float
-    top: float
 
 
 def runs_of(database: Database, kind: str) -> Iterator[tuple[str, Task, list[TrialRecord]]]:
@@ -65,33 +39,11 @@ def train(database: Database, target: Target, say: Say = lambda _: None) -> tupl
     return model, trials
 
 
-def stored(database: Database, target: Target) -> TransferModel | None:
-    """The model with which a run on this target starts: the database's own, else the shipped one."""
+def stored(database: Database, target: Target) -> TransferModel:
+    """The model with which a run on this target starts: the database's own, else the shipped one. Raises
+    ``TilewrightError`` where there is neither."""
     own = database.load_model(target.key, str(VERSION))
-    return TransferModel.load(own.data) if own else shipped(target.kind)
-
-
-def evaluate(database: Database, model: TransferModel, kind: str) -> Iterator[Foreseen]:
-    """Hold a model against every run for a kind of target."""
-    for run, task, records in runs_of(database, kind):
-        features = FeatureExtractor(task)
-        found = usable(features, records)
-        if found is None:
-            continue
-        schedules, pairs = found
-        timed = np.isfinite(pairs.speeds)
-        speeds = pairs.speeds[timed]
-        scores = model.scores(features.shared_names, features.shared(schedules))[timed]
-        prior = analytic_prior(task, features).predict(schedules)[timed]
-        best = speeds[np.argsort(-scores, kind="stable")[:TOP]].max()
-        yield Foreseen(
-            run, task.workload.label, len(records), in_order(scores, speeds), in_order(prior, speeds),
-            float(np.exp(speeds.max() - best)),
-        )  # fmt: skip
-
-
-def in_order(scores: Floats, speeds: Floats, gap: float = CLEAR) -> float:
-    """Share of the pairs whose speeds are more than ``gap`` apart that the scores order right; ties count half."""
-    apart = speeds[:, None] - speeds[None, :] > gap
-    above = np.sign(scores[:, None] - scores[None, :])
-    return float((above[apart] + 1.0).mean() / 2.0) if apart.any() else 0.5
+    model = TransferModel.load(own.data) if own else shipped(target.kind)
+    if model is None:
+        raise TilewrightError(f"there is no model for {target.kind}", "Train one: tilewright model train")
+    return model

@@ -55,14 +55,12 @@ def evaluate(db: str | None, target: str, threads: int, as_json: bool) -> None:
     """
     from rich.table import Table
 
+    from tilewright.insight.foreseen import evaluate as evaluate_model
     from tilewright.tuner import models
 
     with open_database(db) as database:
         wanted = _target(target, threads)
-        model = models.stored(database, wanted)
-        if model is None:
-            raise TilewrightError(f"there is no model for {wanted.kind}", "Train one: tilewright model train")
-        found = list(models.evaluate(database, model, wanted.kind))
+        found = list(evaluate_model(database, models.stored(database, wanted), wanted.kind))
     if as_json:
         emit_json({"target": wanted.name, "runs": [f.to_json() for f in found]})
         return
@@ -85,12 +83,8 @@ def export(file: Path, db: str | None, target: str, threads: int, as_json: bool)
     """Write the model that runs of this database start from."""
     from tilewright.tuner import models
 
-    with open_database(db, create=False) as database:
-        wanted = _target(target, threads)
-        model = models.stored(database, wanted)
-    if model is None:
-        raise TilewrightError(f"there is no model for {wanted.kind}", "Train one: tilewright model train")
-    data = model.save()
+    with open_database(db) as database:
+        data = models.stored(database, _target(target, threads)).save()
     try:
         file.write_bytes(data)
     except OSError as e:
