@@ -286,6 +286,30 @@ def _listens(port: int) -> bool:
     return False
 
 
+def test_a_port_that_another_process_takes_first_is_left_to_it(
+    plain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picked: list[int] = []
+
+    def pick(host: str, port: int = 0) -> int:
+        # The first is the server's own; the second, its monitor's, somebody takes before it listens.
+        picked.append(int(plain.rpartition(":")[2]) if len(picked) == 1 else free_port(host, port))
+        return picked[-1]
+
+    monkeypatch.setattr(server_module, "free_port", pick)
+
+    async def serve() -> dict[str, Any]:
+        server = NatsServer(None, "127.0.0.1", 0, tmp_path)
+        await server.start()
+        try:
+            return await server.facts()
+        finally:
+            await server.stop()
+
+    assert asyncio.run(serve())["connections"] == 0
+    assert len(picked) == 4
+
+
 def test_a_server_without_a_keeper_or_without_jetstream(plain: str, say: Callable[..., Said]) -> None:
     refused(say("farm", "status", plain), 1, "has a server but no keeper", "Start it with tilewright farm server")
     said = say("farm", "doctor", plain)

@@ -120,11 +120,11 @@ def host_lost(s: Scene) -> str:
 def deadly_job(s: Scene) -> str:
     """A kernel ends every runner that measures it; each is started again."""
     assert s.undisturbed is not None
-    died: list[str] = []
+    died: list[threading.Thread] = []
 
     def die(device: Device) -> None:
-        died.append(device.name)
-        threading.Thread(target=again, args=(device.name,), daemon=True).start()
+        died.append(threading.Thread(target=again, args=(device.name,), daemon=True))
+        died[-1].start()
         s.kill(device)
 
     def again(name: str) -> None:
@@ -134,6 +134,8 @@ def deadly_job(s: Scene) -> str:
     victim = s.undisturbed.middling()[0]
     s.on(victim, die)
     s.tune()
+    for thread in died:
+        thread.join()
     expect(s.stored().failures == {victim: "device_lost"}, f"failed trials: {s.stored().failures}")
     return f"{len(died)} runners lost, then one failed trial: device_lost"
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import hashlib
+import http.client
 import json
 import os
 import re
@@ -310,7 +311,8 @@ class NatsServer:
         while self.process.poll() is None and time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError):
                 healthy = await asyncio.to_thread(_read, f"{self.monitor}/healthz?js-enabled-only=true")
-                if healthy.get("status") == "ok":
+                # Another farm's would answer too, had it been quicker to take the port.
+                if healthy.get("status") == "ok" and self.process.poll() is None:
                     return
             await asyncio.sleep(0.02)
         await self._end()
@@ -387,8 +389,12 @@ _PAGES = ("/varz", "/jsz", "/routez")
 
 
 def _read(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=2.0) as reply:
-        return json.loads(reply.read())
+    """Raises ``OSError`` or ``ValueError``, also where something else than nats-server answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=2.0) as reply:
+            return json.loads(reply.read())
+    except http.client.HTTPException as e:
+        raise ValueError(f"{url} speaks no HTTP") from e
 
 
 def free_port(host: str, port: int = 0) -> int:
