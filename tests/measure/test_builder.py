@@ -176,14 +176,27 @@ def test_nothing_to_build(target: Target, fresh: ArtifactCache) -> None:
         assert b.build([]) == []
 
 
-def test_building_waits_for_a_measurement(target: Target, task: Task, fresh: ArtifactCache) -> None:
-    lock = BuildLock()
-    with Builder(target, cache=fresh, lower=lower, lock=lock.building) as b:
+def test_spare_cores_build_only_while_nothing_is_measured(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    lock, spare = BuildLock(), sorted(os.sched_getaffinity(0))[:1]
+    with Builder(target, cache=fresh, lower=lower, workers=0, spare=spare, lock=lock) as b:
         with lock.measuring():
             future = b.submit([candidate(task, "good")])
             with pytest.raises(TimeoutError):
                 future.result(timeout=0.3)
         assert isinstance(future.result(timeout=60)[0], Artifact)
+
+
+def test_a_batch_is_dealt_to_all_who_build(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def together(c: Candidate) -> LoweredKernel:
+        both.wait()
+        return lower(c)
+
+    spare = sorted(os.sched_getaffinity(0))[:1]
+    with Builder(target, cache=fresh, lower=together, spare=spare) as b:
+        built = b.build([candidate(task, "good"), candidate(task, "slow")])
+    assert all(isinstance(x, Artifact) for x in built)
 
 
 def test_closing_fails_what_has_not_started(target: Target, task: Task, fresh: ArtifactCache) -> None:

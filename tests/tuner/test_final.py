@@ -1,53 +1,119 @@
-"""The final's ladder: who stands above whom after a paired comparison."""
+"""The final: who is compared, and what replaces the stored kernel of an earlier run."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+import tilewright.tuner.final as module
+from tilewright.core import Artifact, Candidate, Measurement, Proposal, Schedule, TrialRecord
 from tilewright.measure.timing import PairedComparison
-from tilewright.tuner.final import Final, Finalist
+from tilewright.tuner.final import Final, FinalResult
+from tilewright.tuner.observer import Observer
+
+EARLIER = Schedule("t", 1, (("x", 100),), ())
 
 
-class Scripted:
-    """A runner that gives the comparison it was told, and counts."""
-
-    def __init__(self, paired: PairedComparison) -> None:
-        self.paired, self.asked = paired, 0
-
-    def compare(self, task: object, challenger: object, champion: object) -> PairedComparison:
-        self.asked += 1
-        return self.paired
+def schedule(n: int) -> Schedule:
+    return Schedule("t", 1, (("x", n),), ())
 
 
-def finalist(seconds: float | None = 1.0, stored: bool = False) -> Finalist:
-    record = None if seconds is None else SimpleNamespace(seconds=seconds)
-    return Finalist(cast(Any, None), cast(Any, None), cast(Any, record), cast(Any, "stored" if stored else None))
+class Bench:
+    """Builder, runner and database at once: times are by schedule, and every comparison is remembered.
+
+    ``width``: half of an interval.
+    """
+
+    def __init__(self, times: dict[Schedule, float], width: float, stored: bool) -> None:
+        self.times, self.width = times, width
+        self.compared: list[tuple[Schedule, Schedule]] = []
+        self.alone: list[Schedule] = []
+        self.kept: list[Any] = []
+        champion = SimpleNamespace(schedule=EARLIER, template_version=1, run_id="earlier", trial_number=3)
+        self.champion = champion if stored else None
+
+    def submit(self, candidates: list[Candidate], alone: bool = False) -> Future[list[Any]]:
+        if alone:
+            self.alone += [c.schedule for c in candidates]
+        future: Future[list[Any]] = Future()
+        future.set_result([_artifact() for _ in candidates])
+        return future
+
+    def verify(self, task: object, item: object) -> None:
+        return None
+
+    def compare(self, task: object, one: Any, other: Any, pairs: int) -> PairedComparison:
+        a, b = one[0].schedule, other[0].schedule
+        self.compared.append((a, b))
+        ratio = self.times[a] / self.times[b]
+        return PairedComparison(ratio, ratio - self.width, ratio + self.width, 0, pairs)
+
+    def run(self, task: object, items: list[Any], incumbent: object) -> list[Measurement]:
+        return [Measurement(self.times[c.schedule], 0.0, 1) for c, _ in items]
+
+    def best(self, task: object, model: str) -> Any:
+        return self.champion
+
+    def set_kernels(self, task: object, model: str, run: str, kernels: list[Any], artifacts: list[Any]) -> None:
+        self.kept = kernels
+
+    def fetch(self, artifact: object) -> None:
+        pass
 
 
-def places(paired: PairedComparison, other: Finalist, entrant: Finalist) -> tuple[int, int]:
-    """Where the entrant stands, and how often it was compared."""
-    runner = Scripted(paired)
-    final = Final(*(cast(Any, None),) * 5, cast(Any, runner), cast(Any, None))
-    ladder = [other]
-    final._insert(ladder, entrant)
-    return next(n for n, f in enumerate(ladder) if f is entrant), runner.asked
+def _artifact() -> Artifact:
+    return Artifact("", "sha", cast(Any, None), cast(Any, None), "", (), "", 0.0, True, ())
 
 
-@pytest.mark.parametrize(("ratio", "low", "high", "beats"), [
-    (0.90, 0.85, 0.95, True), (0.97, 0.93, 1.01, False), (0.99, 0.98, 1.0, False), (1.10, 1.05, 1.15, False),
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(module, "template_version", lambda _database, _stored: 1)
+    monkeypatch.setattr(module.StoredArtifact, "read", lambda artifact, source: None)
+    monkeypatch.setattr(module.templates, "full_source", lambda candidate: "")
+    monkeypatch.setattr(Final, "_stored", lambda self, f, seconds, peak: f.candidate.schedule)
+
+    def go(times: list[float], earlier: float | None = None, width: float = 0.01) -> tuple[Bench, FinalResult]:
+        known = {schedule(n): t for n, t in enumerate(times)} | {EARLIER: earlier or 0.0}
+        bench = Bench(known, width, earlier is not None)
+        history = [TrialRecord(n, Proposal(schedule(n)), Measurement(t, 0.0, 1)) for n, t in enumerate(times)]
+        every = cast(Any, bench)
+        final = Final(cast(Any, None), "run", "model", every, every, every, Observer())
+        return bench, final.play(history, 8)
+
+    return go
+
+
+def test_the_three_fastest_are_built_alone_and_stored_in_their_order(play: Any) -> None:
+    bench, result = play([1.3, 1.0, 1.2, 1.1, 1.4])
+    assert list(result.ranked) == bench.kept == [schedule(1), schedule(3), schedule(2)]
+    assert not result.kept
+    assert sorted(s.values["x"] for s in bench.alone) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("earlier", "width", "kept"), [
+    (1.1, 0.05, False), (1.03, 0.05, True), (1.0, 0.0, True), (0.9, 0.05, True),
 ])  # fmt: skip
-def test_a_stored_champion_yields_to_a_whole_interval_only(ratio: float, low: float, high: float, beats: bool) -> None:
-    paired = PairedComparison(ratio, low, high, 5, 10)
-    assert places(paired, finalist(None, stored=True), finalist()) == (0 if beats else 1, 1)
+def test_a_stored_champion_yields_to_a_whole_interval_only(play: Any, earlier: float, width: float, kept: bool) -> None:
+    _, result = play([1.0, 1.2], earlier, width)
+    assert result.kept == kept
+    assert (result.ranked[0] == EARLIER) == kept
+    assert set(result.ranked) == {EARLIER, schedule(0), schedule(1)}
 
 
-def test_trials_of_the_run_are_ranked_by_the_ratio() -> None:
-    assert places(PairedComparison(0.97, 0.93, 1.01, 5, 10), finalist(), finalist()) == (0, 1)
-    assert places(PairedComparison(1.01, 0.93, 1.03, 5, 10), finalist(), finalist()) == (1, 1)
+def test_a_stored_champion_takes_its_place_among_the_ranks(play: Any) -> None:
+    _, result = play([1.0, 1.1, 1.3, 1.4], 1.2)
+    assert result.ranked == (schedule(0), schedule(1), EARLIER)
 
 
-def test_what_is_clearly_slower_is_not_compared() -> None:
-    assert places(PairedComparison(0.5, 0.4, 0.6, 9, 10), finalist(1.0), finalist(2.0)) == (1, 0)
+def test_what_is_clearly_slower_is_not_compared(play: Any) -> None:
+    bench, result = play([1.0, 2.0])
+    assert bench.compared == []
+    assert result.ranked == (schedule(0), schedule(1))
+
+
+def test_nothing_to_rank(play: Any) -> None:
+    _, result = play([])
+    assert result == FinalResult((), False)

@@ -159,8 +159,8 @@ class Backend(Protocol):
         """
         ...
 
-    def build_cores(self, device: Device) -> tuple[tuple[int, ...], bool]:
-        """Where compilers run while the device is measured, and whether they leave it alone."""
+    def build_cores(self, device: Device) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Where compilers run while the device is measured, and its own cores, where they run only while it is not."""
         ...
 
     def lock(

@@ -64,10 +64,10 @@ class DeviceBackend(Backend):
     def device_form(self) -> str:
         return rf"{self.name}:\d{{1,4}}"
 
-    def build_cores(self, device: Device) -> tuple[tuple[int, ...], bool]:
+    def build_cores(self, device: Device) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """All but one, which launches and checks, where there are enough."""
         allowed = affinity()
-        return allowed[1:] if len(allowed) > 2 else allowed, True
+        return allowed[1:] if len(allowed) > 2 else allowed, ()
 
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None

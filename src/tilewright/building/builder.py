@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
@@ -24,6 +24,7 @@ from typing import Union
 from tilewright.backends import backend_for
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.toolchain import DEADLINE, CompileError, Toolchain
+from tilewright.building.lock import BuildLock
 from tilewright.closing import Closing
 from tilewright.core import (
     Artifact,
@@ -74,12 +75,20 @@ class _Unit:
     promise: Future[Built]
 
 
+@dataclass(frozen=True)
+class _Job:
+    """Structures to be compiled together. ``shared``: with others, now and later."""
+
+    units: list[_Unit]
+    shared: bool
+
+
 class Builder(Closing):
     """Compiles candidates for one target. Use it as a context manager.
 
     ``workers`` compilers run at once, each on up to ``batch`` structures (by default as many as suit the
-    compiler); ``cores`` pins them (all allowed cores by default). ``lock`` gives a context that is held
-    while a compiler runs, for callers that must not build while they measure (``BuildLock.building``).
+    compiler); ``cores`` pins them (all allowed cores by default). On each of the ``spare`` cores runs one more, but
+    only while ``lock`` says that nothing is measured there.
     ``lower`` prints a candidate's kernel; by default its template does. ``toolchain`` compiles; by
     default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
     ``fetch`` brings an artifact's code, by its hash, to its path on this machine, where a compiler leaves it elsewhere.
@@ -96,7 +105,8 @@ class Builder(Closing):
         batch: int | None = None,
         cores: Sequence[int] | None = None,
         deadline: float = DEADLINE,
-        lock: Callable[[], AbstractContextManager[None]] | None = None,
+        spare: Sequence[int] = (),
+        lock: BuildLock | None = None,
         lower: Lower | None = None,
         toolchain: Toolchain | None = None,
         emulated: bool = False,
@@ -111,11 +121,15 @@ class Builder(Closing):
         self._fetch = fetch
         self._prelude = prelude(target, self.toolchain.emulated)
         self._counts = GateCounts()
-        self._building = lock or contextlib.nullcontext
         self._lower = lower or _template_lower()
         self._known: dict[str, Future[Built]] = {}
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(workers, "build", lambda: _settle(cores))
+        self._building = lock or BuildLock()
+        self._jobs: deque[_Job] = deque()
+        # Each job is announced to both kinds of workers; who comes late finds it gone.
+        self._workers = ThreadPoolExecutor(workers, "build", lambda: _settle(cores)) if workers else None
+        self._spare = ThreadPoolExecutor(len(spare), "build", lambda: _settle(spare)) if spare else None
+        self._lanes = workers + len(spare)
 
     # ------------------------------------------------------------------ the interface
 
@@ -129,7 +143,7 @@ class Builder(Closing):
         if alone:
             units = [_Unit(c, Future()) for c in candidates]
             for u in units:
-                self._start([u], shared=False)
+                self._start(_Job([u], shared=False))
             return _gathered([u.promise for u in units], [True] * len(units))
         new: list[_Unit] = []
         with self._lock:
@@ -141,8 +155,9 @@ class Builder(Closing):
                     new.append(_Unit(c, promise))
                 promises.append(promise)
         first = {u.candidate.binary_key: n for n, u in enumerate(new)}
-        for start in range(0, len(new), self.batch):
-            self._start(new[start : start + self.batch])
+        each = min(self.batch, -(-len(new) // self._lanes))
+        for start in range(0, len(new), each or 1):
+            self._start(_Job(new[start : start + each], shared=True))
         return _gathered(promises, [first.pop(c.binary_key, None) is not None for c in candidates])
 
     def build(self, candidates: Sequence[Candidate], alone: bool = False) -> list[Built]:
@@ -165,22 +180,49 @@ class Builder(Closing):
 
     def close(self) -> None:
         """Wait for running compilers; what has not started fails."""
-        self._pool.shutdown(cancel_futures=True)
+        while self._jobs:
+            with contextlib.suppress(IndexError):  # a worker was quicker
+                self._fail(self._jobs.popleft().units, TilewrightError("the builder was closed"))
+        for pool in self._pools:
+            pool.shutdown(cancel_futures=True)
 
-    # ------------------------------------------------------------------ in the pool
+    # ------------------------------------------------------------------ in the pools
 
-    def _start(self, units: list[_Unit], shared: bool = True) -> None:
-        job = self._pool.submit(self._work, units, shared)
+    @property
+    def _pools(self) -> list[ThreadPoolExecutor]:
+        return [p for p in (self._workers, self._spare) if p is not None]
 
-        def settle(done: Future[None]) -> None:
-            error = TilewrightError("the builder was closed") if done.cancelled() else done.exception()
-            for u in units:
-                if not u.promise.done():
-                    with self._lock:
-                        self._known.pop(u.candidate.binary_key, None)
-                    u.promise.set_exception(error or TilewrightError("not built"))
+    def _start(self, job: _Job) -> None:
+        self._jobs.append(job)
+        if self._workers is not None:
+            self._workers.submit(self._next)
+        if self._spare is not None:
+            self._spare.submit(self._next_between)
 
-        job.add_done_callback(settle)
+    def _next_between(self) -> None:
+        """The next job, if there still is one when nothing is measured."""
+        with self._building.building():
+            self._next()
+
+    def _next(self) -> None:
+        try:
+            job = self._jobs.popleft()
+        except IndexError:
+            return
+        try:
+            self._work(job.units, job.shared)
+        except BaseException as e:
+            self._fail(job.units, e)
+        else:
+            self._fail(job.units, TilewrightError("not built"))
+
+    def _fail(self, units: list[_Unit], error: BaseException) -> None:
+        """Settle what has no result."""
+        for u in units:
+            if not u.promise.done():
+                with self._lock:
+                    self._known.pop(u.candidate.binary_key, None)
+                u.promise.set_exception(error)
 
     def _work(self, units: list[_Unit], shared: bool) -> None:
         lowered: list[tuple[_Unit, LoweredKernel]] = []
@@ -227,9 +269,8 @@ class Builder(Closing):
         began = time.perf_counter()
         unit = "\n".join([self._prelude, *(k.source for _, k in group)])
         try:
-            with self._building():
-                symbols = [s for _, k in group for s in dict.fromkeys(x.symbol for x in k.program.launches)]
-                done = self.toolchain.compile(unit, symbols, self.deadline)
+            symbols = [s for _, k in group for s in dict.fromkeys(x.symbol for x in k.program.launches)]
+            done = self.toolchain.compile(unit, symbols, self.deadline)
         except TilewrightError as e:
             kind = self._blame(e, time.perf_counter() - began)
             if kind is None:

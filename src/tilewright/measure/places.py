@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.backends import EMULATOR, Backend, choose_backend
+from tilewright.building.lock import BuildLock
 from tilewright.core import Device, Target, Task
 from tilewright.measure.measuring import OnWait, Peaks
 
@@ -19,20 +19,30 @@ if TYPE_CHECKING:
 __all__ = ["EMULATOR", "Place", "find_place"]
 
 
+COMPILERS = 4
+"""At most so many compile for a device of cores: batches are small, and more would disturb what is timed."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A target and the device on which its kernels are measured.
 
-    ``build_cores``: where compilers run; ``apart``: whether they leave the device alone, so that building
-    and measuring may overlap.
+    ``build_cores``: where compilers run at any time. ``own_cores``: the device's, on which they run only while nothing
+    is measured (``building``), which its builders and runners agree on.
     """
 
     backend: Backend
     target: Target
     device: Device
     build_cores: tuple[int, ...]
-    apart: bool = True
+    own_cores: tuple[int, ...] = ()
     runners: int = 1
+    building: BuildLock = field(default_factory=BuildLock, compare=False, repr=False)
+
+    @property
+    def apart(self) -> bool:
+        """Whether there are cores that a measurement does not take."""
+        return bool(self.build_cores)
 
     @property
     def emulated(self) -> bool:
@@ -48,21 +58,22 @@ class Place:
         found = self.backend.warnings(self.device)
         return found if self.emulated else [f"{w}; figures of this run are noisy" for w in found]
 
-    def builder(self, lock: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
-        """A builder for the target; ``lock`` as the builder takes it, used where building disturbs."""
+    def builder(self) -> Builder:
+        """A builder for the target, which leaves the device's cores to its measurements."""
         from tilewright.building.builder import Builder
 
-        workers = 1 if self.backend.in_process else len(self.build_cores)
+        beside = len(self.build_cores)
+        workers = min(COMPILERS, beside) if self.own_cores else beside
         return Builder(
-            self.target, cores=self.build_cores, workers=workers, lock=None if self.apart else lock,
-            emulated=self.emulated,
+            self.target, cores=self.build_cores, workers=workers, spare=self.own_cores[: COMPILERS - workers],
+            lock=self.building, emulated=self.emulated,
         )  # fmt: skip
 
-    def runner(self, exclusive: Callable[[], AbstractContextManager[None]] | None = None) -> LocalRunner:
+    def runner(self) -> LocalRunner:
         """A runner on the device."""
         from tilewright.measure.runner import LocalRunner
 
-        return LocalRunner(self.device, self.target, exclusive=None if self.apart else exclusive)
+        return LocalRunner(self.device, self.target, exclusive=self.building.measuring)
 
     def peaks(self, task: Task) -> Peaks:
         """What the device reaches at most: measured now on a CPU's cores, as stated on a GPU, unknown for the
@@ -78,5 +89,4 @@ def find_place(target: str | Target = "auto", device: str = "auto", threads: int
     """
     backend = choose_backend(target if isinstance(target, str) else target.name, device)
     chosen, where = backend.place(target, device, threads)
-    cores, apart = backend.build_cores(where)
-    return Place(backend, chosen, where, cores, apart)
+    return Place(backend, chosen, where, *backend.build_cores(where))

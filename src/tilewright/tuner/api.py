@@ -184,7 +184,6 @@ def _tune(
     first: tuple[Schedule, ...],
     stop: threading.Event | None,
 ) -> TuneResult:
-    from tilewright.building.lock import BuildLock
     from tilewright.cost_model import FeatureExtractor
     from tilewright.kernels.templates import task_space
     from tilewright.tuner import user_kernel
@@ -208,10 +207,8 @@ def _tune(
         recalled = recall(database, run.id, task, model_name, space, model)
     initial = (templates[0].default(task), *first, *recalled)
     search = get_strategy(run.strategy)(space, seed=run.seed, cost_model=model, initial=initial)
-    # A measurement that uses every core must not share them with a compiler.
-    lock = BuildLock()
     watcher.started(run.id, task, len(history), run.trials_wanted, space.size)
-    with place.builder(lock.building) as builder, place.runner(lock.measuring) as runner:
+    with place.builder() as builder, place.runner() as runner:
         session = Session(
             task=task, run_id=run.id, database=database, strategy=search, builder=builder, runner=runner,
             limits=Limits(run.trials_wanted, time_budget, batch=_batch(run.trials_wanted, place.runners)),

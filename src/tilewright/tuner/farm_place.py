@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -47,7 +47,7 @@ class FarmPlace:
             return []
         return ["the emulator's times say nothing about a GPU, and what wins there is never served"]
 
-    def builder(self, lock: Callable[[], AbstractContextManager[None]] | None = None) -> Builder:
+    def builder(self) -> Builder:
         """Builds on the farm's builders, or here where it has none for the target."""
         toolchain = self._toolchain
         return Builder(
@@ -55,7 +55,7 @@ class FarmPlace:
             cache=self.cache, fetch=toolchain.fetch,
         )  # fmt: skip
 
-    def runner(self, exclusive: Callable[[], AbstractContextManager[None]] | None = None) -> FarmRunner:
+    def runner(self) -> FarmRunner:
         """The class' runners."""
         return FarmRunner(self.farm, self.device.name, self._toolchain.restore)
 

@@ -1,4 +1,4 @@
-"""The final of a run: the fastest kernels are built alone, checked again, and paired with each other.
+"""The final of a run: the fastest kernels race, and the first of them are built alone, checked again, and stored.
 
 Times of different moments are never compared: a kernel beats another only in a paired comparison on the
 device, and the stored kernel of an earlier run is replaced only by one that beats it so.
@@ -6,9 +6,10 @@ device, and the stored kernel of an earlier run is replaced only by one that bea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tilewright.building.builder import Builder, Built
 from tilewright.core import (
@@ -24,13 +25,15 @@ from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.database.records import RANKS
 from tilewright.kernels import templates
 from tilewright.measure.measuring import Runner
+from tilewright.measure.timing import PairedComparison
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.race import ROUNDS, race
 from tilewright.tuner.user_kernel import template_version
 
 
 @dataclass(frozen=True)
 class Finalist:
-    """A kernel in the final: rebuilt alone and verified, with the trial or stored kernel it stems from."""
+    """A kernel in the final: built and verified, with the trial or stored kernel it stems from."""
 
     candidate: Candidate
     artifact: Artifact
@@ -41,6 +44,9 @@ class Finalist:
     def item(self) -> tuple[Candidate, Artifact]:
         return self.candidate, self.artifact
 
+
+Entry = tuple[Schedule, TrialRecord | None]
+"""A schedule that takes part, with the trial in which it was timed, if it was."""
 
 CLEARLY = 1.5
 """Trials whose times are this far apart in one run need no comparison: both were paired with the run's incumbents."""
@@ -96,25 +102,38 @@ class Final:
         ``peak_flops``: what the device's cores reach at most, for the share of it (FLOP/s).
         """
         stored = self._champion()
-        entering: list[tuple[Schedule, TrialRecord | None]] = [(r.schedule, r) for r in contenders(history, count)]
+        entering: list[Entry] = [(r.schedule, r) for r in contenders(history, count)]
         entering += [(s, None) for s in untried]
-        own = [e for e in entering if stored is None or e[0].key != stored.schedule.key]
-        # All at once: compilers work side by side, and while others are compared.
-        schedules = [*([stored.schedule] if stored else []), *(s for s, _ in own)]
-        builds = [self.builder.submit([Candidate(self.task, s)], alone=True) for s in schedules]
-        champion = self._enter(stored.schedule, builds.pop(0), None, stored) if stored else None
-        ladder = [champion] if champion else []
-        for n, ((schedule, record), build) in enumerate(zip(own, builds, strict=True)):
-            self.observer.stage(f"final {n + 1}/{len(own)}")
-            entrant = self._enter(schedule, build, record)
-            if entrant is not None:
-                self._insert(ladder, entrant)
-        top = ladder[:RANKS]
+        entering = [e for e in entering if stored is None or e[0].key != stored.schedule.key]
+        alone: dict[str, Future[list[Built]]] = {}
+
+        def build(schedule: Schedule) -> Future[list[Built]]:
+            """As it is stored for good, in a library of its own."""
+            if schedule.key not in alone:
+                alone[schedule.key] = self.builder.submit([Candidate(self.task, schedule)], alone=True)
+            return alone[schedule.key]
+
+        if stored is not None:
+            build(stored.schedule)
+        ranked = entering
+        for ranked in self._race(entering):
+            for schedule, _ in ranked[:RANKS]:
+                build(schedule)
+        top: list[Finalist] = []
+        for schedule, record in ranked:
+            if len(top) < RANKS and (found := self._enter(schedule, build(schedule), record)) is not None:
+                top.append(found)
+        champion = self._enter(stored.schedule, build(stored.schedule), None, stored) if stored else None
+        if champion is not None:
+            # A stored champion is replaced only when the whole interval says so.
+            better = takewhile(lambda f: self._compare(f, champion).challenger_wins, list(top))
+            top.insert(sum(1 for _ in better), champion)
+            del top[RANKS:]
         if not top:
             return FinalResult((), False)
         # One batch gives all of them times on one scale, the winner's.
         outcomes = self.runner.run(self.task, [f.item for f in top], top[0].item)
-        ranked = [
+        kernels = [
             self._stored(f, o.seconds, peak_flops)
             for f, o in zip(top, outcomes, strict=True)
             if isinstance(o, Measurement)
@@ -122,8 +141,8 @@ class Final:
         for f in top:
             self.builder.fetch(f.artifact)
         artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f in top]
-        self.database.set_kernels(self.task, self.device_model, self.run_id, ranked, artifacts)
-        return FinalResult(tuple(ranked), top[0] is champion)
+        self.database.set_kernels(self.task, self.device_model, self.run_id, kernels, artifacts)
+        return FinalResult(tuple(kernels), top[0] is champion)
 
     def _champion(self) -> StoredKernel | None:
         """The stored kernel of an earlier run, if its template still is what it was."""
@@ -132,12 +151,34 @@ class Final:
             return None
         return stored
 
+    def _race(self, entering: Sequence[Entry]) -> Iterator[list[Entry]]:
+        """The run's own, as they were built for their trials: after each round all of them, the fastest first."""
+        built = self.builder.submit([Candidate(self.task, s) for s, _ in entering])
+        field = [
+            found for n, (schedule, record) in enumerate(entering)
+            if (found := self._enter(schedule, built, record, place=n)) is not None
+        ]  # fmt: skip
+        compared = 0
+
+        def ratio(one: Finalist, other: Finalist, pairs: int) -> float:
+            nonlocal compared
+            if _clearly_slower(one, other):
+                return CLEARLY
+            compared += 1
+            self.observer.stage(f"final, {len(field)} kernels: comparison {compared}")
+            return self._compare(one, other, pairs).ratio
+
+        order = field
+        yield [(f.candidate.schedule, f.record) for f in order]
+        for order in race(field, ratio):
+            yield [(f.candidate.schedule, f.record) for f in order]
+
     def _enter(
         self, schedule: Schedule, build: Future[list[Built]], record: TrialRecord | None,
-        stored: StoredKernel | None = None,
+        stored: StoredKernel | None = None, place: int = 0,
     ) -> Finalist | None:  # fmt: skip
         candidate = Candidate(self.task, schedule)
-        [built] = build.result()
+        built = build.result()[place]
         problem = built if isinstance(built, Failure) else self.runner.verify(self.task, (candidate, built))
         if problem is not None:
             self.observer.warning(f"a finalist failed its second check ({problem.kind.value}): {problem.message}")
@@ -145,17 +186,8 @@ class Final:
         assert isinstance(built, Artifact)
         return Finalist(candidate, built, record, stored)
 
-    def _insert(self, ladder: list[Finalist], entrant: Finalist) -> None:
-        """Put the entrant above the first kernel that it beats, from the top; drop it below rank 3."""
-        for place, other in enumerate(ladder[:RANKS]):
-            if _clearly_slower(entrant, other):
-                continue
-            paired = self.runner.compare(self.task, entrant.item, other.item)
-            # A stored champion is replaced only when the whole interval says so.
-            if paired.challenger_wins if other.stored else paired.ratio < 1.0:
-                ladder.insert(place, entrant)
-                return
-        ladder.append(entrant)
+    def _compare(self, one: Finalist, other: Finalist, pairs: int = ROUNDS[-1]) -> PairedComparison:
+        return self.runner.compare(self.task, one.item, other.item, pairs)
 
     def _stored(self, f: Finalist, seconds: float, peak_flops: float | None) -> StoredKernel:
         share = self.task.workload.flops / seconds / peak_flops if peak_flops else None

@@ -1,6 +1,6 @@
 """The tuning loop: propose, build, measure, store, learn; then a final between the fastest.
 
-While one batch is measured on the device's cores, the next is proposed and built on the others.
+While one batch is measured on the device's cores, the next ones are proposed and built on the others.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class Limits:
 
 FIRST = 4
 """Trials of a first batch under a time budget, before it is known how long one takes."""
+AHEAD = 2
+"""Batches that are being built while one is measured, so that compilers never wait for a proposal."""
+LEARNED = 16
+"""Results before more than one batch is: the first teach most."""
 
 
 @dataclass
@@ -83,19 +87,26 @@ class Session:
 
     def search(self) -> None:
         """Run trials until a limit is reached or the space is exhausted."""
-        ahead = self._propose([])
-        while ahead:
-            batch, ahead = ahead, None
+        ahead: list[Batch] = []
+        while self._fill(ahead, 1, []):
+            batch = ahead.pop(0)
             with self.clock.on("waiting for builds"):
                 built = batch.builds.result()
             measured = self._measure(batch, built)
             if self.overlap:
-                ahead = self._propose(batch.schedules)
+                self._fill(ahead, AHEAD if len(self.history) >= LEARNED else 1, batch.schedules)
             with self.clock.on("waiting for measurements"):
                 outcomes = measured.result()
             self._record(batch, built, outcomes)
-            if not ahead:
-                ahead = self._propose([])
+
+    def _fill(self, ahead: list[Batch], count: int, measured: Sequence[Schedule]) -> bool:
+        """Propose until ``count`` batches are being built, if that many are left; whether there is one."""
+        while len(ahead) < count:
+            batch = self._propose([*measured, *(s for b in ahead for s in b.schedules)])
+            if batch is None:
+                break
+            ahead.append(batch)
+        return bool(ahead)
 
     @property
     def best(self) -> TrialRecord | None:

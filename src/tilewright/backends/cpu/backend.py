@@ -84,11 +84,10 @@ class CpuBackend:
         found = self.parse_target(target, threads) if isinstance(target, str) else target
         return found, parse_device(device, found.threads)
 
-    def build_cores(self, device: Device) -> tuple[tuple[int, ...], bool]:
-        """The cores that the device has not, or its own where there are no others."""
+    def build_cores(self, device: Device) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The cores that the device has not, and its own."""
         taken = self._cores(device)
-        free = tuple(c for c in affinity() if c not in taken)
-        return free or taken, bool(free)
+        return tuple(c for c in affinity() if c not in taken), taken
 
     def lock(
         self, device: Device, on_wait: Callable[[str], None], stop: threading.Event | None = None

@@ -221,4 +221,6 @@ COMMON_FLAGS = (
     "-fno-trapping-math",
     "-fvisibility=hidden",
     "-ffp-contract=fast",
+    # A kernel runs alike alone and beside others in one library.
+    "-falign-functions=64",
 )
