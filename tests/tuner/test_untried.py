@@ -15,7 +15,7 @@ from tilewright.cost_model.transfer import shipped
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space
 from tilewright.tuner import tune
-from tilewright.tuner.session import choice
+from tilewright.tuner.tuning import choice
 
 SIZES = {"m": 32, "n": 48, "k": 40}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -58,11 +59,25 @@ def open_database(db: str | None, *, create: bool = False, readonly: bool = True
     return Database.open(db or default_path(), create=create, readonly=readonly)
 
 
-def operator_arguments(command: F) -> F:
+def operator_arguments(command: F, *, required: bool = True) -> F:
     """``OP key=value...`` and ``--dtype``: the operator a command is about."""
     command = click.argument("params", nargs=-1, metavar="[KEY=VALUE]...")(command)
-    command = click.argument("op", metavar="OP")(command)
+    command = click.argument("op", metavar="OP" if required else "[OP]", required=required)(command)
     return dtype_option(command)
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, or a number with s, m or h behind it."""
+
+    name = "duration"
+    _UNITS: ClassVar = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", str(value).strip())
+        seconds = float(found[1]) * self._UNITS[found[2]] if found else 0.0
+        if not seconds:
+            self.fail(f"{value!r} is no time above 0: write seconds, or 90s, 30m, 2h", param, ctx)
+        return seconds
 
 
 def parse_params(params: Sequence[str], dtype: str | None) -> dict[str, str]:

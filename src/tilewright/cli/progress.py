@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.output import console, rate, say, seconds
 from tilewright.core import Failure, Task, TrialRecord
+from tilewright.tuner.gain import MORE
 from tilewright.tuner.observer import Observer
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Steps:
             self._bar.stop()
 
 
+def _clock(left: float) -> str:
+    minutes, rest = divmod(round(left), 60)
+    return f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
 def _best_text(task: Task | None, best: TrialRecord | None) -> str:
     if task is None or best is None:
         return "nothing yet"
@@ -72,6 +78,7 @@ class PlainProgress(Observer):
         self.task: Task | None = None
         self.total = self.failed = 0
         self.said = time.monotonic()
+        self.ahead = ""
 
     @classmethod
     def of_class(cls, device_class: str) -> PlainProgress:
@@ -102,7 +109,12 @@ class PlainProgress(Observer):
             self.said = now
             self.say(
                 f"{record.number + 1}/{self.total} trials, {self.failed} failed, best {_best_text(self.task, best)}"
+                f"{self.ahead}"
             )
+
+    def outlook(self, gain: float | None, seconds: float | None) -> None:
+        expected = "" if gain is None else f", {gain:.1%} more expected of the next {MORE}"
+        self.ahead = expected + ("" if seconds is None else f", at most {_clock(seconds)} left")
 
     def stage(self, text: str) -> None:
         self.say(text)
@@ -131,7 +143,7 @@ class LiveProgress(PlainProgress):
             self.bar.update(self.row, advance=1, note=self._note(best))
 
     def _note(self, best: TrialRecord | None) -> str:
-        return f"best {_best_text(self.task, best)}  {self.failed} failed"
+        return f"best {_best_text(self.task, best)}{self.ahead}, {self.failed} failed"
 
     def stage(self, text: str) -> None:
         if self.bar is not None and self.row is not None:

@@ -34,7 +34,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
 from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
 from tilewright.measure.gpu_timing import ANCHOR_EVERY, WARM_UP, Plan, Stopwatch, middle, plan, rotation
-from tilewright.measure.task_session import DRIFT, Loaded, TaskSession, Tell
+from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.inputs import Recipe, make_inputs
 
 if TYPE_CHECKING:
@@ -339,8 +339,6 @@ class GpuSession(TaskSession[GpuKernel]):
             return
         self._warm(k)
         k.own = middle(self.watch.samples(self._launcher(k), plan(k.estimate)))
-        if abs(k.own / k.seconds - 1) > DRIFT:
-            k.seconds = k.own
         self.since_anchor = 0
 
     def _end(self, error: TilewrightError) -> NoReturn:

@@ -18,7 +18,6 @@ from tilewright.verifying.references import References
 from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Verifier
 
 LOADED = 48  # libraries or modules that stay loaded
-DRIFT = 0.1  # relative change of the incumbent's own time from which its anchor is taken anew
 
 Tell = Callable[[Mapping[str, Any]], None]
 
@@ -144,10 +143,9 @@ class TaskSession(ABC, Generic[K]):
             return
         self.tell({"at": "incumbent"})
         self.incumbent = k = self._time_incumbent(item)
-        anchor = item.get("seconds")
         if k is not None:
-            # The chain of ratios is steadier than any single timing, until the machine itself changes.
-            k.seconds = anchor if anchor and abs(k.own / anchor - 1) <= DRIFT else k.own
+            # One scale runs through a run, whatever the machine does meanwhile: trials must compare.
+            k.seconds = item.get("seconds") or k.own
 
     def _kept(self, item: Mapping[str, Any], load: Callable[[str, str], C]) -> C:
         """An item's code: as it was loaded, or by ``load`` from its path and hash."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from tilewright.tuner.api import tune
 from tilewright.tuner.device_classes import tune_all
+from tilewright.tuner.many import TunedTask, TuneTask, tune_many
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import BestKernel, TuneResult
 
-__all__ = ["BestKernel", "Observer", "TuneResult", "tune", "tune_all", "tune_each"]
+__all__ = [
+    "BestKernel", "Observer", "TuneResult", "TuneTask", "TunedTask", "tune", "tune_all", "tune_each", "tune_many",
+]  # fmt: skip
 
 tune_each = tune_all
 """Its earlier name."""

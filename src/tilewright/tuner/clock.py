@@ -8,11 +8,20 @@ from contextlib import contextmanager
 
 
 class Clock:
-    """Wall seconds spent by one thread, by activity: ``spent``."""
+    """Wall seconds spent by one thread, by activity (``spent``) and in all (``elapsed``, while it runs)."""
 
     def __init__(self, spent: dict[str, float] | None = None) -> None:
         self.spent = {} if spent is None else spent
-        self.started = time.monotonic()
+        self._before = 0.0
+        self._since: float | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._before, self._since = self.elapsed, None
 
     @contextmanager
     def on(self, activity: str) -> Iterator[None]:
@@ -24,4 +33,4 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        return time.monotonic() - self.started
+        return self._before + (0.0 if self._since is None else time.monotonic() - self._since)

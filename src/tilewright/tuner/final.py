@@ -6,6 +6,7 @@ device, and the stored kernel of an earlier run is replaced only by one that bea
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tilewright.core import (
     Candidate,
     Failure,
     Measurement,
+    Outcome,
     Schedule,
     Task,
     TrialRecord,
@@ -52,12 +54,20 @@ CLEARLY = 1.5
 """Trials whose times are this far apart in one run need no comparison: both were paired with the run's incumbents."""
 
 
+DRIFT = 0.05
+"""Relative change of the machine during a run that a user should know of."""
+
+
 @dataclass(frozen=True)
 class FinalResult:
-    """The ranking, best first; ``kept`` when the stored champion stays at its head."""
+    """The ranking, best first; ``kept`` when the stored champion stays at its head.
+
+    ``drift``: how many times as long the ranked kernels of this run take now as in their trials; ``None``: not known.
+    """
 
     ranked: tuple[StoredKernel, ...]
     kept: bool
+    drift: float | None = None
 
 
 def contenders(history: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
@@ -72,6 +82,16 @@ def contenders(history: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
         if len(out) == count:
             break
     return out
+
+
+def _drift(top: Sequence[Finalist], outcomes: Sequence[Outcome]) -> float | None:
+    """The median of final times over trials' times."""
+    ratios = [
+        o.seconds / f.record.seconds
+        for f, o in zip(top, outcomes, strict=True)
+        if isinstance(o, Measurement) and f.record is not None and f.record.seconds
+    ]
+    return statistics.median(ratios) if ratios else None
 
 
 def _clearly_slower(entrant: Finalist, other: Finalist) -> bool:
@@ -131,8 +151,8 @@ class Final:
             del top[RANKS:]
         if not top:
             return FinalResult((), False)
-        # One batch gives all of them times on one scale, the winner's.
-        outcomes = self.runner.run(self.task, [f.item for f in top], top[0].item)
+        # One batch gives all of them times on one scale, the winner's of now: the trials' scale is that of long ago.
+        outcomes = self.runner.run(self.task, [f.item for f in top])
         kernels = [
             self._stored(f, o.seconds, peak_flops)
             for f, o in zip(top, outcomes, strict=True)
@@ -142,7 +162,13 @@ class Final:
             self.builder.fetch(f.artifact)
         artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f in top]
         self.database.set_kernels(self.task, self.device_model, self.run_id, kernels, artifacts)
-        return FinalResult(tuple(kernels), top[0] is champion)
+        drift = _drift(top, outcomes)
+        if drift is not None and abs(drift - 1) > DRIFT:
+            self.observer.warning(
+                f"kernels take {drift:.2f} times as long as when this run began: the machine changed meanwhile. Trials "
+                "are compared in pairs, and the final was timed anew"
+            )
+        return FinalResult(tuple(kernels), top[0] is champion, drift)
 
     def _champion(self) -> StoredKernel | None:
         """The stored kernel of an earlier run, if its template still is what it was."""
@@ -158,18 +184,13 @@ class Final:
             found for n, (schedule, record) in enumerate(entering)
             if (found := self._enter(schedule, built, record, place=n)) is not None
         ]  # fmt: skip
-        compared = 0
 
         def ratio(one: Finalist, other: Finalist, pairs: int) -> float:
-            nonlocal compared
-            if _clearly_slower(one, other):
-                return CLEARLY
-            compared += 1
-            self.observer.stage(f"final, {len(field)} kernels: comparison {compared}")
-            return self._compare(one, other, pairs).ratio
+            return CLEARLY if _clearly_slower(one, other) else self._compare(one, other, pairs).ratio
 
-        order = field
-        yield [(f.candidate.schedule, f.record) for f in order]
+        if len(field) > 1:
+            self.observer.stage(f"final between {len(field)} kernels")
+        yield [(f.candidate.schedule, f.record) for f in field]
         for order in race(field, ratio):
             yield [(f.candidate.schedule, f.record) for f in order]
 

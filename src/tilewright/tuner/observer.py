@@ -20,5 +20,9 @@ class Observer:
     def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
         """One trial was stored; ``best`` is the fastest so far."""
 
+    def outlook(self, gain: float | None, seconds: float | None) -> None:
+        """After each batch: the share of the best time that the next trials are expected to save, and for how long the
+        search will go on at most; ``None`` where that cannot be told."""
+
     def stage(self, text: str) -> None:
         """The run enters another phase, such as the final between the fastest kernels."""

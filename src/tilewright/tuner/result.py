@@ -34,6 +34,7 @@ ENDS = {
     "trials": "every trial that was wanted was made",
     "time": "the time was over",
     "space": "every legal schedule was tried",
+    "converged": "further trials were expected to gain nothing",
     "stopped": "it was stopped",
     "failed": "it failed",
 }
@@ -46,7 +47,8 @@ class TuneResult:
 
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
     ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
-    ``peaks`` are the device's limits. ``ended``: why it ended, one of :data:`ENDS`.
+    ``peaks`` are the device's limits. ``ended``: why it ended, one of :data:`ENDS`. ``drift``: how many times as long
+    kernels took at its end as in their trials.
     """
 
     task: Task
@@ -67,6 +69,7 @@ class TuneResult:
     device_model: str = ""
     gate: Mapping[str, Any] | None = None
     peaks: Peaks = NO_PEAKS
+    drift: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -87,6 +90,7 @@ class TuneResult:
             "best": self.best.to_json() if self.best else None,
             "kept": self.kept,
             "ended": {"why": self.ended},
+            "drift": self.drift,
             "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
             "peaks": self.peaks.to_json(),
             **({"gate": dict(self.gate)} if self.gate else {}),

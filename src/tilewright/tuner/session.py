@@ -5,13 +5,12 @@ While one batch is measured on the device's cores, the next ones are proposed an
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from tilewright.building.builder import Builder
 from tilewright.core import (
@@ -25,25 +24,25 @@ from tilewright.core import (
     Task,
     TrialRecord,
 )
-from tilewright.cost_model.base import CostModel
 from tilewright.database import Database
 from tilewright.measure.measuring import Runner
-from tilewright.search_space import Space
 from tilewright.tuner.clock import Clock
+from tilewright.tuner.gain import MORE, converged, expected_gain
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.strategies.base import Strategy, derived_rng
-from tilewright.tuner.strategies.random import fresh
+from tilewright.tuner.strategies.base import Strategy
 
 Built = tuple[Candidate, Artifact]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends: trials in all (failures included), seconds, or never proposals again."""
+    """When a run ends: trials in all (failures included), a time by ``time.monotonic``, or, with ``until_converged``,
+    when further trials are expected to gain nothing. ``batch``: trials proposed at once."""
 
     trials: int
-    seconds: float | None = None
+    deadline: float | None = None
     batch: int = 16
+    until_converged: bool = False
 
 
 FIRST = 4
@@ -84,29 +83,41 @@ class Session:
     stop: threading.Event = field(default_factory=threading.Event)
     incumbent: Built | None = None
     ended: str = "trials"
+    _ahead: list[Batch] = field(default_factory=list)
+    _done: int = field(init=False)
 
-    def search(self) -> None:
-        """Run trials until a limit is reached or the space is exhausted."""
-        ahead: list[Batch] = []
-        while self._fill(ahead, 1, []):
-            batch = ahead.pop(0)
+    def search(self, trials: int | None = None) -> bool:
+        """Run trials until a limit is reached, the space is exhausted, or about ``trials`` more are stored.
+
+        Returns whether there may be more to try.
+        """
+        until = math.inf if trials is None else len(self.history) + trials
+        while self._fill(1, []):
+            if len(self.history) >= until:
+                return True
+            batch = self._ahead.pop(0)
             with self.clock.on("waiting for builds"):
                 built = batch.builds.result()
             measured = self._measure(batch, built)
             if self.overlap:
-                self._fill(ahead, AHEAD if len(self.history) >= LEARNED else 1, batch.schedules)
+                self._fill(AHEAD if len(self.history) >= LEARNED else 1, batch.schedules)
             with self.clock.on("waiting for measurements"):
                 outcomes = measured.result()
             self._record(batch, built, outcomes)
+        return False
 
-    def _fill(self, ahead: list[Batch], count: int, measured: Sequence[Schedule]) -> bool:
+    def _fill(self, count: int, measured: Sequence[Schedule]) -> bool:
         """Propose until ``count`` batches are being built, if that many are left; whether there is one."""
-        while len(ahead) < count:
-            batch = self._propose([*measured, *(s for b in ahead for s in b.schedules)])
+        while len(self._ahead) < count:
+            batch = self._propose([*measured, *(s for b in self._ahead for s in b.schedules)])
             if batch is None:
                 break
-            ahead.append(batch)
-        return bool(ahead)
+            self._ahead.append(batch)
+        return bool(self._ahead)
+
+    def settle(self) -> None:
+        """Wait for what is being built ahead."""
+        wait([b.builds for b in self._ahead])
 
     @property
     def best(self) -> TrialRecord | None:
@@ -116,6 +127,9 @@ class Session:
     def _propose(self, pending: Sequence[Schedule]) -> Batch | None:
         if self.stop.is_set():
             self.ended = "stopped"
+            return None
+        if self.limits.until_converged and converged(self.history):
+            self.ended = "converged"
             return None
         wanted = self.limits.trials - len(self.history) - len(pending)
         left = min(wanted, self._fitting(len(pending)))
@@ -132,11 +146,11 @@ class Session:
 
     def _fitting(self, pending: int) -> int:
         """How many trials to propose for the time that is left. A run always gets its first ones."""
-        if self.limits.seconds is None:
+        if self.limits.deadline is None:
             return self.limits.batch
         if not self.history and not pending:
             return min(self.limits.batch, FIRST)
-        left = self.limits.seconds - self.clock.elapsed
+        left = self.limits.deadline - time.monotonic()
         if left <= 0:
             return 0
         timed = [r.outcome for r in self.history if isinstance(r.outcome, Measurement)]
@@ -171,6 +185,18 @@ class Session:
                 if isinstance(b, Artifact):
                     self.incumbent = (Candidate(self.task, r.schedule), b)
             self.observer.trial(r, best)
+        self.observer.outlook(expected_gain(self.history, MORE), self._left())
+
+    def _left(self) -> float | None:
+        """Seconds of searching that are left, as far as can be told."""
+        if self._done == len(self.history):
+            return None
+        each = self.clock.elapsed / (len(self.history) - self._done)
+        left = each * (self.limits.trials - len(self.history))
+        return left if self.limits.deadline is None else max(0.0, min(left, self.limits.deadline - time.monotonic()))
+
+    def __post_init__(self) -> None:
+        self._done = len(self.history)
 
     def restore(self) -> None:
         """After a resume: rebuild the fastest kernel so far, to pair new ones with."""
@@ -194,15 +220,3 @@ class Session:
             "timing": sum(m.measure_seconds for m in timed),
             "overhead": self.clock.elapsed - waiting - final,
         }
-
-
-CONSIDERED = 64
-"""Random schedules among which the cost model chooses without a trial. Of many more, the best score is mostly an
-overestimate."""
-
-
-def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: int) -> Schedule:
-    """What the cost model believes to be fastest, of some random schedules and the ``initial`` ones."""
-    drawn = fresh(space, derived_rng(seed, (), ()), CONSIDERED, set(initial))
-    candidates = [*initial, *drawn]
-    return candidates[int(np.argmax(model.predict(candidates)))]

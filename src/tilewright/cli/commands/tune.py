@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,9 @@ import click
 
 from tilewright.backends import backend_for
 from tilewright.cli.commands.farm.options import certs_option
+from tilewright.cli.many import tune_tasks
 from tilewright.cli.options import (
+    Duration,
     db_option,
     device_option,
     find_operator,
@@ -27,11 +31,12 @@ from tilewright.core import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.baselines.compare import Comparison
+    from tilewright.farm.client import Farm
     from tilewright.tuner import TuneResult
 
 
 @click.command("tune")
-@operator_arguments
+@partial(operator_arguments, required=False)
 @target_option
 @threads_option
 @device_option
@@ -44,9 +49,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--time-budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Duration(),
     metavar="S",
-    help="Stop proposing after S seconds.",
+    help="Stop proposing after S seconds; also 90s, 30m, 2h.",
+)
+@click.option(
+    "--until-converged",
+    is_flag=True,
+    help="Stop once further trials are expected to gain less than noise; --trials is the most.",
 )
 @click.option(
     "--strategy",
@@ -68,6 +78,11 @@ if TYPE_CHECKING:
     default="normal",
     help="On a farm: high gets four times the seconds of normal where both wait, low a quarter.",
 )
+@click.option(
+    "--tasks",
+    metavar="FILE",
+    help="Tune the tasks of a TOML file under one budget, of seconds or trials, by what is expected to gain most.",
+)
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
 @click.option(
@@ -77,7 +92,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(
-    op: str,
+    op: str | None,
     params: tuple[str, ...],
     dtype: str | None,
     target: str,
@@ -85,6 +100,7 @@ def command(
     device: str,
     trials: int | None,
     time_budget: float | None,
+    until_converged: bool,
     strategy: str | None,
     cost_model: str | None,
     seed: int | None,
@@ -92,6 +108,7 @@ def command(
     farm: str | None,
     certs: Path | None,
     priority: str,
+    tasks: str | None,
     db: str | None,
     resume: str | None,
     take_over: bool,
@@ -111,19 +128,35 @@ def command(
       tilewright tune my_ops.py:sqdist m=256 n=256 k=64 --json
       tilewright tune matmul m=512 n=512 k=512 --resume last --trials 400
       tilewright tune matmul m=4096 n=4096 k=4096 dtype=bfloat16 --target cuda
+      tilewright tune --tasks tasks.toml --time-budget 30m
       tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
       tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
     """
     from tilewright.cli.progress import progress
     from tilewright.tuner import tune
+    from tilewright.tuner.task_file import read_tasks
 
+    if tasks is not None:
+        alone = {
+            "OP": op, "--dtype": dtype, "--prepared": prepared, "--take-over": take_over,
+            **{f"--{name.replace('_', '-')}": value for name, value in own.items()},
+        }  # fmt: skip
+        shared = {
+            "trials": trials, "target": target, "device": device, "time_budget": time_budget, "db": db,
+            "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed,
+        }  # fmt: skip
+        listed = read_tasks(Path(tasks), threads)
+        with _farm(farm, certs, priority) if farm else nullcontext() as connection:
+            return tune_tasks(listed, connection, shared, alone, resume, as_json)
+    if op is None:
+        raise click.MissingParameter(param_hint="'OP'", param_type="argument")
     kernel = user_kernel_of(op, own)
     operator = kernel or find_operator(op)
     values = parse_params(params, dtype)
     settings = {
         "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
-        "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db, "resume": resume,
-        "take_over": take_over, "prepared": prepared, "params": values,
+        "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db,
+        "resume": resume, "take_over": take_over, "prepared": prepared, "params": values,
     }  # fmt: skip
     if farm:
         return _on_farm(farm, certs, priority, operator, settings, as_json, kernel.reference if kernel else op)
@@ -153,13 +186,18 @@ def command(
     return 0
 
 
+def _farm(address: str, certs: Path | None, priority: str) -> Farm:
+    from tilewright.cli.commands.farm.options import certs_for
+    from tilewright.farm.client import Farm
+
+    return Farm(address, certs_for(address, certs), say=say, priority=priority)
+
+
 def _on_farm(
     farm: str, certs: Path | None, priority: str, operator: Any, settings: dict[str, Any], as_json: bool, op: str
 ) -> int:
     """Tune on one or several device classes of a farm; the worst outcome gives the exit code."""
-    from tilewright.cli.commands.farm.options import certs_for
     from tilewright.cli.progress import PlainProgress, progress
-    from tilewright.farm.client import Farm
     from tilewright.tuner import TuneResult, tune, tune_all
 
     device = str(settings.pop("device"))
@@ -167,7 +205,7 @@ def _on_farm(
     names = tuple(f"{k}={v}" for k, v in settings["params"].items())
     found: dict[str, TuneResult | TilewrightError]
 
-    with Farm(farm, certs_for(farm, certs), say=say, priority=priority) as connection:
+    with _farm(farm, certs, priority) as connection:
         if several:
             found = tune_all(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
         else:

@@ -1,0 +1,225 @@
+"""Several tasks under one budget: each slice of trials goes where it is expected to save most.
+
+A task's worth is its weight (calls) times the time that further trials are expected to save of a call, by the second
+that they take (:mod:`tilewright.tuner.gain`); every task gets its first trials before any gets more.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import Task, UsageError, Value
+from tilewright.paths import default_path
+from tilewright.tuner.gain import expected_gain
+from tilewright.tuner.observer import Observer
+from tilewright.tuner.result import TuneResult
+
+if TYPE_CHECKING:
+    from tilewright.database import Database, StoredRun
+    from tilewright.farm.client import Farm
+    from tilewright.kernels.operator import Operator
+    from tilewright.measure.measuring import Site
+    from tilewright.tuner.tuning import Tools, Tuning
+
+SLICE = 8
+"""Trials after which it is decided anew which task goes on."""
+FIRST = 16
+"""Trials of every task before any gets more: fewer tell nothing of what more would gain."""
+TRIALS = 64
+"""Trials a task, where neither trials nor seconds are given."""
+MOST = 1000
+"""Trials of one task where only seconds are given."""
+LIKELY = 0.02
+"""Expected gain of a slice where too few trials succeeded to tell."""
+
+
+@dataclass(frozen=True)
+class TuneTask:
+    """One of several tasks. ``weight``: how often it is called, beside the others.
+
+    ``operator`` and ``params`` are :func:`tilewright.tune`'s.
+    """
+
+    operator: str | Operator | Callable[..., Any]
+    params: Mapping[str, Value | str] = field(default_factory=dict)
+    weight: float = 1.0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < math.inf:
+            raise UsageError(f"a weight is a number above 0, not {self.weight}", "Write how often the task is called")
+
+    @property
+    def name(self) -> str:
+        return self.operator if isinstance(self.operator, str) else getattr(self.operator, "name", str(self.operator))
+
+
+@dataclass(frozen=True)
+class TunedTask:
+    """A task and what its run found."""
+
+    task: TuneTask
+    result: TuneResult
+
+    def to_json(self) -> dict[str, Any]:
+        best = self.result.best
+        return {
+            "operator": self.task.name,
+            "params": dict(self.task.params),
+            "weight": self.task.weight,
+            "threads": self.task.threads,
+            "run": self.result.run,
+            "trials": self.result.trials,
+            "seconds": self.result.seconds,
+            "ended": {"why": self.result.ended},
+            "best": best.to_json() if best else None,
+        }
+
+
+def tune_many(
+    tasks: Sequence[TuneTask],
+    *,
+    time_budget: float | None = None,
+    trials: int | None = None,
+    until_converged: bool = False,
+    target: str = "auto",
+    device: str = "auto",
+    strategy: str | None = None,
+    cost_model: str | None = None,
+    seed: int | None = None,
+    db: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    observer: Callable[[int], Observer] = lambda _place: Observer(),
+    farm: str | Farm | None = None,
+    certs: str | os.PathLike[str] | None = None,
+    stop: threading.Event | None = None,
+) -> list[TunedTask]:
+    """Search for the fastest kernels of several tasks on one device, in their order; all is stored as by :func:`tune`.
+
+    ``time_budget``: seconds, and ``trials``, of all tasks together; by default 64 trials a task. ``resume``: go on with
+    the newest unfinished run of each task, where there is one. ``observer`` gives the watcher of the task at a place
+    of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all searches, and every task still gets a short final.
+
+    Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
+    """
+    from tilewright.database import Database
+    from tilewright.tuner.api import connected, operator_of, place_for
+    from tilewright.tuner.strategies import get_strategy
+    from tilewright.tuner.tuning import Tuning, fail
+
+    if not tasks:
+        raise UsageError("there is no task", "Give one at least")
+    get_strategy(strategy or "evolutionary")
+    total = trials if trials is not None else None if time_budget is not None else TRIALS * len(tasks)
+    watchers = [observer(n) for n in range(len(tasks))]
+    workloads = [operator_of(t.operator).workload(**t.params) for t in tasks]
+    with ExitStack() as stack:
+        connection = stack.enter_context(connected(farm, certs, watchers[0].warning))
+        threads = sorted({t.threads for t in tasks})
+        places = {n: place_for(connection, target, device, n) for n in threads}
+        database = stack.enter_context(Database.open(os.fspath(db) if db is not None else default_path()))
+        wanted = [Task(w, places[t.threads].target) for w, t in zip(workloads, tasks, strict=True)]
+        if len({w.key for w in wanted}) < len(wanted):
+            raise UsageError("a task is given twice", "Give it once, with the sum of the weights")
+        widest = places[threads[-1]]
+        for warning in widest.warnings():
+            watchers[0].warning(warning)
+        stack.enter_context(widest.lock(on_wait=lambda holder: watchers[0].waiting(widest.device.name, holder)))
+        tools = {n: _tools(stack, p) for n, p in places.items()}
+        deadline = None if time_budget is None else time.monotonic() + time_budget
+        runs = []
+        try:
+            tunings = []
+            for t, w, watcher in zip(tasks, wanted, watchers, strict=True):
+                settings = (strategy, cost_model, seed)
+                runs.append(_run(database, w, places[t.threads], total, settings, resume))
+                tunings.append(
+                    Tuning(
+                        database,
+                        runs[-1],
+                        tools[t.threads],
+                        watcher,
+                        deadline=deadline,
+                        until_converged=until_converged,
+                        stop=stop,
+                    )
+                )
+            _search(tunings, [t.weight for t in tasks], total)
+            results = [t.finish() for t in tunings]
+        except BaseException as e:
+            for run in runs:
+                if database.run(run.id).state == "running":
+                    fail(database, run, e)
+            raise
+    return [TunedTask(t, r) for t, r in zip(tasks, results, strict=True)]
+
+
+def _tools(stack: ExitStack, place: Site) -> Tools:
+    from tilewright.tuner.tuning import Tools
+
+    return Tools(place, stack.enter_context(place.builder()), stack.enter_context(place.runner()))
+
+
+def _run(
+    database: Database, task: Task, place: Site, total: int | None, settings: tuple[str | None, str | None, int | None],
+    resume: bool,
+) -> StoredRun:  # fmt: skip
+    """A new run, or the newest of the task that was not finished."""
+    from tilewright.tuner.api import begin
+
+    mine = (r for r in database.runs() if r.task.key == task.key and r.device_model == place.device.model)
+    unfinished = next((r.id for r in mine if r.state not in ("done", "running")), None) if resume else None
+    limit = MOST if total is None else total
+    return begin(database, task, place.device, unfinished, limit, *settings)
+
+
+def _search(tunings: Sequence[Tuning], weights: Sequence[float], trials: int | None) -> None:
+    """Spend the budget, a slice at a time."""
+    live = list(range(len(tunings)))
+    last: Tuning | None = None
+    while live:
+        made = sum(len(t.session.history) for t in tunings)
+        left = math.inf if trials is None else trials - made
+        if left <= 0:
+            break
+        n = max(live, key=lambda n: _worth(tunings[n], weights[n]))
+        tuning = tunings[n]
+        if last is not None and last.tools is not tuning.tools:
+            last.session.settle()  # what it has been building ahead would disturb the other's measurements
+        last = tuning
+        first = FIRST - len(tuning.session.history)
+        try:
+            more = tuning.search(int(min(left, first if first > 0 else SLICE)))
+        except KeyboardInterrupt:
+            if all(t.session.best is None for t in tunings):
+                raise
+            tuning.interrupt()
+        if tuning.interrupted:
+            for t in tunings:
+                t.interrupt()
+            break
+        if not more:
+            live.remove(n)
+    if last is not None:
+        last.session.settle()
+
+
+def _worth(tuning: Tuning, weight: float) -> float:
+    """Seconds of calls that a second of trials is expected to save; without an end before the first trials."""
+    session = tuning.session
+    count = len(session.history)
+    if count < FIRST:
+        return math.inf
+    best = session.best
+    if best is None or best.seconds is None:
+        return 0.0
+    gain = expected_gain(session.history, SLICE)
+    gain = LIKELY if gain is None else gain
+    return weight * best.seconds * gain / (SLICE * max(session.clock.elapsed, 1e-6) / count)

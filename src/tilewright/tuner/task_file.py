@@ -1,0 +1,104 @@
+"""Reading a file of tasks: TOML with a ``[[task]]`` table each.
+
+::
+
+    [[task]]
+    operator = "matmul"
+    params = { m = 512, n = 512, k = 512, activation = "relu" }
+    weight = 12         # calls, beside the other tasks; 1 if left out
+    dtype = "float32"   # or among the params
+    threads = 2         # those of --threads if left out
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tilewright.core import TilewrightError, UsageError, Value
+from tilewright.tuner.api import operator_of
+from tilewright.tuner.many import TuneTask
+
+KEYS = ("operator", "params", "weight", "dtype", "threads")
+_EXAMPLE = "[[task]] tables with operator, params, and if you want weight, dtype and threads"
+
+
+def read_tasks(path: Path, threads: int = 1) -> list[TuneTask]:
+    """The tasks of a file, checked: each makes a workload. Raises ``UsageError`` that names the file and the line.
+
+    ``threads``: of the tasks that give none.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except OSError as e:
+        raise UsageError(f"cannot read {path}: {e.strerror}", "Name a file of tasks") from e
+    except UnicodeDecodeError as e:
+        raise UsageError(f"{path} is no UTF-8 text", f"Write TOML: {_EXAMPLE}") from e
+    except tomllib.TOMLDecodeError as e:
+        raise UsageError(f"{path} is no TOML: {e}", f"Write {_EXAMPLE}") from e
+    tables = data.get("task")
+    others = sorted(set(data) - {"task"})
+    if others:
+        raise UsageError(f"{_at(path, text, -1, others[0])}: {others[0]!r} is nothing known", f"Write {_EXAMPLE}")
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise UsageError(f"{path} has no tasks", f"Write {_EXAMPLE}")
+    return [_task({"threads": threads, **t}, partial(_at, path, text, n)) for n, t in enumerate(tables)]
+
+
+def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
+    for key in table:
+        if key not in KEYS:
+            raise UsageError(f"{at(key)}: {key!r} is nothing known", _instead(key, KEYS))
+    operator = table.get("operator")
+    if not isinstance(operator, str):
+        raise UsageError(f"{at('operator')}: a task has an operator", 'Write one as operator = "matmul"')
+    params = table.get("params", {})
+    if not isinstance(params, dict) or not all(isinstance(v, str | int | float | bool) for v in params.values()):
+        raise UsageError(f"{at('params')}: params are sizes and attributes", "Write them as { m = 512, bias = true }")
+    values: dict[str, Value | str] = dict(params)
+    dtype = table.get("dtype")
+    if dtype is not None:
+        if not isinstance(dtype, str) or values.get("dtype", dtype) != dtype:
+            raise UsageError(f"{at('dtype')}: dtype is one name", "Write it once, in the task or among its params")
+        values["dtype"] = dtype
+    weight, threads = table.get("weight", 1), table["threads"]
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise UsageError(f"{at('threads')}: threads are a whole number above 0", "Write them as threads = 2")
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise UsageError(f"{at('weight')}: a weight is a number above 0", "Write how often the task is called")
+    try:
+        task = TuneTask(operator, values, float(weight), threads)
+    except UsageError as e:
+        raise UsageError(f"{at('weight')}: {e.message}", e.hint) from e
+    try:
+        found = operator_of(operator)
+    except TilewrightError as e:
+        raise UsageError(f"{at('operator')}: {e.message}", e.hint) from e
+    try:
+        found.workload(**values)
+    except TilewrightError as e:
+        named = next((k for k in values if re.search(rf"'{re.escape(k)}'|\b{re.escape(k)}(=| cannot)", e.message)), "params")
+        raise UsageError(f"{at(named)}: {e.message}", e.hint) from e
+    return task
+
+
+def _instead(key: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(key, known, 1)
+    return f"Write {close[0]}" if close else f"A task has {', '.join(known)}"
+
+
+def _at(path: Path, text: str, place: int, key: str) -> str:
+    """Where a key stands in the table at ``place`` of the file (-1: before the first), as well as text can tell."""
+    lines = text.splitlines()
+    heads = [n for n, line in enumerate(lines) if re.match(r"\s*\[\[\s*task\s*\]\]", line)]
+    start = heads[place] if 0 <= place < len(heads) else 0
+    end = heads[place + 1] if 0 <= place < len(heads) - 1 else len(lines)
+    wanted = re.compile(rf"""(^|[\s{{,\[])["']?{re.escape(key)}["']?\s*[=\]]""")
+    line = next((n for n in range(start, end) if wanted.search(lines[n])), start)
+    return f"{path}, line {line + 1}"

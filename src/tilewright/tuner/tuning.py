@@ -1,0 +1,179 @@
+"""One run of one task: put together from the database, the place and the settings; searched, and ended by its final."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.building.builder import Builder
+from tilewright.core import Schedule, Task
+from tilewright.cost_model import CostModel, CostModelError, FeatureExtractor, get_cost_model
+from tilewright.cost_model.transferable import VERSION
+from tilewright.database import Database, StoredRun
+from tilewright.kernels.templates import task_space
+from tilewright.measure.measuring import Runner, Site
+from tilewright.search_space import Space
+from tilewright.tuner import user_kernel
+from tilewright.tuner.clock import Clock
+from tilewright.tuner.final import Final, FinalResult
+from tilewright.tuner.observer import Observer
+from tilewright.tuner.recall import recall
+from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
+from tilewright.tuner.session import Limits, Session
+from tilewright.tuner.strategies import get_strategy
+from tilewright.tuner.strategies.base import derived_rng
+from tilewright.tuner.strategies.random import fresh
+
+FINALISTS = 8
+"""Trials that meet in the final: single trials are too noisy to tell the fastest few apart."""
+BATCH = 4
+COST_MODEL = "xgboost"
+CONSIDERED = 64
+"""Random schedules among which the cost model chooses without a trial. Of many more, the best score is mostly an
+overestimate."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What runs at one place share: where they measure, what builds and what measures there."""
+
+    place: Site
+    builder: Builder
+    runner: Runner
+
+
+class Tuning:
+    """A run that was begun in the database: :meth:`search`, at once or in parts, then :meth:`finish`.
+
+    ``first``: schedules to try before all others but the default. ``deadline``: by ``time.monotonic``.
+    """
+
+    def __init__(
+        self, database: Database, run: StoredRun, tools: Tools, watcher: Observer, *, deadline: float | None = None,
+        until_converged: bool = False, first: Sequence[Schedule] = (), stop: threading.Event | None = None,
+    ) -> None:  # fmt: skip
+        place = tools.place
+        self.database, self.run, self.tools, self.watcher = database, run, tools, watcher
+        self.interrupted = False
+        # Limits of a target steer schedules and are no part of its identity: this device's count, not a stored run's.
+        task = replace(run.task, target=place.target)
+        self.kernel = user_kernel.of_run(run)
+        templates = user_kernel.templates_of(self.kernel, task)
+        self.space: Space = task_space(task, templates)
+        self.model = _cost_model(database, run, FeatureExtractor(task, space=self.space), watcher)
+        clock = Clock()
+        with clock.running(), clock.on("recalling"):
+            recalled = recall(database, run.id, task, place.device.model, self.space, self.model)
+        self.initial = (templates[0].default(task), *first, *recalled)
+        self.session = Session(
+            task=task, run_id=run.id, database=database,
+            strategy=get_strategy(run.strategy)(
+                self.space, seed=run.seed, cost_model=self.model, initial=self.initial
+            ),
+            builder=tools.builder, runner=tools.runner,
+            limits=Limits(run.trials_wanted, deadline, _batch(run.trials_wanted, place.runners), until_converged),
+            observer=watcher, history=database.trials(run.id), overlap=place.apart, clock=clock,
+            stop=stop or threading.Event(),
+        )  # fmt: skip
+        self._fresh = True
+        watcher.started(run.id, task, len(self.session.history), run.trials_wanted, self.space.size)
+
+    @property
+    def task(self) -> Task:
+        return self.session.task
+
+    def search(self, trials: int | None = None) -> bool:
+        """Run about ``trials`` more, or until a limit is reached. Returns whether there may be more to try.
+
+        Ctrl-C ends it, and what was measured stays; it is raised where nothing was.
+        """
+        session = self.session
+        try:
+            with session.clock.running():
+                if self._fresh:
+                    self._fresh = False
+                    if self.kernel is not None and not session.history:
+                        with session.clock.on("probe"):
+                            user_kernel.probe(self.kernel, self.task, self.tools.builder)
+                    session.restore()
+                return session.search(trials)
+        except KeyboardInterrupt:
+            if session.best is None:
+                raise
+            self.interrupt()
+            return False
+
+    def interrupt(self) -> None:
+        """What is left is not searched; a short final still is held."""
+        self.interrupted, self.session.ended = True, "stopped"
+
+    def finish(self) -> TuneResult:
+        """Hold the final, and store and return what the run found."""
+        session, place = self.session, self.tools.place
+        if session.stop.is_set():
+            self.interrupt()
+        if self.interrupted:
+            self.watcher.stage("stopping: final between the fastest (again to stop at once)")
+        with session.clock.running(), session.clock.on("final"):
+            peaks = place.peaks(self.task)
+            untried = () if self.run.trials_wanted else (choice(self.model, self.space, self.initial, self.run.seed),)
+            final = Final(
+                self.task, self.run.id, place.device.model, self.database, self.tools.builder, self.tools.runner,
+                self.watcher,
+            ).play(session.history, 2 if self.interrupted else FINALISTS, peaks.flops, untried)  # fmt: skip
+        counts = self.tools.builder.gate_counts()
+        result = TuneResult(
+            task=self.task, run=self.run.id, device=place.device.name, device_model=place.device.model,
+            trials=len(session.history), failed=failures(session.history), seconds=session.clock.elapsed,
+            best=self._best(final), kept=final.kept, curve=curve(session.history),
+            time={k: round(v, 4) for k, v in session.times().items()},
+            structures=len({r.schedule.structure_key for r in session.history}), space_size=self.space.size,
+            database=self.database.location, interrupted=self.interrupted, ended=session.ended,
+            gate=counts.to_json() if counts.seen else None, peaks=peaks, drift=final.drift,
+        )  # fmt: skip
+        self.database.finish_run(self.run.id, "interrupted" if self.interrupted else "done", result.to_json())
+        return result
+
+    def _best(self, final: FinalResult) -> BestKernel | None:
+        if not final.ranked:
+            return None
+        k = final.ranked[0]
+        return BestKernel(
+            k.seconds, self.task.workload.flops / k.seconds / 1e9, k.peak_fraction, k.schedule.template, k.schedule,
+            k.run_id or self.run.id, k.trial_number if k.trial_number is not None else -1,
+        )  # fmt: skip
+
+
+def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: int) -> Schedule:
+    """What the cost model believes to be fastest, of some random schedules and the ``initial`` ones."""
+    drawn = fresh(space, derived_rng(seed, (), ()), CONSIDERED, set(initial))
+    candidates = [*initial, *drawn]
+    return candidates[int(np.argmax(model.predict(candidates)))]
+
+
+def fail(database: Database, run: StoredRun, error: BaseException) -> None:
+    """Store that a run was ended by an error, or by a second Ctrl-C."""
+    state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
+    why = "stopped" if state == "interrupted" else state
+    database.finish_run(run.id, state, {"error": f"{type(error).__name__}: {error}", "ended": {"why": why}})
+
+
+def _batch(trials: int, runners: int) -> int:
+    """Trials proposed at once: few, to learn between them, but enough to keep every runner at work."""
+    return max(BATCH, min(BATCH * runners, trials // 8))
+
+
+def _cost_model(database: Database, run: StoredRun, features: FeatureExtractor, watcher: Observer) -> CostModel:
+    """A model of the run's task, which starts from the one that the database holds."""
+    name = str(run.settings.get("cost_model", COST_MODEL))
+    model = get_cost_model(name)(features.task, seed=run.seed, features=features)
+    stored = database.load_model(features.task.target.key, str(VERSION))
+    if stored is not None:
+        try:
+            model.load(stored.data)
+        except CostModelError as e:
+            watcher.warning(f"{e.message}: this run starts from the shipped one")
+    return model

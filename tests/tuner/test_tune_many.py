@@ -1,0 +1,146 @@
+"""Several tasks under one budget: who gets the trials, what is stored, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tilewright.core import Measurement, Proposal, Schedule, TrialRecord, UsageError
+from tilewright.database import Database
+from tilewright.tuner import Observer, TuneTask, tune_many
+from tilewright.tuner.many import FIRST, SLICE, _search, _worth
+
+SMALL = {"m": 32, "n": 48, "k": 40}
+OTHER = {"m": 48, "n": 32, "k": 40}
+
+
+class Simulated:
+    """A tuning whose trials take no time: the n-th lowers its times by ``step``."""
+
+    def __init__(self, first: float, step: float, ends: int = 10_000, interrupt: int = 10_000) -> None:
+        self.first, self.step, self.ends, self.stop = first, step, ends, interrupt
+        self.tools = "one place"
+        self.interrupted = False
+        self.slices: list[int] = []
+        self.session = SimpleNamespace(history=[], best=None, clock=SimpleNamespace(elapsed=0.0), settle=lambda: None)
+
+    def search(self, trials: int) -> bool:
+        self.slices.append(trials)
+        history = self.session.history
+        for _ in range(min(trials, self.ends - len(history))):
+            if len(history) == self.stop:
+                self.interrupt()
+                return False
+            n = len(history)
+            schedule = Schedule("t", 1, (("x", n),), ())
+            history.append(TrialRecord(n, Proposal(schedule), Measurement(self.first * (1 - self.step) ** n, 0.0, 1)))
+            self.session.clock.elapsed += 0.1
+        self.session.best = history[-1]
+        return len(history) < self.ends
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+
+
+def shares(tunings: list[Simulated], weights: list[float], trials: int) -> list[int]:
+    _search(cast(Any, tunings), weights, trials)
+    return [len(t.session.history) for t in tunings]
+
+
+def test_every_task_gets_its_first_trials_then_the_worthiest() -> None:
+    quick, slow = Simulated(1e-6, 0.01), Simulated(1.0, 0.01)
+    got = shares([quick, slow], [1.0, 1.0], 2 * FIRST + 10 * SLICE)
+    assert got == [FIRST, FIRST + 10 * SLICE]
+
+
+def test_a_weight_counts_like_time() -> None:
+    once, often = Simulated(1.0, 0.01), Simulated(1.0, 0.01)
+    one, many = shares([once, often], [1.0, 1000.0], 2 * FIRST + 4 * SLICE)
+    assert one == FIRST
+    assert many == FIRST + 4 * SLICE
+
+
+def test_who_gains_nothing_more_gets_no_more() -> None:
+    flat, steep = Simulated(1.0, 1e-6), Simulated(1.0, 0.02)
+    got = shares([flat, steep], [1.0, 1.0], 2 * FIRST + 4 * SLICE)
+    assert got == [FIRST, FIRST + 4 * SLICE]
+
+
+def test_what_has_ended_leaves_the_rest_to_others() -> None:
+    assert shares([Simulated(1.0, 0.01, ends=20), Simulated(1e-6, 0.01)], [1.0, 1.0], 100) == [20, 80]
+
+
+def test_an_interruption_ends_all() -> None:
+    tunings = [Simulated(1.0, 0.01), Simulated(1.0, 0.01, interrupt=3)]
+    assert shares(tunings, [1.0, 1.0], 1000) == [FIRST, 3]
+    assert all(t.interrupted for t in tunings)
+
+
+def test_a_task_without_a_success_is_worth_nothing() -> None:
+    failing = Simulated(1.0, 0.01)
+    failing.search(FIRST)
+    failing.session.best = None
+    assert _worth(cast(Any, failing), 1.0) == 0.0
+
+
+def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(tmp_path: Path) -> None:
+    tasks = [TuneTask("matmul", SMALL, 3.0), TuneTask("matmul", OTHER)]
+    started: list[int] = []
+
+    def watcher(n: int) -> Observer:
+        class Watch(Observer):
+            def started(self, *_: Any) -> None:
+                started.append(n)
+
+        return Watch()
+
+    tuned = tune_many(tasks, trials=40, db=tmp_path / "t.db", observer=watcher)
+    assert started == [0, 1]
+    assert sum(t.result.trials for t in tuned) == 40
+    assert all(t.result.trials >= FIRST for t in tuned)
+    data = tuned[0].to_json()
+    assert (data["operator"], data["params"], data["weight"]) == ("matmul", SMALL, 3.0)
+    assert data["best"]["seconds"] > 0
+    with Database.open(tmp_path / "t.db") as database:
+        assert {r.id: r.trials for r in database.runs()} == {t.result.run: t.result.trials for t in tuned}
+        assert {r.state for r in database.runs()} == {"done"}
+
+
+def test_a_stopped_one_goes_on_where_it_was(tmp_path: Path) -> None:
+    tasks, stop = [TuneTask("matmul", SMALL), TuneTask("matmul", OTHER)], threading.Event()
+
+    class Stops(Observer):
+        def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+            stop.set()
+
+    first = tune_many(tasks, trials=40, db=tmp_path / "t.db", observer=lambda _n: Stops(), stop=stop)
+    assert all(t.result.interrupted for t in first)
+    assert 0 < sum(t.result.trials for t in first) < 40
+    again = tune_many(tasks, trials=40, db=tmp_path / "t.db", resume=True)
+    assert [t.result.run for t in again] == [t.result.run for t in first]
+    assert sum(t.result.trials for t in again) == 40
+    anew = tune_many(tasks[:1], trials=4, db=tmp_path / "t.db", resume=True)
+    assert anew[0].result.run != again[0].result.run
+
+
+def test_a_time_budget_ends_it(tmp_path: Path) -> None:
+    tuned = tune_many([TuneTask("matmul", SMALL), TuneTask("matmul", OTHER)], time_budget=0.01, db=tmp_path / "t.db")
+    assert [t.result.ended for t in tuned] == ["time", "time"]
+    assert all(0 < t.result.trials <= 8 and t.result.best for t in tuned)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_weight_is_a_number_above_zero(weight: float) -> None:
+    with pytest.raises(UsageError, match="above 0"):
+        TuneTask("matmul", SMALL, weight)
+
+
+def test_nothing_and_the_same_twice(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no task"):
+        tune_many([], db=tmp_path / "t.db")
+    with pytest.raises(UsageError, match="twice"):
+        tune_many([TuneTask("matmul", SMALL)] * 2, db=tmp_path / "t.db")
