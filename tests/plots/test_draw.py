@@ -35,7 +35,8 @@ PARALLEL = Parallel(
     "Knobs", (Dimension("MR", ("1", "2", "4")), Dimension("pack", ("a", "b"))), ((0, 1), (2, 0), (1, 1)),
     (3e-3, 1e-3, 2e-3), Axis("Time of a call", "s", "log"), alt="Three trials.",
 )  # fmt: skip
-CHARTS: dict[str, Chart] = {"curve": CURVE, "bars": BARS, "parallel": PARALLEL}
+SHARES = Bars("Shares", Axis("Share", "share"), (("a", 0.9), ("b", 0.1)), "a.", low=(0.7, 0.0), high=(1.0, 0.2))
+CHARTS: dict[str, Chart] = {"curve": CURVE, "bars": BARS, "parallel": PARALLEL, "shares": SHARES}
 
 
 def texts(svg: bytes) -> list[str]:
@@ -43,7 +44,7 @@ def texts(svg: bytes) -> list[str]:
     return ["".join(e.itertext()) for e in ET.fromstring(svg).iter() if e.tag.endswith(("}text", "}title", "}desc"))]
 
 
-@pytest.mark.parametrize(("name", "dark"), [("curve", False), ("bars", True), ("parallel", False)])
+@pytest.mark.parametrize(("name", "dark"), [("curve", False), ("bars", True), ("parallel", False), ("shares", True)])
 def test_every_chart_in_every_format_twice_the_same(name: str, dark: bool, tmp_path: Path) -> None:
     chart = CHARTS[name]
     for suffix, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
