@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from harness.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds, steady
+from tilewright.backends import Peaks
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Schedule, Task
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.remote import FarmRunner
-from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import PairedComparison
 from tilewright.testing.runner import RunnerContract

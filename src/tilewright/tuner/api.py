@@ -16,6 +16,7 @@ from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 
 if TYPE_CHECKING:
+    from tilewright.backends import Peaks
     from tilewright.building.builder import GateCounts
     from tilewright.core import Device
     from tilewright.cost_model import CostModel, FeatureExtractor
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.kernels.templates.user_kernel import UserKernel
-    from tilewright.measure.measuring import Peaks, Site
+    from tilewright.measure.measuring import Site
     from tilewright.tuner.final import FinalResult
     from tilewright.tuner.session import Session
 
