@@ -136,6 +136,13 @@ def test_a_duel_and_a_check(runner: FarmRunner, task: Task, make_items: Callable
     assert runner.peaks(task) == Peaks()
 
 
+def test_peaks_are_read_as_far_as_they_are_numbers(
+    runner: FarmRunner, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_reply", lambda _job: {"peak": 1e11, "bandwidth": "?", "l1": 4e11, "l2": None, "x": 1})
+    assert runner.peaks(task) == Peaks(1e11, None, {"l1": 4e11})
+
+
 def test_code_that_the_farm_lost_is_brought_again(
     client: Farm, farm: SimulatedFarm, task: Task, make_items: Callable[[int], list[Item]]
 ) -> None:

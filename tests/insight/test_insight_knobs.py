@@ -99,6 +99,12 @@ def test_what_decides_is_sure_and_apart_from_what_does_nothing(seed: int) -> Non
     assert not any(k.sure for k in others)
 
 
+def test_where_every_time_is_the_same_no_knob_matters() -> None:
+    found = importance([trial(i, 1e-3, n=0, K=i % 4, J=i % 3) for i in range(40)])
+    assert [k.sure for k in found.knobs] == [False, False]
+    assert [k.share for k in found.knobs] == pytest.approx([0.5, 0.5])
+
+
 @pytest.mark.parametrize("count", [30, 200])
 def test_chance_is_not_called_sure(count: int) -> None:
     for seed in range(3):

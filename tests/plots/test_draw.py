@@ -58,6 +58,17 @@ def test_every_chart_in_every_format_twice_the_same(name: str, dark: bool, tmp_p
             assert height > 600
 
 
+def test_several_charts_are_drawn_below_each_other(tmp_path: Path) -> None:
+    charts = [CURVE, BARS, SHARES]
+    svg = draw(charts, tmp_path / "all.svg").read_bytes()
+    assert picture(charts, ".svg") == svg
+    found = texts(svg)
+    assert found[:2] == ["Best time so far", "It falls from 4 ms to 2 ms. 3 crashed. a."]
+    assert {"Failures", "Shares", "90% (70% to 100%)"} <= set(found)
+    alone, together = (struct.unpack(">II", picture(c, ".png")[16:24])[1] for c in (CURVE, charts))
+    assert together > alone
+
+
 def test_an_svg_names_itself_and_shows_units() -> None:
     svg = picture(CURVE, ".svg")
     root = ET.fromstring(svg)

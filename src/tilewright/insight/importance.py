@@ -99,7 +99,7 @@ def _shares(timed: Sequence[TrialRecord], values: dict[str, tuple[Value, ...]]) 
     again = ped_anova.shares(ped_anova.divergences(placed, drawn, ped_anova.fastest(times, drawn)))
     shuffled = rng.permuted(np.repeat(fast, RESAMPLED, axis=0), axis=1)
     chance = ped_anova.divergences(placed, np.repeat(once, RESAMPLED, axis=0), shuffled)
-    usual = chance.mean(axis=0)
+    usual = np.maximum(chance.mean(axis=0), 1e-12)  # none at all where every trial is as fast
     needed = np.quantile((chance / usual).max(axis=1), CHANCE)
     share = ped_anova.shares(found)[0]
     # A resampling repeats trials, and so finds more differences everywhere: only its spread counts, about the share.

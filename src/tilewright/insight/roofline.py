@@ -253,7 +253,7 @@ def _roofs(ceilings: Ceilings, best: Sequence[Placed], level: str, x: Sequence[f
         found.append(Series(name, [ridge, high], [ceilings.peak] * 2, "line"))
     if bandwidth:
         end = ridge if ceilings.peak else high
-        name = f"{_LEVEL[level]} bandwidth ({ceilings.source}), {bandwidth / 1e9:.3g} GB/s"
+        name = f"{_LEVEL[level]} bandwidth ({ceilings.source}), {with_unit(bandwidth, 'byte/s')}"
         found.append(Series(name, [low, end], [low * bandwidth, end * bandwidth], "line"))
     return found
 
