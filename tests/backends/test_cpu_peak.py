@@ -1,6 +1,8 @@
-"""The measured peak of the cores."""
+"""The measured peak and bandwidths of the cores."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from tilewright.backends.cores import affinity
 from tilewright.backends.cpu.peak import PeakProbe
@@ -13,3 +15,11 @@ def test_the_peak_is_that_of_a_vector_unit_on_every_core() -> None:
     assert one > 1e8
     with PeakProbe(detect(), affinity()[:1] * 2) as probe:  # two threads, whatever the machine
         assert probe.sample(0.01) > 0.5 * one
+
+
+def test_nearer_caches_are_faster_and_what_is_no_larger_than_the_one_before_is_left_out() -> None:
+    target = replace(detect(), l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=1 << 20)
+    with PeakProbe(target, affinity()[:1]) as probe:
+        found = probe.caches(target)
+        assert list(found) == ["l1", "l2"]
+        assert found["l1"] > 0.5 * probe.bandwidth(target.l3_bytes, 0.01)

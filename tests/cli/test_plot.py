@@ -50,7 +50,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
 
 def test_every_chart_of_a_run_into_a_folder(cli: Any, stored: tuple[str, list[str]], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    pytest.importorskip("optuna")
     path, ids = stored
     folder = tmp_path / "charts" / "of run"
     reply = cli(
@@ -129,7 +128,7 @@ def test_mistakes_are_told_in_one_line(
     assert [p.name for p in tmp_path.iterdir()] == ["file.svg"]
 
 
-def test_without_the_extras_they_are_named(
+def test_without_the_extra_it_is_named(
     cli: Any, stored: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, ids = stored
@@ -137,13 +136,6 @@ def test_without_the_extras_they_are_named(
     reply = cli("plot", ids[0], "-o", str(tmp_path / "r.svg"), "--db", path)
     assert reply.code == 1
     assert "tilewright[plot]" in reply.err
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    assert "tilewright[optuna]" in cli("plot", ids[0], "--chart", "importance", "--db", path, "--json").err
-    reply = cli("plot", ids[0], "--chart", "all", "--db", path, "--json")
-    assert reply.code == 0
-    assert "left out" in reply.err
-    assert "importance" not in reply.json["charts"]
-    assert cli("show", ids[0], "--db", path).code == 0
 
 
 @pytest.mark.parametrize("which", [3, 4])
@@ -151,7 +143,6 @@ def test_hostile_names_and_an_empty_run(
     cli: Any, stored: tuple[str, list[str]], tmp_path: Path, which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
-    pytest.importorskip("optuna")
     path, ids = stored
     reply = cli("plot", ids[which], "--chart", "all", "-o", str(tmp_path), "--db", path)
     assert reply.code == 0, reply.err
@@ -185,7 +176,6 @@ def test_show_draws_the_curve_failures_and_the_model(
 
 
 def test_show_has_more_charts_when_asked(cli: Any, stored: tuple[str, list[str]]) -> None:
-    pytest.importorskip("optuna")
     path, ids = stored
     reply = cli("show", ids[0], "--all-charts", "--db", path)
     for word in ("Time since the start", "Does the cost model improve?", "Roofline", "Which knobs of", "peak is not"):
@@ -230,6 +220,8 @@ def test_bars_are_to_scale_and_as_many_as_fit() -> None:
     assert lines[0] == "Bars"
     assert [line.count("█") for line in lines[1:5]] == [34, 17, 8, 4]
     assert lines[5] == "and 2 more"
+    shares = Bars("Shares", Axis("", "share"), (("a", 0.5),), low=(0.4,), high=(0.75,))
+    assert bar_lines(shares, 40)[1].plain.endswith("█ 50% (40% to 75%)")
     assert bar_lines(Bars("None", Axis(""), (), alt="none"), 40)[1].plain == "none"
 
 

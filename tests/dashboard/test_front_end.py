@@ -162,7 +162,7 @@ def test_every_chart_is_drawn_quietly_and_without_requests_elsewhere(page: Page,
     expect(page.locator("#best .note")).to_have_text(CHARTS["best"].note)
     names = ["Random start", "Proposed by the model", "Best so far"]
     assert page.locator("#best .tools button[aria-pressed]").all_text_contents() == names
-    assert page.locator("#importance li").all_inner_texts()[0].split("\n") == ["tile_m", "41.2%"]
+    assert page.locator("#importance li").all_inner_texts()[0].split("\n") == ["tile_m", "41.2% (30.0% to 52.0%)"]
     expect(page.locator("#none").locator(".empty")).to_have_text("Nothing to draw yet.")
     assert page.locator("#knobs [role=slider]").count() == 8
     assert not sideways(page)

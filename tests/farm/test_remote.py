@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from harness.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, pretended_seconds, steady
+from tilewright.backends import Peaks
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Schedule, Task
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.remote import FarmRunner
-from tilewright.measure.measuring import Peaks
 from tilewright.measure.runner import DeviceLost, Item
 from tilewright.measure.timing import PairedComparison
 from tilewright.testing.runner import RunnerContract
@@ -134,6 +134,13 @@ def test_a_duel_and_a_check(runner: FarmRunner, task: Task, make_items: Callable
     assert d.ratio == pretended_seconds(one[0]) / pretended_seconds(two[0])
     assert runner.verify(task, one) is None
     assert runner.peaks(task) == Peaks()
+
+
+def test_peaks_are_read_as_far_as_they_are_numbers(
+    runner: FarmRunner, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_reply", lambda _job: {"peak": 1e11, "bandwidth": "?", "l1": 4e11, "l2": None, "x": 1})
+    assert runner.peaks(task) == Peaks(1e11, None, {"l1": 4e11})
 
 
 def test_code_that_the_farm_lost_is_brought_again(

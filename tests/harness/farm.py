@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tilewright.backends import parse_target
+from tilewright.backends import NO_PEAKS, parse_target
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.toolchain import Compiled
 from tilewright.core import Candidate, Failure, Measurement, Outcome, Target, Task
@@ -33,7 +33,6 @@ from tilewright.farm.workers.builder import Builder
 from tilewright.farm.workers.runner import Bench, Runner
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Held, Reply
-from tilewright.measure.measuring import NO_PEAKS
 from tilewright.measure.runner import Item
 from tilewright.measure.timing import PairedComparison
 

@@ -20,12 +20,12 @@ from types import TracebackType
 from typing import Any
 
 from harness.farm import SimulatedFarm, SleepingMeasurer
+from tilewright.backends import NO_PEAKS
 from tilewright.core import Candidate, Failure, FailureKind, Outcome
 from tilewright.database import Database
 from tilewright.farm.client import Farm
 from tilewright.farm.errors import Refused
 from tilewright.farm.link import Endpoint
-from tilewright.measure.measuring import NO_PEAKS
 from tilewright.tuner import Observer, TuneResult, tune
 
 SIZES = {"m": 64, "n": 64, "k": 64}

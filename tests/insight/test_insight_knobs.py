@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import random
 
 import pytest
 from made_trials import RUN, run_of, trial
 
-from tilewright.core import UsageError, Value
-from tilewright.insight.importance import OptunaMissing, importance, importance_bars, importance_table
+from tilewright.core import TrialRecord, UsageError, Value
+from tilewright.insight.importance import importance, importance_bars, importance_table
 from tilewright.insight.knobs import knob_chart, knob_values, main_template, parallel_chart
 
 RECORDS = [
@@ -61,7 +61,6 @@ def test_the_template_is_the_fastest_trials() -> None:
 
 
 def test_importance_finds_the_knob_that_decides() -> None:
-    pytest.importorskip("optuna")
     records = [
         trial(i, 1e-3 * (1 + i % 4) + 1e-7 * ((i * 7919) % 97), MR=(16, 2, 4, 8)[i % 4], pack="ab"[i // 4 % 2], one=1)
         for i in range(200)
@@ -72,19 +71,51 @@ def test_importance_finds_the_knob_that_decides() -> None:
         trial(r.number, r.seconds, n=0, **{k: v for k, v in r.schedule.values.items() if k != "n"}) for r in records
     ]
     found = importance(records)
-    assert found.shares[0][0] == "MR"
-    assert found.shares[0][1] > 0.8
-    assert sum(v for _, v in found.shares) == pytest.approx(1.0)
-    assert {n for n, _ in found.shares} == {"MR", "pack"}
+    assert [k.knob for k in found.knobs] == ["MR", "pack"]
+    assert found.knobs[0].share > 0.8
+    assert sum(k.share for k in found.knobs) == pytest.approx(1.0)
     assert importance(records) == found
-    assert importance_bars(found).alt.startswith("Most important knobs: MR")
-    assert importance_table(found).rows == found.shares
+    bars = importance_bars(found)
+    assert bars.alt.startswith("Most important knobs: MR")
+    assert all(low <= v <= high for low, (_, v), high in zip(bars.low, bars.bars, bars.high, strict=True))
+    assert importance_table(found).rows[0][0::4] == ("MR", "yes")
+
+
+def noisy(count: int, effect: float, seed: int = 0) -> list[TrialRecord]:
+    """Trials drawn at random of which ``K`` alone decides the time, beside noise; five other knobs do nothing."""
+    rng = random.Random(seed)
+    found = []
+    for i in range(count):
+        knobs: dict[str, Value] = {"K": rng.choice((1, 2, 4, 8)), **{f"idle{n}": rng.randrange(5) for n in range(5)}}
+        found.append(trial(i, 1e-3 * (1 + effect * (knobs["K"] == 4)) * rng.lognormvariate(0, 0.1), n=0, **knobs))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_decides_is_sure_and_apart_from_what_does_nothing(seed: int) -> None:
+    first, *others = importance(noisy(200, -0.5, seed)).knobs
+    assert (first.knob, first.sure) == ("K", True)
+    assert all(first.low > k.high for k in others)
+    assert not any(k.sure for k in others)
+
+
+def test_where_every_time_is_the_same_no_knob_matters() -> None:
+    found = importance([trial(i, 1e-3, n=0, K=i % 4, J=i % 3) for i in range(40)])
+    assert [k.sure for k in found.knobs] == [False, False]
+    assert [k.share for k in found.knobs] == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("count", [30, 200])
+def test_chance_is_not_called_sure(count: int) -> None:
+    for seed in range(3):
+        found = importance(noisy(count, 0.0, seed))
+        assert not any(k.sure for k in found.knobs)
+        assert "None of them matters more than chance" in found.remark
 
 
 def test_few_trials_give_a_statement() -> None:
-    pytest.importorskip("optuna")
     found = importance(RECORDS[:12])
-    assert found.shares == ()
+    assert found.knobs == ()
     assert "too few to tell" in found.remark
     assert importance_bars(found).alt == found.remark
     alone = importance([trial(i, 1e-3, n=0, K=1) for i in range(30)])
@@ -93,15 +124,7 @@ def test_few_trials_give_a_statement() -> None:
 
 
 def test_values_that_no_space_would_hold_together_have_an_importance() -> None:
-    pytest.importorskip("optuna")
     odd: tuple[Value, ...] = (1, 2.5, "q", False)
     found = importance([trial(i, 1e-3 * (1 + i % 4), n=0, odd=odd[i % 4], flag=bool(i // 4 % 2)) for i in range(80)])
-    assert [n for n, _ in found.shares] == ["odd", "flag"]
-    assert found.shares[0][1] > 0.9
-
-
-def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(OptunaMissing) as caught:
-        importance(RECORDS)
-    assert "tilewright[optuna]" in caught.value.hint
+    assert [k.knob for k in found.knobs] == ["odd", "flag"]
+    assert found.knobs[0].share > 0.9

@@ -63,6 +63,9 @@ def test_a_small_product_never_leaves_the_caches() -> None:
     assert "memory" not in chart.x.label
     assert "fits the caches" in chart.note
     assert len([s for s in chart.series if s.mode == "line"]) == 1  # memory's bandwidth is no limit here
+    assert "bandwidth is not known" in chart.note
+    whole = roofline([TaskTrials(SMALL, trials_of(SMALL, 8))], Ceilings(1e11, 2e10, caches={"l1": 4e11, "l2": 2e11}))
+    assert [s.name for s in whole.series if s.mode == "line"][1] == "L2 bandwidth (measured), 200 GB/s"
 
 
 def test_unknown_ceilings_are_said() -> None:
@@ -117,6 +120,10 @@ def test_tasks_are_told_apart_and_thinned_with_their_fastest() -> None:
 def test_ceilings_come_from_the_runs_final() -> None:
     run = run_of([], task=LARGE, peaks={"flops": 2e11, "bandwidth": 3e10}, best={"gflops": 50.0, "peak_fraction": 0.5})
     assert ceilings_of(run) == Ceilings(2e11, 3e10)
+    caches = run_of([], task=LARGE, peaks={"flops": 2e11, "bandwidth": 3e10, "caches": {"l1": 4e11, "l3": "?", "x": 1}})
+    assert ceilings_of(caches) == Ceilings(2e11, 3e10, caches={"l1": 4e11})
+    emulated = replace(run_of([], task=LARGE, peaks={"flops": 2e11}), device_model="emulator")
+    assert ceilings_of(emulated) == Ceilings()
     older = run_of([], task=LARGE, best={"gflops": 50.0, "peak_fraction": 0.5})
     assert ceilings_of(older) == Ceilings(1e11, None)
     assert ceilings_of(run_of([], task=LARGE)) == Ceilings()

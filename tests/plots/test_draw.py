@@ -35,7 +35,8 @@ PARALLEL = Parallel(
     "Knobs", (Dimension("MR", ("1", "2", "4")), Dimension("pack", ("a", "b"))), ((0, 1), (2, 0), (1, 1)),
     (3e-3, 1e-3, 2e-3), Axis("Time of a call", "s", "log"), alt="Three trials.",
 )  # fmt: skip
-CHARTS: dict[str, Chart] = {"curve": CURVE, "bars": BARS, "parallel": PARALLEL}
+SHARES = Bars("Shares", Axis("Share", "share"), (("a", 0.9), ("b", 0.1)), "a.", low=(0.7, 0.0), high=(1.0, 0.2))
+CHARTS: dict[str, Chart] = {"curve": CURVE, "bars": BARS, "parallel": PARALLEL, "shares": SHARES}
 
 
 def texts(svg: bytes) -> list[str]:
@@ -43,7 +44,7 @@ def texts(svg: bytes) -> list[str]:
     return ["".join(e.itertext()) for e in ET.fromstring(svg).iter() if e.tag.endswith(("}text", "}title", "}desc"))]
 
 
-@pytest.mark.parametrize(("name", "dark"), [("curve", False), ("bars", True), ("parallel", False)])
+@pytest.mark.parametrize(("name", "dark"), [("curve", False), ("bars", True), ("parallel", False), ("shares", True)])
 def test_every_chart_in_every_format_twice_the_same(name: str, dark: bool, tmp_path: Path) -> None:
     chart = CHARTS[name]
     for suffix, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
@@ -55,6 +56,17 @@ def test_every_chart_in_every_format_twice_the_same(name: str, dark: bool, tmp_p
             width, height = struct.unpack(">II", data[16:24])
             assert width > 1000
             assert height > 600
+
+
+def test_several_charts_are_drawn_below_each_other(tmp_path: Path) -> None:
+    charts = [CURVE, BARS, SHARES]
+    svg = draw(charts, tmp_path / "all.svg").read_bytes()
+    assert picture(charts, ".svg") == svg
+    found = texts(svg)
+    assert found[:2] == ["Best time so far", "It falls from 4 ms to 2 ms. 3 crashed. a."]
+    assert {"Failures", "Shares", "90% (70% to 100%)"} <= set(found)
+    alone, together = (struct.unpack(">II", picture(c, ".png")[16:24])[1] for c in (CURVE, charts))
+    assert together > alone
 
 
 def test_an_svg_names_itself_and_shows_units() -> None:

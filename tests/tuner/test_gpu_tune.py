@@ -148,7 +148,7 @@ def test_the_stated_peak_is_that_of_the_type() -> None:
     target = archs.target("sm_90a")
 
     def peak(**more: str) -> float | None:
-        return backend_for(target).ceilings(Task(get_operator("matmul").workload(m=8, n=8, k=8, **more), target))[0]
+        return backend_for(target).ceilings(Task(get_operator("matmul").workload(m=8, n=8, k=8, **more), target)).flops
 
     limit = target.limit
     assert peak() == limit["fp32_flops"]

@@ -15,6 +15,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilewright.core import Device, LaunchProgram, Pairs, Target, Task, UsageError
+from tilewright.serialization import Json
 
 if TYPE_CHECKING:
     from tilewright.backends.cache import ArtifactCache
@@ -22,9 +23,27 @@ if TYPE_CHECKING:
     from tilewright.backends.toolchain import Toolchain
 
 __all__ = [
-    "BACKENDS", "Backend", "Built", "Described", "Kernel", "Library", "Report", "backend_for", "backend_of",
-    "choose_backend", "device_names", "get_backend", "is_emulated", "parse_target",
+    "BACKENDS", "CACHES", "NO_PEAKS", "Backend", "Built", "Described", "Kernel", "Library", "Peaks", "Report",
+    "backend_for", "backend_of", "choose_backend", "device_names", "get_backend", "is_emulated", "parse_target",
 ]  # fmt: skip
+
+
+CACHES = ("l1", "l2", "l3")
+
+
+@dataclass(frozen=True)
+class Peaks(Json, sparse=("caches",)):
+    """What a device reaches at most: ``flops``, operations a second on a task's elements, and ``bandwidth``, bytes from
+    memory a second; ``None`` where it is not known. ``caches``: bytes from a cache a second, of those that are known.
+    """
+
+    flops: float | None = None
+    bandwidth: float | None = None
+    caches: Mapping[str, float] = field(default_factory=dict)
+
+
+NO_PEAKS = Peaks()
+"""Nothing is known of a device."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +192,11 @@ class Backend(Protocol):
         """Reasons to distrust times taken on a device."""
         ...
 
-    def peaks(self, task: Task, device: Device) -> tuple[float | None, float | None]:
-        """Operations a second on a task's elements, and bytes from memory a second, at most; ``None``: not known."""
+    def peaks(self, task: Task, device: Device) -> Peaks:
+        """What a device reaches at most on a task's elements."""
         ...
 
-    def ceilings(self, task: Task) -> tuple[float | None, float | None]:
+    def ceilings(self, task: Task) -> Peaks:
         """The same as stated, without a device."""
         ...
 

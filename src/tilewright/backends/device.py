@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tilewright.backends import Backend, Built
+from tilewright.backends import Backend, Built, Peaks
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cores import affinity
 from tilewright.backends.driver import Context, Guard
@@ -77,10 +77,10 @@ class DeviceBackend(Backend):
     def warnings(self, device: Device) -> list[str]:
         return []
 
-    def peaks(self, task: Task, device: Device) -> tuple[float | None, float | None]:
+    def peaks(self, task: Task, device: Device) -> Peaks:
         return self.ceilings(task)
 
-    def ceilings(self, task: Task) -> tuple[float | None, float | None]:
+    def ceilings(self, task: Task) -> Peaks:
         """From the target's limits. Matrix units count for the types that they take: float32 only where the task asks
         for TF32."""
         limit = task.target.limit
@@ -89,7 +89,7 @@ class DeviceBackend(Backend):
         if dtype == "float32" and task.workload.precision == "tf32":
             name = "tf32_tensor_flops"
         flops, bandwidth = limit.get(name), limit.get("bandwidth")
-        return float(flops) if flops else None, float(bandwidth) if bandwidth else None
+        return Peaks(float(flops) if flops else None, float(bandwidth) if bandwidth else None)
 
     def settings(self, device: Device, memory: int) -> dict[str, Any]:
         """No limit of memory: a driver reserves address space for all of its devices' and the host's."""

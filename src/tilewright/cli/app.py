@@ -24,6 +24,7 @@ COMMANDS = {
     "space": "Show an operator's schedule space.",
     "runs": "List tuning runs, newest first.",
     "show": "Show one run: its best-so-far curve, trials and failures.",
+    "explain": "Say what bounds a run's winner, which knobs mattered, and what to try next.",
     "plot": "Draw a run as a picture: best so far, roofline, importance and more.",
     "check": "Run CUDA kernels on the emulator and say whether they are right.",
     "prepare": "Rank and compile kernels for a GPU where there is none.",

@@ -208,14 +208,13 @@ def bar_lines(chart: Bars, width: int, ascii_only: bool = False, limit: int = 12
     from tilewright.database.text import visible_text
 
     lines = [_cut(Text(visible_text(chart.title), "bold"), width)]
-    bars = [(visible_text(n)[:NAME], v) for n, v in chart.bars if math.isfinite(v)]
+    bars = [(visible_text(n)[:NAME], v, chart.text(i)) for i, (n, v) in enumerate(chart.bars) if math.isfinite(v)]
     if not bars:
         return [*lines, _cut(Text(visible_text(chart.alt), "dim"), width)]
-    names = max(len(n) for n, _ in bars[:limit])
-    values = [with_unit(v, chart.axis.unit) for _, v in bars[:limit]]
-    room = max(width - names - max(map(len, values)) - 2, 4)
-    high = max(v for _, v in bars) or 1.0
-    for (name, value), shown in zip(bars, values, strict=False):
+    names = max(len(n) for n, _, _ in bars[:limit])
+    room = max(width - names - max(len(text) for _, _, text in bars[:limit]) - 2, 4)
+    high = max(v for _, v, _ in bars) or 1.0
+    for name, value, shown in bars[:limit]:
         bar = _bar(max(value, 0.0) / high * room, ascii_only)
         lines.append(Text(f"{name:<{names}} ").append(bar, _EMPHASIS).append(f" {shown}"))
     if len(bars) > limit:

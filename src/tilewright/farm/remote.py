@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends import Backend, backend_for
+from tilewright.backends import CACHES, Backend, Peaks, backend_for
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.toolchain import Compiled, CompileError, Rejected, Toolchain
 from tilewright.caching import cached_property
@@ -20,7 +20,7 @@ from tilewright.farm.client import Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.jobs import item_json, outcome_of, plain, task_json, understood
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.measure.measuring import Item, Peaks, Runner
+from tilewright.measure.measuring import Item, Runner
 from tilewright.measure.runner import DeviceLost
 from tilewright.measure.timing import PairedComparison
 
@@ -174,8 +174,8 @@ class FarmRunner(Runner):
     def peaks(self, task: Task) -> Peaks:
         """What a device of the class reaches at most, if it can tell."""
         reply = self._reply(_payload("peak", task, []))
-        found = [reply.get(name) for name in ("peak", "bandwidth")]
-        return Peaks(*(float(v) if isinstance(v, int | float) else None for v in found))
+        known = {k: float(v) for k, v in reply.items() if isinstance(v, int | float)}
+        return Peaks(known.get("peak"), known.get("bandwidth"), {k: known[k] for k in CACHES if k in known})
 
     def close(self) -> None:
         """Take back what has not begun."""

@@ -1,1 +1,1 @@
-"""What stored trials say: curves, failures, calibration, importance, rooflines and comparisons, as values to draw."""
+"""What stored trials say: curves, failures, calibration, importance, rooflines, comparisons, explanations."""

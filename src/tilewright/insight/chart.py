@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Union
 
 import numpy as np
 
+from tilewright.insight.units import with_unit
 from tilewright.serialization import Json
 
 UNITS = ("", "s", "flop/s", "flop/byte", "trial", "share", "date")
@@ -75,8 +76,11 @@ class XY(_Drawn):
 
 
 @dataclass(frozen=True)
-class Bars(_Drawn):
-    """A value a label, drawn as horizontal bars in the given order. ``axis`` says what the values are."""
+class Bars(_Drawn, sparse=("low", "high")):
+    """A value a label, drawn as horizontal bars in the given order. ``axis`` says what the values are.
+
+    ``low`` and ``high`` bound each value, where that is known.
+    """
 
     kind = "bars"
 
@@ -85,6 +89,14 @@ class Bars(_Drawn):
     bars: tuple[tuple[str, float], ...]
     alt: str = ""
     note: str = ""
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    def text(self, place: int) -> str:
+        """A bar's value in words, with its bounds."""
+        numbers = [self.bars[place][1], *((self.low[place], self.high[place]) if self.low else ())]
+        value, *bounds = (with_unit(n, self.axis.unit) for n in numbers)
+        return f"{value} ({' to '.join(bounds)})" if bounds else value
 
     def to_json(self) -> dict[str, Any]:
         data = super().to_json()

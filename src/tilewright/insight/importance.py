@@ -1,20 +1,22 @@
-"""Which knobs decide whether a schedule is among the fastest: Optuna's PED-ANOVA over a run's trials.
+"""Which knobs decide whether a schedule is among the fastest, and how sure that is: PED-ANOVA over a run's trials.
 
-Watanabe, Bansal, Hutter, "PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary Subspaces",
-IJCAI 2023: how far the values of the fastest tenth differ, knob by knob, from those of all trials.
+The trials are resampled for an interval about each share (bootstrap). Whether a knob matters at all is asked of
+shuffled times: every knob has some share by chance, the more values it has and the fewer trials there are.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tilewright.core import TilewrightError, TrialRecord, Value
+import numpy as np
+
+from tilewright.core import TrialRecord, Value
+from tilewright.insight import ped_anova
 from tilewright.insight.chart import Axis, Bars, Column, Table
 from tilewright.insight.knobs import knob_values, main_template
 from tilewright.insight.points import thinned, time_of
+from tilewright.serialization import Json
 
 FEWEST = 20
 """Measured trials below which nothing is said: the fastest tenth would be one trial."""
@@ -22,35 +24,46 @@ ENOUGH = 50
 """From here on the fastest tenth has five trials, which the method's authors advise."""
 MOST = 2000
 """Trials looked at: an even sample of more."""
-
-
-class OptunaMissing(TilewrightError):
-    """Optuna is not installed."""
-
-    kind = "missing_extra"
+RESAMPLED = 200
+"""Times that the trials are resampled, and the times shuffled."""
+WITHIN = 0.9
+"""The share of the resamplings that an interval holds."""
+CHANCE = 0.99
+"""The share of the shuffled runs in which no knob may stand out as much as one that is said to matter."""
 
 
 @dataclass(frozen=True)
-class Importance:
-    """``shares``: of each knob that varies, largest first, together 1 (empty where nothing can be said).
+class KnobShare(Json):
+    """A knob's share of the importance, with the interval of nine tenths of the resamplings about it.
 
-    ``trials``: measured trials of ``template`` looked at. ``remark``: how far to trust it, as a sentence.
+    ``sure``: in 99 of 100 runs whose times were shuffled, no knob stood out from its usual importance as much.
+    """
+
+    knob: str
+    share: float
+    low: float
+    high: float
+    sure: bool
+
+
+@dataclass(frozen=True)
+class Importance(Json):
+    """``knobs``: those that vary, largest share first, together 1 (empty where nothing can be said).
+
+    ``trials``: measured trials of ``template`` looked at. ``remark``: how far to trust it, in sentences.
     """
 
     template: str
-    shares: tuple[tuple[str, float], ...]
+    knobs: tuple[KnobShare, ...]
     trials: int
     remark: str
 
 
 def importance(records: Sequence[TrialRecord], template: str = "") -> Importance:
-    """Importance of the knobs of one template, the fastest trial's by default.
+    """Importance of the knobs of one template, the fastest trial's by default; the same trials give the same numbers.
 
-    Raises ``OptunaMissing`` without the extra ``optuna``. Few trials give a remark and no shares.
+    Few trials give a remark and no shares.
     """
-    optuna = _optuna()
-    from tilewright.tuner.strategies.optuna_space import positions  # imports most of the tuner
-
     template = template or main_template(records)
     timed = [r for r in records if r.schedule.template == template and time_of(r) is not None]
     timed = [timed[i] for i in thinned(range(len(timed)), MOST)]
@@ -67,68 +80,85 @@ def importance(records: Sequence[TrialRecord], template: str = "") -> Importance
         )  # fmt: skip
     if not values:
         return Importance(template, (), len(timed), f"No knob of {template} varies in this run.")
+    knobs = _shares(timed, values)
+    return Importance(template, knobs, len(timed), _remark(knobs, len(timed), template))
+
+
+def _shares(timed: Sequence[TrialRecord], values: dict[str, tuple[Value, ...]]) -> tuple[KnobShare, ...]:
+    rng = np.random.default_rng(0)
     # Of the values that occur: the run's space is not stored, and today's may be another.
-    space = {name: positions(len(options), _numeric(options)) for name, options in values.items()}
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its interface is called experimental in some versions
-            study = optuna.create_study(direction="minimize")
-            study.add_trials(
-                [
-                    optuna.trial.create_trial(
-                        params={name: options.index(r.schedule.values[name]) for name, options in values.items()},
-                        distributions=space,
-                        value=time_of(r) or 0.0,
-                    )
-                    for r in timed
-                ]
-            )
-            found = optuna.importance.get_param_importances(
-                study, evaluator=optuna.importance.PedAnovaImportanceEvaluator(), params=list(values)
-            )
-    finally:
-        optuna.logging.set_verbosity(level)
-    shares = tuple(sorted(((n, float(v)) for n, v in found.items()), key=lambda item: -item[1]))
-    remark = f"From {len(timed)} measured trials of {template}, as the search chose them."
-    if len(timed) < ENOUGH:
-        remark += f" Fewer than {ENOUGH}, so another run may well order the knobs otherwise."
-    return Importance(template, shares, len(timed), remark)
+    placed = [
+        (np.array([_place(options, r.schedule.values[name]) for r in timed]), len(options), _numeric(options))
+        for name, options in values.items()
+    ]
+    times, count = np.array([time_of(r) or 0.0 for r in timed]), len(timed)
+    once = np.ones((1, count))
+    fast = ped_anova.fastest(times, once)
+    found = ped_anova.divergences(placed, once, fast)
+    drawn = rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLED).astype(float)
+    again = ped_anova.shares(ped_anova.divergences(placed, drawn, ped_anova.fastest(times, drawn)))
+    shuffled = rng.permuted(np.repeat(fast, RESAMPLED, axis=0), axis=1)
+    chance = ped_anova.divergences(placed, np.repeat(once, RESAMPLED, axis=0), shuffled)
+    usual = np.maximum(chance.mean(axis=0), 1e-12)  # none at all where every trial is as fast
+    needed = np.quantile((chance / usual).max(axis=1), CHANCE)
+    share = ped_anova.shares(found)[0]
+    # A resampling repeats trials, and so finds more differences everywhere: only its spread counts, about the share.
+    low, middle, high = np.quantile(again, [(1 - WITHIN) / 2, 0.5, (1 + WITHIN) / 2], axis=0)
+    low, high = np.clip(share + low - middle, 0, 1), np.clip(share + high - middle, 0, 1)
+    rows = [
+        KnobShare(name, float(share[i]), float(low[i]), float(high[i]), bool(found[0, i] / usual[i] > needed))
+        for i, name in enumerate(values)
+    ]
+    return tuple(sorted(rows, key=lambda k: -k.share))
 
 
-def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise OptunaMissing(
-            "knob importance needs Optuna, which is not installed", "Run pip install 'tilewright[optuna]'"
-        ) from None
-    return optuna
+def _place(options: Sequence[Value], value: Value) -> int:
+    """Where a value is; True and 1 are two values."""
+    return next(i for i, v in enumerate(options) if v == value and type(v) is type(value))
 
 
 def _numeric(options: Sequence[Value]) -> bool:
     return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in options)
 
 
+def _remark(knobs: Sequence[KnobShare], trials: int, template: str) -> str:
+    sure = [k.knob for k in knobs if k.sure]
+    told = (
+        f"{', '.join(sure)} matter{'s' if len(sure) == 1 else ''} more than chance explains"
+        if sure
+        else "None of them matters more than chance explains"
+    )
+    rest = "; the others' shares may be chance" if sure and len(sure) < len(knobs) else ""
+    few = f" Fewer than {ENOUGH}, so another run may well order the knobs otherwise." if trials < ENOUGH else ""
+    return f"From {trials} measured trials of {template}, as the search chose them.{few} {told}{rest}."
+
+
 def importance_bars(found: Importance, limit: int = 20) -> Bars:
-    """A bar a knob, the most important first, ``limit`` at most."""
-    top = found.shares[:3]
-    shown = ", ".join(f"{n} {100 * v:.0f}%" for n, v in top)
+    """A bar with its interval a knob, the most important first, ``limit`` at most."""
+    top = found.knobs[:limit]
+    shown = ", ".join(f"{k.knob} {100 * k.share:.0f}%" for k in top[:3])
     return Bars(
         f"Which knobs of {found.template} matter",
         Axis("Share of the importance", "share"),
-        found.shares[:limit],
+        tuple((k.knob, k.share) for k in top),
         alt=f"Most important knobs: {shown}." if top else found.remark,
         note=found.remark,
+        low=tuple(k.low for k in top),
+        high=tuple(k.high for k in top),
     )
 
 
 def importance_table(found: Importance) -> Table:
-    """Every knob's share."""
+    """Every knob's share, its interval, and whether it is more than chance."""
     return Table(
         "importance",
         f"Importance of the knobs of {found.template}",
-        (Column("knob", "Knob"), Column("importance", "Importance", "share", True)),
-        found.shares,
+        (
+            Column("knob", "Knob"),
+            Column("importance", "Importance", "share", True),
+            Column("low", "At least", "share", True),
+            Column("high", "At most", "share", True),
+            Column("sure", "More than chance"),
+        ),
+        tuple((k.knob, k.share, k.low, k.high, "yes" if k.sure else "no") for k in found.knobs),
     )

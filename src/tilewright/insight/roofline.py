@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ LEVELS = {
     "compulsory": "inputs and output moved once",
 }
 """What the bytes of an intensity are: the first four from the footprint, the last from the shapes alone."""
+_LEVEL = {"memory": "memory", "l3": "L3", "l2": "L2", "l1": "L1", "compulsory": "memory"}
 CACHED = 1 << 15
 GROUPS = 8
 """Tasks that a chart tells apart; the trials of further ones share a name."""
@@ -39,12 +40,18 @@ GROUPS = 8
 class Ceilings:
     """What the device reaches at most: ``peak`` in FLOP/s, ``bandwidth`` of memory in bytes/s; ``None``: not known.
 
-    ``measured``: by a run, on the cores in use; otherwise as the vendor states them.
+    ``measured``: by a run, on the cores in use; otherwise as the vendor states them. ``caches``: bytes/s of each cache
+    that is known.
     """
 
     peak: float | None = None
     bandwidth: float | None = None
     measured: bool = True
+    caches: Mapping[str, float] = field(default_factory=dict)
+
+    def at(self, level: str) -> float | None:
+        """Bytes a second at one of :data:`LEVELS`."""
+        return self.bandwidth if level in ("memory", "compulsory") else self.caches.get(level)
 
     @property
     def source(self) -> str:
@@ -118,26 +125,30 @@ def compulsory_bytes(task: Task) -> int:
 
 
 def ceilings_of(run: StoredRun) -> Ceilings:
-    """Ceilings of the device that a run was on, as its final measured them; a GPU's are the stated ones."""
+    """Ceilings of the device that a run was on, as its final measured them; a GPU's are the stated ones.
+
+    An emulated device has none: its times are of another machine.
+    """
+    from tilewright.backends import CACHES, backend_for, is_emulated
+
+    if is_emulated(run.device_model):
+        return Ceilings()
+    backend = backend_for(run.task.target)
+    if not backend.in_process:
+        stated = backend.ceilings(run.task)
+        return Ceilings(stated.flops, stated.bandwidth, measured=False)
     share, rate = _number(run, "best", "peak_fraction"), _number(run, "best", "gflops")
     peak = _number(run, "peaks", "flops") or (rate * 1e9 / share if share and rate else None)
-    return _ceilings(run.task, peak, _number(run, "peaks", "bandwidth"))
+    caches = {level: rate for level in CACHES if (rate := _number(run, "peaks", "caches", level))}
+    return Ceilings(peak, _number(run, "peaks", "bandwidth"), caches=caches)
 
 
-def _number(run: StoredRun, part: str, name: str) -> float | None:
+def _number(run: StoredRun, *path: str) -> float | None:
     """A positive number of the run's summary, which may be of any version; ``None`` where it has none."""
-    found = run.summary.get(part)
-    value = found.get(name) if isinstance(found, Mapping) else None
-    return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
-
-
-def _ceilings(task: Task, peak: float | None, bandwidth: float | None) -> Ceilings:
-    from tilewright.backends import backend_for
-
-    backend = backend_for(task.target)
-    if backend.in_process:
-        return Ceilings(peak, bandwidth)
-    return Ceilings(*backend.ceilings(task), measured=False)
+    found: object = run.summary
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return float(found) if isinstance(found, int | float) and 0 < found < math.inf else None
 
 
 def roofline(
@@ -227,11 +238,11 @@ def _dots(name: str, points: Sequence[Placed], emphasis: bool = False) -> Series
 
 
 def _roofs(ceilings: Ceilings, best: Sequence[Placed], level: str, x: Sequence[float]) -> list[Series]:
-    """The ceilings as lines over the points' range and a bit more. The bandwidth is of memory, so for it alone."""
+    """The ceilings as lines over the points' range and a bit more; the bandwidth is the level's."""
     if not best:
         return []
     low, high = min(x) / 1.5, max(x) * 1.5
-    bandwidth = ceilings.bandwidth if level in ("memory", "compulsory") else None
+    bandwidth = ceilings.at(level)
     ridge = low
     if ceilings.peak and bandwidth:
         ridge = ceilings.peak / bandwidth  # always in sight: left of it memory is the limit
@@ -242,7 +253,7 @@ def _roofs(ceilings: Ceilings, best: Sequence[Placed], level: str, x: Sequence[f
         found.append(Series(name, [ridge, high], [ceilings.peak] * 2, "line"))
     if bandwidth:
         end = ridge if ceilings.peak else high
-        name = f"memory bandwidth ({ceilings.source}), {bandwidth / 1e9:.3g} GB/s"
+        name = f"{_LEVEL[level]} bandwidth ({ceilings.source}), {with_unit(bandwidth, 'byte/s')}"
         found.append(Series(name, [low, end], [low * bandwidth, end * bandwidth], "line"))
     return found
 
@@ -264,10 +275,10 @@ def _note(ceilings: Ceilings, level: str, left_out: int) -> str:
         parts.append("The data fits the caches, so hardly anything comes from memory.")
     if not ceilings.peak:
         parts.append("The device's peak is not known.")
-    if not ceilings.bandwidth:
-        parts.append("The device's memory bandwidth is not known, so the sloping part of the roof is missing.")
-    elif level not in ("memory", "compulsory"):
-        parts.append("Only memory's bandwidth is known, which is no limit here.")
+    if not ceilings.at(level):
+        parts.append(
+            f"The device's {_LEVEL[level]} bandwidth is not known, so the sloping part of the roof is missing."
+        )
     if left_out:
         parts.append(f"{left_out} trials are left out: no operations, or no known traffic at this level.")
     return " ".join(parts)

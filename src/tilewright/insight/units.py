@@ -10,13 +10,15 @@ _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""
 
 
 def with_unit(value: float, unit: str, digits: int = 3) -> str:
-    """A number of one of ``chart.UNITS`` as text, with ``digits`` significant digits."""
+    """A number of one of ``chart.UNITS``, or of ``byte/s``, as text with ``digits`` significant digits."""
     if not math.isfinite(value):
         return "-"
     if unit == "s":
         return _scaled(value, _SMALL, "s", digits)
     if unit == "flop/s":
         return _scaled(value, _LARGE, "FLOP/s", digits)
+    if unit == "byte/s":
+        return _scaled(value, _LARGE, "B/s", digits)
     if unit == "share":
         return f"{_plain(round(100 * value, 1), digits)}%"
     if unit == "date":

@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.closing import Closing
 from tilewright.core import Artifact, Candidate, Device, Failure, Outcome, Target, Task
-from tilewright.serialization import Json
 
 if TYPE_CHECKING:
+    from tilewright.backends import Peaks
     from tilewright.building.builder import Builder
     from tilewright.measure.timing import PairedComparison
 
@@ -21,19 +20,6 @@ Item = tuple[Candidate, Artifact]
 
 OnWait = Callable[[str], None]
 """Called with a line on who holds the device."""
-
-
-@dataclass(frozen=True)
-class Peaks(Json):
-    """What a device reaches at most: ``flops``, operations a second on a task's elements, and ``bandwidth``, bytes from
-    memory a second; ``None`` where it is not known."""
-
-    flops: float | None = None
-    bandwidth: float | None = None
-
-
-NO_PEAKS = Peaks()
-"""Nothing is known of a device."""
 
 
 class Runner(Closing, ABC):

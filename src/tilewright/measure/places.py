@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.backends import EMULATOR, Backend, choose_backend
+from tilewright.backends import EMULATOR, Backend, Peaks, choose_backend
 from tilewright.building.lock import BuildLock
 from tilewright.core import Device, Target, Task
-from tilewright.measure.measuring import OnWait, Peaks
+from tilewright.measure.measuring import OnWait
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
@@ -78,7 +78,7 @@ class Place:
     def peaks(self, task: Task) -> Peaks:
         """What the device reaches at most: measured now on a CPU's cores, as stated on a GPU, unknown for the
         emulator."""
-        return Peaks(*self.backend.peaks(task, self.device))
+        return self.backend.peaks(task, self.device)
 
 
 def find_place(target: str | Target = "auto", device: str = "auto", threads: int = 1) -> Place:

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Bars
-from tilewright.insight.units import with_unit
 from tilewright.plots.axes import set_axis, shown
 from tilewright.plots.theme import Theme
 
@@ -19,25 +18,34 @@ MOST = 24
 
 def draw_bars(axes: Axes, chart: Bars, theme: Theme) -> bool:
     """Draw the bars from top to bottom; ``False`` if there is none."""
-    bars = [(shown(name, 36), value) for name, value in chart.bars if math.isfinite(value)]
-    if not bars:
+    places = [i for i, (_, value) in enumerate(chart.bars) if math.isfinite(value)]
+    if not places:
         return False
-    left_out = len(bars) - MOST
-    bars = bars[:MOST]
+    left_out = len(places) - MOST
+    places = places[:MOST]
+    bars = [(shown(chart.bars[i][0], 36), chart.bars[i][1]) for i in places]
+    ends = [max(chart.bars[i][1], chart.high[i] if chart.high else 0.0) for i in places]
     at = range(len(bars))
     axes.barh(at, [v for _, v in bars], color=theme.emphasis, height=min(0.72, 0.12 * len(bars) + 0.2))
     axes.set_ylim(max(len(bars), 4) - 0.5, -0.5)
-    high = max(0.0, *(v for _, v in bars))
-    set_axis(axes, "x", chart.axis, [0.0, high * 1.12 or 1.0])
+    if chart.low:
+        low = [chart.low[i] for i in places]
+        axes.hlines(at, low, ends, color=theme.text, linewidth=1.4)
+        axes.plot([*low, *ends], [*at, *at], "|", color=theme.text, markersize=7)
+    high = max(0.0, *ends)
+    room = 1.3 if chart.low else 1.12  # for the texts beside the bars
+    set_axis(axes, "x", chart.axis, [0.0, high * room or 1.0])
     if chart.axis.scale != "log":
-        axes.set_xlim(min(0.0, *(v for _, v in bars)), high * 1.12 or 1.0)
+        axes.set_xlim(min(0.0, *(v for _, v in bars)), high * room or 1.0)
+    if chart.axis.unit == "share":
+        axes.set_xticks([x for x in axes.get_xticks() if 0 <= x <= max(1.0, high)])
     axes.set_yticks(list(at), [name for name, _ in bars])
     axes.tick_params(axis="y", length=0, labelcolor=theme.text)
     axes.spines["left"].set_visible(False)
     axes.grid(True, axis="x")
-    for i, (_, value) in enumerate(bars):
-        text = with_unit(value, chart.axis.unit) + (f"  and {left_out} more" if left_out > 0 and i == MOST - 1 else "")
+    for i, place in enumerate(places):
+        text = chart.text(place) + (f"  and {left_out} more" if left_out > 0 and i == MOST - 1 else "")
         axes.annotate(
-            text, (value, i), (4, 0), textcoords="offset points", va="center", fontsize=9, color=theme.muted
+            text, (ends[i], i), (5, 0), textcoords="offset points", va="center", fontsize=9, color=theme.muted
         )  # fmt: skip
     return True

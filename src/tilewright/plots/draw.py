@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +44,9 @@ def check_path(path: str | Path) -> Path:
     return path
 
 
-def draw(chart: Chart, path: str | Path, dark: bool = False) -> Path:
-    """Draw a chart into ``path`` (``.svg``, ``.png`` or ``.pdf``), over any file there; returns the path.
+def draw(chart: Chart | Sequence[Chart], path: str | Path, dark: bool = False) -> Path:
+    """Draw a chart, or several below each other, into ``path`` (``.svg``, ``.png`` or ``.pdf``), over any file there;
+    returns the path.
 
     Raises ``UsageError`` for another kind of file and for one that cannot be written, ``PlotError`` without Matplotlib.
     """
@@ -58,15 +59,16 @@ def draw(chart: Chart, path: str | Path, dark: bool = False) -> Path:
     return path
 
 
-def picture(chart: Chart, suffix: str, dark: bool = False) -> bytes:
+def picture(chart: Chart | Sequence[Chart], suffix: str, dark: bool = False) -> bytes:
     """The picture's bytes; ``suffix`` is one of :data:`SUFFIXES`."""
     theme = DARK if dark else LIGHT
+    charts = list(chart) if isinstance(chart, Sequence) else [chart]
     with _matplotlib(theme), warnings.catch_warnings():
         # A letter that the font lacks is drawn as a box in a PNG; in an SVG the reader's font may have it.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        figure = _figure(chart, theme)
+        figure = _figure(charts, theme)
         out = io.BytesIO()
-        title, about = visible_text(chart.title), visible_text(chart.alt)
+        title, about = visible_text(charts[0].title), visible_text(" ".join(c.alt for c in charts))
         if suffix == ".svg":
             figure.savefig(out, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
             return _described(out.getvalue(), about)
@@ -94,13 +96,30 @@ def _matplotlib(theme: Theme) -> Iterator[None]:
         yield
 
 
-def _figure(chart: Chart, theme: Theme) -> Figure:
+def _figure(charts: Sequence[Chart], theme: Theme) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    heights = [SIZE[1] if len(charts) == 1 else _height(c) for c in charts]
+    figure = Figure(figsize=(SIZE[0], sum(heights)), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    if len(charts) == 1:
+        _draw(figure, charts[0], theme)
+    else:
+        parts: Any = figure.subfigures(len(charts), height_ratios=heights)
+        for part, chart in zip(parts, charts, strict=True):
+            _draw(part, chart, theme)
+    return figure
+
+
+def _height(chart: Chart) -> float:
+    """Inches of a chart among others: bars take what they need."""
+    return min(SIZE[1], 2.0 + 0.3 * len(chart.bars)) if isinstance(chart, Bars) else 0.8 * SIZE[1]
+
+
+def _draw(figure: Any, chart: Chart, theme: Theme) -> None:
+    """One chart with its title and its note into a figure, or a part of one."""
     from tilewright.plots import bars, parallel, xy
 
-    figure = Figure(figsize=SIZE, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
     figure.suptitle(shown(chart.title), x=0.015, ha="left", fontsize=13, fontweight="bold")
     axes: Any = figure.add_subplot()
     if isinstance(chart, XY):
@@ -117,7 +136,6 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     note = textwrap.wrap(visible_text(chart.note), NOTE)[:6]
     if note:
         figure.supxlabel("\n".join(note), x=0.015, ha="left", fontsize=8.5, color=theme.muted)
-    return figure
 
 
 def _described(svg: bytes, about: str) -> bytes:

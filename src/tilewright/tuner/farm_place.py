@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
-from tilewright.backends import is_emulated
+from tilewright.backends import Peaks, is_emulated
 from tilewright.backends.cache import ArtifactCache
 from tilewright.building.builder import Builder
 from tilewright.caching import cached_property
@@ -14,7 +14,7 @@ from tilewright.core import Device, Target, Task, UsageError
 from tilewright.farm.client import Farm
 from tilewright.farm.device import RunnerDevice
 from tilewright.farm.remote import FarmRunner, FarmToolchain
-from tilewright.measure.measuring import OnWait, Peaks
+from tilewright.measure.measuring import OnWait
 
 LANES = 32  # units in the builders' hands at once, at most
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.backends import NO_PEAKS, Peaks
 from tilewright.core import Failure, Schedule, Task, TrialRecord
-from tilewright.measure.measuring import NO_PEAKS, Peaks
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
     try:
         found.workload(**values)
     except TilewrightError as e:
-        named = next((k for k in values if re.search(rf"'{re.escape(k)}'|\b{re.escape(k)}(=| cannot)", e.message)), "params")
-        raise UsageError(f"{at(named)}: {e.message}", e.hint) from e
+        blamed = next((k for k in values if re.search(rf"'{re.escape(k)}'|\b{re.escape(k)}(=| cannot)", e.message)), "")
+        raise UsageError(f"{at(blamed or 'params')}: {e.message}", e.hint) from e
     return task
 
 

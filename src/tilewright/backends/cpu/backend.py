@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from tilewright.backends import Built, Described, Report
+from tilewright.backends import NO_PEAKS, Built, Described, Peaks, Report
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cores import affinity, available_cores
 from tilewright.backends.cpu import targets
@@ -97,17 +97,17 @@ class CpuBackend:
     def warnings(self, device: Device) -> list[str]:
         return noise_warnings()
 
-    def peaks(self, task: Task, device: Device) -> tuple[float | None, float | None]:
+    def peaks(self, task: Task, device: Device) -> Peaks:
         """Measured now on the device's cores."""
         from tilewright.backends.cpu.peak import PeakProbe
 
         sizes = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
         item = sizes.get(task.workload.output.dtype, 1 if "8" in task.workload.output.dtype else 4)
         with PeakProbe(task.target, self._cores(device)[: task.target.threads]) as probe:
-            return probe.sample() * 4 / item, probe.bandwidth(task.target.l3_bytes)
+            return Peaks(probe.sample() * 4 / item, probe.bandwidth(task.target.l3_bytes), probe.caches(task.target))
 
-    def ceilings(self, task: Task) -> tuple[float | None, float | None]:
-        return None, None
+    def ceilings(self, task: Task) -> Peaks:
+        return NO_PEAKS
 
     def describe(self, target: Target, device: Device) -> Described:
         cores = len(self._cores(device))

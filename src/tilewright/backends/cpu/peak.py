@@ -1,4 +1,5 @@
-"""The limits that no kernel passes: multiply-adds and bytes from memory a second, measured on the cores in question."""
+"""The limits that no kernel passes: multiply-adds, and bytes from memory and each cache a second, measured on the cores
+in question."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SMALLEST = 64 << 20
 
 
 class PeakProbe(Closing):
-    """Samples the float32 peak and the memory bandwidth of ``cores``, one thread each; a context manager.
+    """Samples the float32 peak and the bandwidths of ``cores``, one thread each; a context manager.
 
     Needs the support library, which is compiled once.
     """
@@ -47,7 +48,17 @@ class PeakProbe(Closing):
 
     def bandwidth(self, last_level_bytes: int, seconds: float = 0.05) -> float:
         """Bytes read from memory a second by all cores at once, past a last-level cache of this size."""
-        size = max(SMALLEST, 3 * last_level_bytes) // len(self.cores)
+        return self._read(max(SMALLEST, 3 * last_level_bytes) // len(self.cores), seconds)
+
+    def caches(self, target: Target) -> dict[str, float]:
+        """Bytes read from each cache a second by all cores at once, each on half of the cache, or of its part of it."""
+        sizes = {
+            "l1": target.l1_bytes // 2, "l2": target.l2_bytes // 2, "l3": target.l3_bytes // 2 // len(self.cores),
+        }  # fmt: skip
+        below = dict(zip(sizes, (0, target.l1_bytes, target.l2_bytes), strict=True))
+        return {level: self._read(size) for level, size in sizes.items() if size > below[level]}
+
+    def _read(self, size: int, seconds: float = 0.02) -> float:
         return sum(self._on_each(lambda: float(self._library.handle.tw_bandwidth(size, seconds))))
 
     def _on_each(self, measure: Callable[[], float]) -> list[float]:

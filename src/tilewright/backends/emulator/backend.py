@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from tilewright.backends import EMULATOR, Described, Report
+from tilewright.backends import EMULATOR, NO_PEAKS, Described, Peaks, Report
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.classes import slug
 from tilewright.backends.cpu.compiler import find_compiler
@@ -83,8 +83,8 @@ class EmulatorBackend(DeviceBackend):
             f"and what wins is stored for the device model {EMULATOR!r}, which is never served"
         ]
 
-    def peaks(self, task: Task, device: Device) -> tuple[float | None, float | None]:
-        return None, None
+    def peaks(self, task: Task, device: Device) -> Peaks:
+        return NO_PEAKS
 
     def describe(self, target: Target, device: Device) -> Described:
         return Described(slug(f"emulator-{target.variant}"))

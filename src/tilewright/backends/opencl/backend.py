@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.backends import Described, Report
+from tilewright.backends import NO_PEAKS, Described, Peaks, Report
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.classes import slug
 from tilewright.backends.device import DeviceBackend, NumberedDevice
@@ -65,9 +65,9 @@ class OpenClBackend(DeviceBackend):
         host = devices.find(str(self.number(device.name))).is_host
         return [f"{device.name} is this machine's processor, which does other work too"] if host else []
 
-    def ceilings(self, task: Task) -> tuple[float | None, float | None]:
+    def ceilings(self, task: Task) -> Peaks:
         """OpenCL states none; the rates among the limits are guesses for the default schedule."""
-        return None, None
+        return NO_PEAKS
 
     def settings(self, device: Device, memory: int) -> dict[str, Any]:
         given = super().settings(device, memory)

@@ -109,7 +109,7 @@ def command(
     \b
     Charts:
       best         best time so far over the trials     roofline    rates below the device's limits
-      time         the same over time                   importance  which knobs matter (needs Optuna)
+      time         the same over time                   importance  which knobs matter
       calibration  predicted against measured           knob        times by one knob (--knob)
       learning     does the cost model improve          parallel    all knobs at once
       failures     failures by kind                     compare     several runs (--with)
@@ -163,18 +163,11 @@ def _target(name: str, output: str | None, as_json: bool) -> Path | None:
 
 
 def _all(source: Source) -> dict[str, Chart]:
-    """Every chart that this run has; what is missing for one of them is said on stderr."""
-    found = {}
-    for name, make in CHARTS.items():
-        if (name == "knob" and not source.knob) or (name == "compare" and not source.others):
-            continue
-        if name in ("knob", "parallel", "importance") and not source.records:
-            continue
-        try:
-            found[name] = make(source)
-        except importance.OptunaMissing as e:
-            say(f"left out: {e.message}. {e.hint}")
-    return found
+    """Every chart that this run has."""
+    without = {"knob"} if not source.knob else set()
+    without |= {"compare"} if not source.others else set()
+    without |= {"knob", "parallel", "importance"} if not source.records else set()
+    return {name: make(source) for name, make in CHARTS.items() if name not in without}
 
 
 def _write(charts: dict[str, Chart], target: Path, suffix: str, dark: bool) -> dict[str, str]:

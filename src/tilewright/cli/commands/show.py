@@ -130,14 +130,9 @@ def _print_calibration(out: Console, points: Sequence[TrialPoint]) -> None:
 def _print_charts(out: Console, source: Source) -> None:
     from tilewright.cli.charts import print_chart
     from tilewright.insight.chart import Parallel
-    from tilewright.insight.importance import OptunaMissing
 
     for name in ("time", "calibration", "learning", "roofline", *(["importance"] if source.records else [])):
-        try:
-            chart = CHARTS[name](source)
-        except OptunaMissing as e:
-            out.print(safe_text(f"{e.message}. {e.hint}"), style="dim")
-            continue
+        chart = CHARTS[name](source)
         assert not isinstance(chart, Parallel)
         print_chart(out, chart)
         out.print(safe_text(chart.note), style="dim")

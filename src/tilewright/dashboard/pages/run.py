@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 from starlette.requests import Request
@@ -211,7 +210,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
         "pages": -(-_count(site, request) // ROWS), "statuses": ("ok", *(k.value for k in FailureKind)),
         "orders": ORDERS, "order": choice(request, "order", ORDERS, "number"),
         "descending": bool(text(request, "descending")), "sorts": _sorts(request, base),
-        "first": 0, "winner": None, "templates": (), "importance": False,
+        "first": 0, "winner": None, "templates": (),
     }  # fmt: skip
     found, spent = run.summary.get("best"), run.summary.get("time")
     if isinstance(found, Mapping) and isinstance(found.get("peak_fraction"), float):
@@ -227,7 +226,6 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
             "failures": _failures(site, request), "calibration": _calibration_table(site, request),
             "templates": names, "template": template, "knob": knob,
             "knobs": names_of_knobs, "winner": fastest.number if fastest else None,
-            "importance": find_spec("optuna") is not None,
         }  # fmt: skip
     where = RunFilter(workload_key=run.task.workload.key, device_model=run.device_model)
     shown["others"] = [

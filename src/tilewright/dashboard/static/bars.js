@@ -10,14 +10,24 @@ export class BarsPlot {
     this.host = host;
   }
 
-  update({ axis, labels, values, title, alt }) {
-    const most = Math.max(...values.map((v) => v ?? 0), 0) || 1;
+  update({ axis, labels, values, low, high, title, alt }) {
+    const most = Math.max(...[...values, ...(high ?? [])].map((v) => v ?? 0), 0) || 1;
+    const share = (v) => Math.max(0, (100 * (v ?? 0)) / most);
     const list = el("ul", { class: "bars", "aria-label": alt || `${title}: ${axis.label}` });
     labels.forEach((label, i) => {
       const fill = el("span", { class: "fill" });
-      fill.style.width = `${Math.max(0, (100 * (values[i] ?? 0)) / most)}%`;
-      const value = el("span", { class: "value" }, show(values[i], axis.unit));
-      list.append(el("li", {}, el("span", { class: "name" }, label), el("span", { class: "track", "aria-hidden": "true" }, fill), value));
+      fill.style.width = `${share(values[i])}%`;
+      const track = el("span", { class: "track", "aria-hidden": "true" }, fill);
+      let text = show(values[i], axis.unit);
+      if (low) {
+        const range = el("span", { class: "range" });
+        range.style.left = `${share(low[i])}%`;
+        range.style.width = `${share(high[i]) - share(low[i])}%`;
+        track.append(range);
+        text += ` (${show(low[i], axis.unit)} to ${show(high[i], axis.unit)})`;
+      }
+      const value = el("span", { class: "value" }, text);
+      list.append(el("li", {}, el("span", { class: "name" }, label), track, value));
     });
     this.host.replaceChildren(list);
   }

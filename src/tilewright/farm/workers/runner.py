@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from tilewright.backends import Peaks
 from tilewright.backends.cache import ArtifactCache
 from tilewright.core import Candidate, Failure, FailureKind, Outcome, Target, Task, UsageError
 from tilewright.farm.jobs import item_of, plain
@@ -17,7 +18,7 @@ from tilewright.farm.link import Endpoint, Say
 from tilewright.farm.workers.service import Service
 from tilewright.farm.workers.work import Reply
 from tilewright.measure.devices import DeviceDescription
-from tilewright.measure.measuring import Item, Peaks
+from tilewright.measure.measuring import Item
 from tilewright.measure.places import Place
 from tilewright.measure.runner import LocalRunner
 from tilewright.measure.timing import PairedComparison
@@ -128,7 +129,7 @@ class Runner(Service):
                         return _reply({"duel": found.to_json()})
                     case "peak":
                         peaks = self.bench.peaks(task)
-                        return _reply({"peak": peaks.flops, "bandwidth": peaks.bandwidth})
+                        return _reply({"peak": peaks.flops, "bandwidth": peaks.bandwidth, **peaks.caches})
                     case other:
                         raise ValueError(f"unknown work {str(other)[:40]!r}")
         finally:

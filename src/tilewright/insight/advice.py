@@ -1,0 +1,211 @@
+"""What to try next after a run: at most five steps, each with its reason and, where it is one command, that command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.core import FailureKind, TilewrightError, TrialRecord, Value
+from tilewright.insight.effects import KnobEffect
+from tilewright.insight.failures import ADVICE
+from tilewright.insight.importance import ENOUGH
+from tilewright.insight.knobs import value_text
+from tilewright.insight.limits import NAMES, Limits
+from tilewright.insight.points import time_of
+from tilewright.insight.progress import Progress
+from tilewright.insight.units import with_unit
+from tilewright.serialization import Json
+
+if TYPE_CHECKING:
+    from tilewright.database import StoredRun
+    from tilewright.search_space import SearchSpace
+
+MOST = 5
+OFTEN = 0.25
+"""A kind of failure that this share of the trials ended in deserves a look."""
+NOISY = 0.1
+"""A spread of the winner's samples, over their median, from which on noise hides what is to be found."""
+DRIFT = 1.2
+"""A winner's time in the final over that in the search, or the reverse, from which on the machine changed meanwhile."""
+RARE = 10
+"""Trials of a template below which it was barely tried."""
+
+
+@dataclass(frozen=True)
+class Step(Json):
+    """``do``: what to try; ``why``: what in the run speaks for it; ``command``: to run, where it is one command."""
+
+    do: str
+    why: str
+    command: str | None = None
+
+
+def tune_command(run: StoredRun, db: str | None) -> str | None:
+    """The command that tunes what a run tuned, where its operator's name says what that is; ``None`` on a farm, and
+    for operators and kernels of one's own, whose files only their owner knows."""
+    from tilewright.backends import is_emulated
+    from tilewright.kernels.operators import get_operator
+    from tilewright.tuner.user_kernel import SETTING
+
+    emulated = is_emulated(run.device_model)
+    words = run.task.workload.label.split(" ")
+    if run.settings.get(SETTING) or not (emulated or re.fullmatch(r"[a-z]+:[\d,-]+", run.device_name)):
+        return None
+    try:
+        known = get_operator(words[0]).workload(**dict(w.split("=", 1) for w in words[1:]))
+    except (TilewrightError, TypeError, ValueError):
+        return None
+    if known.key != run.task.workload.key:
+        return None
+    target = run.task.target
+    more = ["--target", target.name, *(["--threads", str(target.threads)] if target.threads > 1 else [])]
+    more += [*(["--device", run.device_name] if emulated else []), *(["--db", db] if db else [])]
+    return shlex.join(["tilewright", "tune", *words, *more])
+
+
+def next_steps(
+    run: StoredRun, records: Sequence[TrialRecord], winner: TrialRecord | None, progress: Progress,
+    effects: Sequence[KnobEffect], limits: Limits | None, db: str | None = None,
+) -> tuple[Step, ...]:  # fmt: skip
+    """The steps that the run's data speak for, the most promising first; none where there is nothing to say."""
+    if run.state == "running":
+        return ()
+    command = tune_command(run, db)
+    steps = [*_failures(run, OFTEN if winner else 0.0, db)]
+    if winner is None:
+        return tuple(steps[:MOST])
+    near = limits.near if limits else None
+    steps += [*_noise(winner, limits)]
+    if near is not None:
+        steps += [*_at_the_limit(near.key)]
+    else:
+        steps = [*_more_trials(run, progress, command), *steps]
+        steps += [*_spaces(run, records, winner, effects, command), *_elsewhere(run, progress, command)]
+    if near is None or near.key == "compute":
+        steps += [*_threads(run, winner, db)]
+    return tuple(steps[:MOST])
+
+
+def _failures(run: StoredRun, often: float, db: str | None) -> Iterator[Step]:
+    command = shlex.join(["tilewright", "show", run.id, *(["--db", db] if db else [])])
+    for kind, count in sorted(run.failed.items(), key=lambda item: -item[1]):
+        if run.trials and count / run.trials >= often and kind in ADVICE:
+            yield Step(f"See to the failures ({kind}). {ADVICE[FailureKind(kind)]}",
+                       f"{count} of {run.trials} trials ended so.", command)  # fmt: skip
+
+
+def _noise(winner: TrialRecord, limits: Limits | None) -> Iterator[Step]:
+    spread, seconds = getattr(winner.outcome, "spread", 0.0), time_of(winner) or 0.0
+    later = limits.seconds if limits else seconds
+    if spread > NOISY:
+        spans = f"The middle half of the winner's samples spans {with_unit(spread, 'share')} of their median"
+        why = f"{spans}, so smaller differences are lost."
+    elif not 1 / DRIFT < later / seconds < DRIFT:
+        why = f"The winner took {with_unit(seconds, 's')} in the search and {with_unit(later, 's')} in the final."
+    else:
+        return
+    yield Step("Measure on a quieter machine: stop what else runs on it, and see what tilewright doctor says.", why,
+               "tilewright doctor")  # fmt: skip
+
+
+def _more_trials(run: StoredRun, progress: Progress, command: str | None) -> Iterator[Step]:
+    """One step, if any: going on to as many trials as the data speak for."""
+    if progress.outlook == "exhausted":
+        return
+    left = run.trials_wanted - run.trials
+    wanted, why = run.trials_wanted, ""
+    if (run.state in ("interrupted", "failed") or progress.ended == "time") and left > 0:
+        why = f"It ended early, {left} of {run.trials_wanted} trials before what was wanted."
+    elif progress.outlook == "likely":
+        wanted, why = 2 * run.trials, "The best was still getting better."
+    elif progress.measured < ENOUGH:
+        wanted = max(2 * ENOUGH, 2 * run.trials)
+        why = f"{progress.measured} measured trials are few: {ENOUGH} tell which knobs matter."
+    if why:
+        more = f"--resume {run.id} --trials {wanted}"
+        yield Step(f"Go on with this run, to {wanted} trials.", why, _with(command, more))
+
+
+def _with(command: str | None, more: str) -> str | None:
+    return command and f"{command} {more}"
+
+
+def _at_the_limit(key: str) -> Iterator[Step]:
+    if key == "compute":
+        yield Step("Leave this task as it is: a faster one needs fewer operations or a narrower element type.",
+                   "The winner is at the device's arithmetic.")  # fmt: skip
+    else:
+        yield Step("Move less: compute it together with its neighbours in one operator, or use a narrower element "
+                   "type. Another schedule gains little.", f"The winner is at the limit of {NAMES[key]}.")  # fmt: skip
+
+
+def _spaces(
+    run: StoredRun, records: Sequence[TrialRecord], winner: TrialRecord, effects: Sequence[KnobEffect],
+    command: str | None,
+) -> Iterator[Step]:  # fmt: skip
+    """Where the space goes on, or could: values beyond the fastest, templates barely tried."""
+    from tilewright.kernels.templates import task_space
+    from tilewright.tuner import user_kernel
+
+    try:
+        kernel = user_kernel.of_run(run)
+        spaces = task_space(run.task, user_kernel.templates_of(kernel, run.task)).live
+    except Exception:  # stored by anything, read by today's templates: whatever they stumble over, nothing is known
+        return
+    own = next((s for s in spaces if s.template == winner.schedule.template), None)
+    if own is not None:
+        users = kernel is not None and kernel.name == own.template
+        yield from _edges(run, records, winner, effects, own, command, users)
+    counts = Counter(r.schedule.template for r in records)
+    rare = [s.template for s in spaces if s is not own and counts[s.template] < min(RARE, len(records) // len(spaces))]
+    if rare:
+        told = ", ".join(f"{name} in {counts[name]}" for name in rare)
+        yield Step("Make a run that draws from every template alike.",
+                   f"Of {len(records)} trials a template was barely tried: {told}.",
+                   _with(command, "--strategy random"))  # fmt: skip
+
+
+def _edges(
+    run: StoredRun, records: Sequence[TrialRecord], winner: TrialRecord, effects: Sequence[KnobEffect],
+    space: SearchSpace, command: str | None, users: bool,
+) -> Iterator[Step]:  # fmt: skip
+    knobs = {k.name: k for k in space.knobs}
+    for effect in effects:
+        knob = knobs.get(effect.knob)
+        if knob is None or not effect.sure or not knob.ordered or isinstance(knob.values[0], bool | str):
+            continue
+        values: list[Value] = sorted(knob.values)
+        tried = {r.schedule.values.get(knob.name) for r in records if r.schedule.template == space.template}
+        value = winner.schedule.values[knob.name]
+        if value not in values or len(values) < 3:
+            continue
+        at = values.index(value)
+        for word, beyond in (("largest", values[at + 1 :]), ("smallest", values[:at])):
+            if beyond and not tried & set(beyond):
+                names = ", ".join(map(value_text, beyond))
+                yield Step(f"Search more where {knob.name} is beyond {value_text(value)}: {names} were never tried.",
+                           f"{knob.name} matters, and its {word} tried value is the winner's.",
+                           _with(command, f"--resume {run.id} --trials {2 * run.trials}"))  # fmt: skip
+            elif users and not beyond:
+                yield Step(f"Give --knob {knob.name} values beyond {value_text(value)} in a new run.",
+                           f"{knob.name} matters, and the winner has its {word} value.")  # fmt: skip
+
+
+def _elsewhere(run: StoredRun, progress: Progress, command: str | None) -> Iterator[Step]:
+    if progress.outlook == "unlikely":
+        yield Step("Search again from another seed: it takes another way.",
+                   "This search stands still, and no known limit of the device is near.",
+                   _with(command, f"--seed {run.seed + 1}"))  # fmt: skip
+
+
+def _threads(run: StoredRun, winner: TrialRecord, db: str | None) -> Iterator[Step]:
+    """Long calls on one core of a processor; how many cores it has is not stored."""
+    if run.task.target.kind == "cpu" and run.task.target.threads == 1 and (time_of(winner) or 0.0) >= 1e-4:
+        command = tune_command(run, db)
+        yield Step("If the processor has more cores, tune for several threads (--threads).",
+                   f"One core was used, and a call takes {with_unit(time_of(winner) or 0.0, 's')}.",
+                   _with(command, "--threads 2"))  # fmt: skip

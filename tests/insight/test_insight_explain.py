@@ -1,0 +1,287 @@
+"""What is said of a run: what bounds the winner, how the search went, what the knobs did, what to try next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_trials import RUN, run_of, trial
+
+import tilewright
+from harness.examples import TARGET
+from tilewright.backends import parse_target
+from tilewright.core import FailureKind, Measurement, Proposal, Target, Task, TrialRecord
+from tilewright.insight.advice import MOST, tune_command
+from tilewright.insight.chart import Bars
+from tilewright.insight.effects import effects
+from tilewright.insight.explain import Explanation, charts, explain
+from tilewright.insight.importance import importance
+from tilewright.insight.limits import bytes_of, limit_bars, limits_of
+from tilewright.insight.points import points_of
+from tilewright.insight.progress import progress_of
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import task_space
+from tilewright.tuner import user_kernel
+
+GPU = parse_target("cuda:sm_90a", allow_foreign=True)
+PEAKS = {"flops": 1e11, "bandwidth": 2e10, "caches": {"l1": 4e11, "l2": 2e11, "l3": 1e11}}
+
+
+def matmul(m: int, target: Target = TARGET) -> Task:
+    return Task(get_operator("matmul").workload(m=m, n=m, k=m), target)
+
+
+def drawn(task: Task, seconds: Sequence[float], spread: float = 0.02) -> list[TrialRecord]:
+    """Trials of schedules drawn from the task's space, the first as the default one."""
+    rng, space = random.Random(0), task_space(task)
+    return [
+        TrialRecord(i, Proposal(space.sample(rng), None, "random" if i else "default"), Measurement(s, spread, 9))
+        for i, s in enumerate(seconds)
+    ]
+
+
+def falling(count: int, until: int, least: float = 1e-3) -> list[float]:
+    """Times that fall until trial ``until``, where the best is; then they are slower."""
+    return [least * (1 + 0.05 * (until - i)) if i <= until else 1.5 * least for i in range(count)]
+
+
+def explained(task: Task, trials: list[TrialRecord], **run: Any) -> Explanation:
+    stored = run_of(trials, task=task, **run)
+    return explain(stored, trials, points_of(RUN, trials), "t.db")
+
+
+# --------------------------------------------------------------------------- what bounds it
+
+
+def test_the_nearest_limit_is_the_level_that_takes_longest() -> None:
+    task = matmul(2048)
+    [record] = drawn(task, [1.0])
+    moved = bytes_of(task, record.schedule)
+    assert set(moved) == {"memory", "l3", "l2", "l1"}
+    slow = {**PEAKS, "bandwidth": moved["memory"] / 0.8}
+    found = limits_of(run_of([], task=task, peaks=slow), record.schedule, 1.0)
+    assert found.nearest is found.bound
+    assert found.nearest is not None
+    assert (found.nearest.key, found.nearest.share) == ("memory", pytest.approx(0.8))
+    assert "80% of the nearest limit: traffic with memory" in found.text()
+    assert "measured by the run) would take 800 ms" in found.text()
+    bars = limit_bars(found)
+    assert bars.bars[0][0].startswith("memory,")
+    assert len(bars.bars) == 5
+    fast = limits_of(run_of([], task=task, peaks=PEAKS), record.schedule, task.workload.flops / 1.2e11)
+    assert fast.near is fast.limits[0]
+    assert "more than there is" in fast.text()
+
+
+def test_what_was_not_stored_is_unknown_and_never_guessed() -> None:
+    task = matmul(2048)
+    [record] = drawn(task, [1.0])
+    older = limits_of(run_of([], task=task, peaks={"flops": 1e11, "bandwidth": 1e15}), record.schedule, 1.0)
+    assert older.unknown == ("l3", "l2", "l1")
+    assert "No known limit explains the time" in older.text()
+    assert "Not known: the rate of L3, L2, L1." in older.text()
+    none = limits_of(run_of([], task=task), record.schedule, 1.0)
+    assert none.limits == ()
+    assert "What bounds it is not known" in none.text()
+    assert limit_bars(none).bars == ()
+    gone = limits_of(run_of([], task=task, peaks=PEAKS), trial(0, 1.0, template="gone").schedule, 1.0)
+    assert [x.key for x in gone.limits] == ["compute"]
+    assert "Its traffic is not known" in gone.text()
+
+
+def test_a_gpus_limits_are_the_stated_ones_of_its_run_and_an_emulators_none() -> None:
+    task = matmul(64, GPU)
+    [record] = drawn(task, [1e-6])
+    found = limits_of(run_of([], task=task, peaks=PEAKS), record.schedule, 1e-6)
+    assert {x.key: x.rate for x in found.limits} == {
+        "compute": GPU.limit["fp32_flops"], "memory": GPU.limit["bandwidth"],
+    }  # fmt: skip
+    amounts = {x.key: x.amount for x in found.limits}
+    assert amounts["memory"] >= 3 * 4 * 64 * 64  # measured with cold caches: all of it comes from memory
+    assert "as the vendor states it" in found.text()
+    assert any(name.startswith("memory, ") and name.endswith(" TB/s") for name, _ in limit_bars(found).bars)
+    emulated = replace(run_of([], task=task, peaks=PEAKS), device_model="emulator")
+    assert limits_of(emulated, record.schedule, 1e-3).limits == ()
+    assert "times say nothing about a GPU" in limits_of(emulated, record.schedule, 1e-3).text()
+
+
+# --------------------------------------------------------------------------- the search
+
+
+@pytest.mark.parametrize(
+    ("seconds", "summary", "outlook"),
+    [
+        (falling(40, 38), {"ended": {"why": "trials"}}, "likely"),
+        (falling(40, 8), {"ended": {"why": "trials"}}, "unlikely"),
+        (falling(40, 28), {"ended": {"why": "trials"}}, "open"),
+        (falling(40, 38), {"ended": {"why": "space"}}, "exhausted"),
+        (falling(12, 11), {"ended": {"why": "time"}}, "few"),
+    ],
+)
+def test_whether_more_trials_would_pay(seconds: list[float], summary: dict[str, Any], outlook: str) -> None:
+    trials = [trial(i, s) for i, s in enumerate(seconds)]
+    found = progress_of(run_of(trials, **summary), points_of(RUN, trials))
+    assert found.outlook == outlook
+    assert found.best_at == seconds.index(min(seconds))
+    assert "The run ended after" in found.text()
+    assert progress_of(run_of(trials, **summary), points_of(RUN, trials), True).outlook in ("limit", "exhausted")
+
+
+def test_an_improvement_within_the_noise_promises_nothing() -> None:
+    trials = [trial(i, s, spread=0.9) for i, s in enumerate(falling(40, 38))]
+    assert progress_of(run_of(trials), points_of(RUN, trials)).outlook == "open"
+
+
+# --------------------------------------------------------------------------- the knobs
+
+
+def test_the_values_of_a_knob_with_their_times_and_how_many_of_the_fastest_have_them() -> None:
+    rng = random.Random(0)
+    records = []
+    for i in range(100):
+        k = rng.choice((1, 2, 4))
+        records.append(
+            trial(i, 1e-3 * {1: 3.0, 2: 2.0, 4: 1.0}[k] * (1 + 0.001 * i), n=0, K=k, idle=rng.random() < 0.5)
+        )
+    first, *_ = effects(records, importance(records))
+    assert (first.knob, first.sure, first.fast, first.trials) == ("K", True, 10, 100)
+    assert first.values[0].value == 4
+    assert first.values[0].fast == 10
+    assert {v.value: round(v.median) for v in first.values} == {4: 1, 2: 2, 1: 3}
+    assert sum(v.trials for v in first.values) == 100
+    assert "10 of the fastest 10 have 4" in first.text()
+    assert effects(records[:5], importance(records[:5])) == ()
+
+
+# --------------------------------------------------------------------------- what to try next
+
+
+def test_a_run_that_was_cut_short_is_gone_on_with_by_a_command() -> None:
+    task = matmul(64)
+    trials = drawn(task, falling(30, 8))
+    stored = replace(run_of(trials, task=task, ended={"why": "time"}), trials_wanted=100)
+    found = explain(stored, trials, points_of(RUN, trials), "my db.db")
+    step = found.steps[0]
+    assert "70 of 100 trials" in step.why
+    assert step.command == (
+        f"tilewright tune matmul m=64 n=64 k=64 --target cpu:avx2 --db 'my db.db' --resume {RUN} --trials 100"
+    )
+
+
+def test_what_still_gets_better_is_gone_on_with_and_what_stands_still_is_begun_anew() -> None:
+    task = matmul(64)
+    better = explained(task, drawn(task, falling(60, 58)))
+    assert "still getting better" in better.steps[0].why
+    assert "--trials 120" in (better.steps[0].command or "")
+    still = explained(task, drawn(task, falling(60, 8)))
+    assert [s.command for s in still.steps if s.command and "--seed 1" in s.command]
+    assert "--resume" not in str([s.command for s in still.steps])
+
+
+def test_at_a_limit_nothing_more_is_searched() -> None:
+    task = matmul(64)
+    seconds = task.workload.flops / 1e11 / 0.95
+    for peaks, word in (({"flops": 1e11}, "arithmetic"), ({"flops": 1e15, "caches": {"l2": 1e3}}, "limit of L2")):
+        found = explained(task, drawn(task, falling(60, 58, seconds)), peaks=peaks)
+        assert word in found.steps[0].why
+        assert found.progress.outlook == "limit"
+        assert not any("--resume" in (s.command or "") for s in found.steps)
+
+
+def test_noise_failures_and_barely_tried_templates_are_told() -> None:
+    task = matmul(64)
+    trials = drawn(task, falling(60, 8), spread=0.3)
+    bad = [trial(60 + i, None, kind=FailureKind.TIMEOUT) for i in range(30)]
+    found = explained(task, [*trials, *bad])
+    told = " ".join(s.do + s.why for s in found.steps)
+    assert "See to the failures (timeout)" in told
+    assert "30 of 90 trials" in told
+    assert "30% of their median" in told
+    assert len(found.steps) <= MOST
+    several = Task(get_operator("matmul").workload(m=64, n=64, k=64, dtype="bfloat16"), GPU)
+    first = task_space(several).live[0].template
+    alone = [r for r in drawn(several, falling(90, 8)) if r.schedule.template == first]
+    assert any(
+        "cuda_simt in 0" in s.why and "--strategy random" in str(s.command) for s in explained(several, alone).steps
+    )
+
+
+def test_a_winner_at_the_edge_of_what_was_tried(tmp_path: Path) -> None:
+    file = tmp_path / "mm.cpp"
+    file.write_text("void mm(const float *a, const float *b, float *c) { c[0] = BM * BN; }")
+    sizes = (1, 2, 4, 8, 16)
+    kernel = tilewright.own_kernel(file, entry="mm", knobs={"BM": sizes, "BN": (1, 2, 4)}, reference="matmul")
+    task = matmul(64)
+    [template] = user_kernel.templates_of(kernel, task)
+    rng = random.Random(0)
+
+    def made(largest: int) -> Explanation:
+        records = []
+        for i in range(120):
+            chosen = {"BM": rng.choice([b for b in sizes if b <= largest]), "BN": rng.choice((1, 2, 4))}
+            schedule = template.space(task).schedule(chosen)
+            outcome = Measurement(1e-3 / chosen["BM"] * rng.lognormvariate(0, 0.05), 0.01, 9)
+            records.append(TrialRecord(i, Proposal(schedule, None, "random"), outcome))
+        run = replace(run_of(records, task=task), settings={user_kernel.SETTING: kernel.to_json()})
+        return explain(run, records, points_of(RUN, records))
+
+    steps = made(8).steps
+    assert any("16 were never tried" in s.do for s in steps)
+    assert any("Give --knob BM values beyond 16" in s.do for s in made(16).steps)
+    assert all(s.command is None for s in steps)  # only its owner knows where the file is
+
+
+def test_commands_are_for_what_a_name_says() -> None:
+    run = run_of([], task=matmul(8))
+    assert tune_command(run, None) == "tilewright tune matmul m=8 n=8 k=8 --target cpu:avx2"
+    two = replace(run, task=Task(run.task.workload, replace(TARGET, threads=2)))
+    assert tune_command(two, "postgresql://x/y") is not None
+    assert "--threads 2" in str(tune_command(two, None))
+    assert tune_command(replace(run, device_name="some-class"), None) is None
+    assert tune_command(replace(run, task=Task(replace(run.task.workload, op="mine"), TARGET)), None) is None
+    assert tune_command(replace(run, task=Task(replace(run.task.workload, program="[]"), TARGET)), None) is None
+    emulated = replace(run, task=matmul(8, GPU), device_name="emulator", device_model="emulator")
+    assert "--device emulator" in str(tune_command(emulated, None))
+
+
+# --------------------------------------------------------------------------- all of it
+
+
+def test_the_winner_is_the_finals_and_compared_with_the_default() -> None:
+    task = matmul(64)
+    trials = drawn(task, falling(60, 10))
+    best = {"run": RUN, "trial": 9, "seconds": 9e-4}
+    found = explained(task, trials, best=best, peaks=PEAKS)
+    assert found.winner is not None
+    assert (found.winner.trial, found.winner.final) == (9, 9e-4)
+    assert found.winner.default == pytest.approx(1.5e-3)
+    assert "times as fast as the default schedule" in found.parts()[0][1][0]
+    other = explained(task, trials, best={**best, "run": "another"}, kept=True)
+    assert other.winner is not None
+    assert (other.winner.trial, other.winner.final) == (10, None)
+    assert "the kernel of an earlier run stayed" in other.parts()[0][1][0]
+    assert [type(c).__name__ for c in charts(found, points_of(RUN, trials))] == ["XY", "Bars", "Bars"]
+    assert isinstance(charts(found, points_of(RUN, trials))[1], Bars)
+    assert Explanation.from_json(found.to_json()).winner == found.winner
+
+
+def test_runs_without_a_measured_trial_or_any_and_those_that_go_on() -> None:
+    task = matmul(64)
+    failed = [trial(i, None, kind=FailureKind.COMPILE) for i in range(4)]
+    found = explained(task, failed, ended={"why": "trials"})
+    assert (found.winner, found.limits, found.importance) == (None, None, None)
+    assert found.parts()[0] == ("Result", ["No trial was measured."])
+    assert found.steps[0].command == f"tilewright show {RUN} --db t.db"
+    assert "The compiler refused" in found.steps[0].do
+    nothing = explained(task, [])
+    assert nothing.steps == ()
+    assert "that the cost model chose" in nothing.parts()[0][1][0]
+    goes_on = replace(run_of(drawn(task, falling(30, 20)), task=task), state="running")
+    trials = drawn(task, falling(30, 20))
+    live = explain(goes_on, trials, points_of(RUN, trials))
+    assert live.steps == ()
+    assert "The run goes on" in live.progress.text()
