@@ -21,17 +21,18 @@ def schedule(n: int) -> Schedule:
     return Schedule("t", 1, (("x", n),), ())
 
 
-class Bench:
-    """Builder, runner and database at once: times are by schedule, and every comparison is remembered.
+class Bench(Observer):
+    """Builder, runner, database and watcher at once: times are by schedule, and every comparison is remembered.
 
-    ``width``: half of an interval.
+    ``width``: half of an interval. ``slower``: times of the last batch over what they were.
     """
 
-    def __init__(self, times: dict[Schedule, float], width: float, stored: bool) -> None:
-        self.times, self.width = times, width
+    def __init__(self, times: dict[Schedule, float], width: float, stored: bool, slower: float) -> None:
+        self.times, self.width, self.slower = times, width, slower
         self.compared: list[tuple[Schedule, Schedule]] = []
         self.alone: list[Schedule] = []
         self.kept: list[Any] = []
+        self.warnings: list[str] = []
         champion = SimpleNamespace(schedule=EARLIER, template_version=1, run_id="earlier", trial_number=3)
         self.champion = champion if stored else None
 
@@ -51,14 +52,17 @@ class Bench:
         ratio = self.times[a] / self.times[b]
         return PairedComparison(ratio, ratio - self.width, ratio + self.width, 0, pairs)
 
-    def run(self, task: object, items: list[Any], incumbent: object) -> list[Measurement]:
-        return [Measurement(self.times[c.schedule], 0.0, 1) for c, _ in items]
+    def run(self, task: object, items: list[Any]) -> list[Measurement]:
+        return [Measurement(self.slower * self.times[c.schedule], 0.0, 1) for c, _ in items]
 
     def best(self, task: object, model: str) -> Any:
         return self.champion
 
     def set_kernels(self, task: object, model: str, run: str, kernels: list[Any], artifacts: list[Any]) -> None:
         self.kept = kernels
+
+    def warning(self, message: str) -> None:
+        self.warnings.append(message)
 
     def fetch(self, artifact: object) -> None:
         pass
@@ -75,12 +79,14 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module.templates, "full_source", lambda candidate: "")
     monkeypatch.setattr(Final, "_stored", lambda self, f, seconds, peak: f.candidate.schedule)
 
-    def go(times: list[float], earlier: float | None = None, width: float = 0.01) -> tuple[Bench, FinalResult]:
+    def go(
+        times: list[float], earlier: float | None = None, width: float = 0.01, slower: float = 1.0
+    ) -> tuple[Bench, FinalResult]:
         known = {schedule(n): t for n, t in enumerate(times)} | {EARLIER: earlier or 0.0}
-        bench = Bench(known, width, earlier is not None)
+        bench = Bench(known, width, earlier is not None, slower)
         history = [TrialRecord(n, Proposal(schedule(n)), Measurement(t, 0.0, 1)) for n, t in enumerate(times)]
         every = cast(Any, bench)
-        final = Final(cast(Any, None), "run", "model", every, every, every, Observer())
+        final = Final(cast(Any, None), "run", "model", every, every, every, bench)
         return bench, final.play(history, 8)
 
     return go
@@ -117,3 +123,10 @@ def test_what_is_clearly_slower_is_not_compared(play: Any) -> None:
 def test_nothing_to_rank(play: Any) -> None:
     _, result = play([])
     assert result == FinalResult((), False)
+
+
+@pytest.mark.parametrize(("slower", "said"), [(1.02, False), (1.2, True), (0.8, True)])
+def test_a_machine_that_changed_is_told_of(play: Any, slower: float, said: bool) -> None:
+    bench, result = play([1.0, 1.1, 1.2], slower=slower)
+    assert result.drift == pytest.approx(slower)
+    assert any("the machine changed" in w for w in bench.warnings) == said

@@ -110,7 +110,7 @@ def explain(
         limits = limits_of(run, best.schedule, winner.time)
         found = importance(records)
         about = effects(records, found)
-    progress = progress_of(run, points, limits is not None and limits.near is not None)
+    progress = progress_of(run, records, limits is not None and limits.near is not None)
     steps = next_steps(run, records, best, progress, about, limits, db)
     label, flops = run.task.workload.label, run.task.workload.flops
     return Explanation(run.id, label, flops, winner, limits, progress, found, about, steps)

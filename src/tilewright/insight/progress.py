@@ -6,27 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.insight.best import improvements
+from tilewright.core import TrialRecord
 from tilewright.insight.points import time_of
 from tilewright.insight.units import with_unit
 from tilewright.serialization import Json
+from tilewright.tuner.gain import MORE, expected_gain, worthless
 from tilewright.tuner.result import ENDS, why_ended
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
-    from tilewright.database.records import TrialPoint
-
-FEWEST = 16
-"""Measured trials below which nothing is said about the next ones."""
-SMALL = 0.02
-"""An improvement of the best below this share is not worth as many trials again."""
 
 OUTLOOKS = {
     "limit": "More trials would find little: the winner is at a limit of the device.",
     "exhausted": "There is nothing left to try in this space.",
     "likely": "More trials would likely find a faster one.",
     "unlikely": "More trials would likely find little.",
-    "open": "Whether more trials would pay is open.",
     "few": "The trials are too few to say what more of them would find.",
 }
 
@@ -35,8 +29,8 @@ OUTLOOKS = {
 class Progress(Json):
     """``ended``: one of ``ENDS``, or ``None`` where that is not stored. ``best_at``: the number of the fastest trial.
 
-    ``late_gain``: the share by which the last quarter of the trials improved the best. ``outlook``: one of
-    :data:`OUTLOOKS`.
+    ``gain``: the share by which as many trials as :data:`~tilewright.tuner.gain.MORE` are expected to improve the best.
+    ``outlook``: one of :data:`OUTLOOKS`.
     """
 
     state: str
@@ -45,7 +39,7 @@ class Progress(Json):
     wanted: int
     measured: int
     best_at: int | None
-    late_gain: float
+    gain: float | None
     outlook: str
 
     def text(self) -> str:
@@ -58,36 +52,27 @@ class Progress(Json):
         else:
             parts.append(f"The run is {self.state}, after {self.trials} of {self.wanted} trials.")
         if self.best_at is not None:
-            gain = f"improved it by {with_unit(self.late_gain, 'share')}" if self.late_gain else "found nothing faster"
-            late = f"; the last quarter of the trials {gain}" if self.outlook != "few" else ""
-            parts.append(f"The fastest trial is number {self.best_at}{late}.")
+            parts.append(f"The fastest trial is number {self.best_at}.")
             parts.append(OUTLOOKS[self.outlook])
+            if self.gain is not None and self.outlook in ("likely", "unlikely"):
+                parts.append(f"{MORE} more are expected to improve it by {with_unit(self.gain, 'share')}.")
         return " ".join(parts)
 
 
-def progress_of(run: StoredRun, points: Sequence[TrialPoint], at_limit: bool = False) -> Progress:
-    """Progress of a run; ``points`` are its trials, at least those that were the best yet. ``at_limit``: whether the
-    device allows little more."""
-    better = improvements(points)
+def progress_of(run: StoredRun, records: Sequence[TrialRecord], at_limit: bool = False) -> Progress:
+    """Progress of a run. ``records``: its trials or a sample with the fastest. ``at_limit``: whether the device allows
+    little more."""
+    timed = [r for r in records if time_of(r) is not None]
+    best = min(timed, key=lambda r: time_of(r) or 0.0).number if timed else None
     ended = why_ended(run.summary)
     measured = run.trials - sum(run.failed.values())
-    best = time_of(better[-1]) if better else None
-    late = run.next_number - run.trials // 4
-    early = [time_of(p) or 0.0 for p in better if p.number < late]
-    gain = 1 - best / early[-1] if best and early else 0.0
-    noise = (better[-1].spread or 0.0) / 2 if better else 0.0
+    gain = expected_gain(records, MORE)
     if ended == "space":
         outlook = "exhausted"
     elif at_limit:
         outlook = "limit"
-    elif measured < FEWEST or not early:
+    elif gain is None:
         outlook = "few"
-    elif gain > max(SMALL, noise):
-        outlook = "likely"
-    elif gain <= SMALL and better[-1].number < run.next_number / 2:
-        outlook = "unlikely"
     else:
-        outlook = "open"
-    return Progress(
-        run.state, ended, run.trials, run.trials_wanted, measured, better[-1].number if better else None, gain, outlook
-    )
+        outlook = "unlikely" if worthless(gain, records) else "likely"
+    return Progress(run.state, ended, run.trials, run.trials_wanted, measured, best, gain, outlook)

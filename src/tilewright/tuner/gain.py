@@ -49,4 +49,9 @@ def converged(history: Sequence[TrialRecord]) -> bool:
     if len(history) < EARLIEST:
         return False
     gain = expected_gain(history, MORE)
-    return gain is not None and gain < max(LEAST, noise(history))
+    return gain is not None and worthless(gain, history)
+
+
+def worthless(gain: float, history: Sequence[TrialRecord]) -> bool:
+    """Whether a gain is less than what noise makes of a time."""
+    return gain < max(LEAST, noise(history))
