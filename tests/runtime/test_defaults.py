@@ -135,3 +135,18 @@ def test_processes_share_the_cache(tmp_path: Path, shared_cache: Path, monkeypat
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == "default\n"
+
+
+def test_without_xgboost_it_is_the_templates_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.backends.cpu.targets import detect
+    from tilewright.core import Task
+    from tilewright.cost_model import choice
+    from tilewright.kernels.operators import get_operator
+    from tilewright.kernels.templates import default_schedule
+
+    task = Task(get_operator("matmul").workload(**SIZES), detect(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(choice, "foreseen", lambda _task: "the model's")
+        assert defaults._schedule(task) == "the model's"
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    assert defaults._schedule(task) == default_schedule(task)

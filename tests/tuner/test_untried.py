@@ -10,12 +10,12 @@ import numpy as np
 from tilewright import Library
 from tilewright.backends import parse_target
 from tilewright.core import Schedule, Task
+from tilewright.cost_model.choice import choice, foreseen
 from tilewright.cost_model.random import RandomCostModel
 from tilewright.cost_model.transfer import shipped
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, task_space
 from tilewright.tuner import tune
-from tilewright.tuner.tuning import choice
 
 SIZES = {"m": 32, "n": 48, "k": 40}
 
@@ -55,3 +55,11 @@ def test_the_choice_is_the_best_score_and_may_be_an_initial_one() -> None:
 def test_a_model_is_shipped_for_processors() -> None:
     assert shipped("cpu") is not None
     assert shipped("cuda") is None
+
+
+def test_what_is_foreseen_is_legal_and_the_default_where_nothing_is_known() -> None:
+    workload = get_operator("matmul").workload(**SIZES)
+    here = Task(workload, parse_target("cpu:avx2", allow_foreign=True))
+    task_space(here).check(foreseen(here))
+    there = Task(workload, parse_target("cuda:sm_80", allow_foreign=True))
+    assert foreseen(there) == default_schedule(there)

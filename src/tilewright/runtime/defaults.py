@@ -1,4 +1,6 @@
-"""The second tier: a template's default schedule, compiled when asked for, found again in the cache.
+"""The second tier: a kernel that nobody tuned, compiled when asked for, found again in the cache.
+
+Its schedule is the one that the shipped cost model believes to be fastest, or the template's default without xgboost.
 
 What was compiled is recorded in the artifact cache under the task and the templates' versions, so
 that finding it takes neither a compiler nor the printing of a kernel.
@@ -34,7 +36,7 @@ _TOLERANCE = {"float32": 1e-3, "float64": 1e-9, "float16": 3e-3, "bfloat16": 2e-
 
 @dataclass(frozen=True)
 class DefaultKernel:
-    """A template's default, loaded."""
+    """A kernel that nobody tuned, loaded."""
 
     kernel: LoadedKernel
     schedule: Schedule
@@ -78,10 +80,10 @@ def compile_default(workload: Workload, threads: int) -> DefaultKernel:
     from tilewright.backends.cpu.loader import load_path
     from tilewright.backends.cpu.targets import detect
     from tilewright.kernels.codegen.prelude import prelude
-    from tilewright.kernels.templates import default_schedule, lower
+    from tilewright.kernels.templates import lower
 
     task = Task(workload, detect(threads))
-    schedule = default_schedule(task)
+    schedule = _schedule(task)
     lowered = lower(Candidate(task, schedule))
     cache, compiler = _cache(), find_compiler(task.target.arch)
     sources = [prelude(task.target), lowered.source]
@@ -99,7 +101,18 @@ def compile_default(workload: Workload, threads: int) -> DefaultKernel:
     return DefaultKernel(kernel, schedule, task.target)
 
 
-_MARK = digest("runtime defaults, version 1")
+def _schedule(task: Task) -> Schedule:
+    from tilewright.kernels.templates import default_schedule
+
+    try:
+        from tilewright.cost_model.choice import foreseen
+
+        return foreseen(task)
+    except (ImportError, TilewrightError):  # without xgboost, or for a kind of task that it cannot judge
+        return default_schedule(task)
+
+
+_MARK = digest("runtime defaults, version 2")
 
 
 def _cache() -> Any:

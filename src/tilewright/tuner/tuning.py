@@ -6,11 +6,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tilewright.building.builder import Builder
 from tilewright.core import Schedule, Task
 from tilewright.cost_model import CostModel, CostModelError, FeatureExtractor, get_cost_model
+from tilewright.cost_model.choice import choice
 from tilewright.cost_model.transferable import VERSION
 from tilewright.database import Database, StoredRun
 from tilewright.kernels.templates import task_space
@@ -24,16 +23,11 @@ from tilewright.tuner.recall import recall
 from tilewright.tuner.result import BestKernel, TuneResult, curve, failures
 from tilewright.tuner.session import Limits, Session
 from tilewright.tuner.strategies import get_strategy
-from tilewright.tuner.strategies.base import derived_rng
-from tilewright.tuner.strategies.random import fresh
 
 FINALISTS = 8
 """Trials that meet in the final: single trials are too noisy to tell the fastest few apart."""
 BATCH = 4
 COST_MODEL = "xgboost"
-CONSIDERED = 64
-"""Random schedules among which the cost model chooses without a trial. Of many more, the best score is mostly an
-overestimate."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +139,6 @@ class Tuning:
             k.seconds, self.task.workload.flops / k.seconds / 1e9, k.peak_fraction, k.schedule.template, k.schedule,
             k.run_id or self.run.id, k.trial_number if k.trial_number is not None else -1,
         )  # fmt: skip
-
-
-def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: int) -> Schedule:
-    """What the cost model believes to be fastest, of some random schedules and the ``initial`` ones."""
-    drawn = fresh(space, derived_rng(seed, (), ()), CONSIDERED, set(initial))
-    candidates = [*initial, *drawn]
-    return candidates[int(np.argmax(model.predict(candidates)))]
 
 
 def fail(database: Database, run: StoredRun, error: BaseException) -> None:

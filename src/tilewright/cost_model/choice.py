@@ -1,0 +1,33 @@
+"""The answer without a trial: what a cost model believes to be fastest."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.core import Schedule, Task
+from tilewright.cost_model.base import CostModel
+from tilewright.cost_model.transfer import shipped
+from tilewright.cost_model.xgb import XGBoostCostModel
+from tilewright.kernels.templates import default_schedule, task_space
+from tilewright.search_space import Space
+
+CONSIDERED = 64
+"""Random schedules to choose from. Of many more, the best score is mostly an overestimate."""
+
+
+def choice(model: CostModel, space: Space, initial: Sequence[Schedule], seed: int) -> Schedule:
+    """What ``model`` believes to be fastest of the ``initial`` schedules and some random ones."""
+    rng = random.Random(seed)
+    candidates = list(dict.fromkeys([*initial, *(space.sample(rng) for _ in range(CONSIDERED))]))
+    return candidates[int(np.argmax(model.predict(candidates)))]
+
+
+def foreseen(task: Task) -> Schedule:
+    """What the shipped model believes to be fastest for a task; the default schedule where none is shipped."""
+    default = default_schedule(task)
+    if shipped(task.target.kind) is None:
+        return default
+    return choice(XGBoostCostModel(task), task_space(task), (default,), 0)
