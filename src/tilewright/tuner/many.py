@@ -103,7 +103,7 @@ def tune_many(
 ) -> list[TunedTask]:
     """Search for the fastest kernels of several tasks on one device, in their order; all is stored as by :func:`tune`.
 
-    ``time_budget``: seconds, and ``trials``, of all tasks together; by default 64 trials a task. ``resume``: go on with
+    ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task. ``resume``: go on with
     the newest unfinished run of each task, where there is one. ``observer`` gives the watcher of the task at a place
     of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all searches, and every task still gets a short final.
 
