@@ -76,6 +76,8 @@ class Page:
             self._python(before, block)
         if name := block.mark("file") or _named(block):
             Path(name).write_text(text, encoding="utf-8")
+        if block.kind == "data":
+            return
         if block.kind == "python":
             self._python(re.sub(r"\btrials=\d+", f"trials={TRIALS}", text), block)
         elif block.kind == "c":

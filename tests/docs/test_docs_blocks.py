@@ -48,5 +48,5 @@ def test_documented_commands_exist() -> None:
 def test_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with Page(tmp_path, monkeypatch, capsys) as page:
         for block in blocks_of(ROOT / name):
-            if block.fate == "run":
+            if block.fate == "run" or block.mark("file"):
                 page.run(block)

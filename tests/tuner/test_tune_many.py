@@ -74,6 +74,10 @@ def test_what_has_ended_leaves_the_rest_to_others() -> None:
     assert shares([Simulated(1.0, 0.01, ends=20), Simulated(1e-6, 0.01)], [1.0, 1.0], 100) == [20, 80]
 
 
+def test_every_task_gets_a_trial_however_few_there_are() -> None:
+    assert shares([Simulated(1.0, 0.01), Simulated(1.0, 0.01)], [1.0, 1.0], 1) == [1, 1]
+
+
 def test_an_interruption_ends_all() -> None:
     tunings = [Simulated(1.0, 0.01), Simulated(1.0, 0.01, interrupt=3)]
     assert shares(tunings, [1.0, 1.0], 1000) == [FIRST, 3]

@@ -101,11 +101,12 @@ def tune_many(
     certs: str | os.PathLike[str] | None = None,
     stop: threading.Event | None = None,
 ) -> list[TunedTask]:
-    """Search for the fastest kernels of several tasks on one device, in their order; all is stored as by :func:`tune`.
+    """Search for the fastest kernels of several tasks on one device. Results are in their order, stored as by ``tune``.
 
-    ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task. ``resume``: go on with
-    the newest unfinished run of each task, where there is one. ``observer`` gives the watcher of the task at a place
-    of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all searches, and every task still gets a short final.
+    ``time_budget``: seconds, and ``trials``, of all tasks together (to whole batches); by default 64 trials a task.
+    ``resume``: go on with the newest unfinished run of each task, where there is one. ``observer`` gives the watcher of
+    the task at a place of ``tasks``. The rest is :func:`tune`'s. Ctrl-C ends all searches, and every task still gets a
+    short final.
 
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
@@ -187,7 +188,7 @@ def _search(tunings: Sequence[Tuning], weights: Sequence[float], trials: int | N
     while live:
         made = sum(len(t.session.history) for t in tunings)
         left = math.inf if trials is None else trials - made
-        if left <= 0:
+        if left <= 0 and all(t.session.history for t in tunings):
             break
         n = max(live, key=lambda n: _worth(tunings[n], weights[n]))
         tuning = tunings[n]
@@ -196,7 +197,7 @@ def _search(tunings: Sequence[Tuning], weights: Sequence[float], trials: int | N
         last = tuning
         first = FIRST - len(tuning.session.history)
         try:
-            more = tuning.search(int(min(left, first if first > 0 else SLICE)))
+            more = tuning.search(int(min(max(left, 1), first if first > 0 else SLICE)))
         except KeyboardInterrupt:
             if all(t.session.best is None for t in tunings):
                 raise

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from tilewright.cli.options import json_option
+from tilewright.cli.options import Duration, json_option
 from tilewright.cli.output import console, emit_json, table
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
@@ -270,6 +270,8 @@ def _expected(param: click.Parameter) -> tuple[str, tuple[type, ...]]:
         return "a whole number", (int,)
     if isinstance(param.type, click.types.FloatParamType):
         return "a number", (int, float)
+    if isinstance(param.type, Duration):
+        return "a number of seconds, or a text such as '30m'", (int, float, str)
     return "a text in quotes", (str,)
 
 

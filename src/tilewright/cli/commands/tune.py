@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tasks",
     metavar="FILE",
-    help="Tune the tasks of a TOML file under one budget, of seconds or trials, by what is expected to gain most.",
+    help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together.",
 )
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
