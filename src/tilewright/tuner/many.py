@@ -190,7 +190,7 @@ def _search(tunings: Sequence[Tuning], weights: Sequence[float], trials: int | N
         left = math.inf if trials is None else trials - made
         if left <= 0 and all(t.session.history for t in tunings):
             break
-        n = max(live, key=lambda n: _worth(tunings[n], weights[n]))
+        n = max(live, key=lambda n: (_worth(tunings[n], weights[n]), -len(tunings[n].session.history)))
         tuning = tunings[n]
         if last is not None and last.tools is not tuning.tools:
             last.session.settle()  # what it has been building ahead would disturb the other's measurements
