@@ -41,6 +41,8 @@ EPSILON = 0.1
 """Share of random proposals."""
 BLIND_POOL = 4
 """Random schedules drawn for each that is proposed."""
+STALL = 32
+"""Trials without a faster one after which as many are bred from elsewhere: of random schedules, by the cost model."""
 PER_STRUCTURE = 4
 """Proposals of one round that share a binary."""
 STRUCTURES = 3
@@ -103,7 +105,7 @@ class EvolutionaryStrategy(SpaceStrategy):
         self, rng: random.Random, history: Sequence[TrialRecord], seen: set[Schedule], n: int, draw: Draw
     ) -> dict[Schedule, str]:
         """New candidates for ``n`` proposals, each with how it came about."""
-        elite = self._fastest(history)
+        elite = [] if _stalled(history) else self._fastest(history)
         pool = dict.fromkeys(fresh(self.space, rng, IMMIGRANTS * n, seen, draw), "sample")
         parents = elite or list(pool)
         for generation in range(GENERATIONS if parents else 0):
@@ -154,6 +156,14 @@ class EvolutionaryStrategy(SpaceStrategy):
     def _proposal(self, schedule: Schedule, score: float | None, origin: str) -> Proposal:
         """A score that only orders is no prediction."""
         return Proposal(schedule, score if self.model is not None and self.model.calibrated else None, origin)
+
+
+def _stalled(history: Sequence[TrialRecord]) -> bool:
+    """Whether the search is to leave its fastest schedules for a while."""
+    timed = [r for r in history if r.seconds is not None]
+    best = min(timed, key=lambda r: (r.seconds, r.number), default=None)
+    since = len(history) if best is None else len(history) - 1 - best.number
+    return since // STALL % 2 == 1
 
 
 Structure = tuple[str, Pairs]
