@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from tilewright.core import IllegalSchedule
@@ -16,12 +19,22 @@ sys.path.insert(0, str(SEARCH))
 import pretrain  # noqa: E402
 import recordings  # noqa: E402
 
-# Other tests have a module called "replay".
-_spec = importlib.util.spec_from_file_location("search_replay", SEARCH / "replay.py")
-assert _spec is not None
-assert _spec.loader is not None
-replay = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(replay)
+
+def script(name: str) -> ModuleType:
+    """A script of the folder, under a name of its own: other tests have modules called "replay" and "model"."""
+    spec = importlib.util.spec_from_file_location(f"search_{name}", SEARCH / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+replay = script("replay")
+model = script("model")
+with patch.dict(sys.modules, {"replay": replay}):
+    ablation = script("ablation")
 
 
 def test_every_recording_is_whole_and_of_todays_templates() -> None:
@@ -72,3 +85,64 @@ def test_corrected_p_values_are_holms() -> None:
     assert replay.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
     assert replay.worse_than([1.0, 1.0], [1.0, 1.0]) == 1.0
     assert replay.worse_than([2.0] * 8, [1.0] * 8) < 0.05 < replay.worse_than([1.0] * 8, [2.0] * 8)
+
+
+def line(recording: str, best: dict[str, list[float]]) -> dict[str, object]:
+    """What a strategy found with two seeds."""
+    to = {"95%": [1, 1], "98%": [1, 1]}
+    return {"recording": recording, "strategy": "evolutionary", "area": [0.1, 0.1], "ms_a_trial": [1.0, 1.0], "to": to,
+            "best": best}  # fmt: skip
+
+
+def test_seeds_that_differ_and_cold_starts_that_are_slow_break_promises() -> None:
+    steady = {"8": [1.05, 1.05], "16": [1.0, 1.0], "32": [1.0, 1.0], "64": [1.0, 1.0], "200": [1.0, 1.0]}
+    lines = [line("a", steady), line("b", steady)]
+    random = [x | {"strategy": "random"} for x in lines]
+    assert replay.broken(lines + random) == []
+    said = replay.broken([line("a", steady | {"8": [1.2, 1.2], "64": [1.0, 1.04], "200": [1.0, 1.04]}), *random])
+    assert [x.split(" on ")[0] for x in said] == [
+        "within 10% after 8 trials", "seeds differ by 2.0%", "seeds differ by 2.0%", "the worst seed is 1.040",
+    ]  # fmt: skip
+    table = replay.table(lines, "two")
+    assert "| spread at 64 | spread at 200 | worst at 200 |" in table
+    assert "| 2 of 2 |" in table
+
+
+def test_a_judge_that_knows_the_times_is_perfect_and_chance_is_chance() -> None:
+    r = pretrain.every()["rows"]
+    logs = np.log(list(r.seconds.values()))
+    knows = model.judged(r, -logs, logs, 2)
+    assert (knows["pairs"], knows["clear"], knows["top8"], knows["top1"]) == (1.0, 1.0, 1.0, 1.0)
+    assert 1.0 <= knows["untried"] <= knows["default"]
+    assert model.judged(r, logs, logs, 1)["pairs"] == 0.0
+    chance = model.chance(r)
+    assert 1.0 < chance["top8"] < chance["top1"] == pytest.approx(np.exp((logs - logs.min()).mean()))
+    assert 0.5 < model.ceiling(r, 1)["pairs"] < 1.0
+    found = [{"recording": "rows", "judge": j, "held_out_shape": True, "of_ceiling": v["pairs"], **v}
+             for j, v in (("other operators", knows), ("other shapes", chance))]  # fmt: skip
+    assert all(x.startswith("other shapes") for x in model.broken(found))
+    assert "| other operators | 1.000 | 1.000 | 1.000 |" in model.table(found, "one")
+
+
+def test_constants_of_a_part_are_put_back() -> None:
+    part = ablation.PARTS["no crossover"]
+    before = ablation.evolutionary.CROSSOVER
+    with ablation.constants(part):
+        assert ablation.evolutionary.CROSSOVER == 0.0
+    assert ablation.evolutionary.CROSSOVER == before > 0.0
+
+
+@pytest.mark.parametrize(
+    "name", ["untrained", "no own trees", "random warm-up", "structures not spread", "batches of 16"]
+)
+def test_a_search_that_lacks_a_part_searches_otherwise(name: str) -> None:
+    rows = [
+        ablation.play(("rows", n, 1, 24, 4)) | {"strategy": n}
+        for n in ("untrained" if name != "untrained" else "all", name)
+    ]
+    assert rows[0]["area"] != rows[1]["area"]
+    lines = replay.grouped([rows[0] | {"strategy": "all"}, rows[1]])
+    [(lacks, cost, p)] = ablation.compared(lines)
+    assert (lacks, p > 0) == (name, True)
+    assert cost == pytest.approx(rows[1]["area"] - rows[0]["area"], abs=1e-4)
+    assert f"| {name} |" in ablation.table([(lacks, cost, p)])

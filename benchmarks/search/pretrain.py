@@ -1,9 +1,8 @@
 """Train the cost model that is shipped, from the committed recordings.
 
-    python benchmarks/search/pretrain.py               (a minute; writes src/tilewright/cost_model/pretrained/cpu.model)
-    python benchmarks/search/pretrain.py --evaluate    (leave-one-out: what it foresees of tasks that it never saw)
+    python benchmarks/search/pretrain.py    (a minute; writes src/tilewright/cost_model/pretrained/cpu.model)
 
-The same recordings give the same bytes.
+The same recordings give the same bytes. What such a model foresees of tasks that it never saw: `model.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ def run_of(name: str) -> Run:
     return run
 
 
-@functools.cache
 def without(name: str, operator: bool) -> TransferModel:
     """The model that knows all recordings but one, or but all of its operator."""
     task = every()[name].task
@@ -50,7 +48,12 @@ def without(name: str, operator: bool) -> TransferModel:
         if n != name and r.task.target.kind == task.target.kind
         and not (operator and r.task.workload.op == task.workload.op)
     ]  # fmt: skip
-    return TransferModel.trained([run_of(n) for n in left])
+    return _trained(tuple(left))
+
+
+@functools.cache
+def _trained(names: tuple[str, ...]) -> TransferModel:
+    return TransferModel.trained([run_of(n) for n in names])
 
 
 def main() -> None:

@@ -2,13 +2,17 @@
 
     python benchmarks/search/replay.py                            (ours and random search on every recording)
     python benchmarks/search/replay.py --only skinny square --strategies random evolutionary optuna-tpe
+    python benchmarks/search/replay.py --strategies random evolutionary --trials 200     (how far seeds differ)
     python benchmarks/search/replay.py --check                    (exits with 1 where a promise is not kept)
 
 Every strategy searches every recording (`record.py`) with the same seeds and is answered from it. A batch is proposed
-while the one before is measured, as in a real run. `evolutionary` starts from a cost model that has seen all recordings
-but the one that it searches. Results are the trials until a schedule within 5% and 2% of the recording's best is found,
-and the best found after so many trials over that best; by recording, and against random search by sign-rank tests over
-recordings and seeds, Holm-corrected. All but "random, no default" begin with the default schedule.
+while the one before is measured, as in a real run. `evolutionary` starts from a cost model that has seen all
+recordings but the one that it searches. Results are the trials until a schedule within 5% and 2% of the recording's
+best is found, and the best found after so many trials over that best; by recording, and against random search by
+sign-rank tests over recordings and seeds, Holm-corrected. All but "random, no default" begin with the default
+schedule. `spread` is the standard deviation over seeds of what was found in the end over the recording's best, a mean
+over recordings; `worst` the worst seed of all. No search knows a trial of its recording, so what it has after 8 is
+its cold start.
 
 It writes OUT.jsonl, a line a recording and strategy with a number a seed, and OUT.md, the table.
 """
@@ -39,44 +43,54 @@ from tilewright.tuner.strategies import STRATEGIES, get_strategy
 from tilewright.tuner.strategies.base import Strategy
 
 BATCH = 4
-MARKS = (8, 16, 32, 64, 128)
+MARKS = (8, 16, 32, 64, 128, 200)
 NEAR = {"95%": 1 / 0.95, "98%": 1 / 0.98}
+
+COLD = ("8", 1.10, 5 / 6)
+"""After so many trials within so much of the best, on this share of the recordings."""
+SPREAD = {"64": 0.015, "200": 0.007}
+"""Most standard deviation over the seeds of a recording, after so many trials."""
+WORST = ("200", 1.03)
+"""After so many trials, the worst seed over the recording's best."""
 
 Make = Callable[[Recording, FeatureExtractor, int], Strategy]
 """A strategy for a recording, with features that may be shared by all seeds, and a seed."""
+Job = tuple[str, str, int, int, int]
+"""A recording, a contestant, a seed, trials and the batch."""
+Lines = list[dict[str, Any]]
 
 
 def _plain(strategy: str, start: bool = True) -> Make:
     """A strategy without a cost model; ``start``: at the template's default schedule."""
 
     def make(recording: Recording, features: FeatureExtractor, seed: int) -> Strategy:
-        return get_strategy(strategy)(recording.space, seed=seed, initial=_first(recording) if start else ())
+        return get_strategy(strategy)(recording.space, seed=seed, initial=first(recording) if start else ())
 
     return make
 
 
-def _ours(knows: str) -> Make:
+def ours(knows: str) -> Make:
     """The default search. ``knows``: all other recordings (``tasks``), those of other operators, or ``nothing``."""
 
     def make(recording: Recording, features: FeatureExtractor, seed: int) -> Strategy:
         unknown = knows == "nothing"
         transfer = None if unknown else pretrain.without(recording.name, knows == "operators")
         model = XGBoostCostModel(recording.task, seed=seed, features=features, transfer=transfer, untrained=unknown)
-        return get_strategy("evolutionary")(recording.space, seed=seed, cost_model=model, initial=_first(recording))
+        return get_strategy("evolutionary")(recording.space, seed=seed, cost_model=model, initial=first(recording))
 
     return make
 
 
-def _first(recording: Recording) -> tuple[Schedule, ...]:
+def first(recording: Recording) -> tuple[Schedule, ...]:
     return (recording.default,) if recording.default in recording.outcomes else ()
 
 
 CONTESTANTS: dict[str, Make] = {
     "random": _plain("random"),
     "random, no default": _plain("random", start=False),
-    "evolutionary": _ours("tasks"),
-    "evolutionary, other operators": _ours("operators"),
-    "evolutionary, untrained": _ours("nothing"),
+    "evolutionary": ours("tasks"),
+    "evolutionary, other operators": ours("operators"),
+    "evolutionary, untrained": ours("nothing"),
     "evolutionary, no model": _plain("evolutionary"),
     **{name: _plain(name) for name in STRATEGIES if name.startswith("optuna-")},
 }
@@ -105,13 +119,13 @@ def _loaded(name: str) -> tuple[Recording, FeatureExtractor]:
     return recording, FeatureExtractor(recording.task, space=recording.space)
 
 
-def play(job: tuple[str, str, int, int, int]) -> dict[str, Any]:
+def play(job: Job, contestants: Mapping[str, Make] = CONTESTANTS) -> dict[str, Any]:
     """One contestant on one recording with one seed: a row."""
     name, contestant, seed, trials, batch = job
     recording, features = _loaded(name)
     features.matrix(())  # columns' names are worked out once, in nobody's time
     start = time.process_time()
-    curve = search(CONTESTANTS[contestant](recording, features, seed), recording, trials, batch)
+    curve = search(contestants[contestant](recording, features, seed), recording, trials, batch)
     return {
         "recording": name, "strategy": contestant, "seed": seed,
         "ms_a_trial": 1e3 * (time.process_time() - start) / len(curve),
@@ -138,7 +152,7 @@ def worse_than(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return float(wilcoxon(logs, alternative="greater").pvalue) if any(logs) else 1.0
 
 
-def grouped(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def grouped(rows: Sequence[Mapping[str, Any]]) -> Lines:
     """A line a recording and strategy; lists are by seed."""
     out: dict[tuple[str, str], dict[str, Any]] = {}
     for r in rows:
@@ -164,7 +178,8 @@ def grouped(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def table(lines: Sequence[Mapping[str, Any]], about: str) -> str:
     """The whole, by strategy over all recordings, then by recording."""
     marks = list(lines[0]["best"])
-    head = ["to 95%", "to 98%", *(f"at {m}" for m in marks), "area", "ms a trial"]
+    head = ["to 95%", "to 98%", *(f"at {m}" for m in marks), "area", *(f"spread at {m}" for m in marks if m in SPREAD)]
+    head += [f"worst at {marks[-1]}", "ms a trial"]
     rule = "---:|" * len(head)
     names = list(dict.fromkeys(x["strategy"] for x in lines))
 
@@ -173,16 +188,25 @@ def table(lines: Sequence[Mapping[str, Any]], about: str) -> str:
         best = [f"{statistics.geometric_mean(min(v, 10.0) for x in own for v in x['best'][m]):.3f}" for m in marks]
         area = statistics.fmean(v for x in own for v in x["area"])
         spent = statistics.fmean(v for x in own for v in x["ms_a_trial"])
-        return " | ".join([*to, *best, f"{area:.4f}", f"{spent:.1f}"])
+        apart = [f"{statistics.fmean(statistics.pstdev(x['best'][m]) for x in own):.4f}" for m in marks if m in SPREAD]
+        worst = max(v for x in own for v in x["best"][marks[-1]])
+        return " | ".join([*to, *best, f"{area:.4f}", *apart, f"{worst:.3f}", f"{spent:.1f}"])
 
-    out = [about, "", f"| strategy, all recordings | {' | '.join(head)} | worse than random at {', '.join(marks)} |"]
-    out.append(f"|---|{rule}---|")
+    mark, near, _ = COLD
+    more = [f"within {near - 1:.0%} at {mark}", f"worse than random at {', '.join(marks)}"]
+    out = [about, "", f"| strategy, all recordings | {' | '.join(head + more)} |", f"|---|{rule}---:|---|"]
     for name in names:
         own = [x for x in lines if x["strategy"] == name]
-        out.append(f"| {name} | {cells(own)} | {_against(own, lines, marks)} |")
+        out.append(f"| {name} | {cells(own)} | {len(cold(own))} of {len(own)} | {_against(own, lines, marks)} |")
     out += ["", f"| recording | strategy | {' | '.join(head)} |", f"|---|---|{rule}"]
     out += [f"| {x['recording']} | {x['strategy']} | {cells([x])} |" for x in lines]
     return "\n".join(out) + "\n"
+
+
+def cold(own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The recordings on which a strategy's cold start is good, in the mean of its seeds."""
+    mark, near, _ = COLD
+    return [x["recording"] for x in own if statistics.geometric_mean(x["best"].get(mark, [math.inf])) <= near]
 
 
 def _against(own: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]], marks: Sequence[str]) -> str:
@@ -198,7 +222,8 @@ def _against(own: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]
 
 
 def broken(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The promises that are not kept: trials to 95% and 98%, never worse than random search, better than Optuna."""
+    """The promises that are not kept: trials to 95% and 98%, the cold start, how far seeds differ, never worse than
+    random search, better than Optuna."""
     ours = [x for x in lines if x["strategy"] == "evolutionary"]
     random = {x["recording"]: x for x in lines if x["strategy"] == "random"}
     out = []
@@ -206,6 +231,15 @@ def broken(lines: Sequence[Mapping[str, Any]]) -> list[str]:
         found = statistics.median(v for x in ours for v in x["to"][near])
         if found > most:
             out.append(f"{found:.0f} trials to {near} of the best in the median, {most} are promised")
+    mark, near, share = COLD
+    if len(good := cold(ours)) < share * len(ours):
+        out.append(f"within {near - 1:.0%} after {mark} trials on {len(good)} of {len(ours)}, {share:.0%} are promised")
+    for mark, most in SPREAD.items():
+        apart = {x["recording"]: statistics.pstdev(x["best"][mark]) for x in ours if mark in x["best"]}
+        out += [f"seeds differ by {v:.1%} on {n} after {mark} trials" for n, v in apart.items() if v > most]
+    mark, near = WORST
+    worst = {x["recording"]: max(x["best"][mark]) for x in ours if mark in x["best"]}
+    out += [f"the worst seed is {v:.3f} on {n} after {mark} trials" for n, v in worst.items() if v > near]
     for mark in ("16", "32", "64"):
         p = {x["recording"]: worse_than(x["best"][mark], random[x["recording"]]["best"][mark]) for x in ours}
         out += [f"worse than random search on {n} at {mark} (p={v:.2g})" for n, v in holm(p).items() if v < 0.05]
@@ -217,22 +251,26 @@ def broken(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     return out
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(about: str | None, contestants: Mapping[str, Make], usual: Sequence[str]) -> argparse.ArgumentParser:
+    """The options of a script that replays."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="recordings (all)")
-    parser.add_argument("--strategies", nargs="+", choices=CONTESTANTS, default=["random", "evolutionary"])
+    parser.add_argument("--strategies", nargs="+", choices=contestants, default=usual)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--batch", type=int, default=BATCH)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a promise is not kept")
-    args = parser.parse_args()
+    return parser
+
+
+def replayed(args: argparse.Namespace, player: Callable[[Job], dict[str, Any]]) -> Lines:
+    """What ``player`` answers for every recording, strategy and seed; prints the table, and writes both."""
     names = [r.name for r in recordings.load_all(args.only)]
     jobs = [(n, c, s, args.trials, args.batch) for n in names for c in args.strategies for s in range(args.seeds)]
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         rows = []
-        for row in pool.imap(play, jobs, chunksize=args.seeds):
+        for row in pool.imap(player, jobs, chunksize=args.seeds):
             rows.append(row)
             if len(rows) % args.seeds == 0:
                 print(f"\r{len(rows)} of {len(jobs)} ", end="", file=sys.stderr, flush=True)
@@ -248,6 +286,14 @@ def main() -> None:
     if args.out:
         args.out.with_suffix(".jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
         args.out.with_suffix(".md").write_text(text)
+    return lines
+
+
+def main() -> None:
+    parser = arguments(__doc__, CONTESTANTS, ["random", "evolutionary"])
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a promise is not kept")
+    args = parser.parse_args()
+    lines = replayed(args, play)
     if args.check:
         for line in broken(lines):
             print(line, file=sys.stderr)

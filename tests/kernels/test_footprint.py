@@ -214,6 +214,52 @@ def test_traffic_falls_with_blocks_that_fit() -> None:
     assert plain["bytes.compulsory"] == blocked["bytes.compulsory"]
 
 
+def test_rows_a_power_of_two_apart_fill_few_sets_and_a_page_each() -> None:
+    # 64 sets in L1, so that all 64 rows begin in one set where they are 4096 bytes apart; and the panels fit otherwise.
+    target = Target("cpu", "x", "x86_64", (), 64, 32, l1_bytes=48 << 10, l2_bytes=1 << 20, l3_bytes=1 << 25)
+
+    def of(width: int) -> dict[str, float]:
+        i, j, r = axis("i"), axis("j"), axis("k")
+        reads = (
+            Access("a", (i, r), "float32"), Access("b", (r, j), "float32"), Access("c", (i, j), "float32", store=True)
+        )  # fmt: skip
+        loops = (Loop("j", width, 16), Loop("i", 64, 4), Loop("k", 64, 1), Loop("i", 4, 1, "unroll"),
+                 Loop("j", 16, 1, "vector"))  # fmt: skip
+        return footprint([LoopNest("c", {"i": 64, "j": width, "k": 64}, loops, reads)], target)
+
+    apart, even = of(1024), of(1040)
+    assert apart["bytes.l2"] == pytest.approx(even["bytes.l2"], rel=0.05)
+    assert even["sets.l2"] == even["bytes.l2"]
+    assert apart["sets.l2"] > 2 * apart["bytes.l2"]
+    # Each of the 64 column tiles visits a page in each of the 64 rows of b, more than are kept in mind.
+    assert apart["pages.streams"] >= 64 * 64
+
+
+def test_reads_of_a_block_are_vectors_and_single_elements() -> None:
+    target = Target("cpu", "x", "x86_64", (), 32, 16)
+    f = footprint([tiled(64, 64, 64, 64, 64)], target)
+    # 4 of a and one vector of b for every 4 by 8 block of c and every k; rows of 64 floats begin at lines.
+    assert f["reads.block"] == 5 * (64 / 4) * (64 / 8) * 64
+    assert f["reads.split"] == 0
+    assert footprint([tiled(64, 63, 64, 64, 64)], target)["reads.split"] > 0
+
+
+def test_windows_that_are_copied_apart_take_the_bytes_of_every_use() -> None:
+    i, r = axis("i"), axis("r")
+    reads = (Access("x", (i + r,), "float32"), Access("y", (i,), "float32", store=True))
+    loops = (Loop("i", 96, 1), Loop("r", 32, 1))
+
+    def of(size: int, moves: float) -> dict[str, float]:
+        staged = (Staged("x", 0, Layout.row_major(size), "l1", moves),)
+        return footprint([LoopNest("y", {"i": 96, "r": 32}, loops, reads, staged)], PORTABLE)
+
+    apart, once = of(96 * 32, 2.0), of(96 + 31, 2.0)
+    assert apart["moves.staged"] == 2 * 96 * 32
+    assert once["moves.staged"] == 2 * (96 + 31)
+    assert of(127, 0.0)["moves.staged"] == 0
+    assert apart["pages.first"] >= once["pages.first"]
+
+
 def test_overlapping_windows_count_once() -> None:
     i, r = axis("i"), axis("r")
     reads = (Access("x", (i + r,), "float32"), Access("y", (i,), "float32", store=True))

@@ -85,7 +85,7 @@ class FeatureExtractor:
         for space in self.space.live:
             known, more = self._analysed(space.sample(rng))
             footprint, static = tuple(known), tuple(more)
-            shared.update(dict.fromkeys(transferable(self.task, space.template, known, more)))
+            shared.update(dict.fromkeys(transferable(self.task, known, more)))
         return footprint, static, tuple(shared)
 
     @property
@@ -108,11 +108,11 @@ class FeatureExtractor:
         from tilewright.kernels.templates import get_template
 
         default = get_template(self.space.live[0].template).default(self.task)
-        return self._shared_row(default.template, *self._analysed(default))
+        return self._shared_row(*self._analysed(default))
 
-    def _shared_row(self, template: str, footprint: Mapping[str, float], static: Mapping[str, float]) -> Matrix:
-        means = transferable(self.task, template, footprint, static)
-        return np.array([means.get(n, _absent(n)) for n in self._columns[2]], np.float32)
+    def _shared_row(self, footprint: Mapping[str, float], static: Mapping[str, float]) -> Matrix:
+        means = transferable(self.task, footprint, static)
+        return np.array([means.get(n, math.nan) for n in self._columns[2]], np.float32)
 
     def matrix(self, schedules: Sequence[Schedule]) -> Matrix:
         """One row a schedule, of shape ``(len(schedules), len(names))``.
@@ -162,7 +162,7 @@ class FeatureExtractor:
             footprint, static, _ = self._columns
             known, more = self._analysed(schedule)
             own = [*knobs, *(known[n] for n in footprint), *(more[n] for n in static)]
-            here = self._shared_row(schedule.template, known, more)
+            here = self._shared_row(known, more)
             row = np.array(own, np.float32), np.concatenate([here, here - self._beside])
             if len(self._rows) >= CACHE_ROWS:
                 self._rows.clear()
@@ -171,15 +171,12 @@ class FeatureExtractor:
 
 
 def align(matrix: Matrix, names: Sequence[str], wanted: Sequence[str]) -> Matrix:
-    """The columns called ``wanted``, in that order; where ``names`` lacks one it is unknown (NaN), or not so (0)."""
+    """The columns called ``wanted``, in that order; where ``names`` lacks one it is unknown (NaN)."""
     if tuple(names) == tuple(wanted):
         return matrix
     at = {n: i for i, n in enumerate(names)}
-    out = np.empty((len(matrix), len(wanted)), np.float32)
+    out = np.full((len(matrix), len(wanted)), np.nan, np.float32)
     for column, name in enumerate(wanted):
-        out[:, column] = matrix[:, at[name]] if name in at else _absent(name)
+        if name in at:
+            out[:, column] = matrix[:, at[name]]
     return out
-
-
-def _absent(name: str) -> float:
-    return 0.0 if name.removeprefix(BESIDE).startswith("template=") else math.nan

@@ -13,12 +13,10 @@ import numpy as np
 from tilewright.core import Schedule, Task
 from tilewright.cost_model.base import Scores, Stateless
 from tilewright.cost_model.features import FeatureExtractor
-from tilewright.cost_model.transferable import LEVELS, cycles
+from tilewright.cost_model.transferable import cycles, together
 
 CLOCK = 3e9
 """Cycles per second; shifts all scores alike."""
-OVERLAP = 4.0
-"""Exponent of the norm that adds what overlaps (1: a sum, large: the largest)."""
 
 
 class RooflineCostModel(Stateless):
@@ -33,9 +31,6 @@ class RooflineCostModel(Stateless):
 
     def _seconds(self, schedule: Schedule) -> float:
         footprint, target = self.features.footprint(schedule), self.task.target
-        spent = cycles(footprint, target)
-        # Arithmetic and traffic overlap, so nearly only the slowest of them counts; copying and looping do not.
-        total = float(np.linalg.norm([spent["arithmetic"], *(spent[level] for level in LEVELS)], OVERLAP))
-        total += spent["staged"] + spent["loops"]
+        total = together(cycles(footprint, target))
         busy = min(footprint.get("parallel", 1.0), target.threads) * footprint.get("parallel.share", 1.0)
         return max(total / max(busy, 1.0), 1.0) / CLOCK

@@ -10,8 +10,9 @@ import math
 from collections.abc import Mapping
 
 from tilewright.core import Target, Task
+from tilewright.kernels.expression.expr import ITEMSIZE
 
-VERSION = 1
+VERSION = 2
 """Stored with saved models. Bump it when a feature changes its meaning."""
 
 UNITS = 2
@@ -28,6 +29,14 @@ TRIP = 3.0
 """Cycles per trip of an innermost loop beyond its arithmetic."""
 GATHER = 4.0
 """How much slower a vector is whose elements lie apart."""
+FIRST, SECOND = 3.0, 15.0
+"""Cycles until an address is known that the first, and the second, table of translated addresses lacks."""
+LINE = 64.0
+"""Bytes that a core reads from its first cache in a cycle."""
+STREAM = 6.0
+"""Cycles until the lines of a page are fetched ahead of their use."""
+OVERLAP = 4.0
+"""Exponent of the norm that adds what overlaps (1: a sum, large: the largest)."""
 SPILL = 2.0
 """How much slower arithmetic is, at most, per register too many."""
 LEVELS = ("l1", "l2", "l3", "memory")
@@ -47,6 +56,12 @@ FEATURES: dict[str, str] = {
     "cycles.arithmetic": "estimated cycles of arithmetic over the fewest the target's units can take (log2)",
     **{f"cycles.{level}": f"cycles of traffic with {level}, over the same (log2)" for level in LEVELS},
     "cycles.staged": "cycles of copying tiles, over the same (log2)",
+    "cycles.reads": "cycles of reading operands of the registers' block, over the same (log2)",
+    "cycles.moves": "cycles of the instructions that copy tiles, over the same (log2)",
+    "cycles.pages": "cycles of looking up addresses, over the same (log2)",
+    "cycles.streams": "cycles of waiting where a page is begun, over the same (log2)",
+    "cycles.sets": "cycles of traffic with L2 and L3 where few sets are used, over the same (log2)",
+    "cycles.all": "cycles in all, over the same (log2)",
     "cycles.loops": "cycles of starting and counting loops, over the same (log2)",
     **{f"traffic.{level}": f"bytes at {level} over the bytes of all operands (log2)" for level in LEVELS},
     "traffic.staged": "bytes copied to staged tiles, over the same (log2)",
@@ -57,19 +72,20 @@ FEATURES: dict[str, str] = {
     "target.registers": "vector registers of the target",
     "target.threads": "threads of the target",
 }
-"""Every feature's name and meaning. A template's ``static.*`` and ``template=*`` come after them."""
+"""Every feature's name and meaning. A template's ``static.*`` come after them."""
 
 
-def transferable(
-    task: Task, template: str, footprint: Mapping[str, float], static: Mapping[str, float]
-) -> dict[str, float]:
+def transferable(task: Task, footprint: Mapping[str, float], static: Mapping[str, float]) -> dict[str, float]:
     """The features of one schedule: those of :data:`FEATURES` whose origins ``footprint`` has, then the static ones.
 
     ``footprint``: as :func:`tilewright.kernels.loopnest.footprint.footprint` gives it; ``static``: as templates do.
     """
     target = task.target
-    out = {f"cycles.{k}": _log(v, fewest_cycles(footprint, target)) for k, v in cycles(footprint, target).items()}
-    compulsory = footprint.get("bytes.compulsory", 1.0)
+    spent = cycles(footprint, target)
+    spent["all"] = together(spent)
+    fewest = fewest_cycles(task)
+    out = {f"cycles.{k}": _log(v, fewest) for k, v in spent.items()}
+    compulsory = least_bytes(task)
     for name in (*LEVELS, "staged", "intermediate"):
         if f"bytes.{name}" in footprint:
             out[f"traffic.{name}"] = _log(footprint[f"bytes.{name}"], compulsory)
@@ -79,19 +95,21 @@ def transferable(
     out["target.registers"] = target.registers
     out["target.threads"] = target.threads
     out.update((f"static.{n}", v) for n, v in static.items())
-    out[f"template={template}"] = 1.0
     return out
 
 
-def fewest_cycles(footprint: Mapping[str, float], target: Target) -> float:
-    """Cycles of a core whose vector units do nothing but the arithmetic."""
-    return max(footprint.get("flops", 1.0) / (2 * UNITS * max(target.vector_bytes / 4, 1.0)), 1.0)
+def fewest_cycles(task: Task) -> float:
+    """Cycles of a core that does nothing but the task's arithmetic with all its vector units, or reads its operands
+    from its first cache."""
+    lanes = max(task.target.vector_bytes / 4, 1.0)
+    return max(task.workload.flops / (2 * UNITS * lanes), least_bytes(task) / LINE, 1.0)
 
 
 def cycles(footprint: Mapping[str, float], target: Target) -> dict[str, float]:
     """Estimated cycles of a core by what takes them, as if each were alone, at the rates of a core of recent years.
 
-    Keys: ``arithmetic``, each of :data:`LEVELS`, ``staged``, ``loops``.
+    Keys: ``arithmetic``, each of :data:`LEVELS`, ``reads``, ``sets``, ``pages``, ``streams``, ``staged``, ``moves``,
+    ``loops``.
     """
     get = footprint.get
     # A mean vector length of 1 is scalar code; lanes that hang over an edge work for nothing.
@@ -103,9 +121,30 @@ def cycles(footprint: Mapping[str, float], target: Target) -> dict[str, float]:
         "arithmetic": get("flops", 1.0) / (2 * UNITS * lanes) * waiting * spilt / max(get("block.useful", 1.0), 0.05),
         "l1": get("bytes.l1", 0.0) / (UNITS * min(target.vector_bytes, lanes * 4)) * scattered,
         **{level: get(f"bytes.{level}", 0.0) / rate for level, rate in BYTES_PER_CYCLE.items()},
+        "reads": (get("reads.block", 0.0) + get("reads.split", 0.0)) / UNITS,
+        "moves": get("moves.staged", 0.0),
+        "pages": FIRST * get("pages.first", 0.0) + SECOND * get("pages.second", 0.0),
+        "streams": STREAM * get("pages.streams", 0.0),
+        "sets": get("sets.l2", 0.0) / BYTES_PER_CYCLE["l2"] + get("sets.l3", 0.0) / BYTES_PER_CYCLE["l3"],
         "staged": get("bytes.staged", 0.0) / STAGED,
         "loops": LOOP_START * get("overhead", 0.0) + TRIP * get("iterations", 0.0),
     }
+
+
+def together(spent: Mapping[str, float]) -> float:
+    """Cycles in all: arithmetic and traffic overlap, copying and looping hardly."""
+    at_once = (
+        spent["arithmetic"], max(spent["reads"], spent["l1"]), max(spent["sets"], spent["l2"] + spent["l3"]),
+        spent["memory"], spent["pages"] + spent["streams"],
+    )  # fmt: skip
+    total = float(sum(x**OVERLAP for x in at_once) ** (1 / OVERLAP))
+    return total + max(spent["staged"], spent["moves"]) + 0.5 * spent["loops"]
+
+
+def least_bytes(task: Task) -> float:
+    """Bytes of the task's inputs and output."""
+    tensors = (*task.workload.inputs, task.workload.output)
+    return float(sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors))
 
 
 def _log(value: float, unit: float) -> float:

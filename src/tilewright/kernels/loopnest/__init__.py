@@ -128,7 +128,8 @@ class Layout:
 class Access:
     """One tensor access of the innermost body: indices are expressions of the nest's axes.
 
-    Stores, and reads with ``outside``, happen once per output point, outside of the reduce loops.
+    Stores, and reads with ``outside``, happen once per output point, outside of the reduce loops. ``moves``:
+    instructions, roughly, that bring each vector into order after it is read.
     """
 
     tensor: str
@@ -136,6 +137,7 @@ class Access:
     dtype: str
     store: bool = False
     outside: bool = False
+    moves: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -143,13 +145,15 @@ class Staged:
     """A tile copied before use, or before it is stored: inside loop number ``depth`` (loops before it are fixed).
 
     ``depth`` is ``None`` for what is copied once, before the first call. ``tensor`` names the access that the copy
-    serves, ``layout`` is the copy's, in elements.
+    serves, ``layout`` is the copy's, in elements. ``moves``: instructions, roughly, that copying an element takes: a
+    lane's share of a vector's, 1 where elements are copied one by one, more where the place of each is worked out.
     """
 
     tensor: str
     depth: int | None
     layout: Layout
     level: str
+    moves: float = 0.0
 
 
 @dataclass(frozen=True)

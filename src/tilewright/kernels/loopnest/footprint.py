@@ -11,15 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
+from typing import NamedTuple
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const, whole
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.loopnest import Access, LoopNest
 
-LINE = 64
-"""Bytes of a cache line."""
+LINE, PAGE = 64, 4096
+"""Bytes of a cache line, and of a page."""
+WAYS = (12, 16)
+"""Lines of a set of the first cache, and of the second."""
+ENTRIES = (16, 64, 1536)
+"""Pages in which what is read next is foreseen at once; and that the first and the second table of translated addresses
+hold."""
 
 FEATURES: dict[str, str] = {
     "flops": "arithmetic operations, a multiply-add counted as two",
@@ -30,8 +36,16 @@ FEATURES: dict[str, str] = {
     "bytes.l2": "bytes that miss L1",
     "bytes.l3": "bytes that miss L2",
     "bytes.memory": "bytes that miss the last cache",
+    "sets.l2": "bytes that miss L1, where what falls into few of its sets fills it sooner",
+    "sets.l3": "bytes that miss L2, likewise",
     "bytes.compulsory": "bytes of all distinct elements read or written",
     "bytes.staged": "bytes copied to staged tiles",
+    "moves.staged": "instructions that this takes, roughly",
+    "pages.streams": "visits to pages, where 16 are kept in mind at once",
+    "pages.first": "pages that miss the first table of translated addresses",
+    "pages.second": "pages that miss the second",
+    "reads.block": "reads of vectors and of single elements by the registers' block, in all",
+    "reads.split": "those of vectors that lie across two cache lines",
     "bytes.intermediate": "bytes of results that a later nest reads back",
     "reuse.registers": "body reads and writes, in bytes, per byte between registers and L1",
     "reuse.l1": "bytes at L1 per byte that misses it",
@@ -77,6 +91,9 @@ FEATURES: dict[str, str] = {
 }
 """Every feature's name and meaning. Byte and operation counts are totals over all nests."""
 
+SQUARE = 3
+"""Instructions per vector of a square that is turned in registers."""
+
 Extents = Sequence[int]
 Count = Callable[[Extents], tuple[int, int]]
 
@@ -111,9 +128,11 @@ class _Nest:
         # Extents of each axis inside of the first d loops, and how often each loop then runs.
         spans = [full]
         self.trips = []
+        self.rounds = []  # the same, where the last of them is as short as what is left
         for x in loops:
             now, at = list(spans[-1]), where[x.axis]
             self.trips.append(-(-now[at] // x.step))
+            self.rounds.append(now[at] / min(x.step, now[at]))
             now[at] = min(x.step, now[at])
             spans.append(tuple(now))
         block = depth
@@ -129,15 +148,32 @@ class _Nest:
         self.loop_axes = [where[x.axis] for x in loops]
         self.repeats = self._repeats()
         staged = {s.tensor for s in nest.staged}
+        # Windows may be copied as they are, or every element as often as it is used.
+        again = {
+            s.tensor for s in nest.staged for a in self.accesses
+            if a.access.tensor == s.tensor and s.layout.size >= _points(a, spans[s.depth or 0])
+        }  # fmt: skip
         unique = {(a.access.tensor, *map(id, a.access.indices), a.access.store): a for a in self.accesses}
         self.unique = list(unique.values())
-        self.sizes, self.dense = [], []
-        for a in self.unique:
-            packed = a.access.tensor in staged
+        self.packed = [a.access.tensor in staged for a in self.unique]
+        places = [a.places(full) for a in self.unique]
+        caches = (target.l1_bytes, target.l2_bytes)
+        sets = [max(1, c // LINE // ways) for c, ways in zip(caches, WAYS, strict=True)]
+        self.dense: list[list[int]] = []
+        touched: list[list[_Touched]] = []
+        for a, packed, place in zip(self.unique, self.packed, places, strict=True):
             pairs = [a.bytes(t) for t in spans[: block + 1]]
             self.dense.append([p[0] for p in pairs])
-            self.sizes.append([p[0] if packed else p[1] for p in pairs])
+            if packed:
+                copied = [_points(a, t) * a.item for t in spans] if a.access.tensor in again else self.dense[-1]
+                touched.append([_Touched(b, 1 + b // PAGE, (b, b)) for b in copied[: block + 1]])
+            else:
+                touched.append([place.touched(t, sets, p[1]) for t, p in zip(spans, pairs, strict=False)])
+        self.sizes = [[x.lines for x in found] for found in touched]
+        self.pages = [[x.pages for x in found] for found in touched]
         self.work = [sum(s[d] for s in self.sizes) for d in range(block + 1)]
+        self.held = [[sum(found[d].held[n] for found in touched) for d in range(block + 1)] for n in range(len(sets))]
+        self.places = places
         self.spans = spans
         self._shape()
 
@@ -150,34 +186,49 @@ class _Nest:
         """Trips of all loops of a kind."""
         return prod(t for t, x in zip(self.trips, self.nest.loops, strict=True) if x.kind == kind)
 
-    def traffic(self, depth: int, dense: bool = False) -> int:
+    def traffic(self, depth: int, dense: bool = False, pages: bool = False, shared: bool = True) -> float:
         """Bytes moved when what is inside of the first ``depth`` loops stays in reach.
 
         ``dense`` counts elements instead of cache lines and keeps nothing from one trip to the next
-        (registers); a cache keeps what the next trip of the loop around shares with this one.
+        (registers); a cache keeps what the next trip of the loop around shares with this one, if it is ``shared``.
         """
-        total = 0
-        for a, sizes in zip(self.unique, self.dense if dense else self.sizes, strict=True):
-            d, runs = depth, 1
+        total = 0.0
+        counted: Sequence[Sequence[float]] = self.dense if dense else self.pages if pages else self.sizes
+        for a, sizes in zip(self.unique, counted, strict=True):
+            d, runs = depth, 1.0
             while d and self.loop_axes[d - 1] not in a.axes:
                 d -= 1
-            if d and not dense:
+            if d and not dense and shared:
                 d -= 1
             once = a.access.store or a.access.outside
             for n in range(d):
                 if not once or self.loop_axes[n] not in self.reduced:
-                    runs *= self.trips[n]
+                    runs *= self.rounds[n]
             if a.access.store and self.repeats > 1:
                 runs *= 2 * self.repeats - 1  # read back for every round but the first
             total += sizes[d] * runs
         return total
 
-    def missing(self, capacity: int) -> tuple[int, float]:
+    def missing(self, capacity: int) -> tuple[float, float]:
         """Bytes that miss a cache of this size, and its share taken by what fits."""
         for d in range(self.block + 1):
             if self.work[d] <= capacity:
                 return (0 if d == 0 else self.traffic(d)), self.work[d] / capacity
         return self.traffic(self.block), 1.0
+
+    def clashing(self, capacity: int, level: int) -> float:
+        """The same bytes, where what falls into few of the cache's sets fills it sooner."""
+        for d in range(self.block + 1):
+            if self.held[level][d] <= capacity:
+                return 0 if d == 0 else self.traffic(d)
+        return self.traffic(self.block, shared=False)
+
+    def untranslated(self, entries: int) -> float:
+        """Pages whose addresses must be looked up where so many are known."""
+        for d in range(self.block + 1):
+            if sum(p[d] for p in self.pages) <= entries:
+                return 0 if d == 0 else self.traffic(d, pages=True)
+        return self.traffic(self.block, pages=True)
 
     def _shape(self) -> None:
         nest, target, block = self.nest, self.target, self.block
@@ -185,7 +236,7 @@ class _Nest:
         vector = [x for x in loops if x.kind == "vector"]
         self.lanes = self._product("vector")
         self.across = any(self.loop_axes[d] in self.reduced for d, x in enumerate(loops) if x.kind == "vector")
-        useful, even, counted = 1.0, 0, 0
+        useful, even, counted, v = 1.0, 0, 0, -1
         if vector:
             n = nest.axes[vector[0].axis]
             useful = n / (-(-n // self.lanes) * self.lanes)
@@ -198,15 +249,40 @@ class _Nest:
         full_blocks = prod(-(-n // t) * t for n, t in zip(nest.axes.values(), inside, strict=True))
         self.block_useful = self.points / full_blocks
         outputs = prod(t for n, t in enumerate(inside) if n not in self.reduced)
-        self.block_outputs = outputs * (self.lanes if self.across else 1)
-        per = max(1, target.vector_bytes // nest.itemsize) if self.lanes > 1 else 1
+        self.block_outputs = outputs * (inside[v] if self.across else 1)
+        per = max(1, self.lanes)
         self.block_registers = -(-self.block_outputs // per)
-        self.operands = sum(-(-a.elements(inside) // per) for a in self.unique if not a.access.store)
+        # Of one step of what is reduced: the operands of the next may take the same registers.
+        one = tuple([
+            (self.lanes if vector and n == v else 1) if n in self.reduced else t for n, t in enumerate(inside)
+        ])  # fmt: skip
+        reading = [a for a in self.unique if not a.access.store]
+        self.operands = sum(-(-a.elements(one) // per) for a in reading)
+        steps_inside = max(1, self.block_points // max(1, prod(one)))
+        blocks = prod(-(-n // t) for n, t in zip(nest.axes.values(), inside, strict=True))
+        self.reads = self.splits = 0.0
+        for a, packed, place in zip(self.unique, self.packed, self.places, strict=True):
+            if a.access.store or a.access.outside:
+                continue
+            along = bool(vector) and v in a.axes
+            ops = -(-a.elements(one) // per) if along else a.elements(one)
+            if along and not packed and a.step(v) > 1:
+                # Squares are turned in registers, if there are any.
+                square = any(n != v and t >= per and a.step(n) == 1 for n, t in enumerate(inside) if n in a.axes)
+                ops = ops * SQUARE if square else a.elements(one)
+            self.reads += ops * (1.0 + a.access.moves) * steps_inside * blocks
+            if along and not packed and place.crossing(v, per):
+                self.splits += ops * steps_inside * blocks
         self.tasks = self._product("parallel")
         t = target.threads
         self.busy = self.tasks / (-(-self.tasks // t) * t) if t > 1 else 1.0
-        self.iterations = prod(self.trips[:block])
+        self.iterations = prod(-(-n // t) for n, t in zip(nest.axes.values(), inside, strict=True))
         self.overhead = sum(prod(self.trips[:d]) for d in range(1, block))
+
+
+def _points(a: _Indexed, t: Extents) -> int:
+    """How often a tile reads or writes an element."""
+    return prod([t[n] for n in a.order])
 
 
 # --------------------------------------------------------------------------- one access
@@ -224,6 +300,7 @@ class _Indexed:
     steps: tuple[dict[int, int] | None, ...]  # per dimension: axis -> coefficient, where affine
     item: int
     known: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict)
+    placed: dict[tuple[int, ...], _Places] = field(default_factory=dict)
 
     def elements(self, t: Extents) -> int:
         """Distinct elements touched by tiles of these extents."""
@@ -252,6 +329,13 @@ class _Indexed:
         lines = min(run, pieces * -(-(length + 1) * self.item // LINE))
         return n * self.item, max(1, n // run) * lines * LINE
 
+    def places(self, full: Extents) -> _Places:
+        """Where its elements lie, in an array that is no larger than the nest needs."""
+        key = tuple([full[n] for n in self.order])
+        if key not in self.placed:
+            self.placed[key] = _Places(self, full)
+        return self.placed[key]
+
     def step(self, axis: int) -> int:
         """Elements per step of an axis if only the last index moves with it; -1 otherwise."""
         if axis not in self.axes:
@@ -263,13 +347,94 @@ class _Indexed:
         return -1 if last is None else abs(last.get(axis, 0))
 
 
+FAR = 1 << 20
+"""Elements that an index whose reach is not known is taken to reach."""
+
+
+class _Touched(NamedTuple):
+    """Bytes of the lines of a tile; pages; what the lines take of each cache, more where they fall into few sets."""
+
+    lines: float
+    pages: float
+    held: tuple[float, ...]
+
+
+class _Places:
+    """Bytes between the neighbours of each dimension of an access, and what follows from them."""
+
+    def __init__(self, a: _Indexed, full: Extents) -> None:
+        self.a = a
+        self.strides: list[int] = []
+        step = a.item
+        for count in reversed(a.counts):
+            self.strides.append(step)
+            step *= min(count(full)[0], FAR) + 1
+        self.strides.reverse()
+        self._known: dict[tuple[int, ...], _Touched] = {}
+
+    def touched(self, t: Extents, sets: Sequence[int], most: float) -> _Touched:
+        """What a tile touches, at most so many bytes of lines. ``sets``: of each cache."""
+        key = tuple([t[n] for n in self.a.order])
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) > 1 << 14:
+                self._known.clear()
+            found = self._known[key] = self._touched(t, sets, most)
+        return found
+
+    def _touched(self, t: Extents, sets: Sequence[int], most: float) -> _Touched:
+        a = self.a
+        walks: list[tuple[int, int]] = []  # bytes of a step, and how many
+        for d, (count, stride) in enumerate(zip(a.counts, self.strides, strict=True)):
+            affine = a.steps[d]
+            if affine is not None:
+                walks += [(abs(c) * stride, t[n]) for n, c in affine.items() if t[n] > 1]
+                continue
+            span, n = count(t)
+            if n > 1:
+                walks.append((max(1, min(span, FAR) // (n - 1)) * stride, n))
+        # Runs of neighbours: of lines, and of pages; then how many, and how many sets their lines fall into.
+        line, page, runs, pages, reach = float(a.item), float(a.item), 1, 1.0, [1.0 for _ in sets]
+        for step, n in sorted(walks):
+            if step <= max(line, LINE):
+                line += (n - 1) * step
+                reach = [min(s, -(-line // LINE)) for s in sets]
+            else:
+                runs *= n
+                reach = [min(s, r * min(n, s * LINE // gcd(step, s * LINE))) for s, r in zip(sets, reach, strict=True)]
+            if step <= max(page, PAGE):
+                page += (n - 1) * step
+            else:
+                pages *= n
+        lines = runs * -(-line // LINE)
+        size = min(lines * LINE, most)
+        held = []
+        for s, r in zip(sets, reach, strict=True):
+            own = max(1.0, min(r, lines))
+            held.append(size if lines <= 2 * own else size * max(1.0, s / own))
+        return _Touched(size, pages * (1.0 + (page - 1) // PAGE), tuple(held))
+
+    def crossing(self, vector: int, lanes: int) -> bool:
+        """Whether vectors along an axis begin anywhere in a cache line."""
+        size = lanes * self.a.item
+        if size <= LINE // 4:
+            return False
+        for affine, stride in zip(self.a.steps, self.strides, strict=True):
+            if affine is None:
+                return True
+            for n, c in affine.items():
+                if n != vector and (c * stride) % min(size, LINE):
+                    return True
+        return False
+
+
 _COMPILED: dict[tuple[object, ...], tuple[tuple[Expr, ...], _Indexed]] = {}
 
 
 def _analyse(access: Access, names: tuple[str, ...]) -> _Indexed:
     # Templates give the same nodes for every schedule of a program, so identity is the key; the
     # nodes are kept, or their ids could be used again.
-    key = (names, access.tensor, access.dtype, access.store, access.outside, *map(id, access.indices))
+    key = (names, access.tensor, access.dtype, access.store, access.outside, access.moves, *map(id, access.indices))
     found = _COMPILED.get(key)
     if found is None:
         if len(_COMPILED) > 4096:
@@ -418,6 +583,7 @@ def _combine(parts: list[_Nest], nests: Sequence[LoopNest], target: Target) -> d
     read = {a.access.tensor for p in parts for a in p.accesses if not a.access.store}
     copies = [(p, s, s.depth) for p in parts for s in p.nest.staged]
     staged = sum(s.layout.size * p.nest.itemsize * prod(p.trips[:d]) for p, s, d in copies if d is not None)
+    moves = sum(s.layout.size * prod(p.trips[:d]) * s.moves for p, s, d in copies if d is not None)
     touched = sum(p.work[p.block] for p in parts)
     iterations = sum(p.iterations for p in parts)
     inner = [0.0] * 6
@@ -428,8 +594,11 @@ def _combine(parts: list[_Nest], nests: Sequence[LoopNest], target: Target) -> d
     loops = main.nest.loops
     values = (
         flops, sum(p.points for p in parts), loads, stores,
-        l1, l2, l3, memory,
-        sum(distinct.values()), staged, sum(distinct[t] for t in written & read),
+        l1, l2, l3, memory, sum(p.clashing(caches[0], 0) for p in parts), sum(p.clashing(caches[1], 1) for p in parts),
+        sum(distinct.values()), staged, moves,
+        *(sum(p.untranslated(n) for p in parts) for n in ENTRIES),
+        sum(p.reads for p in parts), sum(p.splits for p in parts),
+        sum(distinct[t] for t in written & read),
         _ratio(body_bytes, l1, 1.0), _ratio(l1, l2, _far(l1)), _ratio(l2, l3, _far(l2)), _ratio(l3, memory, _far(l3)),
         _ratio(flops, l1), _ratio(flops, l2, _far(flops)), _ratio(flops, l3, _far(flops)),
         _ratio(flops, memory, _far(flops)),

@@ -17,6 +17,9 @@ from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.cpu_static import numbers
 from tilewright.kernels.templates.tiles import ceildiv
 
+COMPUTED, RUNS = 6.0, 0.25
+"""Instructions per packed element whose place is worked out by itself, or for a run of neighbours."""
+
 
 def nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """One nest: parts of the batch, outer axes, tasks, cache blocks, register tiles, k, the register tile itself."""
@@ -50,20 +53,33 @@ def nests(p: ContractionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, 
         Loop("n", n, p.lanes, "unroll", "register"),
         Loop("n", n, 1, "vector", "register"),
     ]
-    copies: dict[str, tuple[int | None, Layout, str]] = {}
+    copies: dict[str, tuple[int | None, Layout, str, float]] = {}
     if p.image:
-        copies["a"] = (image_depth, Layout.row_major(*p.image.shape), "l3")
+        copies["a"] = (image_depth, Layout.row_major(*p.image.shape), "l3", 1 / p.lanes)
     elif p.pack_a:
         packed = (mc, kc) if p.a == "pack" else (m, k)
         layout = Layout.row_major(ceildiv(packed[0], rows), ceildiv(packed[1], p.unroll), rows, p.unroll)
-        copies["a"] = (a_depth if p.a == "pack" else None, layout, "l2")
+        copies["a"] = (a_depth if p.a == "pack" else None, layout, "l2", _moves(p, "a"))
     if p.pack_b:
         packed = (nc, kc) if p.b == "pack" else (n, k)
         layout = Layout.row_major(ceildiv(packed[0], width), packed[1], width)
-        copies["b"] = (b_depth if p.b == "pack" else None, layout, "l3")
+        copies["b"] = (b_depth if p.b == "pack" else None, layout, "l3", _moves(p, "b"))
     reads = accesses(c, c.a.value, c.b.value)
     staged = [Staged(x.tensor, *copies[side]) for side in ("a", "b") if side in copies for x in reads[side]]
     return (nest(c, loops, (*reads["a"], *reads["b"], *reads["rest"]), staged, p.item),)
+
+
+def _moves(p: ContractionTiling, side: str) -> float:
+    """Instructions per element that is packed, as ``packing`` prints it."""
+    found = p.a_side if side == "a" else p.b_side
+    if found is not None:
+        if side == "a":
+            return 1 / p.unroll if found.k == 1 else 1.0
+        return 1 / p.lanes if found.along == 1 else 0.5 if found.k == 1 else 1.0
+    w = p.c.b.window if side == "b" else None
+    if w is None or w.tensor.dtype != p.c.acc:
+        return COMPUTED
+    return RUNS if w.position.of(p.c.n.axes[-1]) == 1 else 1.0
 
 
 def static(p: ContractionTiling) -> dict[str, float]:

@@ -13,6 +13,9 @@ from tilewright.kernels.templates.mixed_precision.geometry import LINE, DotTilin
 from tilewright.kernels.templates.mixed_precision.kinds import F32
 from tilewright.kernels.templates.tiles import ceildiv
 
+TURNED = 4.0
+"""Instructions per vector of B that is read in place: its rows are put together as the instruction takes them."""
+
 
 def nests(p: DotTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """One nest: outer axes, tasks, cache blocks, register tiles, k by units, the register tile itself."""
@@ -57,7 +60,8 @@ def nests(p: DotTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     ):
         for x in reads[side]:
             # What is packed is read as it lies in the panels.
-            found.append(replace(x, dtype="float32") if packed and wide and p.kind == F32 else x)
+            x = replace(x, dtype="float32") if packed and wide and p.kind == F32 else x
+            found.append(replace(x, moves=TURNED) if side == "b" and p.in_place_b and g > 1 else x)
             if packed:
                 staged.append(Staged(x.tensor, depth, layout, "l2"))
     return (nest(c, loops, (*found, *reads["rest"]), staged, p.kind.bytes),)
