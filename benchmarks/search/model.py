@@ -49,10 +49,10 @@ from recordings import Recording
 from tilewright.core import Schedule
 from tilewright.cost_model import FeatureExtractor
 from tilewright.cost_model.base import Stateless
+from tilewright.cost_model.choice import CONSIDERED, choice
 from tilewright.cost_model.xgb import XGBoostCostModel
 from tilewright.insight.calibration import pairwise_accuracy
 from tilewright.insight.foreseen import CLEAR, TOP
-from tilewright.tuner.session import CONSIDERED, choice
 
 Floats = NDArray[np.float64]
 
