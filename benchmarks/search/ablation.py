@@ -1,6 +1,6 @@
 """What each part of the default search brings: the same search without it, on recorded spaces.
 
-    python benchmarks/search/ablation.py --out benchmarks/results/search_ablation      (twenty minutes on two cores)
+    python benchmarks/search/ablation.py --seeds 5 --out benchmarks/results/search_ablation     (ten minutes, two cores)
     python benchmarks/search/ablation.py --only skinny tall --strategies all "no own trees"
     python benchmarks/search/ablation.py --check         (exits with 1 where a part does harm)
 

@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 import pretrain
 from numpy.typing import NDArray
-from recordings import Recording
+from recordings import Recording, machines
 
 from tilewright.core import Schedule
 from tilewright.cost_model import FeatureExtractor
@@ -234,9 +234,10 @@ def main() -> None:
     lines = [row for n in names for row in found[n]]
     counted = sum(found[n][0]["held_out_shape"] for n in names)
     about = (
-        f"{len(names)} recordings, {counted} of them of an operator that has another; {CONSIDERED} random schedules "
-        f"and {SEEDS} seeds for what is answered without a trial. Shares of pairs are means, ratios to the recording's "
-        "best geometric means; `other shapes` over the recordings that count."
+        f"{len(names)} recordings ({machines(every[n] for n in names)}), {counted} of them of an operator "
+        f"that has another; {CONSIDERED} random schedules and {SEEDS} seeds for what is answered without a trial. "
+        "Shares of pairs are means, ratios to the recording's best geometric means; `other shapes` over the "
+        "recordings that count."
     )
     text = table(lines, about)
     print(text)

@@ -139,5 +139,10 @@ def load_all(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Recording
     return [load(p) for p in sorted(folder.glob("*.json.gz")) if not wanted or p.name.partition(".")[0] in wanted]
 
 
+def machines(made: Iterable[Recording]) -> str:
+    """Where and when they were measured."""
+    return "; ".join(sorted({f"{r.machine['processor']}, {r.machine['date']}" for r in made}))
+
+
 def _with(space: SearchSpace, knobs: Sequence[Choice]) -> SearchSpace:
     return SearchSpace(space.template, space.version, tuple(knobs), space.constraints)

@@ -266,7 +266,8 @@ def arguments(about: str | None, contestants: Mapping[str, Make], usual: Sequenc
 
 def replayed(args: argparse.Namespace, player: Callable[[Job], dict[str, Any]]) -> Lines:
     """What ``player`` answers for every recording, strategy and seed; prints the table, and writes both."""
-    names = [r.name for r in recordings.load_all(args.only)]
+    made = recordings.load_all(args.only)
+    names = [r.name for r in made]
     jobs = [(n, c, s, args.trials, args.batch) for n in names for c in args.strategies for s in range(args.seeds)]
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         rows = []
@@ -276,10 +277,9 @@ def replayed(args: argparse.Namespace, player: Callable[[Job], dict[str, Any]]) 
                 print(f"\r{len(rows)} of {len(jobs)} ", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     lines = grouped(rows)
-    machines = sorted({f"{r.machine['processor']}, {r.machine['date']}" for r in recordings.load_all(args.only)})
     about = (
-        f"{len(names)} recordings ({'; '.join(machines)}), {args.seeds} seeds, batches of {args.batch}. Times over the "
-        "best of the recording are geometric means; `area`: mean logarithm of the curve."
+        f"{len(names)} recordings ({recordings.machines(made)}), {args.seeds} seeds, batches of {args.batch}. Times "
+        "over the best of the recording are geometric means; `area`: mean logarithm of the curve."
     )
     text = table(lines, about)
     print(text)
