@@ -179,11 +179,21 @@ def test_nothing_to_build(target: Target, fresh: ArtifactCache) -> None:
 def test_spare_cores_build_only_while_nothing_is_measured(target: Target, task: Task, fresh: ArtifactCache) -> None:
     lock, spare = BuildLock(), sorted(os.sched_getaffinity(0))[:1]
     with Builder(target, cache=fresh, lower=lower, workers=0, spare=spare, lock=lock) as b:
-        with lock.measuring():
+        with lock.measuring(), lock.wanted():
             future = b.submit([candidate(task, "good")])
             with pytest.raises(TimeoutError):
                 future.result(timeout=0.3)
-        assert isinstance(future.result(timeout=60)[0], Artifact)
+        with pytest.raises(TimeoutError):  # nobody waits for it
+            future.result(timeout=0.3)
+        assert isinstance(b.wait(future)[0], Artifact)
+
+
+def test_spare_cores_leave_when_the_builder_is_closed(target: Target, task: Task, fresh: ArtifactCache) -> None:
+    spare = sorted(os.sched_getaffinity(0))[:1]
+    with Builder(target, cache=fresh, lower=lower, workers=0, spare=spare) as b:
+        future = b.submit([candidate(task, "good")])
+    with pytest.raises(TilewrightError, match="closed"):
+        future.result(timeout=0)
 
 
 def test_a_batch_is_dealt_to_all_who_build(target: Target, task: Task, fresh: ArtifactCache) -> None:

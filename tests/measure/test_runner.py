@@ -318,7 +318,7 @@ def test_no_builds_while_measuring(device: Device, target: Target, task: Task, m
 
     lock = BuildLock()
     with LocalRunner(device, target, references="", exclusive=lock.measuring) as runner:
-        with lock.building():
+        with lock.wanted(), lock.building():
             future = runner.submit(task, [make("good")])
             time.sleep(0.2)
             assert not future.done()
@@ -354,8 +354,9 @@ def test_gate_lets_a_measurement_go_first() -> None:
             order.append("measure")
 
     threads: list[Any] = [threading.Thread(target=build, args=("first", True))]
-    threads[0].start()
-    holding.wait(10)
+    with lock.wanted():
+        threads[0].start()
+        holding.wait(10)
     threads.append(threading.Thread(target=measure))
     threads[-1].start()
     while not lock._waiting:
@@ -363,6 +364,7 @@ def test_gate_lets_a_measurement_go_first() -> None:
     threads.append(threading.Thread(target=build, args=("second",)))
     threads[-1].start()
     release.set()
-    for t in threads:
-        t.join(10)
+    with lock.wanted():
+        for t in threads:
+            t.join(10)
     assert order == ["first", "measure", "second"]

@@ -43,6 +43,9 @@ class Bench(Observer):
         future.set_result([_artifact() for _ in candidates])
         return future
 
+    def wait(self, future: Future[list[Any]]) -> list[Any]:
+        return future.result()
+
     def verify(self, task: object, item: object) -> None:
         return None
 

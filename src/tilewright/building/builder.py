@@ -88,7 +88,7 @@ class Builder(Closing):
 
     ``workers`` compilers run at once, each on up to ``batch`` structures (by default as many as suit the
     compiler); ``cores`` pins them (all allowed cores by default). On each of the ``spare`` cores runs one more, but
-    only while ``lock`` says that nothing is measured there.
+    only while :meth:`wait` does, and ``lock`` says that nothing is measured there.
     ``lower`` prints a candidate's kernel; by default its template does. ``toolchain`` compiles; by
     default the one of the target, or with ``emulated`` the one whose code runs under the emulator.
     ``fetch`` brings an artifact's code, by its hash, to its path on this machine, where a compiler leaves it elsewhere.
@@ -161,8 +161,13 @@ class Builder(Closing):
         return _gathered(promises, [first.pop(c.binary_key, None) is not None for c in candidates])
 
     def build(self, candidates: Sequence[Candidate], alone: bool = False) -> list[Built]:
-        """``submit`` and wait."""
-        return self.submit(candidates, alone).result()
+        """``submit`` and ``wait``."""
+        return self.wait(self.submit(candidates, alone))
+
+    def wait(self, builds: Future[list[Built]]) -> list[Built]:
+        """The result of ``submit``. Until it is there, spare cores build too."""
+        with self._building.wanted():
+            return builds.result()
 
     def fetch(self, artifact: Artifact) -> None:
         """Make sure that an artifact's code is at its path."""
@@ -183,8 +188,9 @@ class Builder(Closing):
         while self._jobs:
             with contextlib.suppress(IndexError):  # a worker was quicker
                 self._fail(self._jobs.popleft().units, TilewrightError("the builder was closed"))
-        for pool in self._pools:
-            pool.shutdown(cancel_futures=True)
+        with self._building.wanted():  # lets those go that wait for it
+            for pool in self._pools:
+                pool.shutdown(cancel_futures=True)
 
     # ------------------------------------------------------------------ in the pools
 

@@ -22,8 +22,8 @@ from tilewright.cost_model.transfer import Run, TransferModel, learned, shipped,
 ROUNDS = 40
 MOST_OTHER = 96
 """Trials of another task's run that are learned from: their features must be computed first."""
-REFIT = 4
-"""Trials that must arrive before the model is fitted again."""
+REFIT, RARELY = 4, 64
+"""Trials that must arrive before the model is fitted again; as many more with each of so many: each weighs less."""
 TRUST = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 """What the base's scores may be multiplied by."""
 LEANING = 6.0
@@ -85,12 +85,19 @@ class XGBoostCostModel:
     def load(self, data: bytes) -> None:
         self._given = self._transfer = TransferModel.load(data)
         self._stale, self._fitted = bool(self._others), None
+        self._rebase()
+
+    def _rebase(self) -> None:
+        for r in self._earlier:
+            r.base = None
 
     def _refresh(self) -> None:
         if self._stale:
             self._transfer = TransferModel.trained(self._others, self.seed, self._given)
             self._stale = False
-        count = len(self._records) // REFIT * REFIT
+            self._rebase()
+        step = REFIT * (1 + len(self._records) // RARELY)
+        count = len(self._records) // step * step
         mark = (count, self._records[count - 1].schedule.key if count else "")
         if mark == self._fitted:
             return
@@ -101,7 +108,10 @@ class XGBoostCostModel:
         runs = [*self._earlier, *([_Learned(*timed, self.features)] if timed else [])]
         if not runs:
             return
-        bases = [self._base(r.schedules) for r in runs]
+        for r in runs:
+            if r.base is None:
+                r.base = self._base(r.schedules)
+        bases = [r.base for r in runs if r.base is not None]
         self._trust = _trust([(r.pairs, b) for r, b in zip(runs, bases, strict=True)])
         self._own = train([(r.matrix, r.pairs) for r in runs], ROUNDS, self.seed, [self._trust * b for b in bases])
         self._quick = train([(r.knobs, r.pairs) for r in runs], ROUNDS, self.seed)
@@ -143,6 +153,7 @@ class _Learned:
 
     def __init__(self, schedules: list[Schedule], pairs: Pairs, features: FeatureExtractor) -> None:
         self.schedules, self.pairs = schedules, pairs
+        self.base: Floats | None = None
         self.matrix: Matrix = features.matrix(schedules)
         self.knobs: Matrix = self.matrix[:, : len(features.space.feature_names)]
 

@@ -199,7 +199,7 @@ class Final:
         stored: StoredKernel | None = None, place: int = 0,
     ) -> Finalist | None:  # fmt: skip
         candidate = Candidate(self.task, schedule)
-        built = build.result()[place]
+        built = self.builder.wait(build)[place]
         problem = built if isinstance(built, Failure) else self.runner.verify(self.task, (candidate, built))
         if problem is not None:
             self.observer.warning(f"a finalist failed its second check ({problem.kind.value}): {problem.message}")

@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from tilewright.building.builder import Builder
@@ -97,7 +97,7 @@ class Session:
                 return True
             batch = self._ahead.pop(0)
             with self.clock.on("waiting for builds"):
-                built = batch.builds.result()
+                built = self.builder.wait(batch.builds)
             measured = self._measure(batch, built)
             if self.overlap:
                 self._fill(AHEAD if len(self.history) >= LEARNED else 1, batch.schedules)
@@ -117,7 +117,8 @@ class Session:
 
     def settle(self) -> None:
         """Wait for what is being built ahead."""
-        wait([b.builds for b in self._ahead])
+        for batch in self._ahead:
+            self.builder.wait(batch.builds)
 
     @property
     def best(self) -> TrialRecord | None:

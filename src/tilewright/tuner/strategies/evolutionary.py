@@ -32,7 +32,7 @@ OFFSPRING = 20
 """Offspring of each generation per proposal."""
 IMMIGRANTS = 6
 """Random schedules among the candidates, per proposal."""
-FEWEST = 6
+FEWEST = 4
 """Proposals for which there are candidates even if fewer are asked for."""
 SHORTLIST = 4
 """Candidates per proposal that survive the cost model's cheap look."""
