@@ -28,7 +28,10 @@ def tasks(tmp_path: Path) -> list[str]:
     return ["--tasks", str(tmp_path / "tasks.toml"), "--db", str(tmp_path / "t.db")]
 
 
-def test_tasks_under_one_budget(tasks: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_tasks_under_one_budget(
+    tasks: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     assert run(["tune", *tasks, "--trials", "36", "--json"]) == 0
     out, said = capsys.readouterr()
     found = json.loads(out)["tasks"]

@@ -204,7 +204,10 @@ def _elsewhere(run: StoredRun, progress: Progress, command: str | None) -> Itera
 
 def _threads(run: StoredRun, winner: TrialRecord, db: str | None) -> Iterator[Step]:
     """Long calls on one core of a processor; how many cores it has is not stored."""
-    if run.task.target.kind == "cpu" and run.task.target.threads == 1 and (time_of(winner) or 0.0) >= 1e-4:
+    from tilewright.backends import backend_for
+
+    threaded = backend_for(run.task.target).in_process
+    if threaded and run.task.target.threads == 1 and (time_of(winner) or 0.0) >= 1e-4:
         command = tune_command(run, db)
         yield Step("If the processor has more cores, tune for several threads (--threads).",
                    f"One core was used, and a call takes {with_unit(time_of(winner) or 0.0, 's')}.",
