@@ -50,7 +50,7 @@ TASKS = (
     TuneTask("conv2d", {"n": 1, "ci": 64, "h": 56, "w": 56, "co": 256, "kh": 1, "kw": 1, "layout": "NHWC"}, 4),
     TuneTask("softmax", {"shape": "256,1024"}, 2),
     TuneTask("layer_norm", {"shape": "256,1024"}, 2),
-    TuneTask("max_pool2d", {"n": 1, "c": 64, "h": 112, "w": 112, "k": 3, "stride": 2, "padding": 1}, 1),
+    TuneTask("max_pool2d", {"n": 1, "c": 64, "h": 112, "w": 112, "kernel_size": 3, "stride": 2, "padding": 1}, 1),
 )
 """Layers of networks with how often they are called."""
 BUDGET = 40.0
@@ -75,6 +75,10 @@ def fill(database: Path) -> int:
     return stored
 
 
+def fresh_cache(folder: Path) -> None:
+    os.environ["TILEWRIGHT_CACHE"] = tempfile.mkdtemp(dir=folder)
+
+
 def where_time_goes(folder: Path) -> list[dict[str, Any]]:
     """A run of 200 trials of each case: shares of its wall time, with and without earlier trials."""
     rows = []
@@ -82,7 +86,7 @@ def where_time_goes(folder: Path) -> list[dict[str, Any]]:
         for earlier in (0, STORED):
             db = folder / f"time {name} {earlier}.db"
             stored = fill(db) if earlier else 0
-            os.environ["TILEWRIGHT_CACHE"] = tempfile.mkdtemp(dir=folder)
+            fresh_cache(folder)
             r = tune(op, params=params, trials=200, db=db)
             spent = r.time
             rows.append({
@@ -129,9 +133,11 @@ def several(folder: Path) -> list[dict[str, Any]]:
     """Weighted time of all calls after one budget, against as many seconds for each task."""
     rows = []
     for seed in range(5):
+        fresh_cache(folder)  # for each side: kernels and references of the other would be found
         db = folder / f"many {seed}.db"
         together = [t.result for t in tune_many(TASKS, time_budget=BUDGET, seed=seed, db=db)]
         alone = []
+        fresh_cache(folder)
         for n, t in enumerate(TASKS):
             db = folder / f"alone {seed} {n}.db"
             alone.append(
