@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import random
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ import pretrain
 import replay
 from recordings import Recording
 from replay import Job, Make
+from report import settle
 
 from tilewright.core import Schedule, TrialRecord
 from tilewright.cost_model import FeatureExtractor, xgb
@@ -159,10 +159,7 @@ def main() -> None:
         path.write_text(table(found) + "\n" + path.read_text())
     # How likely a search without the part would be as good or better, were the part worth nothing.
     harmful = [name for name, cost, p in found if cost < 0 and p > 1 - HARM]
-    for name in harmful:
-        print(f"the search is better: {name}", file=sys.stderr)
-    if args.check:
-        sys.exit(1 if harmful else 0)
+    settle([f"the search is better: {name}" for name in harmful], args.check)
 
 
 if __name__ == "__main__":

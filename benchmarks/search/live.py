@@ -11,7 +11,6 @@ One core, on a quiet machine of two cores or more. `--check` exits with 1 where 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import recordings
+from report import report, settle
 
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
@@ -209,14 +209,8 @@ def main() -> None:
             texts.append(table(part, rows))
             lines += [{"part": part, **r} for r in rows]
             wrong += broken(part, rows)
-    print("\n\n".join(texts))
-    if args.out:
-        args.out.with_suffix(".jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
-        args.out.with_suffix(".md").write_text("\n\n".join(texts))
-    for line in wrong:
-        print(line, file=sys.stderr)
-    if args.check:
-        sys.exit(1 if wrong else 0)
+    report("\n\n".join(texts), lines, args.out)
+    settle(wrong, args.check)
 
 
 if __name__ == "__main__":

@@ -31,12 +31,10 @@ It writes OUT.jsonl, a line a recording and judge, and OUT.md, the table.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import multiprocessing
 import os
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +43,7 @@ import numpy as np
 import pretrain
 from numpy.typing import NDArray
 from recordings import Recording, machines
+from report import report, settle
 
 from tilewright.core import Schedule
 from tilewright.cost_model import FeatureExtractor
@@ -239,15 +238,8 @@ def main() -> None:
         "Shares of pairs are means, ratios to the recording's best geometric means; `other shapes` over the "
         "recordings that count."
     )
-    text = table(lines, about)
-    print(text)
-    if args.out:
-        args.out.with_suffix(".jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
-        args.out.with_suffix(".md").write_text(text)
-    if args.check:
-        for line in broken(lines):
-            print(line, file=sys.stderr)
-        sys.exit(1 if broken(lines) else 0)
+    report(table(lines, about), lines, args.out)
+    settle(broken(lines) if args.check else (), args.check)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import math
 import multiprocessing
 import os
@@ -35,6 +34,7 @@ from typing import Any
 import pretrain
 import recordings
 from recordings import Recording
+from report import report, settle
 
 from tilewright.core import Proposal, Schedule, TrialRecord
 from tilewright.cost_model import FeatureExtractor
@@ -281,11 +281,7 @@ def replayed(args: argparse.Namespace, player: Callable[[Job], dict[str, Any]]) 
         f"{len(names)} recordings ({recordings.machines(made)}), {args.seeds} seeds, batches of {args.batch}. Times "
         "over the best of the recording are geometric means; `area`: mean logarithm of the curve."
     )
-    text = table(lines, about)
-    print(text)
-    if args.out:
-        args.out.with_suffix(".jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
-        args.out.with_suffix(".md").write_text(text)
+    report(table(lines, about), lines, args.out)
     return lines
 
 
@@ -293,11 +289,10 @@ def main() -> None:
     parser = arguments(__doc__, CONTESTANTS, ["random", "evolutionary"])
     parser.add_argument("--check", action="store_true", help="exit with 1 where a promise is not kept")
     args = parser.parse_args()
+    if args.check and args.trials < 64:
+        parser.error("--check judges 64 trials: leave --trials out, or give more")
     lines = replayed(args, play)
-    if args.check:
-        for line in broken(lines):
-            print(line, file=sys.stderr)
-        sys.exit(1 if broken(lines) else 0)
+    settle(broken(lines) if args.check else (), args.check)
 
 
 if __name__ == "__main__":
