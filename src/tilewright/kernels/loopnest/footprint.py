@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import gcd, prod
-from typing import NamedTuple
+from math import prod
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const, whole
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.loopnest import Access, LoopNest
+from tilewright.kernels.loopnest.places import LINE, PAGE, Count, Extents, Places, Touched
 
-LINE, PAGE = 64, 4096
-"""Bytes of a cache line, and of a page."""
 WAYS = (12, 16)
 """Lines of a set of the first cache, and of the second."""
 ENTRIES = (16, 64, 1536)
@@ -94,9 +92,6 @@ FEATURES: dict[str, str] = {
 SQUARE = 3
 """Instructions per vector of a square that is turned in registers."""
 
-Extents = Sequence[int]
-Count = Callable[[Extents], tuple[int, int]]
-
 
 def footprint(nests: Sequence[LoopNest], target: Target) -> dict[str, float]:
     """Features of a schedule's nests on a target: :data:`FEATURES`, always in that order."""
@@ -160,13 +155,13 @@ class _Nest:
         caches = (target.l1_bytes, target.l2_bytes)
         sets = [max(1, c // LINE // ways) for c, ways in zip(caches, WAYS, strict=True)]
         self.dense: list[list[int]] = []
-        touched: list[list[_Touched]] = []
+        touched: list[list[Touched]] = []
         for a, packed, place in zip(self.unique, self.packed, places, strict=True):
             pairs = [a.bytes(t) for t in spans[: block + 1]]
             self.dense.append([p[0] for p in pairs])
             if packed:
                 copied = [_points(a, t) * a.item for t in spans] if a.access.tensor in again else self.dense[-1]
-                touched.append([_Touched(b, 1 + b // PAGE, (b, b)) for b in copied[: block + 1]])
+                touched.append([Touched(b, 1 + b // PAGE, (b, b)) for b in copied[: block + 1]])
             else:
                 touched.append([place.touched(t, sets, p[1]) for t, p in zip(spans, pairs, strict=False)])
         self.sizes = [[x.lines for x in found] for found in touched]
@@ -300,7 +295,7 @@ class _Indexed:
     steps: tuple[dict[int, int] | None, ...]  # per dimension: axis -> coefficient, where affine
     item: int
     known: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict)
-    placed: dict[tuple[int, ...], _Places] = field(default_factory=dict)
+    placed: dict[tuple[int, ...], Places] = field(default_factory=dict)
 
     def elements(self, t: Extents) -> int:
         """Distinct elements touched by tiles of these extents."""
@@ -329,11 +324,11 @@ class _Indexed:
         lines = min(run, pieces * -(-(length + 1) * self.item // LINE))
         return n * self.item, max(1, n // run) * lines * LINE
 
-    def places(self, full: Extents) -> _Places:
+    def places(self, full: Extents) -> Places:
         """Where its elements lie, in an array that is no larger than the nest needs."""
         key = tuple([full[n] for n in self.order])
         if key not in self.placed:
-            self.placed[key] = _Places(self, full)
+            self.placed[key] = Places(self.item, self.counts, self.steps, self.order, full)
         return self.placed[key]
 
     def step(self, axis: int) -> int:
@@ -345,87 +340,6 @@ class _Indexed:
                 return -1
         last = self.steps[-1]
         return -1 if last is None else abs(last.get(axis, 0))
-
-
-FAR = 1 << 20
-"""Elements that an index whose reach is not known is taken to reach."""
-
-
-class _Touched(NamedTuple):
-    """Bytes of the lines of a tile; pages; what the lines take of each cache, more where they fall into few sets."""
-
-    lines: float
-    pages: float
-    held: tuple[float, ...]
-
-
-class _Places:
-    """Bytes between the neighbours of each dimension of an access, and what follows from them."""
-
-    def __init__(self, a: _Indexed, full: Extents) -> None:
-        self.a = a
-        self.strides: list[int] = []
-        step = a.item
-        for count in reversed(a.counts):
-            self.strides.append(step)
-            step *= min(count(full)[0], FAR) + 1
-        self.strides.reverse()
-        self._known: dict[tuple[int, ...], _Touched] = {}
-
-    def touched(self, t: Extents, sets: Sequence[int], most: float) -> _Touched:
-        """What a tile touches, at most so many bytes of lines. ``sets``: of each cache."""
-        key = tuple([t[n] for n in self.a.order])
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) > 1 << 14:
-                self._known.clear()
-            found = self._known[key] = self._touched(t, sets, most)
-        return found
-
-    def _touched(self, t: Extents, sets: Sequence[int], most: float) -> _Touched:
-        a = self.a
-        walks: list[tuple[int, int]] = []  # bytes of a step, and how many
-        for d, (count, stride) in enumerate(zip(a.counts, self.strides, strict=True)):
-            affine = a.steps[d]
-            if affine is not None:
-                walks += [(abs(c) * stride, t[n]) for n, c in affine.items() if t[n] > 1]
-                continue
-            span, n = count(t)
-            if n > 1:
-                walks.append((max(1, min(span, FAR) // (n - 1)) * stride, n))
-        # Runs of neighbours: of lines, and of pages; then how many, and how many sets their lines fall into.
-        line, page, runs, pages, reach = float(a.item), float(a.item), 1, 1.0, [1.0 for _ in sets]
-        for step, n in sorted(walks):
-            if step <= max(line, LINE):
-                line += (n - 1) * step
-                reach = [min(s, -(-line // LINE)) for s in sets]
-            else:
-                runs *= n
-                reach = [min(s, r * min(n, s * LINE // gcd(step, s * LINE))) for s, r in zip(sets, reach, strict=True)]
-            if step <= max(page, PAGE):
-                page += (n - 1) * step
-            else:
-                pages *= n
-        lines = runs * -(-line // LINE)
-        size = min(lines * LINE, most)
-        held = []
-        for s, r in zip(sets, reach, strict=True):
-            own = max(1.0, min(r, lines))
-            held.append(size if lines <= 2 * own else size * max(1.0, s / own))
-        return _Touched(size, pages * (1.0 + (page - 1) // PAGE), tuple(held))
-
-    def crossing(self, vector: int, lanes: int) -> bool:
-        """Whether vectors along an axis begin anywhere in a cache line."""
-        size = lanes * self.a.item
-        if size <= LINE // 4:
-            return False
-        for affine, stride in zip(self.a.steps, self.strides, strict=True):
-            if affine is None:
-                return True
-            for n, c in affine.items():
-                if n != vector and (c * stride) % min(size, LINE):
-                    return True
-        return False
 
 
 _COMPILED: dict[tuple[object, ...], tuple[tuple[Expr, ...], _Indexed]] = {}
