@@ -175,8 +175,10 @@ def _run(
     """A new run, or the newest of the task that was not finished."""
     from tilewright.tuner.api import begin
 
-    mine = (r for r in database.runs() if r.task.key == task.key and r.device_model == place.device.model)
-    unfinished = next((r.id for r in mine if r.state not in ("done", "running")), None) if resume else None
+    unfinished = None
+    if resume:
+        mine = (r for r in database.runs() if r.task.key == task.key and r.device_model == place.device.model)
+        unfinished = next((r.id for r in mine if r.state not in ("done", "running")), None)
     limit = MOST if total is None else total
     return begin(database, task, place.device, unfinished, limit, *settings)
 
