@@ -14,6 +14,8 @@ are computed in float32 and the result is float32: ``nn.cast(y, "float16")`` rou
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 # Activations and element types
 from tilewright.kernels.nn.activation import gelu as gelu
 from tilewright.kernels.nn.activation import relu as relu
@@ -33,8 +35,12 @@ from tilewright.kernels.nn.conv_transpose import conv_transpose1d as conv_transp
 from tilewright.kernels.nn.conv_transpose import conv_transpose2d as conv_transpose2d
 from tilewright.kernels.nn.einsum import einsum as einsum
 from tilewright.kernels.nn.element import cast as cast
+from tilewright.kernels.nn.elementwise import add as add
 from tilewright.kernels.nn.elementwise import elementwise as elementwise
+from tilewright.kernels.nn.elementwise import mul as mul
+from tilewright.kernels.nn.layout import cat as cat
 from tilewright.kernels.nn.layout import embedding as embedding
+from tilewright.kernels.nn.layout import pad as pad
 from tilewright.kernels.nn.layout import permute as permute
 from tilewright.kernels.nn.layout import transpose as transpose
 from tilewright.kernels.nn.linear import bmm as bmm
@@ -42,6 +48,7 @@ from tilewright.kernels.nn.linear import grouped_matmul as grouped_matmul
 from tilewright.kernels.nn.linear import linear as linear
 from tilewright.kernels.nn.linear import matmul as matmul
 from tilewright.kernels.nn.norm_inference import batch_norm as batch_norm
+from tilewright.kernels.nn.normalize import group_norm as group_norm
 from tilewright.kernels.nn.normalize import layer_norm as layer_norm
 from tilewright.kernels.nn.normalize import rms_norm as rms_norm
 from tilewright.kernels.nn.pool import avg_pool1d as avg_pool1d
@@ -58,9 +65,17 @@ from tilewright.kernels.nn.reduce import amin as amin
 from tilewright.kernels.nn.reduce import argmax as argmax
 from tilewright.kernels.nn.reduce import argmin as argmin
 from tilewright.kernels.nn.reduce import cumsum as cumsum
+from tilewright.kernels.nn.reduce import logsumexp as logsumexp
 from tilewright.kernels.nn.reduce import mean as mean
 from tilewright.kernels.nn.reduce import norm as norm
 from tilewright.kernels.nn.reduce import prod as prod
 from tilewright.kernels.nn.reduce import sum as sum
 from tilewright.kernels.nn.softmax import log_softmax as log_softmax
 from tilewright.kernels.nn.softmax import softmax as softmax
+
+
+def __getattr__(name: str) -> NoReturn:
+    from tilewright.kernels.parameters import nearest
+
+    known = sorted(n for n, v in globals().items() if getattr(v, "__module__", "").startswith(__name__))
+    raise AttributeError(f"nn has no function {name!r}. {nearest(name, known)}It has {', '.join(known)}")

@@ -30,3 +30,13 @@ def elementwise(fn: str, **inputs: te.TensorRef) -> te.TensorRef:
         return expression("elementwise", fn, known, element.dtype)
 
     return te.compute(shape, point)
+
+
+def add(input: te.TensorRef, other: te.TensorRef, *, alpha: float = 1.0) -> te.TensorRef:
+    """``input + alpha * other``; shapes stretch as in NumPy."""
+    return elementwise("x + y" if alpha == 1 else f"x + {alpha!r} * y", x=input, y=other)
+
+
+def mul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:
+    """``input * other``; shapes stretch as in NumPy."""
+    return elementwise("x * y", x=input, y=other)

@@ -1,6 +1,9 @@
-"""Other orders of a tensor's axes, and gathers of rows."""
+"""Other orders of a tensor's axes, borders around it, tensors one after the other, and gathers of rows."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
@@ -42,3 +45,57 @@ def embedding(input: te.TensorRef, weight: te.TensorRef) -> te.TensorRef:
     if input.dtype not in INTEGERS:
         raise UsageError(f"embedding: input is {input.dtype}", "It holds whole numbers")
     return te.compute((*input.shape, weight.shape[1]), lambda *i: weight[input[i[:-1]], i[-1]])
+
+
+def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
+    """The tensor with ``value`` around it: ``pad`` holds two numbers an axis, before and after, the last axis first.
+
+    Negative numbers cut off.
+    """
+    rank, given = len(input.shape), numbers(pad) or ()
+    if len(given) % 2 or len(given) > 2 * rank:
+        raise UsageError(
+            f"pad: pad={','.join(map(str, given))} does not fit a tensor of {rank} axes",
+            "Give two numbers for each axis, before and after, the last axis first",
+        )
+    pairs = [(0, 0)] * (rank - len(given) // 2) + list(zip(given[::2], given[1::2], strict=True))[::-1]
+    shape = tuple(n + before + after for n, (before, after) in zip(input.shape, pairs, strict=True))
+    if any(n < 1 for n in shape):
+        raise UsageError(f"pad: nothing is left of {input.shape}", "Cut off less")
+
+    def point(*i: te.Expr) -> te.Expr:
+        at = tuple(x - before for x, (before, _) in zip(i, pairs, strict=True))
+        guard = None
+        for x, n, (before, after) in zip(at, input.shape, pairs, strict=True):
+            for needed, condition in ((before > 0, x >= 0), (after > 0, x < n)):
+                if needed:
+                    guard = condition if guard is None else guard & condition
+        element = input[at]
+        return element if guard is None else te.select(guard, element, value)
+
+    return te.compute(shape, point)
+
+
+def cat(tensors: Sequence[te.TensorRef], dim: int = 0) -> te.TensorRef:
+    """Tensors one after the other along the axis ``dim``; the other axes and the dtypes agree."""
+    if not tensors:
+        raise UsageError("cat: there is no tensor", "Give one at least")
+    first = tensors[0]
+    d = one_dim("cat", dim, len(first.shape))
+    for n, t in enumerate(tensors):
+        others = [s[:d] + s[d + 1 :] for s in (t.shape, first.shape) if len(s) == len(first.shape)]
+        if len(others) < 2 or others[0] != others[1] or t.dtype != first.dtype:
+            raise UsageError(
+                f"cat: tensor {n + 1} is {t.shape} of {t.dtype}, and the first {first.shape} of {first.dtype}",
+                f"All axes but {d} and the dtype agree",
+            )
+    ends = list(accumulate(t.shape[d] for t in tensors))
+
+    def point(*i: te.Expr) -> te.Expr:
+        parts = [t[(*i[:d], i[d] - (end - t.shape[d]), *i[d + 1 :])] for t, end in zip(tensors, ends, strict=True)]
+        out = parts[-1]
+        for part, end in zip(parts[-2::-1], ends[-2::-1], strict=True):
+            out = te.select(i[d] < end, part, out)
+        return out
+
+    return te.compute((*first.shape[:d], ends[-1], *first.shape[d + 1 :]), point)

@@ -1,4 +1,4 @@
-"""Layer and RMS normalisation over the last axes of a tensor."""
+"""Layer and RMS normalisation over the last axes of a tensor, and over groups of channels."""
 
 from __future__ import annotations
 
@@ -77,5 +77,51 @@ def rms_norm(
     def point(*i: te.Expr) -> te.Expr:
         out = value(input[i]) * te.rsqrt(squares(i[:lead]) + eps)
         return out if weight is None else out * value(weight[i[lead:]])
+
+    return te.compute(input.shape, point)
+
+
+def group_norm(
+    input: te.TensorRef,
+    num_groups: int,
+    weight: te.TensorRef | None = None,
+    bias: te.TensorRef | None = None,
+    eps: float = 1e-5,
+) -> te.TensorRef:
+    """``(x - mean) * rsqrt(var + eps) * weight + bias`` of ``input`` (n, c, ...).
+
+    Mean and variance are over each of ``num_groups`` groups of neighbouring channels and all places; ``weight`` and
+    ``bias`` are (c,).
+    """
+    if len(input.shape) < 2 or num_groups < 1 or input.shape[1] % num_groups:
+        raise UsageError(
+            f"group_norm: the channels of {input.shape} do not fall into {num_groups} groups",
+            "The second axis is a multiple of num_groups",
+        )
+    n, c, *places = input.shape
+    for name, ref in (("weight", weight), ("bias", bias)):
+        if ref is not None and ref.shape != (c,):
+            raise UsageError(f"group_norm: {name} has shape {ref.shape}", f"It has the shape {(c,)} of the channels")
+    if not eps >= 0:
+        raise UsageError(f"group_norm: eps={eps} is negative", "eps is at least 0")
+    size = c // num_groups
+    own = (size, *places)
+    share = 1.0 / math.prod(own)
+
+    def total(element: Callable[[te.Expr, te.Expr, te.Expr], te.Expr]) -> te.TensorRef:
+        """The sum of ``element(sample, group, x)`` over a group."""
+        return te.compute(
+            (n, num_groups),
+            lambda b, g: te.sum(own, lambda k, *r: element(b, g, value(input[(b, g * size + k, *r)]))),
+        )
+
+    sums = total(lambda b, g, x: x)
+    squares = total(lambda b, g, x: (x - sums[b, g] * share) ** 2)
+
+    def point(b: te.Expr, k: te.Expr, *r: te.Expr) -> te.Expr:
+        g = k // size
+        out = (value(input[(b, k, *r)]) - sums[b, g] * share) * te.rsqrt(squares[b, g] * share + eps)
+        out = out if weight is None else out * value(weight[k])
+        return out if bias is None else out + value(bias[k])
 
     return te.compute(input.shape, point)

@@ -74,6 +74,24 @@ def amin(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.Te
     return _reduced("amin", input, dim, keepdim, te.min)
 
 
+def logsumexp(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:
+    """``log(sum of exp(x))`` over ``dim``; the largest value is subtracted first, so nothing overflows."""
+    rank = len(input.shape)
+    dims = several_dims("logsumexp", dim, rank)
+    top = _reduced("logsumexp", input, dim, keepdim, te.max)
+    fill = reducer(rank, dims, keepdim)
+    extents = tuple(input.shape[d] for d in dims)
+
+    def shift(i: tuple[te.Expr, ...]) -> te.Expr:
+        """What is subtracted: nothing where the largest value is infinite, whose difference with itself is none."""
+        return te.select(te.abs(top[i]) < math.inf, top[i], 0.0)
+
+    total = te.compute(
+        top.shape, lambda *i: te.sum(extents, lambda *r: te.exp(value(input[fill.full(i, r)]) - shift(i)))
+    )
+    return te.compute(top.shape, lambda *i: te.log(total[i]) + shift(i))
+
+
 def _position(
     op: str, input: te.TensorRef, dim: te.Ints, keepdim: bool, reduce: Callable[..., te.Reduction]
 ) -> te.TensorRef:
