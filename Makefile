@@ -9,11 +9,11 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 4
 RUNS   ?= 5
 
-.PHONY: demo test test-all soak lint typecheck docs wheel bench update-golden check-tools clean help
+.PHONY: demo test test-torch test-all soak lint typecheck docs wheel bench update-golden check-tools clean help
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -3
-	@echo "other targets: lint docs wheel test-all soak update-golden clean"
+	@echo "other targets: test-torch lint docs wheel test-all soak update-golden clean"
 
 check-tools:
 	@sh scripts/check_tools.sh "$(PYTHON)"
@@ -37,6 +37,15 @@ demo: check-tools $(VENV)/.tune
 
 test: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly"
+
+# Arrays and models of PyTorch and JAX. Where there is a build of PyTorch for processors alone, it is taken: 4 GB less.
+$(VENV)/.torch: pyproject.toml | $(VENV)/.dev
+	@echo "Installing PyTorch and JAX."
+	@$(PIP) install -c constraints.txt jax 'torch==2.13.0+cpu' 2> /dev/null || $(PIP) install -c constraints.txt jax 'torch>=2.4'
+	@touch $@
+
+test-torch: check-tools $(VENV)/.torch
+	@$(BIN)/python -m pytest -q tests/frameworks
 
 test-all: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

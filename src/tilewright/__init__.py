@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tilewright.kernels.templates.user_kernel import own_kernel as own_kernel
     from tilewright.runtime import Explanation as Explanation
     from tilewright.runtime import Library as Library
+    from tilewright.runtime import MissedKernelWarning as MissedKernelWarning
+    from tilewright.tuner import autotune as autotune
     from tilewright.tuner import tune as tune
 
 __version__ = "0.1.0"
@@ -29,10 +31,12 @@ _LAZY = {
     "DatabaseError": ("tilewright.core", "DatabaseError"),
     "Explanation": ("tilewright.runtime", "Explanation"),
     "Library": ("tilewright.runtime", "Library"),
+    "MissedKernelWarning": ("tilewright.runtime", "MissedKernelWarning"),
     "Operator": ("tilewright.kernels.operator", "Operator"),
     "Target": ("tilewright.core", "Target"),
     "TilewrightError": ("tilewright.core", "TilewrightError"),
     "UsageError": ("tilewright.core", "UsageError"),
+    "autotune": ("tilewright.tuner", "autotune"),
     "nn": ("tilewright.kernels.nn", None),
     "operator": ("tilewright.kernels.operator", "operator"),
     "own_kernel": ("tilewright.kernels.templates.user_kernel", "own_kernel"),
@@ -41,8 +45,8 @@ _LAZY = {
 }
 
 __all__ = [
-    "DatabaseError", "Explanation", "Library", "Operator", "Target", "TilewrightError", "UsageError",
-    "__version__", "nn", "operator", "own_kernel", "te", "tune",
+    "DatabaseError", "Explanation", "Library", "MissedKernelWarning", "Operator", "Target", "TilewrightError",
+    "UsageError", "__version__", "autotune", "nn", "operator", "own_kernel", "te", "tune",
 ]  # fmt: skip
 
 

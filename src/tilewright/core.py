@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -337,6 +337,12 @@ class TrialRecord:
             data["build_seconds"],
             data["created"],
         )
+
+
+def fastest(records: Iterable[TrialRecord]) -> TrialRecord | None:
+    """The trial with the least time, the first of equal ones; ``None`` where none succeeded."""
+    timed = [r for r in records if r.seconds is not None]
+    return min(timed, key=lambda r: (r.seconds, r.number), default=None)
 
 
 @dataclass(frozen=True)

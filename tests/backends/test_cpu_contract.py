@@ -21,7 +21,7 @@ class TestCpuBackend(BackendContract):
 
 
 def test_registry_names_cause_and_mend() -> None:
-    with pytest.raises(UsageError, match="no backend for 'abacus'") as e:
+    with pytest.raises(UsageError, match="unknown backend 'abacus'") as e:
         get_backend("abacus")
     assert "cpu" in e.value.hint
 

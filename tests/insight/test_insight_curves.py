@@ -21,7 +21,7 @@ from tilewright.insight.diff import outcome_diff, schedule_diff, source_diff
 from tilewright.insight.failures import ADVICE, failure_bars, failure_groups, failure_table
 from tilewright.insight.points import points_of, thinned
 from tilewright.insight.speedups import speedup_bars, speedup_table
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 TRIALS = [
     trial(0, 4e-3, spread=0.5), trial(1, None), trial(2, 5e-3, dropped=True), trial(3, 2e-3, spread=0.1),

@@ -42,7 +42,7 @@ def test_names_are_the_templates_own() -> None:
 
 
 def test_unknown_names_and_targets() -> None:
-    with pytest.raises(UsageError, match="no template is called 'nope'"):
+    with pytest.raises(UsageError, match="unknown template 'nope'"):
         get_template("nope")
     with pytest.raises(KeyError):
         TEMPLATES["nope"]

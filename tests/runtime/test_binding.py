@@ -12,6 +12,8 @@ from runtime_kernels import Maker, random
 from tilewright.core import LaunchProgram, TilewrightError, UsageError
 from tilewright.runtime import Library
 
+pytestmark = pytest.mark.filterwarnings("ignore::tilewright.MissedKernelWarning")  # test_missed.py
+
 A, B = random(3, 7), random(7, 5, seed=1)
 WANT = (A.astype(np.float64) @ B).astype(np.float32)
 PARAMS = {"m": 3, "n": 5, "k": 7, "constant": "b"}

@@ -20,6 +20,8 @@ from runtime_kernels import Maker, random, wait
 from tilewright.backends import cores
 from tilewright.runtime import Library
 
+pytestmark = pytest.mark.filterwarnings("ignore::tilewright.MissedKernelWarning")  # test_missed.py
+
 THREADS = 16
 
 

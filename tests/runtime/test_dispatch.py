@@ -17,6 +17,8 @@ from tilewright.kernels.operator import operator
 from tilewright.kernels.operators import OPERATORS, get_operator
 from tilewright.runtime import Library, pycall, resolve
 
+pytestmark = pytest.mark.filterwarnings("ignore::tilewright.MissedKernelWarning")  # test_missed.py
+
 
 @pytest.fixture(params=["native", "python"])
 def library(request: pytest.FixtureRequest, library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:

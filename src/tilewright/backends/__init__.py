@@ -15,6 +15,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilewright.core import Device, LaunchProgram, Pairs, Target, Task, UsageError
+from tilewright.plugins import find, installed
 from tilewright.serialization import Json
 
 if TYPE_CHECKING:
@@ -246,9 +247,8 @@ AUTO = ("cuda", "cpu")
 
 def get_backend(name: str) -> Backend:
     """A backend by name. Raises ``UsageError`` for an unknown one."""
-    if name not in BACKENDS:
-        raise UsageError(f"no backend for {name!r}", f"Use one of {', '.join(BACKENDS)}")
-    return cast(Backend, resolve_name(BACKENDS[name])())
+    made = resolve_name(BACKENDS[name]) if name in BACKENDS else find("backends", name, BACKENDS, by_path=False)
+    return cast(Backend, made())
 
 
 def backend_for(target: Target, emulated: bool = False) -> Backend:
@@ -259,15 +259,15 @@ def backend_for(target: Target, emulated: bool = False) -> Backend:
 def backend_of(device: str) -> Backend:
     """The backend of a device by the device's name (``cuda:0``). Raises ``UsageError``."""
     name = device.partition(":")[0]
-    if name not in BACKENDS:
-        raise UsageError(f"unknown device {device!r}", f"Names begin with {', '.join(BACKENDS)}")
+    if name not in (known := (*BACKENDS, *installed("backends"))):
+        raise UsageError(f"unknown device {device!r}", f"Names begin with {', '.join(known)}")
     return get_backend(name)
 
 
 def choose_backend(target: str = "auto", device: str = "auto") -> Backend:
     """The backend that a target and a device mean, by their names; the CPU's where both are ``auto``."""
     kind, where = target.partition(":")[0], device.partition(":")[0]
-    if where in BACKENDS and (kind == "auto" or kind in get_backend(where).kinds):
+    if (where in BACKENDS or where in installed("backends")) and (kind == "auto" or kind in get_backend(where).kinds):
         return get_backend(where)
     if where == EMULATOR:
         return get_backend(where)

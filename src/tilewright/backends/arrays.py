@@ -5,6 +5,7 @@ A framework is only ever looked up in ``sys.modules``: an array of it cannot exi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -86,6 +87,14 @@ def arrays_of(name: str) -> Arrays:
 def on_gpu(a: object) -> bool:
     """Whether an argument is an array in a device's memory; cheap, and imports no framework."""
     return backend_name(a) is not None
+
+
+def refuse_gradient(name: str, a: Any) -> None:
+    """Raise ``TypeError`` for a PyTorch tensor whose operations are being recorded: kernels record nothing."""
+    if a.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise TypeError(
+            f"{name} requires a gradient, and none is recorded here. Call under torch.no_grad(), or pass its detach()"
+        )
 
 
 def dense(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:

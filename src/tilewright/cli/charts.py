@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import XY, Axis, Bars, Series
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.output import console, emit_json, rate, say, seconds
-from tilewright.cli.progress import PlainProgress
 from tilewright.core import Task, TrialRecord, UsageError
+from tilewright.tuner.progress import PlainProgress, terminal
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -83,7 +83,7 @@ class Board:
         self._at: Row | None = None
 
     def __enter__(self) -> Board:
-        if console(stderr=True).is_terminal:
+        if terminal():
             from rich.live import Live
 
             self._live = Live(self._table(), console=console(stderr=True), refresh_per_second=4)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tilewright.core import Task, UsageError
+from tilewright.core import Task
 from tilewright.cost_model.base import CostModel, CostModelError
 from tilewright.cost_model.features import FeatureExtractor
 from tilewright.cost_model.gpu_prior import GpuPrior
 from tilewright.cost_model.random import RandomCostModel
 from tilewright.cost_model.roofline import RooflineCostModel
 from tilewright.cost_model.xgb import XGBoostCostModel
+from tilewright.plugins import find
 
 
 class CostModelFactory(Protocol):
@@ -28,10 +29,9 @@ COST_MODELS: dict[str, CostModelFactory] = {
 
 
 def get_cost_model(name: str) -> CostModelFactory:
-    """The cost model of that name. Raises ``UsageError`` for an unknown one."""
-    if name not in COST_MODELS:
-        raise UsageError(f"unknown cost model {name!r}", f"Use one of {', '.join(COST_MODELS)}")
-    return COST_MODELS[name]
+    """The cost model of that name, or at ``module:class``. Raises ``UsageError`` for an unknown one."""
+    factory: CostModelFactory = COST_MODELS.get(name) or find("cost_models", name, COST_MODELS)
+    return factory
 
 
 __all__ = [

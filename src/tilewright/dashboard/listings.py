@@ -8,7 +8,7 @@ from tilewright.core import Measurement, TrialRecord
 from tilewright.database import StoredRun
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.links import operator_link, run_link, trial_link
-from tilewright.insight.units import per_second
+from tilewright.units import per_second
 
 
 def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:

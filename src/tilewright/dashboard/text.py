@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 LONGEST = 2000
 """Characters of a table's text that a page shows; its CSV and JSON have all of them."""

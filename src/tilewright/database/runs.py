@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, Select, case, false, func, or_, select, update
 
@@ -22,6 +22,9 @@ from tilewright.database.records import RUN_STATES, StoredRun
 from tilewright.database.store import Store
 from tilewright.errors import NotFound
 from tilewright.installed import installed_version
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TRIAL = (
     schema.trial.c.run_id,
@@ -204,6 +207,18 @@ class Runs(Store):
         """A run's trials by number."""
         t = schema.trial.c
         return self._trials(select(*TRIAL).where(t.run_id == run_id).order_by(t.number))
+
+    def trials_frame(self, run_id: str | None = None) -> DataFrame:
+        """Trials as a pandas DataFrame: of one run (its identifier, or ``last``), or of all, the newest run first.
+
+        Columns: ``run``, ``trial`` (its number), ``template``, ``seconds`` (of one call; missing for a failure),
+        ``status`` (``ok`` or the kind of failure), ``origin``, ``prediction``, ``build_seconds``, ``created`` (UTC),
+        and ``knob.NAME`` for each knob. Raises ``UsageError`` without pandas, or for a run that is not there.
+        """
+        from tilewright.database.frame import trials_frame
+
+        ids = [r.id for r in self.runs()] if run_id is None else [self.run(run_id).id]
+        return trials_frame((i, self.trials(i)) for i in ids)
 
     def earlier_runs(
         self,

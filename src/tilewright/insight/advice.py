@@ -17,8 +17,8 @@ from tilewright.insight.knobs import value_text
 from tilewright.insight.limits import NAMES, Limits
 from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress
-from tilewright.insight.units import with_unit
 from tilewright.serialization import Json
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright.database.records import TrialPoint
 from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.points import time_of
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 BAND = "Band: the middle half of the best trial's samples."
 

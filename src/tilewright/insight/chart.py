@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Union
 
 import numpy as np
 
-from tilewright.insight.units import with_unit
 from tilewright.serialization import Json
+from tilewright.units import with_unit
 
 UNITS = ("", "s", "flop/s", "flop/byte", "trial", "share", "date")
 """What numbers on an axis are; ``date`` is in seconds since the epoch, ``share`` between 0 and 1."""

@@ -10,7 +10,7 @@ from tilewright.database.records import TrialPoint
 from tilewright.insight.best import BAND, best_over_trials
 from tilewright.insight.chart import XY, Axis, Column, Series, Table
 from tilewright.insight.links import run_link
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tilewright.core import TrialRecord, UsageError, Value
 from tilewright.insight.chart import XY, Axis, Dimension, Parallel, Series
 from tilewright.insight.points import thinned, time_of
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 FASTEST = 100
 """How many of the lines of parallel coordinates are the fastest trials; the others are a sample."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tilewright.core import Schedule, Task
 from tilewright.insight.chart import Axis, Bars
 from tilewright.insight.roofline import Ceilings, ceilings_of, compulsory_bytes, traffic_of
-from tilewright.insight.units import with_unit
 from tilewright.serialization import Json
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun

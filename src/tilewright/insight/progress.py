@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tilewright.core import TrialRecord
 from tilewright.insight.points import time_of
-from tilewright.insight.units import with_unit
 from tilewright.serialization import Json
 from tilewright.tuner.gain import MORE, expected_gain, worthless
 from tilewright.tuner.result import ENDS, why_ended
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tilewright.core import Schedule, Task, TrialRecord
 from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.points import thinned, time_of
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Axis, Bars, Column, Table
 from tilewright.insight.links import kernel_links
-from tilewright.insight.units import per_second
+from tilewright.units import per_second
 
 if TYPE_CHECKING:
     from tilewright.database.records import KernelView

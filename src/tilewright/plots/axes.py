@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.database.text import visible_text
 from tilewright.insight.chart import Axis
-from tilewright.insight.units import with_unit
+from tilewright.units import with_unit
 
 LONGEST = 90
 """Characters of a title or name that are drawn; what is left out shows as an ellipsis."""

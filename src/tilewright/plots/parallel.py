@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Parallel
-from tilewright.insight.units import with_unit
 from tilewright.plots.axes import log_ticks, shown, usable
 from tilewright.plots.theme import Theme
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

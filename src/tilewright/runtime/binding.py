@@ -9,6 +9,8 @@ import numpy as np
 
 from tilewright.core import TensorSpec, UsageError
 from tilewright.runtime.checked import LINE, Checked, Misfit, check, empty, storage
+from tilewright.runtime.foreign import borrow
+from tilewright.runtime.missed import warn
 
 Array = np.ndarray[Any, Any]
 Make = Callable[[Mapping[int, Array]], Callable[..., Array]]
@@ -31,11 +33,16 @@ class ConstantPlan:
         self.constants = tuple(s.name for s in checked.inputs if s.constant)
         self._checked = checked
         self._make = make
+        self._said = False
 
     def __repr__(self) -> str:
         return repr(self._checked)
 
-    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Array:
+    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+        if not self._said:
+            self._said = True
+            bound = ", ".join(f"{c}=..." for c in self.constants)
+            warn(f"{self.__name__} rearranges {' and '.join(self.constants)} in every call. Call bind({bound}) once")
         return self._checked(*args, out=out, **keywords)
 
     def bind(self, **constants: Any) -> Callable[..., Array]:
@@ -56,8 +63,10 @@ class ConstantPlan:
         for number, spec in enumerate(self._checked.inputs):
             if not spec.constant:
                 continue
+            given = constants[spec.name]
+            lent = borrow(f"{name}: {spec.name}", (given,), None)
             try:
-                given = check(name, spec, constants[spec.name])
+                given = check(name, spec, lent.args[0] if lent else given)
             except Misfit as e:
                 raise e.error from None
             held[number] = empty(spec.shape, storage(spec.dtype), max(self._checked.align, LINE))

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.core import TensorSpec
 from tilewright.kernels.expression.expr import BITS
+from tilewright.runtime.foreign import borrow
 from tilewright.runtime.stats import Counters
 
 Array = np.ndarray[Any, Any]
@@ -97,8 +98,9 @@ def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
 class Checked:
     """``(inputs..., out=None)`` with every argument checked here, then handed to ``run``.
 
-    Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape, layout
-    or overlap. A scalar input may be a plain number.
+    Called with arrays of another framework, it answers in that framework's. Raises ``TypeError`` for a wrong
+    number, type or dtype, ``ValueError`` for a wrong shape, layout or overlap. A scalar input may be a plain
+    number.
     """
 
     def __init__(
@@ -126,9 +128,16 @@ class Checked:
     def __repr__(self) -> str:
         return f"<plan {signature(self.__name__, self.inputs)}>"
 
-    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Array:
+    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         try:
-            return self.answer(args, out, keywords)
+            lent = borrow(self.__name__, args, out)
+            if lent is None:
+                return self.answer(args, out, keywords)
+            specs = (*self.inputs, self.output)
+            for place, dtype in lent.dtypes.items():
+                if dtype in BITS and place < len(specs) and specs[place].dtype != dtype:
+                    raise TypeError(f"{self.__name__}: {specs[place].name} has dtype {dtype}, not {specs[place].dtype}")
+            return lent.give(self.answer(lent.args, lent.out, keywords), self.output.dtype)
         except Misfit as e:
             raise e.error from None
 

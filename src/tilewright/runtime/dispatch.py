@@ -5,7 +5,8 @@ In C, a table answers shapes that were seen before; what it does not know comes 
 
 - a tuned kernel (or a compiled template default) for these shapes, dtypes and attributes answers;
 - a built-in operator with no such kernel, or arrays whose layout no kernel takes, goes to numpy;
-- a user's operator has no numpy to go to: arrays of another layout are copied into a dense one.
+- a user's operator has no numpy to go to: arrays of another layout are copied into a dense one;
+- where a kernel of these shapes is passed over for the arrays' dtype, type or layout, that is said once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
 from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.parameters import settled
 from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, address, empty, storage
+from tilewright.runtime.foreign import Borrowed, borrow
 from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.missed import warn
 from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver
@@ -50,6 +53,7 @@ class Dispatch:
         self._counters = resolver.counters
         self._known: dict[Key, Served | str] = {}
         self._lock = ForkLock()
+        self._said: set[str] = set()  # reasons
         self.table: Callable[..., None] | None = None
         self.upgrade: Callable[[], None] | None = None
 
@@ -60,9 +64,9 @@ class Dispatch:
         out = keywords.get("out")
         attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
-        if not plain or any(type(a) is not np.ndarray for a in args):
+        if not plain or any(type(a) is not np.ndarray for a in (args if out is None else (*args, out))):
             return self._strange(args, attributes, out, keywords)
-        key = (tuple((a.dtype.str, a.shape) for a in args), tuple(sorted(attributes.items())))
+        key = (tuple((a.shape, a.dtype) for a in args), tuple(sorted(attributes.items())))
         answer = self._known.get(key)
         if answer is None:
             answer = self._resolve(args, attributes, out)
@@ -79,6 +83,9 @@ class Dispatch:
         try:
             return answer.checked.answer(arrays, out)
         except Misfit as e:
+            if e.reason in _COPIED:
+                instead = "NumPy answers instead" if self.built_in else "It is copied in every call"
+                self._say(e.reason, f"a kernel is tuned for these shapes, but {e}. {instead}")
             if self.built_in:
                 return self._numpy(e.reason, args, attributes, out, keywords)
             if e.reason not in _COPIED:
@@ -87,12 +94,20 @@ class Dispatch:
 
     # ----------------------------------------------------------------------- finding an answer
 
+    def rehearse(self) -> None:
+        """Look up, and load, what will answer the kinds of calls made so far. Raises ``TilewrightError``."""
+        with self._lock:
+            known = list(self._known)
+        for kinds, attributes in known:
+            self._tuned(kinds, dict(attributes))
+
     def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Served | str:
         """A plan, or the reason why numpy is to answer."""
         self._resolver.require_open()
-        served = self._tuned(args, attributes)
+        kinds = [(a.shape, a.dtype) for a in args]
+        served = self._tuned(kinds, attributes)
         if served is None and out is None and len(args) > 1:
-            served = self._tuned(args[:-1], attributes)  # the last one may be the output
+            served = self._tuned(kinds[:-1], attributes)  # the last one may be the output
             if served is not None and len(served.checked.inputs) != len(args) - 1:
                 served = None
         if served is not None:
@@ -105,14 +120,17 @@ class Dispatch:
                     served = self._resolver.untuned(workload, "nothing was tuned for it")
                     if served.explanation.tier == "default":
                         return served
+            self._say_near(reason, args, attributes)
             return reason
         raise self._unknown(args, attributes)
 
-    def _tuned(self, args: tuple[Array, ...], attributes: Mapping[str, Any]) -> Served | None:
+    def _tuned(
+        self, kinds: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], attributes: Mapping[str, Any]
+    ) -> Served | None:
         dtype = str(attributes.get("dtype"))
         bits = BITS.get(dtype)  # only where the dtype is given are whole numbers its bits
-        names = [a.dtype.name if a.dtype.isnative else a.dtype.str for a in args]
-        shapes = tuple((a.shape, dtype if n == bits else n) for a, n in zip(args, names, strict=True))
+        names = [(shape, d.name if d.isnative else d.str) for shape, d in kinds]
+        shapes = tuple((shape, dtype if n == bits else n) for shape, n in names)
         return self._resolver.by_arrays(self.__name__, shapes, attributes)
 
     def _why_not(self, args: tuple[Array, ...]) -> str:
@@ -149,6 +167,26 @@ class Dispatch:
         elif answer.native:
             self.table(args, keywords, answer.call, None)
 
+    # ----------------------------------------------------------------------- what could have been
+
+    def _say(self, reason: str, message: str) -> None:
+        if reason not in self._said:
+            self._said.add(reason)
+            warn(message)
+
+    def _say_near(self, reason: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+        """Warn if a kernel is tuned for these shapes and another kind of arrays."""
+        if reason in self._said:
+            return
+        try:
+            shapes = [np.shape(a) for a in args]
+        except ValueError:  # a ragged list
+            return
+        change = self._resolver.near(self.__name__, shapes, attributes)
+        if change is not None:
+            what = f"{self.__name__}: a kernel is tuned for these shapes, but {change}"
+            self._say(reason, f"{what}. NumPy answers instead")
+
     # ----------------------------------------------------------------------- other ways to answer
 
     def _strange(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]) -> Any:
@@ -156,18 +194,30 @@ class Dispatch:
         self._resolver.require_open()
         if any(on_gpu(a) for a in args):
             return self._resolver.gpu.call(self.__name__, args, attributes, out, self.built_in)
+        lent = borrow(self.__name__, args, out)
+        if lent is not None:
+            return self._lent(lent, attributes)
         if self.built_in:
+            self._say_near("type", args, attributes)
             return self._numpy("type", args, attributes, out, keywords)
         for a in args:
             if type(a) is not np.ndarray and not isinstance(a, (int, float, np.number)):
                 shown = "None" if a is None else type(a).__name__
-                raise TypeError(f"{self.__name__} takes numpy.ndarray arguments, got {shown}. Pass numpy.asarray of it")
+                raise TypeError(f"{self.__name__} takes arrays, got {shown}. Pass numpy.asarray of it")
         for e in self._resolver.store.entries(self.__name__):
             if len(e.inputs) == len(args) and all(map(_stands_for, args, e.inputs)):
                 served = self._resolver.by_arrays(self.__name__, e.shapes, attributes)
                 if served is not None:
                     return served.checked(*args, out=out)
         raise self._unknown(args, attributes)
+
+    def _lent(self, lent: Borrowed, attributes: dict[str, Any]) -> Any:
+        """The answer to arrays of another framework, in that framework's."""
+        if lent.bits is not None:
+            attributes = {"dtype": lent.bits, **attributes}
+        result = self(*lent.args, **attributes, **({} if lent.out is None else {"out": lent.out}))
+        is_bits = lent.bits is not None and np.asarray(result).dtype == BITS[lent.bits]
+        return lent.give(result, str(lent.bits) if is_bits else np.asarray(result).dtype.name)
 
     def _numpy(
         self, reason: str, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from collections.abc import Callable
@@ -10,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.closing import Closing
-from tilewright.core import UsageError
+from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.stats import Counters, Stats
 from tilewright.runtime.store import Store
+from tilewright.runtime.watching import watcher
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
 
 Array = np.ndarray[Any, Any]
+
+_log = logging.getLogger("tilewright.runtime")
 
 
 class Library(Closing):
@@ -35,7 +39,8 @@ class Library(Closing):
     keywords; :meth:`plan` does the look-up once. ``threads``: the most threads of a kernel; default,
     and never more than, what this process may use. ``trust``: open a file that others can write.
     ``missing_ok``: a missing file is an empty one. ``compile``: where nothing was tuned, compile a
-    template's default once, instead of falling back to numpy.
+    template's default once, instead of falling back to numpy. ``watch``: notice kernels that are tuned meanwhile,
+    within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright lock``, whose kernels alone are served.
 
     Raises ``DatabaseError`` for a file that cannot be used. Safe from any number of threads, and
     after a fork. Plans outlive the library.
@@ -49,6 +54,8 @@ class Library(Closing):
         trust: bool = False,
         missing_ok: bool = False,
         compile: bool = False,
+        watch: bool = True,
+        pinned: str | os.PathLike[str] | None = None,
     ) -> None:
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise UsageError(f"threads={threads!r} is no number of threads", "Pass 1 or more, or None")
@@ -56,26 +63,30 @@ class Library(Closing):
             from tilewright.paths import default_path
 
             path = default_path()
-        self._store = Store(path, trust=trust, missing_ok=missing_ok)
+        self._store = Store(path, trust=trust, missing_ok=missing_ok, pinned=pinned)
         self._counters = Counters()
         self._resolver = Resolver(self._store, threads, compile, self._counters)
+        self._dispatches: dict[str, Dispatch] = {}
+        self._watch = watch
+        self._seen: tuple[object, ...] = ()
+        self._choices: frozenset[tuple[object, ...]] | None = None  # as of the first method that was asked for
 
     @property
     def path(self) -> str:
         """The database's file."""
         return str(self._store.path)
 
-    def plan(self, op: str | Operator, /, **params: Any) -> Callable[..., Array]:
+    def plan(self, op: str | Operator | Workload, /, **params: Any) -> Callable[..., Array]:
         """A callable ``(inputs..., out=None)`` for fixed parameters; it returns the output.
 
-        ``op``: a name, ``FILE.py:function`` or an operator. The callable takes dense, row-major,
-        aligned arrays of exactly the plan's shapes and dtypes, and an output that overlaps none of
-        them; anything else is a ``TypeError`` or ``ValueError``. Raises ``UsageError`` for an
-        unknown operator or parameters.
+        ``op``: a name, ``FILE.py:function``, an operator, or a workload, whose parameters are fixed. The
+        callable takes dense, row-major, aligned arrays of exactly the plan's shapes and dtypes, and an output that
+        overlaps none of them; anything else is a ``TypeError`` or ``ValueError``. Arrays of PyTorch, JAX and whatever
+        speaks DLPack are answered in kind. Raises ``UsageError`` for an unknown operator or parameters.
         """
         return self._resolver.plan(op, params).call
 
-    def explain(self, op: str | Operator, /, **params: Any) -> Explanation:
+    def explain(self, op: str | Operator | Workload, /, **params: Any) -> Explanation:
         """How :meth:`plan` would answer: which tier, why, and with which kernel."""
         return self._resolver.explain(op, params)
 
@@ -86,6 +97,32 @@ class Library(Closing):
         """
         self._resolver.require_open()
         return self._resolver.gpu.explain(op, arrays, attributes)
+
+    def refresh(self) -> None:
+        """Serve what was tuned since: the next calls by name look their kernels up again.
+
+        An operator of which a kernel cannot be loaded keeps those that answered before, and the logger
+        ``tilewright.runtime`` says so. Each call is answered by one kernel, the old or the new. Plans, and a method
+        that was kept (``f = library.matmul``), stay with the kernels that they have.
+        """
+        self._resolver.require_open()
+        for name, dispatch in tuple(self._dispatches.items()):
+            try:
+                dispatch.rehearse()
+            except TilewrightError as e:
+                _log.warning("%s keeps its kernels: %s", name, e)
+                continue
+            if self._dispatches.pop(name, None) is not None:
+                self.__dict__.pop(name, None)
+
+    def look(self) -> None:
+        """:meth:`refresh`, if the file has other kernels than when it was last looked at."""
+        seen = self._store.stamp()
+        if seen == self._seen or self._resolver.closed:
+            return
+        self._seen, before, self._choices = seen, self._choices, self._store.choices()
+        if before not in (None, self._choices):
+            self.refresh()
 
     def stats(self) -> Stats:
         """Counts of the calls answered so far, those of plans included."""
@@ -101,8 +138,9 @@ class Library(Closing):
         """Answer no more by name. Plans made before go on working."""
         self._resolver.closed = True
         self._resolver.forget()
-        for name in [n for n, v in self.__dict__.items() if not n.startswith("_") and callable(v)]:
-            del self.__dict__[name]
+        for name in tuple(self._dispatches):
+            self.__dict__.pop(name, None)
+        self._dispatches.clear()
 
     def __repr__(self) -> str:
         return f"<tilewright.Library {self.path}{' (closed)' if self._resolver.closed else ''}>"
@@ -120,7 +158,10 @@ class Library(Closing):
         built_in = name in OPERATORS
         if not built_in and name not in self._store.names():
             raise AttributeError(f"{self.path} has no operator {name!r}. Known are {', '.join(self.operators())}")
-        dispatch = Dispatch(name, self._resolver, built_in)
+        if self._watch:
+            self.look()
+            watcher.add(self)
+        dispatch = self._dispatches[name] = Dispatch(name, self._resolver, built_in)
         builtins = self._resolver.builtins(name)
         if builtins is None:
             method: Callable[..., Any] = dispatch

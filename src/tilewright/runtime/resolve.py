@@ -55,7 +55,7 @@ class Resolver:
 
     # ----------------------------------------------------------------------- requests
 
-    def plan(self, op: str | Operator, params: Mapping[str, Any]) -> Served:
+    def plan(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> Served:
         """The answer for an operator with these parameters. Raises ``UsageError``, ``DatabaseError``."""
         found, workload = self._look_up(op, params)
         if found.entry is not None:
@@ -63,7 +63,7 @@ class Resolver:
         assert workload is not None
         return self.untuned(workload, found.reason)
 
-    def explain(self, op: str | Operator, params: Mapping[str, Any]) -> Explanation:
+    def explain(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> Explanation:
         """What :meth:`plan` answers; it takes the same steps, but loads no tuned kernel."""
         found, workload = self._look_up(op, params)
         if found.entry is not None:
@@ -97,6 +97,24 @@ class Resolver:
         if op in _built_in_names():
             return None
         return self.untuned(_stored_workload(self.store, entries[0]), found.reason)
+
+    def near(self, op: str, shapes: Sequence[tuple[int, ...]], given: Mapping[str, Any]) -> str | None:
+        """What a kernel tuned for inputs of these shapes takes instead of a call's arrays, and what to do, if any."""
+        attributes = {k: v for k, v in given.items() if k != "dtype"}
+        for e in self.store.entries(op):
+            constants = [s.name for s in e.inputs if s.constant]
+            if [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
+                continue
+            if self._choose([e]).entry is None:
+                continue
+            if constants and "constant" not in attributes:
+                bound = ", ".join(f"{c}=..." for c in constants)
+                return (
+                    f"with {' and '.join(constants)} constant. Make a plan with constant={e.params['constant']!r} "
+                    f"and call its bind({bound}) once"
+                )
+            return f"for {_each(d for _, d in e.shapes)} arrays of NumPy, PyTorch or JAX. Convert them first"
+        return None
 
     def untuned(self, workload: Workload, reason: str) -> Served:
         """The second or third tier for a workload."""
@@ -143,9 +161,11 @@ class Resolver:
 
     # ----------------------------------------------------------------------- look-up
 
-    def _look_up(self, op: str | Operator, params: Mapping[str, Any]) -> tuple[Found, Workload | None]:
+    def _look_up(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> tuple[Found, Workload | None]:
         self.require_open()
         given = {k: settled(v) for k, v in params.items()}
+        if isinstance(op, Workload):
+            return self._choose(self.store.entries_of(op.key, op.op)), op
         if isinstance(op, str) and (":" in op or op.endswith(".py")):
             from tilewright.kernels.operators import get_operator
 
@@ -294,6 +314,10 @@ def _stored_workload(store: Store, entry: Entry) -> Workload:
         if workload.key == entry.workload_key:
             return workload
     raise DatabaseError(f"{store.path} changed while it was read", "Try again")
+
+
+def _constant(entry: Entry) -> dict[str, Value]:
+    return {k: v for k, v in entry.params.items() if k == "constant"}
 
 
 def _explained(entry: Entry, reason: str) -> Explanation:

@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 from tilewright.columns import named_pairs, tensors, workload_of
 from tilewright.core import DatabaseError, LaunchProgram, Schedule, Target, TensorSpec, Value, Workload, cached_property
 from tilewright.runtime.forking import ForkLock, steady
+from tilewright.runtime.pins import read_pins
 from tilewright.runtime.trust import require_trust
 
 SCHEMAS = ("0001", "0002", "0003")
@@ -36,14 +37,16 @@ _KERNELS = """
            k.artifact_sha256, k.state, k.updated
     FROM ({names}) n
     JOIN workload w ON w.key = n.workload_key
-    JOIN kernel k ON k.workload_key = n.workload_key AND k.rank = 1
+    JOIN kernel k ON k.workload_key = n.workload_key AND k.rank <= :ranks
     JOIN target t ON t.key = k.target_key
 """
 _OF_OP = _NAMES.format(workload="op = :op", alias="op = :op")
 _BY_OP = _KERNELS.format(names=_OF_OP)
 _BY_KEY = _KERNELS.format(names=_NAMES.format(workload="key = :key", alias="workload_key = :key"))
+_EVERY = _KERNELS.format(names=_NAMES.format(workload="TRUE", alias="FALSE"))
 T = TypeVar("T")
 _BUSY_SECONDS = 5.0
+_RANKS = 1000  # of a task, all
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,18 @@ class Store:
     """One SQLite file of tuned kernels. Safe from several threads and after a fork.
 
     Raises ``DatabaseError`` for a file that is missing (unless ``missing_ok``: then it is empty),
-    corrupt, of another version, or that others can write (unless ``trust``).
+    corrupt, of another version, or that others can write (unless ``trust``). ``pinned``: a lock file, whose kernels
+    alone are found; an error where one of them is gone.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, trust: bool = False, missing_ok: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        trust: bool = False,
+        missing_ok: bool = False,
+        pinned: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.path = _file_of(os.fspath(path))
         self._trust = trust
         self._missing_ok = missing_ok
@@ -94,7 +105,10 @@ class Store:
         self._seen: tuple[object, ...] = ()
         self._entries: dict[str, tuple[Entry, ...]] = {}
         self._names: tuple[str, ...] | None = None
-        if self._present():
+        self._pins = None if pinned is None else read_pins(pinned)
+        if self._pins is not None:
+            self._pins.require(self.every(), self.path)
+        elif self._present():
             self._read(lambda c: None)
 
     def names(self) -> tuple[str, ...]:
@@ -112,14 +126,36 @@ class Store:
             self._refresh()
             found = self._entries.get(op)
             if found is None:
-                found = self._read(lambda c: tuple(_entry(r) for r in c.execute(_BY_OP, {"op": op}))) or ()
-                self._entries[op] = found
+                found = self._entries[op] = self._kernels(_BY_OP, op=op)
             return found
 
     def entries_of(self, key: str, op: str) -> tuple[Entry, ...]:
         """Best kernels of one workload, whatever it is called in the file; called ``op`` if known so."""
-        found = self._read(lambda c: tuple(_entry(r) for r in c.execute(_BY_KEY, {"key": key}))) or ()
+        found = self._kernels(_BY_KEY, key=key)
         return tuple(e for e in found if e.op == op) or tuple(replace(e, op=op) for e in found)
+
+    def every(self) -> tuple[Entry, ...]:
+        """The best kernel of every task, under its workload's own name."""
+        return self._kernels(_EVERY)
+
+    def _kernels(self, query: str, **wanted: str) -> tuple[Entry, ...]:
+        """Best kernels; of a pinned task the one that it is pinned to, and of others none, where there are pins."""
+        pins = self._pins
+        given = {**wanted, "ranks": 1 if pins is None else _RANKS}
+        found = self._read(lambda c: tuple(_entry(r) for r in c.execute(query, given))) or ()
+        return found if pins is None else tuple(e for e in found if pins.holds(e))
+
+    def choices(self) -> frozenset[tuple[object, ...]]:
+        """What tells whether other kernels are to be served than before: each one's task, code and state."""
+        query = """
+            SELECT workload_key, target_key, device_model, artifact_sha256, schedule, state, updated
+            FROM kernel WHERE rank = 1
+        """
+        return self._read(lambda c: frozenset(map(tuple, c.execute(query)))) or frozenset()
+
+    def stamp(self) -> tuple[object, ...]:
+        """What differs after the file was written; reads nothing."""
+        return _stamps(self.path)
 
     def workloads(self, op: str) -> tuple[Workload, ...]:
         """Every workload of that name, with its program; tuned here or not, the latest first."""

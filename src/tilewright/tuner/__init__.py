@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from tilewright.tuner.api import tune
+from tilewright.tuner.autotuned import Autotuned, autotune
 from tilewright.tuner.device_classes import tune_all
 from tilewright.tuner.many import TunedTask, TuneTask, tune_many
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import BestKernel, TuneResult
 
 __all__ = [
-    "BestKernel", "Observer", "TuneResult", "TuneTask", "TunedTask", "tune", "tune_all", "tune_each", "tune_many",
+    "Autotuned", "BestKernel", "Observer", "TuneResult", "TuneTask", "TunedTask", "autotune", "tune", "tune_all",
+    "tune_each", "tune_many",
 ]  # fmt: skip
 
 tune_each = tune_all

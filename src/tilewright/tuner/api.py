@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core import Schedule, Task, UsageError, Value
 from tilewright.paths import default_path
+from tilewright.plugins import name_of
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.progress import watching
 from tilewright.tuner.result import TuneResult
 
 if TYPE_CHECKING:
     from tilewright.core import Device
+    from tilewright.cost_model import CostModelFactory
     from tilewright.database import Database, StoredRun
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.kernels.templates.user_kernel import UserKernel
     from tilewright.measure.measuring import Site
+    from tilewright.tuner.strategies import StrategyFactory
 
 TRIALS = 200
 STRATEGY = "evolutionary"
@@ -36,8 +40,8 @@ def tune(
     device: str = "auto",
     time_budget: float | None = None,
     until_converged: bool = False,
-    strategy: str | None = None,
-    cost_model: str | None = None,
+    strategy: str | StrategyFactory | None = None,
+    cost_model: str | CostModelFactory | None = None,
     seed: int | None = None,
     db: str | os.PathLike[str] | None = None,
     resume: str | None = None,
@@ -65,7 +69,9 @@ def tune(
     nothing, and what wins there is never served.
     ``farm``: measure on a device farm instead, ``tls://HOST:PORT`` or a :class:`~tilewright.farm.client.Farm`;
     ``certs`` is its folder of certificates and ``device`` a device class of it (:func:`tune_all` takes several).
-    ``stop``: ends the search when it is set, as Ctrl-C does.
+    ``strategy`` and ``cost_model``: a name, ``module:class``, or a class of yours that can be imported by its name.
+    ``stop``: ends the search when it is set, as Ctrl-C does. ``observer``: what is told how the run goes; without one
+    a bar shows it on a terminal and in a notebook, and the logger ``tilewright.tuner`` is told everywhere.
 
     Ctrl-C ends the search, keeps what was measured and still holds the final; a second one stops at
     once (``KeyboardInterrupt``). Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or
@@ -74,17 +80,15 @@ def tune(
     from tilewright.database import Database
     from tilewright.kernels.templates.user_kernel import UserKernel
     from tilewright.tuner import user_kernel
-    from tilewright.tuner.strategies import get_strategy
     from tilewright.tuner.tuning import Tools, Tuning, fail
 
-    if strategy is not None:
-        get_strategy(strategy)
-    watcher = observer or Observer()
+    check_limits(trials, time_budget, threads)
+    strategy, cost_model = method(strategy, cost_model)
     kernel = operator if isinstance(operator, UserKernel) else None
     computes = operator.operator if isinstance(operator, UserKernel) else operator_of(operator)
     workload = computes.workload(**{**(params or {}), **sizes})
     wanted = kernel.target(target) if kernel else target
-    with connected(farm, certs, watcher.warning) as connection:
+    with watching(observer) as watcher, connected(farm, certs, watcher.warning) as connection:
         place = place_for(connection, wanted, device, threads)
         task = Task(workload, place.target)
         if kernel is not None:
@@ -111,6 +115,34 @@ def tune(
             except BaseException as e:
                 fail(database, run, e)
                 raise
+
+
+def method(
+    strategy: str | StrategyFactory | None, cost_model: str | CostModelFactory | None
+) -> tuple[str | None, str | None]:
+    """The names of a strategy and a cost model, which a run is stored with. Raises ``UsageError`` for unknown ones."""
+    from tilewright.cost_model import COST_MODELS, get_cost_model
+    from tilewright.tuner.strategies import STRATEGIES, get_strategy
+
+    names = (
+        None if strategy is None else name_of(strategy, STRATEGIES),
+        None if cost_model is None else name_of(cost_model, COST_MODELS),
+    )
+    if names[0] is not None:
+        get_strategy(names[0])
+    if names[1] is not None:
+        get_cost_model(names[1])
+    return names
+
+
+def check_limits(trials: int | None, time_budget: float | None, threads: int) -> None:
+    """Raise ``UsageError`` for a limit that is none."""
+    whole = {"trials": (trials, 0), "threads": (threads, 1)}
+    for name, (value, least) in whole.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise UsageError(f"{name}={value!r} is not possible", f"Give a whole number of at least {least}")
+    if time_budget is not None and not time_budget > 0:
+        raise UsageError(f"time_budget={time_budget!r} is not possible", "Give seconds, more than 0")
 
 
 def connected(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.core import TilewrightError
 from tilewright.tuner.api import tune
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.result import TuneResult
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def tune_all(
     device: str = "all",
     target: str = "auto",
     threads: int = 1,
-    observer: Callable[[str], Observer] = lambda _device_class: Observer(),
+    observer: Callable[[str], Observer] = LogProgress.of_class,
     **settings: Any,
 ) -> dict[str, TuneResult | TilewrightError]:
     """Tune on every device class that ``device`` names (``all``, or names with commas between), all at once.

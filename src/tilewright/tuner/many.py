@@ -19,13 +19,16 @@ from tilewright.core import Task, UsageError, Value
 from tilewright.paths import default_path
 from tilewright.tuner.gain import expected_gain
 from tilewright.tuner.observer import Observer
+from tilewright.tuner.progress import LogProgress
 from tilewright.tuner.result import TuneResult
 
 if TYPE_CHECKING:
+    from tilewright.cost_model import CostModelFactory
     from tilewright.database import Database, StoredRun
     from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.measure.measuring import Site
+    from tilewright.tuner.strategies import StrategyFactory
     from tilewright.tuner.tuning import Tools, Tuning
 
 SLICE = 8
@@ -91,12 +94,12 @@ def tune_many(
     until_converged: bool = False,
     target: str = "auto",
     device: str = "auto",
-    strategy: str | None = None,
-    cost_model: str | None = None,
+    strategy: str | StrategyFactory | None = None,
+    cost_model: str | CostModelFactory | None = None,
     seed: int | None = None,
     db: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    observer: Callable[[int], Observer] = lambda _place: Observer(),
+    observer: Callable[[int], Observer] = lambda place: LogProgress(f"task {place + 1}: "),
     farm: str | Farm | None = None,
     certs: str | os.PathLike[str] | None = None,
     stop: threading.Event | None = None,
@@ -111,13 +114,14 @@ def tune_many(
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
     from tilewright.database import Database
-    from tilewright.tuner.api import connected, operator_of, place_for
-    from tilewright.tuner.strategies import get_strategy
+    from tilewright.tuner.api import check_limits, connected, method, operator_of, place_for
     from tilewright.tuner.tuning import Tuning, fail
 
     if not tasks:
         raise UsageError("there is no task", "Give one at least")
-    get_strategy(strategy or "evolutionary")
+    for task in tasks:
+        check_limits(trials, time_budget, task.threads)
+    named = method(strategy, cost_model)
     total = trials if trials is not None else None if time_budget is not None else TRIALS * len(tasks)
     watchers = [observer(n) for n in range(len(tasks))]
     workloads = [operator_of(t.operator).workload(**t.params) for t in tasks]
@@ -139,7 +143,7 @@ def tune_many(
         try:
             tunings = []
             for t, w, watcher in zip(tasks, wanted, watchers, strict=True):
-                settings = (strategy, cost_model, seed)
+                settings = (*named, seed)
                 runs.append(_run(database, w, places[t.threads], total, settings, resume))
                 tunings.append(
                     Tuning(

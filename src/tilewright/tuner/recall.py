@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import islice
 
-from tilewright.core import IllegalSchedule, Schedule, Task, TrialRecord, Workload
+from tilewright.core import IllegalSchedule, Schedule, Task, TrialRecord, Workload, fastest
 from tilewright.cost_model import CostModel
 from tilewright.database import Database
 from tilewright.kernels.templates import TEMPLATES, get_template
@@ -27,7 +27,7 @@ def recall(
     earlier = database.earlier_runs(task, device_model, TRIALS, versions, run_id)
     for workload, records in islice(earlier, RUNS):
         model.recall(records, Task(workload, task.target))
-        best = min((r for r in records if r.seconds), key=lambda r: r.seconds or 0.0, default=None)
+        best = fastest(records)
         if best is not None and workload.op == task.workload.op:
             suggested = _suggested(task, space, workload, best)
             if suggested is not None:

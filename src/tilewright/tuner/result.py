@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.backends import NO_PEAKS, Peaks
-from tilewright.core import Failure, Schedule, Task, TrialRecord
+from tilewright.backends import NO_PEAKS, Peaks, backend_for
+from tilewright.core import IMPLICIT, Failure, Schedule, Task, TrialRecord, UsageError, cached_property
+from tilewright.runtime import Library
+from tilewright.units import with_unit
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ ENDS = {
 """Why a run ended, and how to say it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TuneResult:
     """One finished run. ``time`` says where its ``seconds`` went; ``best`` is what look-ups now serve.
 
@@ -70,6 +76,57 @@ class TuneResult:
     gate: Mapping[str, Any] | None = None
     peaks: Peaks = NO_PEAKS
     drift: float | None = None
+
+    @cached_property
+    def kernel(self) -> Callable[..., Any]:
+        """The kernel that is now stored for the task, ``(inputs..., out=None)``, on the arrays of any framework.
+
+        On a CPU a plan (:meth:`tilewright.Library.plan`): arrays of exactly the task's shapes and dtypes. Raises
+        ``UsageError`` where no trial succeeded, or the kernel is another machine's.
+        """
+        workload, target = self.task.workload, self.task.target
+        if self.best is None:
+            raise UsageError(f"run {self.run} found no kernel of {workload.label}", "See why: tilewright explain")
+        library = Library(self.database, threads=target.threads)
+        if backend_for(target).in_process:
+            found = library.explain(workload)
+            if found.tier != "exact":
+                raise UsageError(f"the kernel of {workload.label} does not run here: {found.reason}", "Tune it here")
+            return library.plan(workload)
+        named = {k: v for k, v in workload.params if k in dict(workload.defaults) and k not in IMPLICIT}
+
+        def call(*arrays: Any, out: Any = None) -> Any:
+            return getattr(library, workload.op)(*arrays, out=out, **named)
+
+        return call
+
+    def to_dataframe(self) -> DataFrame:
+        """The run's trials, a row each: see :meth:`tilewright.database.Database.trials_frame`. It needs pandas."""
+        from tilewright.database import Database
+
+        with Database.open(self.database, create=False, readonly=True) as database:
+            return database.trials_frame(self.run)
+
+    def __repr__(self) -> str:
+        return f"<TuneResult {', '.join(f'{k} {v}' if k else v for k, v in self._facts())}>"
+
+    def _repr_html_(self) -> str:
+        rows = (f"<tr><th>{html.escape(k or 'task')}</th><td>{html.escape(v)}</td></tr>" for k, v in self._facts())
+        return f"<table>{''.join(rows)}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What a person wants to know, by name; the task itself has none."""
+        target, best = self.task.target, self.best
+        facts = [("", f"{self.task.workload.label} on {target.name} x{target.threads}")]
+        if best is None:
+            facts.append(("best", "none: no trial succeeded"))
+        else:
+            share = "" if best.peak_fraction is None else f", {best.peak_fraction:.0%} of the peak"
+            speed = with_unit(best.gflops * 1e9, "flop/s")
+            facts.append(("best", f"{with_unit(best.seconds, 's')} ({speed}{share})"))
+            facts.append(("template", best.template))
+        failed = f" ({sum(self.failed.values())} failed)" if self.failed else ""
+        return [*facts, ("trials", f"{self.trials}{failed} in {with_unit(self.seconds, 's')}"), ("run", self.run)]
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -23,6 +23,7 @@ from tilewright.core import (
     Schedule,
     Task,
     TrialRecord,
+    fastest,
 )
 from tilewright.database import Database
 from tilewright.measure.measuring import Runner
@@ -122,8 +123,7 @@ class Session:
 
     @property
     def best(self) -> TrialRecord | None:
-        timed = [r for r in self.history if r.seconds is not None]
-        return min(timed, key=lambda r: r.seconds or 0.0, default=None)
+        return fastest(self.history)
 
     def _propose(self, pending: Sequence[Schedule]) -> Batch | None:
         if self.stop.is_set():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.arrays import GpuArray, dense
+from tilewright.backends.arrays import GpuArray, dense, refuse_gradient
 from tilewright.core import TensorSpec
 
 TORCH_DTYPES = (
@@ -24,7 +24,8 @@ def holds(a: object) -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         return bool(a.is_cuda)
-    return not isinstance(a, np.ndarray) and hasattr(type(a), "__cuda_array_interface__")
+    # The type alone does not tell: JAX's arrays have the attribute, and only those on a GPU its value.
+    return not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__")
 
 
 def view(a: Any) -> GpuArray:
@@ -51,6 +52,7 @@ def view(a: Any) -> GpuArray:
 
 
 def _torch_view(torch: Any, a: Any) -> GpuArray:
+    refuse_gradient("a tensor", a)
     name = str(a.dtype).removeprefix("torch.")
     if name not in TORCH_DTYPES:
         raise TypeError(f"no kernel takes arrays of {a.dtype}. Convert it with .to() first")

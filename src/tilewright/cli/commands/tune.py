@@ -132,8 +132,8 @@ def command(
       tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
       tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
     """
-    from tilewright.cli.progress import progress
     from tilewright.tuner import tune
+    from tilewright.tuner.progress import PlainProgress, progress
     from tilewright.tuner.task_file import read_tasks
 
     if tasks is not None:
@@ -160,7 +160,7 @@ def command(
     }  # fmt: skip
     if farm:
         return _on_farm(farm, certs, priority, operator, settings, as_json, kernel.reference if kernel else op)
-    watcher = progress()
+    watcher = progress(PlainProgress)
     try:
         result = tune(operator, observer=watcher, **settings)  # type: ignore[arg-type]
     finally:
@@ -197,8 +197,8 @@ def _on_farm(
     farm: str, certs: Path | None, priority: str, operator: Any, settings: dict[str, Any], as_json: bool, op: str
 ) -> int:
     """Tune on one or several device classes of a farm; the worst outcome gives the exit code."""
-    from tilewright.cli.progress import PlainProgress, progress
     from tilewright.tuner import TuneResult, tune, tune_all
+    from tilewright.tuner.progress import PlainProgress, progress
 
     device = str(settings.pop("device"))
     several = device == "all" or "," in device
@@ -209,7 +209,7 @@ def _on_farm(
         if several:
             found = tune_all(operator, farm=connection, device=device, observer=PlainProgress.of_class, **settings)
         else:
-            watcher = progress()
+            watcher = progress(PlainProgress)
             try:
                 result = tune(operator, farm=connection, device=device, observer=watcher, **settings)
                 found = {result.device: result}

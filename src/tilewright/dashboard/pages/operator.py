@@ -17,7 +17,7 @@ from tilewright.errors import NotFound
 from tilewright.insight import roofline
 from tilewright.insight.chart import XY, Column, Table
 from tilewright.insight.links import kernel_links, operator_link
-from tilewright.insight.units import per_second
+from tilewright.units import per_second
 
 RUNS = 20
 SECONDS = 5.0

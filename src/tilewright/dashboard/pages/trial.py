@@ -15,7 +15,7 @@ from tilewright.dashboard.sources import printed
 from tilewright.dashboard.text import cell
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.failures import ADVICE
-from tilewright.insight.units import per_second
+from tilewright.units import per_second
 
 
 def trial_of(site: Site, request: Request) -> TrialRecord:

@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import TilewrightError, UsageError, Workload
-from tilewright.kernels.parameters import nearest
+from tilewright.core import TilewrightError, Workload
+from tilewright.plugins import find
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
@@ -57,7 +57,7 @@ OPERATORS = (
 
 
 def get_operator(name: str) -> Operator:
-    """A built-in operator by name, or a user's by ``FILE.py:function``. Raises ``UsageError``.
+    """An operator by name, built in or of a package, or a user's by ``FILE.py:function``. Raises ``UsageError``.
 
     A built-in operator's file is imported when it is first asked for.
     """
@@ -65,12 +65,11 @@ def get_operator(name: str) -> Operator:
         from tilewright.kernels.operator_file import load_operator
 
         return load_operator(name)
-    if name not in OPERATORS:
-        raise UsageError(
-            f"unknown operator {name!r}",
-            f"{nearest(name, OPERATORS)}Built in are {', '.join(OPERATORS)}; your own is FILE.py:function",
-        )
-    operator: Operator = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    operator: Operator
+    if name in OPERATORS:
+        operator = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    else:
+        operator = find("operators", name, OPERATORS, "; your own is FILE.py:function", by_path=False)
     return operator
 
 

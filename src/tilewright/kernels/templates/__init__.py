@@ -13,6 +13,7 @@ from importlib import import_module
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task, UsageError
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates.base import LoweredKernel, Template
+from tilewright.plugins import find, installed
 from tilewright.search_space import Space, UnionSpace
 
 # Its ``name`` -> folder, and what is in its ``template.py``; most specific first.
@@ -46,26 +47,31 @@ def get_template(name: str) -> Template:
 
 @cache
 def _built_in(name: str) -> Template:
-    if name not in _TEMPLATES:
-        raise UsageError(f"no template is called {name!r}", f"Use one of {', '.join(_TEMPLATES)}")
-    folder, attribute = _TEMPLATES[name]
-    template: Template = getattr(import_module(f"{__name__}.{folder}.template"), attribute)
+    template: Template
+    if name in _TEMPLATES:
+        folder, attribute = _TEMPLATES[name]
+        template = getattr(import_module(f"{__name__}.{folder}.template"), attribute)
+    else:
+        template = find("templates", name, _TEMPLATES, by_path=False)
     return template
 
 
 class _Registry(Mapping[str, Template]):
-    """Every template by name, imported on first use."""
+    """Every template by name, imported on first use: those of installed packages first, as the most specific."""
 
     def __getitem__(self, name: str) -> Template:
-        if name not in _TEMPLATES:
+        if name not in self._names():
             raise KeyError(name)
         return get_template(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_TEMPLATES)
+        return iter(self._names())
 
     def __len__(self) -> int:
-        return len(_TEMPLATES)
+        return len(self._names())
+
+    def _names(self) -> tuple[str, ...]:
+        return (*installed("templates"), *_TEMPLATES)
 
 
 TEMPLATES: Mapping[str, Template] = _Registry()
@@ -82,7 +88,7 @@ def register(template: Template) -> None:
 
 
 def templates_for(task: Task) -> tuple[Template, ...]:
-    """Built-in templates that can compute a task, most specific first; generic ones only when no other can."""
+    """Templates that can compute a task, most specific first; generic ones only when no other can."""
     usable = [t for t in TEMPLATES.values() if task.target.kind in t.kinds and t.matches(task)]
     if not usable:
         raise UsageError(

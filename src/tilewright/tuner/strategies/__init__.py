@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tilewright.core import Schedule, UsageError
+from tilewright.core import Schedule
 from tilewright.cost_model.base import CostModel
+from tilewright.plugins import find
 from tilewright.search_space import Space
 from tilewright.tuner.strategies.base import Strategy
 from tilewright.tuner.strategies.evolutionary import EvolutionaryStrategy
@@ -47,10 +48,9 @@ STRATEGIES: dict[str, StrategyFactory] = {
 
 
 def get_strategy(name: str) -> StrategyFactory:
-    """The strategy of that name. Raises ``UsageError`` for an unknown one."""
-    if name not in STRATEGIES:
-        raise UsageError(f"unknown strategy {name!r}", f"Use one of {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]
+    """The strategy of that name, or at ``module:class``. Raises ``UsageError`` for an unknown one."""
+    factory: StrategyFactory = STRATEGIES.get(name) or find("strategies", name, STRATEGIES)
+    return factory
 
 
 __all__ = ["STRATEGIES", "Strategy", "StrategyFactory", "get_strategy"]

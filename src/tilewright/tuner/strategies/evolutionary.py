@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
-from tilewright.core import IllegalSchedule, Pairs, Proposal, Schedule, TrialRecord
+from tilewright.core import IllegalSchedule, Pairs, Proposal, Schedule, TrialRecord, fastest
 from tilewright.cost_model.base import Scores
 from tilewright.tuner.strategies.base import SpaceStrategy, derived_rng, tried
 from tilewright.tuner.strategies.random import fresh
@@ -160,8 +160,7 @@ class EvolutionaryStrategy(SpaceStrategy):
 
 def _stalled(history: Sequence[TrialRecord]) -> bool:
     """Whether the search is to leave its fastest schedules for a while."""
-    timed = [r for r in history if r.seconds is not None]
-    best = min(timed, key=lambda r: (r.seconds, r.number), default=None)
+    best = fastest(history)
     since = len(history) if best is None else len(history) - 1 - best.number
     return since // STALL % 2 == 1
 

@@ -1,0 +1,75 @@
+"""What other packages add: strategies, cost models, operators, templates and backends, by entry points or by name.
+
+A package names what it adds in its metadata, and every command and call then knows it:
+
+    [project.entry-points."tilewright.strategies"]
+    hill-climbing = "my_package.search:HillClimbing"
+
+Without that, ``my_package.search:HillClimbing`` is itself a name. Nothing is imported until its name is asked for.
+Source: the entry points specification of the Python packaging guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pkgutil import resolve_name
+from typing import Any
+
+from tilewright.errors import UsageError
+
+_SINGULAR = {
+    "strategies": "strategy", "cost_models": "cost model", "operators": "operator", "templates": "template",
+    "backends": "backend",
+}  # fmt: skip
+
+KINDS = tuple(_SINGULAR)
+"""The groups of entry points, each after ``tilewright.``."""
+
+
+@cache
+def installed(kind: str) -> Mapping[str, str]:
+    """What installed packages add of a kind: name -> ``module:attribute``."""
+    from importlib.metadata import entry_points
+
+    return {e.name: e.value for e in entry_points(group=f"tilewright.{kind}")}
+
+
+def find(kind: str, name: str, built_in: Iterable[str], hint: str = "", by_path: bool = True) -> Any:
+    """What is called ``name``; ``by_path``: or lies at ``module:attribute``. Raises ``UsageError``."""
+    where = installed(kind).get(name, name if by_path else "")
+    what = _SINGULAR[kind]
+    if ":" not in where:
+        from difflib import get_close_matches
+
+        known = [*built_in, *installed(kind)]
+        close = get_close_matches(name, known, 1, 0.5)
+        meant = f"Did you mean {close[0]}? " if close else ""
+        raise UsageError(f"unknown {what} {name!r}", f"{meant}Use one of {', '.join(known)}{hint}")
+    try:
+        return resolve_name(where)
+    except Exception as e:  # whatever its module raises while it is imported
+        raise UsageError(
+            f"the {what} {name!r} cannot be loaded from {where}: {type(e).__name__}: {e}",
+            "Write module:attribute of something that can be imported",
+        ) from e
+
+
+def name_of(given: Any, built_in: Mapping[str, object]) -> str:
+    """The name under which something is stored that was passed itself. Raises ``UsageError`` where it has none."""
+    if isinstance(given, str):
+        return given
+    for name, known in built_in.items():
+        if known is given:
+            return name
+    where = f"{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', '?')}"
+    try:
+        reachable = resolve_name(where) is given
+    except Exception:
+        reachable = False
+    if not reachable:
+        raise UsageError(
+            f"{where} cannot be found by its name, by which runs are resumed",
+            "Define it at the top of a module, not inside a function",
+        )
+    return where

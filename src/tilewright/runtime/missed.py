@@ -1,0 +1,21 @@
+"""Saying that a tuned kernel exists and was not used."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+_HERE = str(Path(__file__).parent)
+
+
+class MissedKernelWarning(UserWarning):
+    """A kernel was tuned for the shapes of a call, and could not answer it; the message says what to change."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called into this package."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(MissedKernelWarning(message), stacklevel=depth)

@@ -1,0 +1,65 @@
+"""Noticing new kernels: one thread of this process looks at the files of its open libraries."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from typing import Protocol
+
+from tilewright.core import TilewrightError
+from tilewright.runtime.forking import ForkLock
+
+EVERY = 0.4
+"""Seconds between two looks."""
+
+_log = logging.getLogger("tilewright.runtime")
+
+
+class Watched(Protocol):
+    def look(self) -> None:
+        """Look at the file, and take over what changed."""
+        ...
+
+
+class Watcher:
+    """Looks at what :meth:`add` was given, as long as somebody else holds it."""
+
+    def __init__(self) -> None:
+        self._watched: weakref.WeakSet[Watched] = weakref.WeakSet()
+        self._lock = ForkLock()
+        self._thread: threading.Thread | None = None
+
+    def add(self, watched: Watched) -> None:
+        with self._lock:
+            self._watched.add(watched)
+            self.start()
+
+    def start(self) -> None:
+        """See to it that the thread runs, if there is anything to look at; also in a forked child, which has none."""
+        with self._lock:
+            if len(self._watched) and (self._thread is None or not self._thread.is_alive()):
+                self._thread = threading.Thread(target=self._run, name="tilewright-watch", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(EVERY)
+            with self._lock:
+                if not len(self._watched):
+                    self._thread = None
+                    return
+                watched = list(self._watched)
+            while watched:
+                try:
+                    watched.pop().look()
+                except TilewrightError as e:  # gone or damaged: what is loaded goes on serving
+                    _log.debug("%s", e)
+
+
+watcher = Watcher()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=watcher.start)

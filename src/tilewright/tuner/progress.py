@@ -1,0 +1,167 @@
+"""Progress of a tuning run: a bar on a terminal and in a notebook, plain lines on stderr, or lines of a log.
+
+Whatever is said also goes to the logger ``tilewright.tuner``, at the level INFO.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tilewright.core import Failure, Task, TrialRecord
+from tilewright.tuner.gain import MORE
+from tilewright.tuner.observer import Observer
+from tilewright.units import with_unit
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+EVERY = 5.0
+"""Seconds between plain lines."""
+
+_log = logging.getLogger("tilewright.tuner")
+
+
+def terminal() -> bool:
+    """Whether what is written to stderr can be written over: a terminal's or a notebook's."""
+    from rich.console import Console
+
+    screen = Console(stderr=True)
+    return screen.is_terminal or screen.is_jupyter
+
+
+def bar(transient: bool = False) -> Progress:
+    """A bar with room for a ``note``."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"), console=Console(stderr=True, highlight=False), transient=transient,
+    )  # fmt: skip
+
+
+class LogProgress(Observer):
+    """A line at the start, one every few seconds, and one for each phase; warnings at the level WARNING."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+        self.task: Task | None = None
+        self.total = self.failed = 0
+        self.said = time.monotonic()
+        self.ahead = ""
+
+    @classmethod
+    def of_class(cls, device_class: str) -> LogProgress:
+        """The progress of one of several runs that go on at once."""
+        return cls(prefix=f"{device_class}: ")
+
+    def say(self, text: str) -> None:
+        _log.info("%s%s", self.prefix, text)
+
+    def waiting(self, device: str, holder: str) -> None:
+        self.say(f"waiting for {device}: {holder}")
+
+    def warning(self, message: str) -> None:
+        _log.warning("%s%s", self.prefix, message)
+
+    def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
+        self.task, self.total = task, total
+        again = f", going on after {done}" if done else ""
+        self.say(
+            f"run {run_id}: {task.workload.label} on {task.target.name} x{task.target.threads}, "
+            f"{space_size:,} schedules, {total} trials{again}"
+        )
+
+    def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+        self.failed += isinstance(record.outcome, Failure)
+        now = time.monotonic()
+        if now - self.said >= EVERY:
+            self.said = now
+            self.say(
+                f"{record.number + 1}/{self.total} trials, {self.failed} failed, best {self._best(best)}{self.ahead}"
+            )
+
+    def outlook(self, gain: float | None, seconds: float | None) -> None:
+        expected = "" if gain is None else f", {gain:.1%} more expected of the next {MORE}"
+        self.ahead = expected + ("" if seconds is None else f", at most {_clock(seconds)} left")
+
+    def stage(self, text: str) -> None:
+        self.say(text)
+
+    def close(self) -> None:
+        """Nothing to put away."""
+
+    def _best(self, best: TrialRecord | None) -> str:
+        if self.task is None or best is None or best.seconds is None:
+            return "nothing yet"
+        return f"{with_unit(best.seconds, 's')}, {with_unit(self.task.workload.flops / best.seconds, 'flop/s', 4)}"
+
+
+class PlainProgress(LogProgress):
+    """The same lines on stderr."""
+
+    def say(self, text: str) -> None:
+        super().say(text)
+        print(f"tilewright: {self.prefix}{text}", file=sys.stderr, flush=True)
+
+    def warning(self, message: str) -> None:
+        self.say(message)
+
+
+class LiveProgress(PlainProgress):
+    """A bar that shows the best kernel so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bar: Progress | None = None
+        self.row: TaskID | None = None
+
+    def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
+        super().started(run_id, task, done, total, space_size)
+        self.bar = bar()
+        self.bar.start()
+        self.row = self.bar.add_task("searching", total=total, completed=done, note=self._note(None))
+
+    def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+        self.failed += isinstance(record.outcome, Failure)
+        if self.bar is not None and self.row is not None:
+            self.bar.update(self.row, advance=1, note=self._note(best))
+
+    def _note(self, best: TrialRecord | None) -> str:
+        return f"best {self._best(best)}{self.ahead}, {self.failed} failed"
+
+    def stage(self, text: str) -> None:
+        if self.bar is not None and self.row is not None:
+            self.bar.update(self.row, description=text)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def progress(otherwise: type[LogProgress] = LogProgress) -> LogProgress:
+    """A bar where there is a screen, else ``otherwise``."""
+    return LiveProgress() if terminal() else otherwise()
+
+
+@contextlib.contextmanager
+def watching(observer: Observer | None) -> Iterator[Observer]:
+    """The observer of a run: the one given, else progress that is put away at the end."""
+    if observer is not None:
+        yield observer
+        return
+    shown = progress()
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def _clock(left: float) -> str:
+    minutes, rest = divmod(round(left), 60)
+    return f"{minutes}:{rest:02}" if minutes else f"{rest} s"

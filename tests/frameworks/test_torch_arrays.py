@@ -1,0 +1,142 @@
+"""PyTorch tensors in this processor's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.runtime.foreign import borrow
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
+
+M, N, K = 8, 16, 12
+
+
+def operands(dtype: Any = None) -> tuple[Any, Any]:
+    made = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(s, generator=made).to(dtype or torch.float32) for s in ((M, K), (K, N)))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_a_tuned_kernel_answers_in_kind(library: tilewright.Library, name: str) -> None:
+    a, b = operands(getattr(torch, name))
+    wanted = (a.double() @ b.double()).numpy()
+    plan = library.plan("matmul", m=M, n=N, k=K, dtype=name)
+    out = torch.empty((M, N), dtype=a.dtype)
+    for c in (library.matmul(a, b), library.matmul(a, b, out=out), plan(a, b), plan(a, b, out=out), plan(a, b, out)):
+        assert type(c) is torch.Tensor
+        assert (c.dtype, c.device.type, tuple(c.shape)) == (a.dtype, "cpu", (M, N))
+        np.testing.assert_allclose(c.double().numpy(), wanted, rtol=2e-2 if name != "float32" else 1e-4, atol=1e-2)
+    assert c is out
+    assert library.stats().tiers == {"exact": 5, "default": 0, "fallback": 0}
+
+
+def test_nothing_is_copied() -> None:
+    for dtype in (torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8):
+        a = torch.zeros((3, 4)).to(dtype)
+        lent = borrow("f", (a,), None)
+        assert lent is not None
+        assert lent.args[0].__array_interface__["data"][0] == a.data_ptr()
+        back = lent.give(lent.args[0].copy(), str(dtype).removeprefix("torch."))
+        assert (back.dtype, back.shape) == (dtype, a.shape)
+
+
+def test_gradients_are_not_dropped_in_silence(library: tilewright.Library) -> None:
+    a, b = operands()
+    a.requires_grad_()
+    plan = library.plan("matmul", m=M, n=N, k=K)
+    for call in (library.matmul, plan):
+        with pytest.raises(
+            TypeError, match=r"argument 1 requires a gradient.*torch.no_grad\(\), or pass its detach\(\)"
+        ):
+            call(a, b)
+        with torch.no_grad():
+            assert not call(a, b).requires_grad
+        assert not call(a.detach(), b).requires_grad
+
+
+def test_parameters_are_tensors_too(library: tilewright.Library) -> None:
+    a, b = operands()
+    weight = torch.nn.Parameter(b, requires_grad=False)
+    assert type(library.matmul(a, weight)) is torch.Tensor
+    assert library.stats().tiers["exact"] == 1
+
+
+def test_layouts_that_no_kernel_takes(library: tilewright.Library) -> None:
+    a, b = operands()
+    with pytest.warns(tilewright.MissedKernelWarning, match="a has strides"):
+        torch.testing.assert_close(library.matmul(a.T.contiguous().T, b), a @ b)
+    torch.testing.assert_close(library.matmul(a[:1].expand(M, K), b), a[:1].expand(M, K) @ b)
+    assert library.matmul(a[:0], b).shape == (0, N)
+    flat = torch.zeros(M * N)
+    with pytest.warns(tilewright.MissedKernelWarning, match="out shares memory with a"):
+        library.matmul(flat[: M * K].view(M, K), b, out=flat.view(M, N))
+    assert library.stats().tiers["exact"] == 0
+
+
+def test_what_cannot_be_read_is_named(library: tilewright.Library) -> None:
+    a, b = operands()
+    plan = library.plan("matmul", m=M, n=N, k=K)
+    freed = torch.zeros((M, K))
+    freed.untyped_storage().resize_(0)
+    shrunk = torch.zeros((M, K))
+    shrunk.untyped_storage().resize_(4)
+    for call in (library.matmul, plan):
+        with pytest.raises(TypeError, match=r"on the device meta. Pass its cpu\(\)"):
+            call(a.to("meta"), b)
+        with pytest.raises(TypeError, match=r"layout torch.sparse_coo. Pass its to_dense\(\)"):
+            call(a.to_sparse(), b)
+        with pytest.raises(TypeError, match="negated or conjugated"):
+            call(torch.imag(torch.complex(a, a).conj()), b)
+        with pytest.raises(ValueError, match="argument 1: its memory was freed"):
+            call(freed, b)
+        with pytest.raises(ValueError, match="its memory was freed"):
+            call(shrunk, b)
+    with pytest.raises(TypeError, match="a has dtype float64"):
+        plan(a.double(), b)
+    with pytest.raises(TypeError, match="a has dtype bfloat16, not float32"):
+        plan(a.bfloat16(), b)
+
+
+def test_tensors_without_memory(library: tilewright.Library) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    a, b = operands()
+    with FakeTensorMode() as mode:
+        fake = mode.from_tensor(a)
+        with pytest.raises(TypeError, match="FakeTensor"):
+            library.matmul(fake, mode.from_tensor(b))
+    with pytest.raises(TypeError, match="numpy cannot read"):
+        torch.func.vmap(lambda x: library.matmul(x, b))(a[None])
+
+
+def test_constants_are_bound(library: tilewright.Library) -> None:
+    a, b = operands()
+    call = library.plan("matmul", m=M, n=N, k=K, constant="b").bind(b=b)
+    wanted = a @ b
+    b.zero_()  # what was bound is a copy
+    torch.testing.assert_close(call(a), wanted)
+
+
+def test_what_was_not_tuned(library: tilewright.Library) -> None:
+    a, b = operands()
+    torch.testing.assert_close(library.matmul(a[:3], b), a[:3] @ b)
+    half = library.matmul(a[:3].bfloat16(), b.bfloat16())
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(library.softmax(a), torch.softmax(a, 1))
+    with pytest.raises(TypeError, match="Pass arrays of one framework"):
+        library.matmul(a, _Plain(b.numpy()))
+
+
+class _Plain:
+    def __init__(self, a: Any) -> None:
+        self.a = a
+
+    def __dlpack_device__(self) -> Any:
+        return self.a.__dlpack_device__()
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.a.__dlpack__(**how)

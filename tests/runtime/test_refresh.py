@@ -1,0 +1,165 @@
+"""Kernels that are tuned while a library is open."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime_kernels import Maker, random
+
+from tilewright.core import UsageError
+from tilewright.database import Database
+from tilewright.runtime import Library
+from tilewright.runtime.watching import EVERY, Watcher
+
+A, B = random(4, 4), random(4, 4, seed=1)
+WANT = A.astype(np.float64) @ B
+
+
+def answers(library: Library) -> int:
+    """How many times the product a call gives: kernels that are wrong on purpose tell themselves apart."""
+    c = library.matmul(A, B)
+    for times in (1, 2):
+        if np.allclose(c, times * WANT, rtol=1e-4, atol=1e-5):
+            return times
+    return 0
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not what() and time.monotonic() < end:
+        time.sleep(0.02)
+    return what()
+
+
+def test_a_new_kernel_is_served_after_refresh(maker: Maker, either: str) -> None:
+    maker.matmul(4, 4, 4)
+    library = Library(maker.path, watch=False)
+    plan = library.plan("matmul", m=4, n=4, k=4)
+    assert answers(library) == 1
+    maker.matmul(4, 4, 4, "tw_t_mm_twice")
+    assert answers(library) == 1
+    library.refresh()
+    assert answers(library) == 2
+    np.testing.assert_allclose(plan(A, B), WANT, rtol=1e-4, atol=1e-5)  # a plan stays what it is
+    library.close()
+    with pytest.raises(UsageError, match="closed"):
+        library.refresh()
+
+
+def test_it_is_noticed_without_a_word(maker: Maker) -> None:
+    maker.matmul(3, 5, 7)
+    library = Library(maker.path)
+    assert answers(library) == 1
+    assert library.stats().tiers["fallback"] == 1
+    maker.matmul(4, 4, 4, "tw_t_mm_twice")
+    assert wait_for(lambda: answers(library) == 2)
+    assert EVERY < 0.9
+
+
+def test_a_file_that_comes_later(maker: Maker, tmp_path: Path) -> None:
+    library = Library(tmp_path / "later.db", missing_ok=True)
+    assert answers(library) == 1
+    maker.matmul(4, 4, 4, "tw_t_mm_twice")
+    os.rename(maker.path, tmp_path / "later.db")
+    assert wait_for(lambda: answers(library) == 2)
+
+
+def test_nothing_is_looked_up_anew_while_only_trials_are_stored(maker: Maker) -> None:
+    maker.matmul(4, 4, 4)
+    library = Library(maker.path, watch=False)
+    method = library.matmul
+    library.look()
+    with Database.open(maker.path) as database:
+        database.add_miss("matmul", {"m": 1}, "x")
+    library.look()
+    assert library.matmul is method
+    maker.matmul(4, 4, 4, "tw_t_mm_twice")
+    library.look()
+    assert library.matmul is not method
+
+
+def test_a_kernel_that_cannot_be_loaded_replaces_nothing(maker: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    maker.matmul(4, 4, 4)
+    maker.matmul(3, 5, 7)
+    library = Library(maker.path, watch=False)
+    assert answers(library) == 1
+    maker.matmul(4, 4, 4, "tw_t_nothing_of_that_name")
+    with caplog.at_level(logging.WARNING, "tilewright.runtime"):
+        library.refresh()
+    assert "matmul keeps its kernels: the kernel of matmul" in caplog.text
+    assert answers(library) == 1
+    maker.matmul(4, 4, 4, "tw_t_mm_twice")
+    library.refresh()
+    assert answers(library) == 2
+
+
+def test_every_call_is_answered_by_one_kernel(maker: Maker) -> None:
+    maker.matmul(4, 4, 4)
+    library = Library(maker.path, watch=False)
+    over = threading.Event()
+    seen: list[set[int]] = []
+
+    def call() -> None:
+        found = set()
+        while not over.is_set():
+            found.add(answers(library))
+        seen.append(found)
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for n in range(20):
+        maker.matmul(4, 4, 4, ("tw_t_mm_twice", "tw_t_mm")[n % 2])
+        library.refresh()
+    over.set()
+    for t in threads:
+        t.join()
+    assert set.union(*seen) == {1, 2}
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_notices_too(maker: Maker) -> None:
+    maker.matmul(4, 4, 4)
+    library = Library(maker.path)
+    assert answers(library) == 1
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.write(write, b"x")
+            code = 0 if wait_for(lambda: answers(library) == 2) else 2
+        finally:
+            os._exit(code)
+    os.read(read, 1)
+    maker.matmul(4, 4, 4, "tw_t_mm_twice")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_watcher_keeps_nothing_alive_and_ends_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.runtime.watching.EVERY", 0.01)
+
+    class Counted:
+        looks = 0
+
+        def look(self) -> None:
+            self.looks += 1
+
+    watcher, held = Watcher(), [Counted()]
+    watcher.add(held[0])
+    assert wait_for(lambda: held[0].looks > 2)
+    gone = weakref.ref(held.pop())
+    assert wait_for(lambda: gc.collect() >= 0 and gone() is None)
+    assert wait_for(lambda: watcher._thread is None)
+    two = Counted()
+    watcher.add(two)
+    assert wait_for(lambda: two.looks > 0)

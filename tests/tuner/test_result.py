@@ -1,0 +1,72 @@
+"""What a run gives back: its kernel, a frame of its trials, and how it is shown."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.core import UsageError
+from tilewright.database import Database
+from tilewright.tuner import TuneResult
+
+A = np.random.default_rng(0).standard_normal((24, 16)).astype(np.float32)
+B = np.random.default_rng(1).standard_normal((16, 20)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
+    db = tmp_path_factory.mktemp("result") / "t.db"
+    return tilewright.tune("matmul", m=24, n=20, k=16, trials=6, cost_model="random", db=db)
+
+
+def test_the_kernel_can_be_called(result: TuneResult) -> None:
+    out = np.empty((24, 20), np.float32)
+    np.testing.assert_allclose(result.kernel(A, B), A @ B, rtol=1e-4, atol=1e-5)
+    assert result.kernel(A, B, out=out) is out
+    assert result.kernel is result.kernel
+    with pytest.raises(ValueError, match="a has shape"):
+        result.kernel(A[:3], B)
+
+
+def test_a_kernel_that_is_not_there(result: TuneResult, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="found no kernel of matmul m=24"):
+        _ = dataclasses.replace(result, best=None).kernel
+    Database.open(tmp_path / "empty.db").close()
+    with pytest.raises(UsageError, match="does not run here: nothing was tuned for it"):
+        _ = dataclasses.replace(result, database=str(tmp_path / "empty.db")).kernel
+
+
+def test_it_is_shown_in_a_line_and_as_a_table(result: TuneResult) -> None:
+    assert result.best is not None
+    shown = repr(result)
+    assert len(shown) < 300
+    for part in ("matmul m=24 n=20 k=16", "FLOP/s", "6 in ", result.run, result.best.template):
+        assert part in shown
+        assert part in result._repr_html_()
+    assert "no trial succeeded" in repr(dataclasses.replace(result, best=None))
+
+
+def test_trials_as_a_frame(result: TuneResult) -> None:
+    frame = result.to_dataframe()
+    assert list(frame["trial"]) == list(range(6))
+    assert set(frame["run"]) == {result.run}
+    assert (frame["status"] == "ok").sum() == frame["seconds"].notna().sum() == 6 - sum(result.failed.values())
+    assert frame["created"].is_monotonic_increasing
+    knobs = [c for c in frame.columns if c.startswith("knob.")]
+    assert knobs
+    assert frame[knobs].notna().any(axis=None)
+    with Database.open(result.database) as database:
+        assert len(database.trials_frame()) == 6
+        with pytest.raises(UsageError, match="no run"):
+            database.trials_frame("nothing")
+
+
+def test_a_frame_of_nothing(tmp_path: Path) -> None:
+    with Database.open(tmp_path / "t.db") as database:
+        frame = database.trials_frame()
+    assert len(frame) == 0
+    assert "seconds" in frame.columns
