@@ -247,7 +247,7 @@ template <class T, class V> TW_INLINE void store_step(T *p, long step, V v, long
 }
 
 // a > b ? a : b and a < b ? a : b, by one instruction where there is a builtin: b where a or b is NaN.
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) && TW_HAS(__builtin_ia32_maxps512_mask)
 #define TW_EXTREME_64(op) \
     if constexpr (sizeof(V) == 64 && same_<elem<V>, float>::value) \
         return __builtin_ia32_##op##ps512_mask(a, b, a, (unsigned short)-1, 4); \
@@ -277,9 +277,33 @@ template <class T, class V> TW_INLINE void store_step(T *p, long step, V v, long
     }
 TW_EXTREME(larger, max, >)
 TW_EXTREME(smaller, min, <)
-// Scalars and vectors alike. NaN wins in max and min.
-template <class V> TW_INLINE V max(V a, V b) { V m = larger(a, b); return a != a ? a : m; }
-template <class V> TW_INLINE V min(V a, V b) { V m = smaller(a, b); return a != a ? a : m; }
+// The larger and the smaller; NaN wins. By builtins again: compilers take seconds over chains of `?:`.
+#if defined(__AVX512F__) && TW_HAS(__builtin_ia32_blendmps_512_mask)
+#define TW_NAN_WINS_64 \
+    if constexpr (sizeof(V) == 64 && same_<elem<V>, float>::value) \
+        return __builtin_ia32_blendmps_512_mask(m, a, __builtin_ia32_cmpps512_mask(a, a, 3, (unsigned short)-1, 4)); \
+    if constexpr (sizeof(V) == 64 && same_<elem<V>, double>::value) \
+        return __builtin_ia32_blendmpd_512_mask(m, a, __builtin_ia32_cmppd512_mask(a, a, 3, (unsigned char)-1, 4));
+#else
+#define TW_NAN_WINS_64
+#endif
+#if defined(__AVX__)
+#define TW_NAN_WINS_32 \
+    if constexpr (sizeof(V) == 32 && same_<elem<V>, float>::value) \
+        return __builtin_ia32_blendvps256(m, a, __builtin_ia32_cmpps256(a, a, 3)); \
+    if constexpr (sizeof(V) == 32 && same_<elem<V>, double>::value) \
+        return __builtin_ia32_blendvpd256(m, a, __builtin_ia32_cmppd256(a, a, 3));
+#else
+#define TW_NAN_WINS_32
+#endif
+#define TW_NAN_WINS(op, other) \
+    template <class V> TW_INLINE V op(V a, V b) { \
+        V m = other(a, b); \
+        if constexpr (!scalar_<V>::value) { TW_NAN_WINS_64 TW_NAN_WINS_32 } \
+        return a != a ? a : m; \
+    }
+TW_NAN_WINS(max, larger)
+TW_NAN_WINS(min, smaller)
 // ((p x + c) x + ...) + the last number.
 template <class V> TW_INLINE V horner(V, V p) { return p; }
 template <class V, class... C> TW_INLINE V horner(V x, V p, double c, C... rest) {
