@@ -214,6 +214,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="+", choices=PARTS)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--check", action="store_true", help="exit with 1 where a promise is not kept")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of all tasks together")
     args = parser.parse_args()
     machine = measure_machine()
     figures = ", ".join(f"{k} {v:.0f}" for k, v in machine.items())

@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": "Re-check and re-time stored kernels with the present compiler.",
     "farm": "Tune on a farm of devices: its processes, certificates and status.",
     "model": "Train, judge, export or import the cost model that runs start from.",
+    "misses": "List what programs asked for and did not have.",
     "lock": "Write down which kernel answers each task, for libraries that are pinned to it.",
     "cache": "Inspect or shrink the artifact cache.",
     "db": "Upgrade, export, import, merge, shrink and back up databases.",

@@ -45,6 +45,33 @@ def tune_tasks(
     return 1 if missing else 0
 
 
+def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool) -> int:
+    """Tune what programs asked for and did not have; what was tuned is a miss no more."""
+    from tilewright.cli.options import open_database
+    from tilewright.measure.places import find_place
+    from tilewright.tuner.from_misses import missed, tasks_of
+
+    wrong = next((name for name, value in alone.items() if value), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong} does not go with --from-misses", "Leave it out")
+    place = find_place(shared["target"], shared["device"], 1)
+    with open_database(shared["db"]) as database:
+        found = missed(database, place.target, place.device)
+    listed = tasks_of(found)
+    for m in found:
+        if m.problem:
+            say(f"left out: {m.miss.op}: {m.problem}")
+    if not listed:
+        say("nothing is missing: programs found kernels for all that they asked for, or counted nothing")
+        if as_json:
+            emit_json({"tasks": []})
+        return 0
+    code = tune_tasks([task for _, task in listed], None, shared, {}, None, as_json)
+    with open_database(shared["db"], readonly=False) as database:
+        database.remove_misses([m.miss for m in missed(database, place.target, place.device) if m.tuned])
+    return code
+
+
 class Row(PlainProgress):
     """The progress of one of several tasks."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, delete, func, select, update
 
@@ -117,6 +117,17 @@ class Database(Views, Closing):
             rows.insert_new(c, m, [{**key, "count": 0, "first": now, "last": now}])
             same = [m.c[name] == value for name, value in key.items()]
             c.execute(update(m).where(*same).values(count=m.c.count + count, last=now))
+
+        self._write(work)
+
+    def remove_misses(self, misses: Iterable[Miss]) -> None:
+        """Forget these, such as after they were tuned."""
+        m = schema.miss
+        keys = [{"op": x.op, "params": rows.params_text(x.params), "target_key": x.target_key} for x in misses]
+
+        def work(c: Connection) -> None:
+            for key in keys:
+                c.execute(delete(m).where(*(m.c[name] == value for name, value in key.items())))
 
         self._write(work)
 

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.core import TensorSpec
 from tilewright.kernels.expression.expr import BITS
 from tilewright.runtime.foreign import borrow
-from tilewright.runtime.stats import Counters
+from tilewright.runtime.stats import Tally
 
 Array = np.ndarray[Any, Any]
 
@@ -111,8 +111,7 @@ class Checked:
         run: Callable[[Sequence[Array], Array], None],
         *,
         align: int = 1,
-        tier: str,
-        counters: Counters,
+        tally: Tally,
     ) -> None:
         self.__name__ = self.__qualname__ = name
         self.__doc__ = f"{signature(name, inputs)}: see tilewright.Library.plan"
@@ -121,8 +120,7 @@ class Checked:
         self.align = align
         self._dtype = storage(output.dtype)
         self._run = run
-        self._count = ("fallback", "untuned") if tier == "fallback" else (tier,)
-        self._counters = counters
+        self._tally = tally
         self.keep: object = None  # what the call needs alive
 
     def __repr__(self) -> str:
@@ -170,7 +168,7 @@ class Checked:
             made, out = out, check(name, self.output, out, self.align, output=True)
             overlap(name, arrays, self.inputs, out)
         self._run(arrays, out)
-        self._counters.add(*self._count)
+        self._tally.add()
         return made
 
     def _input(self, spec: TensorSpec, a: Any) -> Array:

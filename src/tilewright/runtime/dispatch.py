@@ -28,6 +28,7 @@ from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.serving import Served
+from tilewright.runtime.stats import Cell
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
@@ -51,7 +52,7 @@ class Dispatch:
         self.built_in = built_in
         self._resolver = resolver
         self._counters = resolver.counters
-        self._known: dict[Key, Served | str] = {}
+        self._known: dict[Key, Served | str | Cell] = {}
         self._lock = ForkLock()
         self._said: set[str] = set()  # reasons
         self.table: Callable[..., None] | None = None
@@ -75,7 +76,7 @@ class Dispatch:
                     self._known.clear()
                 self._known[key] = answer
             self._tell(answer, args, keywords)
-        if isinstance(answer, str):
+        if not isinstance(answer, Served):
             return self._numpy(answer, args, attributes, out, keywords)
         arrays = list(args)
         if len(arrays) == len(answer.checked.inputs) + 1 and out is None:
@@ -101,8 +102,8 @@ class Dispatch:
         for kinds, attributes in known:
             self._tuned(kinds, dict(attributes))
 
-    def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Served | str:
-        """A plan, or the reason why numpy is to answer."""
+    def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Served | str | Cell:
+        """A plan, or the reason why numpy is to answer, and where it is counted."""
         self._resolver.require_open()
         kinds = [(a.shape, a.dtype) for a in args]
         served = self._tuned(kinds, attributes)
@@ -114,14 +115,13 @@ class Dispatch:
             return served
         reason = self._why_not(args)
         if self.built_in:
-            if reason == "untuned" and self._resolver.defaults_exist:
-                workload = self._workload(args, attributes)
-                if workload is not None:
-                    served = self._resolver.untuned(workload, "nothing was tuned for it")
-                    if served.explanation.tier == "default":
-                        return served
+            workload = self._workload(args, attributes) if reason == "untuned" else None
+            if workload is not None and self._resolver.defaults_exist:
+                served = self._resolver.untuned(workload, "nothing was tuned for it")
+                if served.explanation.tier == "default":
+                    return served
             self._say_near(reason, args, attributes)
-            return reason
+            return reason if workload is None else self._resolver.missed(workload, "untuned")
         raise self._unknown(args, attributes)
 
     def _tuned(
@@ -153,14 +153,14 @@ class Dispatch:
         except UsageError:  # numpy names what is wrong with the shapes, or takes them (batches)
             return None
 
-    def _tell(self, answer: Served | str, args: tuple[Array, ...], keywords: Mapping[str, Any]) -> None:
+    def _tell(self, answer: Served | str | Cell, args: tuple[Array, ...], keywords: Mapping[str, Any]) -> None:
         if not all(isinstance(v, (*_PLAIN, tuple)) for k, v in keywords.items() if k != "out"):
             return  # the table knows values by their address, and a list may hold others at the next call
         if self.table is None:
-            if self.upgrade is not None and not isinstance(answer, str) and answer.native:
+            if self.upgrade is not None and isinstance(answer, Served) and answer.native:
                 self.upgrade()
             return
-        if isinstance(answer, str):
+        if not isinstance(answer, Served):
             direct = None if _own_types(args, keywords) else DIRECT.get(self.__name__)
             if direct is not None and set(keywords) <= {"out"}:
                 self.table(args, keywords, direct, answer)
@@ -220,7 +220,7 @@ class Dispatch:
         return lent.give(result, str(lent.bits) if is_bits else np.asarray(result).dtype.name)
 
     def _numpy(
-        self, reason: str, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
+        self, reason: str | Cell, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
     ) -> Any:
         """numpy's answer of a built-in operator."""
         direct = None if _own_types(args, attributes) else DIRECT.get(self.__name__)
@@ -314,7 +314,7 @@ def native_dispatcher(dispatch: Dispatch, builtins: Builtins) -> Callable[..., A
     address = id(made.__self__)  # type: ignore[attr-defined]
 
     def table(
-        args: tuple[Array, ...], keywords: dict[str, Any], answer: Callable[..., Any], reason: str | None
+        args: tuple[Array, ...], keywords: dict[str, Any], answer: Callable[..., Any], reason: str | Cell | None
     ) -> None:
         builtins.insert(
             address,

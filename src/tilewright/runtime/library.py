@@ -14,6 +14,7 @@ from tilewright.closing import Closing
 from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
+from tilewright.runtime.misses import Misses
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.stats import Counters, Stats
 from tilewright.runtime.store import Store
@@ -41,6 +42,8 @@ class Library(Closing):
     ``missing_ok``: a missing file is an empty one. ``compile``: where nothing was tuned, compile a
     template's default once, instead of falling back to numpy. ``watch``: notice kernels that are tuned meanwhile,
     within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright lock``, whose kernels alone are served.
+    ``count_misses``: store now and then what was asked for and not tuned, if the file can be written
+    (``tilewright misses``).
 
     Raises ``DatabaseError`` for a file that cannot be used. Safe from any number of threads, and
     after a fork. Plans outlive the library.
@@ -56,6 +59,7 @@ class Library(Closing):
         compile: bool = False,
         watch: bool = True,
         pinned: str | os.PathLike[str] | None = None,
+        count_misses: bool = True,
     ) -> None:
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise UsageError(f"threads={threads!r} is no number of threads", "Pass 1 or more, or None")
@@ -65,7 +69,8 @@ class Library(Closing):
             path = default_path()
         self._store = Store(path, trust=trust, missing_ok=missing_ok, pinned=pinned)
         self._counters = Counters()
-        self._resolver = Resolver(self._store, threads, compile, self._counters)
+        self._misses = Misses(self._store, self._counters, count_misses)
+        self._resolver = Resolver(self._store, threads, compile, self._counters, self._misses)
         self._dispatches: dict[str, Dispatch] = {}
         self._watch = watch
         self._seen: tuple[object, ...] = ()
@@ -116,7 +121,8 @@ class Library(Closing):
                 self.__dict__.pop(name, None)
 
     def look(self) -> None:
-        """:meth:`refresh`, if the file has other kernels than when it was last looked at."""
+        """:meth:`refresh`, if the file has other kernels than when it was last looked at; and store misses."""
+        self._misses.flush(at_once=False)
         seen = self._store.stamp()
         if seen == self._seen or self._resolver.closed:
             return
@@ -138,6 +144,7 @@ class Library(Closing):
         """Answer no more by name. Plans made before go on working."""
         self._resolver.closed = True
         self._resolver.forget()
+        self._misses.flush()
         for name in tuple(self._dispatches):
             self.__dict__.pop(name, None)
         self._dispatches.clear()

@@ -18,10 +18,11 @@ from tilewright.kernels.parameters import agree, numbers, settled
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.gpu import GpuRuntime, agrees
+from tilewright.runtime.misses import Misses
 from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
 from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
-from tilewright.runtime.stats import Counters
+from tilewright.runtime.stats import Cell, Counters
 from tilewright.runtime.store import Entry, Store
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ class Found:
 class Resolver:
     """Answers for operators and parameters, or arrays, from one store. Safe from several threads."""
 
-    def __init__(self, store: Store, threads: int | None, compile: bool, counters: Counters) -> None:
+    def __init__(self, store: Store, threads: int | None, compile: bool, counters: Counters, misses: Misses) -> None:
         self.store = store
         self.counters = counters
+        self.misses = misses
         self.closed = False
         self._threads = threads
         self._compile = compile
@@ -254,8 +256,9 @@ class Resolver:
                     "Tune it again, or restore a copy of the database",
                 ) from e
             served = serve_kernel(
-                _explained(entry, reason), entry.inputs, entry.output, kernel, entry.seconds, self.counters
-            )
+                _explained(entry, reason), entry.inputs, entry.output, kernel, entry.seconds,
+                self.counters.tally("exact"),
+            )  # fmt: skip
             self._remember(key, served)
             return served
 
@@ -273,7 +276,7 @@ class Resolver:
             default = None
         if default is None:
             explanation = replace(explanation, reason=f"{explanation.reason}; {runner(workload)[1]} answers")
-            return serve_numpy(explanation, workload, self.counters)
+            return serve_numpy(explanation, workload, self.counters.tally("fallback", self.missed(workload, "untuned")))
         explanation = replace(
             explanation,
             tier="default",
@@ -284,7 +287,12 @@ class Resolver:
             threads=default.target.threads,
         )
         expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
-        return serve_kernel(explanation, workload.inputs, workload.output, default.kernel, expected, self.counters)
+        tally = self.counters.tally(self.missed(workload, "default"))
+        return serve_kernel(explanation, workload.inputs, workload.output, default.kernel, expected, tally)
+
+    def missed(self, workload: Workload, name: str) -> str | Cell:
+        """Where calls of a workload that was not tuned are counted, as part of ``name``."""
+        return self.misses.cell(workload.op, dict(workload.params), dict(workload.defaults), name)
 
     def _remembered(self, key: tuple[str, ...]) -> Served | None:
         served = self._served.get(key)

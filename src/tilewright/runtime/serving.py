@@ -16,7 +16,7 @@ from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
 from tilewright.runtime.checked import Checked, address, empty, signature, storage
 from tilewright.runtime.explain import Explanation
-from tilewright.runtime.stats import Counters
+from tilewright.runtime.stats import Tally
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
@@ -49,7 +49,7 @@ def serve_kernel(
     output: TensorSpec,
     kernel: LoadedKernel,
     expected_seconds: float,
-    counters: Counters,
+    tally: Tally,
 ) -> Served:
     """A loaded kernel as a callable; it keeps the kernel's library loaded."""
 
@@ -57,9 +57,9 @@ def serve_kernel(
         kernel.run([address(a) for a in (*arrays, out)])
 
     align = kernel.program.align
-    checked = Checked(explanation.op, inputs, output, run, align=align, tier=explanation.tier, counters=counters)
+    checked = Checked(explanation.op, inputs, output, run, align=align, tally=tally)
     if not any(s.constant for s in inputs):
-        return _native(explanation, checked, kernel, expected_seconds, counters)
+        return _native(explanation, checked, kernel, expected_seconds, tally)
 
     def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
         places = [address(held[n]) if n in held else 0 for n in range(len(inputs))]
@@ -76,11 +76,9 @@ def serve_kernel(
             call.tensors[:] = [p or address(next(given)) for p in places] + [address(out)]
             call.run()
 
-        bound = Checked(
-            explanation.op, rest(inputs), output, run_bound, align=align, tier=explanation.tier, counters=counters
-        )
+        bound = Checked(explanation.op, rest(inputs), output, run_bound, align=align, tally=tally)
         keep = (held, packed)
-        served = _native(explanation, bound, kernel, expected_seconds, counters, (*places, 0), keep)
+        served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, 0), keep)
         return served.call
 
     return Served(explanation, ConstantPlan(checked, bind), checked, False)
@@ -91,7 +89,7 @@ def _native(
     checked: Checked,
     kernel: LoadedKernel,
     expected_seconds: float,
-    counters: Counters,
+    tally: Tally,
     bound: Sequence[int] = (),
     keep: object = None,
 ) -> Served:
@@ -118,8 +116,8 @@ def _native(
         align=align,
         release=expected_seconds > RELEASE_SECONDS,
         env=kernel._env,
-        served=counters.address(explanation.tier),
-        keep=(kernel, counters, keep),
+        served=tally.address,
+        keep=(kernel, tally, keep),
         empty=np.empty if align <= _MALLOC_ALIGNMENT else partial(empty, align=align),
         fallback=checked,
         bound=bound,
@@ -127,11 +125,11 @@ def _native(
     return Served(explanation, call, checked, True)
 
 
-def serve_numpy(explanation: Explanation, workload: Workload, counters: Counters) -> Served:
+def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> Served:
     """A workload answered without a kernel, with the same checks of its arguments."""
     run, _ = numpy_fallback.runner(workload)
-    tier, inputs = explanation.tier, workload.inputs
-    checked = Checked(workload.op, inputs, workload.output, run, tier=tier, counters=counters)
+    inputs = workload.inputs
+    checked = Checked(workload.op, inputs, workload.output, run, tally=tally)
     if not any(s.constant for s in inputs):
         return Served(explanation, checked, checked, False)
 
@@ -139,7 +137,7 @@ def serve_numpy(explanation: Explanation, workload: Workload, counters: Counters
         def run_bound(arrays: Sequence[Array], out: Array) -> None:
             run(merged(held, arrays), out)
 
-        return Checked(workload.op, rest(inputs), workload.output, run_bound, tier=tier, counters=counters)
+        return Checked(workload.op, rest(inputs), workload.output, run_bound, tally=tally)
 
     return Served(explanation, ConstantPlan(checked, bind), checked, False)
 

@@ -42,25 +42,77 @@ class Stats(Json):
     reasons: dict[str, int]
 
 
+class Cell:
+    """A count of its own that is also part of ``name``'s: of calls of one kind."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.python = 0
+        self._native = ctypes.c_ulonglong()
+
+    @property
+    def address(self) -> int:
+        """Where the C side counts."""
+        return ctypes.addressof(self._native)
+
+    @property
+    def value(self) -> int:
+        return self.python + self._native.value
+
+
 class Counters:
     """The cells behind :class:`Stats`; plans keep them alive."""
 
     def __init__(self) -> None:
         self._native = (ctypes.c_ulonglong * len(_CELLS))()
         self._python = dict.fromkeys(_CELLS, 0)
+        self._cells: list[Cell] = []
         self._lock = ForkLock()
 
-    def address(self, name: str) -> int:
+    def cell(self, name: str) -> Cell:
+        """A new cell of ``name``, kept for good."""
+        made = Cell(name)
+        with self._lock:
+            self._cells.append(made)
+        return made
+
+    def tally(self, *names: str | Cell) -> Tally:
+        """What one call of a kind adds to."""
+        return Tally(self, names)
+
+    def address(self, name: str | Cell) -> int:
         """Where the C side counts ``name``."""
+        if isinstance(name, Cell):
+            return name.address
         return ctypes.addressof(self._native) + _CELLS.index(name) * ctypes.sizeof(ctypes.c_ulonglong)
 
-    def add(self, *names: str) -> None:
+    def add(self, *names: str | Cell) -> None:
         with self._lock:
             for name in names:
-                self._python[name] += 1
+                if isinstance(name, Cell):
+                    name.python += 1
+                else:
+                    self._python[name] += 1
 
     def snapshot(self) -> Stats:
         with self._lock:
             total = {n: self._python[n] + self._native[i] for i, n in enumerate(_CELLS)}
+            for cell in self._cells:
+                total[cell.name] += cell.value
         tiers = {n: total[n] for n in TIERS}
         return Stats(sum(tiers.values()), tiers, {n: total[n] for n in REASONS if total[n]})
+
+
+class Tally:
+    """The cells that a call adds one to; keeps them alive."""
+
+    def __init__(self, counters: Counters, names: tuple[str | Cell, ...]) -> None:
+        self._counters, self._names = counters, names
+
+    def add(self) -> None:
+        self._counters.add(*self._names)
+
+    @property
+    def address(self) -> int:
+        """Where the C side counts: it adds to the first alone."""
+        return self._counters.address(self._names[0])

@@ -153,6 +153,11 @@ class Store:
         """
         return self._read(lambda c: frozenset(map(tuple, c.execute(query)))) or frozenset()
 
+    @property
+    def trusted(self) -> bool:
+        """Whether the file is read whoever may write it."""
+        return self._trust
+
     def stamp(self) -> tuple[object, ...]:
         """What differs after the file was written; reads nothing."""
         return _stamps(self.path)

@@ -13,7 +13,7 @@ import click
 
 from tilewright.backends import backend_for
 from tilewright.cli.commands.farm.options import certs_option
-from tilewright.cli.many import tune_tasks
+from tilewright.cli.many import tune_misses, tune_tasks
 from tilewright.cli.options import (
     Duration,
     db_option,
@@ -83,6 +83,11 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Tune the tasks of a TOML file under one budget: --time-budget, or --trials of all together.",
 )
+@click.option(
+    "--from-misses",
+    is_flag=True,
+    help="Tune what programs asked for and did not have (tilewright misses), by how much work it was.",
+)
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
 @click.option(
@@ -109,6 +114,7 @@ def command(
     certs: Path | None,
     priority: str,
     tasks: str | None,
+    from_misses: bool,
     db: str | None,
     resume: str | None,
     take_over: bool,
@@ -129,6 +135,7 @@ def command(
       tilewright tune matmul m=512 n=512 k=512 --resume last --trials 400
       tilewright tune matmul m=4096 n=4096 k=4096 dtype=bfloat16 --target cuda
       tilewright tune --tasks tasks.toml --time-budget 30m
+      tilewright tune --from-misses --time-budget 30m
       tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
       tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
     """
@@ -136,7 +143,7 @@ def command(
     from tilewright.tuner.progress import PlainProgress, progress
     from tilewright.tuner.task_file import read_tasks
 
-    if tasks is not None:
+    if tasks is not None or from_misses:
         alone = {
             "OP": op, "--dtype": dtype, "--prepared": prepared, "--take-over": take_over,
             **{f"--{name.replace('_', '-')}": value for name, value in own.items()},
@@ -145,7 +152,9 @@ def command(
             "trials": trials, "target": target, "device": device, "time_budget": time_budget, "db": db,
             "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed,
         }  # fmt: skip
-        listed = read_tasks(Path(tasks), threads)
+        if from_misses:
+            return tune_misses(shared, {**alone, "--tasks": tasks, "--farm": farm, "--resume": resume}, as_json)
+        listed = read_tasks(Path(str(tasks)), threads)
         with _farm(farm, certs, priority) if farm else nullcontext() as connection:
             return tune_tasks(listed, connection, shared, alone, resume, as_json)
     if op is None:

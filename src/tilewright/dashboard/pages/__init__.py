@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from tilewright.dashboard.page import Page
-from tilewright.dashboard.pages import compare, diff, farm, kernels, operator, operators, overview, run, runs, trial
+from tilewright.dashboard.pages import (
+    compare,
+    diff,
+    farm,
+    kernels,
+    misses,
+    operator,
+    operators,
+    overview,
+    run,
+    runs,
+    trial,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -15,6 +27,7 @@ PAGES: tuple[Page, ...] = (
     operators.PAGE,
     operator.PAGE,
     kernels.PAGE,
+    misses.PAGE,
     farm.PAGE,
 )
 
@@ -23,6 +36,7 @@ NAVIGATION = (
     ("Runs", "/runs"),
     ("Operators", "/operators"),
     ("Kernels", "/kernels"),
+    ("Misses", "/misses"),
     ("Farm", "/farm"),
 )
 """Titles and addresses; the farm's is shown where there is one."""

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from tilewright.dashboard.page import Page, text
 from tilewright.dashboard.site import Site
-from tilewright.insight.chart import Column, Table
+from tilewright.insight.chart import Table
 from tilewright.insight.speedups import speedup_table
 
 MOST = 500
@@ -21,21 +21,11 @@ def _kernels(site: Site, request: Request) -> Table:
     return speedup_table(found)
 
 
-def _misses(site: Site, _: Request) -> Table:
-    columns = (
-        Column("op", "Operator"), Column("params", "Parameters"), Column("count", "Look-ups", numeric=True),
-        Column("last", "Last", "date"),
-    )  # fmt: skip
-    found = site.answers.get("misses", 2.0, lambda: site.database.misses(100))
-    rows = tuple((m.op, " ".join(f"{k}={v}" for k, v in m.params), m.count, m.last) for m in found)
-    return Table("misses", "Look-ups that found no kernel", columns, rows)
-
-
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     return {
-        "title": "Kernels", "table": _kernels(site, request), "misses": _misses(site, request), "most": MOST,
+        "title": "Kernels", "table": _kernels(site, request), "most": MOST,
         "operators": [o.op for o in site.operators()],
     }  # fmt: skip
 
 
-PAGE = Page("/kernels", "kernels", "/kernels", _view, tables={"speedups": _kernels, "misses": _misses})
+PAGE = Page("/kernels", "kernels", "/kernels", _view, tables={"speedups": _kernels})

@@ -1,0 +1,124 @@
+"""What programs asked for and was not tuned: counted in memory, and stored in the database now and then.
+
+``tilewright misses`` lists it, and ``tilewright tune --from-misses`` tunes it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Mapping
+from contextlib import closing
+from urllib.parse import quote
+
+from tilewright.core import TilewrightError, Value, canonical_json
+from tilewright.runtime.forking import ForkLock, steady
+from tilewright.runtime.stats import Cell, Counters
+from tilewright.runtime.store import Store
+from tilewright.runtime.trust import require_trust
+
+EVERY = 10.0
+"""Seconds between two times of storing."""
+
+_KEPT = 4096  # kinds of calls; what comes after is counted among all calls alone
+_PATIENCE = 0.25  # seconds that a busy database is waited for: the counts stay for the next time
+_ADD = """
+    INSERT INTO miss (op, params, target_key, count, first, last) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (op, params, target_key) DO UPDATE SET count = count + excluded.count, last = excluded.last
+"""
+
+Key = tuple[str, str]
+
+_log = logging.getLogger("tilewright.runtime")
+
+
+class Misses:
+    """Counts of calls by operator and parameters. Safe from several threads and after a fork.
+
+    A database that cannot be written, or is busy, is left alone; that is no error of the program that runs kernels.
+    """
+
+    def __init__(self, store: Store, counters: Counters, keep: bool) -> None:
+        self._store = store
+        self._counters = counters
+        self._keep = keep
+        self._cells: dict[Key, dict[str, Cell]] = {}
+        self._stored: dict[Key, int] = {}
+        self._next = time.monotonic() + EVERY
+        self._lock = ForkLock()
+        if keep:
+            _all.add(self)
+
+    def cell(self, op: str, params: Mapping[str, Value], defaults: Mapping[str, Value], name: str) -> str | Cell:
+        """Where calls of an operator with these parameters count, as part of ``name``: a cell where there is room."""
+        given = {k: v for k, v in params.items() if k not in defaults or defaults[k] != v}
+        key = (op, canonical_json(given))
+        with self._lock:
+            if not self._keep or (key not in self._cells and len(self._cells) >= _KEPT):
+                return name
+            cells = self._cells.setdefault(key, {})
+            if name not in cells:
+                cells[name] = self._counters.cell(name)
+            return cells[name]
+
+    def flush(self, at_once: bool = True) -> None:
+        """Store what was counted since the last time; without ``at_once`` only after a while."""
+        now = time.monotonic()
+        if not at_once and now < self._next:
+            return
+        with self._lock:
+            self._next = now + EVERY
+            counted = self._counted()
+            news = {key: n - self._stored.get(key, 0) for key, n in counted.items() if n > self._stored.get(key, 0)}
+            if news and self._write(news):
+                self._stored = counted
+
+    def forget(self) -> None:
+        """Take what was counted so far as stored: it is the parent's to store."""
+        self._stored = self._counted()
+
+    def _counted(self) -> dict[Key, int]:
+        return {key: sum(cell.value for cell in cells.values()) for key, cells in self._cells.items()}
+
+    def _write(self, news: Mapping[Key, int]) -> bool:
+        from tilewright.backends.cpu.targets import detect
+
+        path = self._store.path
+        try:
+            if not os.access(path, os.W_OK):
+                return False
+            target = detect(1).key
+            now = time.time()
+            rows = [(op, params, target, count, now, now) for (op, params), count in news.items()]
+            with steady:
+                if not self._store.trusted:
+                    require_trust(path)
+                uri = f"file:{quote(str(path))}?mode=rw"
+                with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE)) as connection, connection:
+                    connection.executemany(_ADD, rows)
+        except (sqlite3.Error, OSError, TilewrightError) as e:
+            _log.debug("misses are not stored in %s: %s", path, e)
+            return False
+        return True
+
+
+_all: weakref.WeakSet[Misses] = weakref.WeakSet()
+
+
+@atexit.register
+def _flush_all() -> None:
+    for misses in tuple(_all):
+        misses.flush()
+
+
+def _forget_all() -> None:
+    for misses in tuple(_all):
+        misses.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
