@@ -120,3 +120,40 @@ def test_arguments_over_two_to_the_31_elements_are_refused_and_stages_are_not() 
         return te.compute((n,), lambda i: te.max(n, lambda j: s[i, j]))
 
     assert between.workload(n=1 << 16).output.shape == (1 << 16,)
+
+
+def _two(n: int) -> Any:
+    x = te.input("x", (n,))
+    return te.compute((n,), lambda i: x[i]), te.compute((n,), lambda i: x[i] * 2.0)
+
+
+def _itself(n: int) -> te.TensorRef:
+    x = te.input("x", (n,))
+    y: te.TensorRef = te.compute((n,), lambda i: x[i] + y[i - 1])
+    return y
+
+
+def _unknown(n: int) -> te.TensorRef:
+    x = te.input("x", (n,))
+    return te.compute((n,), lambda i: te.expp(x[i]))
+
+
+@pytest.mark.parametrize(
+    ("define", "message"),
+    [
+        (_two, "returns 2 tensors: it has one output. Make one of each"),
+        (_itself, "A te.compute cannot read itself: a recurrence along an axis is a te.scan"),
+        (_unknown, "te has no function 'expp'. Did you mean exp?"),
+    ],
+)
+def test_what_to_write_instead(define: Callable[[int], Any], message: str) -> None:
+    with pytest.raises(OperatorError) as error:
+        operator(define).workload(n=4)
+    assert message in str(error.value)
+
+
+def test_an_operator_that_is_called_with_arrays() -> None:
+    with pytest.raises(UsageError, match="was called with arrays, and takes sizes") as error:
+        operator(_unknown)(np.ones((300, 300)))
+    assert "tilewright.autotune(_unknown)" in str(error.value)
+    assert len(str(error.value)) < 300

@@ -142,6 +142,11 @@ class Operator:
 
     def __call__(self, *args: Any, **kwargs: Any) -> te.TensorRef:
         """The plain function: a tensor expression, to be used inside another operator, in its dtype."""
+        if any(hasattr(a, "dtype") and not isinstance(a, te.TensorRef) and getattr(a, "shape", ()) for a in args):
+            raise UsageError(
+                f"{self.name} was called with arrays, and takes sizes: it says what is computed",
+                f"tilewright.autotune({self.name})(...) tunes it and takes arrays, as Library(...).{self.name} does",
+            )
         if self.takes_dtype and "dtype" not in inspect.signature(self.define).bind_partial(*args, **kwargs).arguments:
             kwargs["dtype"] = te.default_dtype()
         return self.define(*args, **kwargs)
@@ -288,4 +293,7 @@ def blame(error: BaseException, filename: str, what: str) -> OperatorError:
         return OperatorError(f"{what} ({where}): {error.message}", error.hint)
     text = error.msg if isinstance(error, SyntaxError) else str(error).partition("\n")[0]
     cause = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return OperatorError(f"{what} ({where}) raised {cause}", "Correct that line and try again")
+    hint = "Correct that line and try again"
+    if isinstance(error, NameError) and "free variable" in text:
+        hint = "A te.compute cannot read itself: a recurrence along an axis is a te.scan"
+    return OperatorError(f"{what} ({where}) raised {cause}", hint)

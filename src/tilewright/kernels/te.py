@@ -38,10 +38,22 @@ from tilewright.kernels.expression.expr import (
     Symbol,
     cast,
     select,
-    unary,
+)
+from tilewright.kernels.expression.functions import (
+    abs,
+    erf,
+    exp,
+    floor,
+    log,
+    maximum,
+    minimum,
+    round_tf32,
+    rsqrt,
+    sqrt,
+    tanh,
 )
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
-from tilewright.kernels.parameters import Ints, Shape
+from tilewright.kernels.parameters import Ints, Shape, nearest
 
 __all__ = [
     "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute",
@@ -237,7 +249,7 @@ def compute(
     if not isinstance(value, (Expr, Real)):
         raise OperatorError(
             f"the body of {name} is {value!r:.60} ({type(value).__name__}), not an expression",
-            "Its function returns one expression of the axes, a number, or one reduction",
+            "Its function returns one expression of the axes, a number, or one reduction: a stage has one output",
         )
     whole = ex.wrap(value) if isinstance(value, Expr) else ex.const(value, dtype or _default_dtype.get())
     whole = cast(whole, dtype or ("int64" if whole.dtype == INDEX else whole.dtype))
@@ -465,67 +477,6 @@ def argmin(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
     return _arg("argmin", extent, fn)
 
 
-# --------------------------------------------------------------------------- functions
-
-
-def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """The larger of two values; NaN wins."""
-    return ex.binary("max", a, b)
-
-
-def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """The smaller of two values; NaN wins."""
-    return ex.binary("min", a, b)
-
-
-def abs(a: ExprLike) -> Expr:
-    """Magnitude."""
-    return unary("abs", a)
-
-
-def exp(a: ExprLike) -> Expr:
-    """e to the power ``a``."""
-    return unary("exp", a)
-
-
-def log(a: ExprLike) -> Expr:
-    """Natural logarithm; NaN below zero, minus infinity at zero."""
-    return unary("log", a)
-
-
-def sqrt(a: ExprLike) -> Expr:
-    """Square root; NaN below zero."""
-    return unary("sqrt", a)
-
-
-def rsqrt(a: ExprLike) -> Expr:
-    """One over the square root."""
-    return unary("rsqrt", a)
-
-
-def tanh(a: ExprLike) -> Expr:
-    """Hyperbolic tangent."""
-    return unary("tanh", a)
-
-
-def erf(a: ExprLike) -> Expr:
-    """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to ``a``."""
-    return unary("erf", a)
-
-
-def floor(a: ExprLike) -> Expr:
-    """The largest whole number that is at most ``a``, as a real value."""
-    return unary("floor", a)
-
-
-def round_tf32(a: ExprLike) -> Expr:
-    """A float32 rounded to TF32: 10 explicit bits of mantissa, to nearest, ties away from zero.
-
-    The exponent's range stays that of float32; infinities and NaN pass through.
-    """
-    return unary("round_tf32", a)
-
-
 # --------------------------------------------------------------------------- programs
 
 
@@ -597,7 +548,11 @@ def trace(
     ``dtype`` is that of inputs and monoids that name none; ``constants`` names inputs that are constant.
     """
     with _tracing(dtype, frozenset(constants)) as declared:
-        output = define()
+        output: object = define()
+    if isinstance(output, tuple | list):
+        raise OperatorError(
+            f"the operator returns {len(output)} tensors, and has one output", "Make an operator of each"
+        )
     if not isinstance(output, TensorRef):
         raise OperatorError(f"the operator returns {type(output).__name__}, not a tensor", "Return a te.compute(...)")
     result, labels = program(output, declared)
@@ -609,3 +564,7 @@ def trace(
         if name not in labels:
             raise UsageError(f"constant={name} names no input", f"The inputs are {', '.join(labels)}")
     return result, labels
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"te has no function {name!r}. {nearest(name, __all__)}It has {', '.join(__all__)}")

@@ -22,9 +22,10 @@ from tilewright.core import (
     UsageError,
 )
 from tilewright.kernels.parameters import agree, settled
+from tilewright.runtime.entry import Entry
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.stats import Counters
-from tilewright.runtime.store import Entry, Store
+from tilewright.runtime.store import Store
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context

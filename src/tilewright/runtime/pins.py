@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.core import DatabaseError
 
 if TYPE_CHECKING:
-    from tilewright.runtime.store import Entry
+    from tilewright.runtime.entry import Entry
 
 FORMAT = 1
 _NAMES = ("operator", "label", "workload", "target", "device_model", "code", "schedule")

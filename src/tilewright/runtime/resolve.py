@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core import DatabaseError, TilewrightError, UsageError, Value, Workload
 from tilewright.kernels.parameters import agree, numbers, settled
+from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.gpu import GpuRuntime, agrees
@@ -23,7 +24,7 @@ from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
 from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
 from tilewright.runtime.stats import Cell, Counters
-from tilewright.runtime.store import Entry, Store
+from tilewright.runtime.store import Store
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator

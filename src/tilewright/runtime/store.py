@@ -6,19 +6,19 @@ to share between threads or to carry over a fork.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
-from tilewright.columns import named_pairs, tensors, workload_of
-from tilewright.core import DatabaseError, LaunchProgram, Schedule, Target, TensorSpec, Value, Workload, cached_property
+from tilewright.columns import workload_of
+from tilewright.core import DatabaseError, Workload
+from tilewright.runtime.entry import Entry, entry_of
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.pins import read_pins
 from tilewright.runtime.trust import require_trust
@@ -47,39 +47,6 @@ _EVERY = _KERNELS.format(names=_NAMES.format(workload="TRUE", alias="FALSE"))
 T = TypeVar("T")
 _BUSY_SECONDS = 5.0
 _RANKS = 1000  # of a task, all
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A workload's best kernel on one target and device model, its code left in the file."""
-
-    workload_key: str
-    op: str
-    params: dict[str, Value]  # every parameter, in the operator's order
-    defaults: dict[str, Value]
-    inputs: tuple[TensorSpec, ...]
-    output: TensorSpec
-    flops: int
-    precision: str
-    target: Target
-    device_model: str
-    run: str | None
-    schedule: Schedule
-    program: LaunchProgram
-    seconds: float
-    sha256: str
-    state: str
-    updated: float
-
-    @cached_property
-    def shapes(self) -> tuple[tuple[tuple[int, ...], str], ...]:
-        """Shape and dtype of each input: what a call is looked up by."""
-        return tuple((s.shape, s.dtype) for s in self.inputs)
-
-    @property
-    def label(self) -> str:
-        """``m=512 n=512 k=512``: the parameters that differ from their defaults."""
-        return " ".join(f"{k}={v}" for k, v in self.params.items() if self.defaults.get(k) != v)
 
 
 class Store:
@@ -142,7 +109,7 @@ class Store:
         """Best kernels; of a pinned task the one that it is pinned to, and of others none, where there are pins."""
         pins = self._pins
         given = {**wanted, "ranks": 1 if pins is None else _RANKS}
-        found = self._read(lambda c: tuple(_entry(r) for r in c.execute(query, given))) or ()
+        found = self._read(lambda c: tuple(entry_of(r) for r in c.execute(query, given))) or ()
         return found if pins is None else tuple(e for e in found if pins.holds(e))
 
     def choices(self) -> frozenset[tuple[object, ...]]:
@@ -304,27 +271,3 @@ def _explained(path: Path) -> Iterator[None]:
         raise DatabaseError(
             f"{path} holds a row that cannot be read ({type(e).__name__}: {e})", "Restore a copy, or tune again"
         ) from e
-
-
-def _entry(row: sqlite3.Row) -> Entry:
-    params, defaults = named_pairs(row)
-    inputs, output = tensors(row)
-    return Entry(
-        workload_key=row["workload_key"],
-        op=row["op"],
-        params=dict(params),
-        defaults=dict(defaults),
-        inputs=inputs,
-        output=output,
-        flops=row["flops"],
-        precision=row["precision"],
-        target=Target.from_json(json.loads(row["target"])),
-        device_model=row["device_model"],
-        run=row["run_id"],
-        schedule=Schedule.from_json(json.loads(row["schedule"])),
-        program=LaunchProgram.from_json(json.loads(row["launch_program"])),
-        seconds=float(row["seconds"]),
-        sha256=row["artifact_sha256"],
-        state=row["state"],
-        updated=float(row["updated"]),
-    )
