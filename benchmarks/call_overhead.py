@@ -2,8 +2,10 @@
 
     python benchmarks/call_overhead.py --out benchmarks/results/call_overhead.json
 
+Where PyTorch is installed, the same for its tensors: torch.mm beside lib.matmul and the plan.
+
 The contestants take turns within each round of one process; a ratio is the median over rounds of
-np.matmul's time / ours, so drift cancels out. All of them check their arguments and write into
+the rival's time / ours, so drift cancels out. All of them check their arguments and write into
 ``out``. Times are on the thread's CPU clock, which other processes disturb less. The database is a
 temporary one with matmul 4x4x4, tuned in a few trials; ``--db`` names another that has it.
 """
@@ -11,6 +13,7 @@ temporary one with matmul 4x4x4, tuned in a few trials; ``--db`` names another t
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -83,27 +86,37 @@ def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
         "lib.matmul": lambda: loop_library(library, args, out, count),
         "plan": lambda: loop(plan, args, out, count),
     }
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    torch = None if importlib.util.find_spec("torch") is None else importlib.import_module("torch")
+    if torch is not None:
+        versions["torch"] = torch.__version__
+        tensors, result = [torch.from_numpy(a) for a in args], torch.from_numpy(out)
+        contestants |= {
+            "torch.mm": lambda: loop(torch.mm, tensors, result, count),
+            "lib.matmul of tensors": lambda: loop_library(library, tensors, result, count),
+            "plan of tensors": lambda: loop(plan, tensors, result, count),
+        }
     for run in contestants.values():
         run()
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     for r in range(rounds):
         for name, run in list(contestants.items())[:: -1 if r % 2 else 1]:
             samples[name].append(run())
-    base = samples["np.matmul"]
     rows = {}
     for name, times in samples.items():
+        base = samples["torch.mm" if "tensors" in name or name == "torch.mm" else "np.matmul"]
         ratios = sorted(b / t for b, t in zip(base, times, strict=True))
         low, _, high = statistics.quantiles(ratios, n=4)
         rows[name] = {
             "nanoseconds": statistics.median(times), "ratio": statistics.median(ratios), "low": low, "high": high,
         }  # fmt: skip
-    expected = {"exact": (rounds + 1) * count * 2, "default": 0, "fallback": 0}
+    expected = {"exact": (rounds + 1) * count * (2 if torch is None else 4), "default": 0, "fallback": 0}
     if library.stats().tiers != expected:
         raise SystemExit(f"some calls were not answered by the kernel: {library.stats()}")
     return {
         "schema": 1, "shape": SIZES, "rounds": rounds, "calls_a_round": count, "rows": rows,
         "import_seconds": import_seconds(), "device": told.device_model, "kernel": told.template,
-        "python": platform.python_version(), "numpy": np.__version__,
+        **versions,
     }  # fmt: skip
 
 
@@ -129,7 +142,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(options.db or tuned(folder), options.rounds, options.calls)
-    print(f"| call on 4x4 float32, out given | ns a call | np.matmul / it (quartiles) |\n{'|---' * 3}|")
+    print(f"| call on 4x4 float32, out given | ns a call | np.matmul or torch.mm / it (quartiles) |\n{'|---' * 3}|")
     for name, row in result["rows"].items():
         print(f"| {name} | {row['nanoseconds']:.0f} | {row['ratio']:.2f} ({row['low']:.2f}-{row['high']:.2f}) |")
     print(f"\nimport tilewright with Library: {result['import_seconds']:.3f} s")

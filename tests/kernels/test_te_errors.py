@@ -141,7 +141,7 @@ def _unknown(n: int) -> te.TensorRef:
 @pytest.mark.parametrize(
     ("define", "message"),
     [
-        (_two, "returns 2 tensors: it has one output. Make one of each"),
+        (_two, "returns 2 tensors, and has one output. Make an operator of each"),
         (_itself, "A te.compute cannot read itself: a recurrence along an axis is a te.scan"),
         (_unknown, "te has no function 'expp'. Did you mean exp?"),
     ],

@@ -45,10 +45,12 @@ def test_a_new_kernel_is_served_after_refresh(maker: Maker, either: str) -> None
     library = Library(maker.path, watch=False)
     plan = library.plan("matmul", m=4, n=4, k=4)
     assert answers(library) == 1
+    kept = library.matmul
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
     assert answers(library) == 1
     library.refresh()
     assert answers(library) == 2
+    np.testing.assert_allclose(kept(A, B), 2 * WANT, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(plan(A, B), WANT, rtol=1e-4, atol=1e-5)  # a plan stays what it is
     library.close()
     with pytest.raises(UsageError, match="closed"):
@@ -73,18 +75,21 @@ def test_a_file_that_comes_later(maker: Maker, tmp_path: Path) -> None:
     assert wait_for(lambda: answers(library) == 2)
 
 
-def test_nothing_is_looked_up_anew_while_only_trials_are_stored(maker: Maker) -> None:
+def test_nothing_is_looked_up_anew_while_kernels_stay(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     maker.matmul(4, 4, 4)
     library = Library(maker.path, watch=False)
-    method = library.matmul
+    assert answers(library) == 1
+    renewed: list[str] = []
+    monkeypatch.setattr(library, "refresh", lambda: renewed.append("once"))
     library.look()
     with Database.open(maker.path) as database:
         database.add_miss("matmul", {"m": 1}, "x")
     library.look()
-    assert library.matmul is method
+    assert renewed == []
     maker.matmul(4, 4, 4, "tw_t_mm_twice")
     library.look()
-    assert library.matmul is not method
+    library.look()
+    assert renewed == ["once"]
 
 
 def test_a_kernel_that_cannot_be_loaded_replaces_nothing(maker: Maker, caplog: pytest.LogCaptureFixture) -> None:

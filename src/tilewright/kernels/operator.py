@@ -140,6 +140,10 @@ class Operator:
             precision="tf32" if '"round_tf32"' in text else "ieee",
         )
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.define)
+
     def __call__(self, *args: Any, **kwargs: Any) -> te.TensorRef:
         """The plain function: a tensor expression, to be used inside another operator, in its dtype."""
         if any(hasattr(a, "dtype") and not isinstance(a, te.TensorRef) and getattr(a, "shape", ()) for a in args):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,10 @@ class ConstantPlan:
         self._checked = checked
         self._make = make
         self._said = False
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self._checked.__signature__
 
     def __repr__(self) -> str:
         return repr(self._checked)

@@ -6,6 +6,7 @@ named precisely.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -122,6 +123,12 @@ class Checked:
         self._run = run
         self._tally = tally
         self.keep: object = None  # what the call needs alive
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        p = inspect.Parameter
+        given = [p(s.name, p.POSITIONAL_ONLY) for s in self.inputs]
+        return inspect.Signature([*given, p("out", p.POSITIONAL_OR_KEYWORD, default=None)])
 
     def __repr__(self) -> str:
         return f"<plan {signature(self.__name__, self.inputs)}>"

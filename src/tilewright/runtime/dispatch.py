@@ -11,6 +11,7 @@ In C, a table answers shapes that were seen before; what it does not know comes 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,24 +43,33 @@ class Dispatch:
     """Answers ``name(*arrays, out=None, **attributes)``; a dispatcher's table sends it what is new.
 
     ``table`` is called with every kind of call that from now on can be answered without asking
-    here: its arguments, and the plan (or, with a reason, the function) that answers it. Until there
-    is a table, ``upgrade`` is called when a builtin became possible.
+    here: its arguments, and the plan (or, with a reason, the function) that answers it; ``clear``, with the builtin,
+    empties it. Until there is a table, ``upgrade`` is called when a builtin became possible.
     """
 
     def __init__(self, name: str, resolver: Resolver, built_in: bool) -> None:
         self.__name__ = self.__qualname__ = name
-        self.__doc__ = f"{name}(*arrays, out=None, **attributes): see tilewright.Library"
+        # The first line in this form is what inspect.signature reads of a builtin.
+        self.__doc__ = f"{name}(*arrays, out=None, **attributes)\n--\n\nSee tilewright.Library."
         self.built_in = built_in
         self._resolver = resolver
         self._counters = resolver.counters
         self._known: dict[Key, Served | str | Cell] = {}
         self._lock = ForkLock()
+        self._generation = 0  # of the kernels that may be remembered
         self._said: set[str] = set()  # reasons
         self.table: Callable[..., None] | None = None
+        self.clear: Callable[[Callable[..., Any]], None] | None = None
         self.upgrade: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"<operator {self.__name__} of a tilewright.Library>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        p = inspect.Parameter
+        out = p("out", p.KEYWORD_ONLY, default=None)
+        return inspect.Signature([p("arrays", p.VAR_POSITIONAL), out, p("attributes", p.VAR_KEYWORD)])
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         out = keywords.get("out")
@@ -67,15 +77,17 @@ class Dispatch:
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
         if not plain or any(type(a) is not np.ndarray for a in (args if out is None else (*args, out))):
             return self._strange(args, attributes, out, keywords)
-        key = (tuple((a.shape, a.dtype) for a in args), tuple(sorted(attributes.items())))
+        key = _key(args, attributes)
         answer = self._known.get(key)
         if answer is None:
+            generation = self._generation
             answer = self._resolve(args, attributes, out)
             with self._lock:
-                if len(self._known) >= _KEPT:
-                    self._known.clear()
-                self._known[key] = answer
-            self._tell(answer, args, keywords)
+                if generation == self._generation:
+                    if len(self._known) >= _KEPT:
+                        self._known.clear()
+                    self._known[key] = answer
+                    self._tell(answer, args, keywords)
         if not isinstance(answer, Served):
             return self._numpy(answer, args, attributes, out, keywords)
         arrays = list(args)
@@ -95,12 +107,21 @@ class Dispatch:
 
     # ----------------------------------------------------------------------- finding an answer
 
-    def rehearse(self) -> None:
-        """Look up, and load, what will answer the kinds of calls made so far. Raises ``TilewrightError``."""
+    def renew(self, method: Callable[..., Any]) -> None:
+        """Forget all answers; ``method`` is this, or the builtin in front of it.
+
+        What will answer the kinds of calls made so far is looked up and loaded first. Raises ``TilewrightError``, and
+        forgets nothing, where that fails.
+        """
         with self._lock:
             known = list(self._known)
         for kinds, attributes in known:
             self._tuned(kinds, dict(attributes))
+        with self._lock:
+            self._generation += 1
+            self._known.clear()
+            if self.clear is not None:
+                self.clear(method)
 
     def _resolve(self, args: tuple[Array, ...], attributes: Mapping[str, Any], out: Any) -> Served | str | Cell:
         """A plan, or the reason why numpy is to answer, and where it is counted."""
@@ -196,7 +217,7 @@ class Dispatch:
             return self._resolver.gpu.call(self.__name__, args, attributes, out, self.built_in)
         lent = borrow(self.__name__, args, out)
         if lent is not None:
-            return self._lent(lent, attributes)
+            return self._lent(lent, args, attributes, keywords)
         if self.built_in:
             self._say_near("type", args, attributes)
             return self._numpy("type", args, attributes, out, keywords)
@@ -211,11 +232,17 @@ class Dispatch:
                     return served.checked(*args, out=out)
         raise self._unknown(args, attributes)
 
-    def _lent(self, lent: Borrowed, attributes: dict[str, Any]) -> Any:
+    def _lent(
+        self, lent: Borrowed, args: tuple[Any, ...], attributes: dict[str, Any], keywords: Mapping[str, Any]
+    ) -> Any:
         """The answer to arrays of another framework, in that framework's."""
         if lent.bits is not None:
             attributes = {"dtype": lent.bits, **attributes}
         result = self(*lent.args, **attributes, **({} if lent.out is None else {"out": lent.out}))
+        if lent.bits is not None and self.table is not None:  # of arrays that numpy has, the table knows by now
+            answer = self._known.get(_key(lent.args, attributes))
+            if isinstance(answer, Served) and answer.native:
+                self.table(args, keywords, answer.call, None)
         is_bits = lent.bits is not None and np.asarray(result).dtype == BITS[lent.bits]
         return lent.give(result, str(lent.bits) if is_bits else np.asarray(result).dtype.name)
 
@@ -283,6 +310,11 @@ class Dispatch:
         )
 
 
+def _key(args: Sequence[Array], attributes: Mapping[str, Any]) -> Key:
+    """What tells calls apart that are answered differently."""
+    return (tuple((a.shape, a.dtype) for a in args), tuple(sorted(attributes.items())))
+
+
 def _own_types(args: Sequence[Any], attributes: Mapping[str, Any]) -> bool:
     """Whether the operator's result is not what NumPy's function gives: int8 sums, dtypes that NumPy lacks."""
     if attributes.get("dtype") in BITS or any(map(added_dtype, args)):
@@ -326,5 +358,5 @@ def native_dispatcher(dispatch: Dispatch, builtins: Builtins) -> Callable[..., A
             reason=counters.address(reason) if reason else 0,
         )
 
-    dispatch.table = table
+    dispatch.table, dispatch.clear = table, builtins.clear
     return made

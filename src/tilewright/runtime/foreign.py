@@ -18,6 +18,7 @@ import numpy as np
 
 from tilewright.backends.arrays import refuse_gradient
 from tilewright.kernels.expression.expr import BITS
+from tilewright.runtime.pycall import Builtins, current
 
 Array = np.ndarray[Any, Any]
 
@@ -113,8 +114,9 @@ class _Torch:
             memory: Array = (plain.view(getattr(torch, BITS[dtype])) if dtype in BITS else plain).numpy()
         except (RuntimeError, TypeError) as e:  # a tensor without memory: while a graph is traced, vmap, or a dtype
             raise TypeError(f"{name} is {_kind(a)} that numpy cannot read: {str(e).splitlines()[0]}") from e
-        if a.numel() and a.untyped_storage().nbytes() < (a.storage_offset() + _span(a)) * a.element_size():
+        if a.numel() and not a.data_ptr():
             raise ValueError(f"{name}: its memory was freed")
+        _shorten(torch)
         return memory, dtype
 
     def give(self, result: Array, dtype: str) -> Any:
@@ -123,9 +125,18 @@ class _Torch:
         return made.view(getattr(torch, dtype)) if dtype in BITS else made
 
 
-def _span(a: Any) -> int:
-    """Elements from a tensor's first one to its last."""
-    return 1 + sum((int(n) - 1) * int(s) for n, s in zip(a.shape, a.stride(), strict=True))
+def _shorten(torch: Any) -> None:
+    """From the first tensor on, have the calls in C take tensors as they are, where PyTorch (2.10) and they can."""
+    builtins = current()
+    if builtins is None or _shortened:
+        return
+    _shortened.append(builtins)
+    names = ("float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bool", "bfloat16")
+    dtypes = {np.dtype(BITS.get(n, n)): getattr(torch, n) for n in names}
+    builtins.take(torch.Tensor, lambda shape, dtype: torch.empty(shape, dtype=dtypes[dtype]))
+
+
+_shortened: list[Builtins] = []
 
 
 @dataclass(frozen=True)

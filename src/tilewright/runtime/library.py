@@ -104,21 +104,21 @@ class Library(Closing):
         return self._resolver.gpu.explain(op, arrays, attributes)
 
     def refresh(self) -> None:
-        """Serve what was tuned since: the next calls by name look their kernels up again.
+        """Serve what was tuned since: the next calls by name look their kernels up again, ``f = library.matmul`` too.
 
         An operator of which a kernel cannot be loaded keeps those that answered before, and the logger
-        ``tilewright.runtime`` says so. Each call is answered by one kernel, the old or the new. Plans, and a method
-        that was kept (``f = library.matmul``), stay with the kernels that they have.
+        ``tilewright.runtime`` says so. Each call is answered by one kernel, the old or the new. Plans stay with the
+        kernels that they have.
         """
         self._resolver.require_open()
         for name, dispatch in tuple(self._dispatches.items()):
+            method = self.__dict__.get(name)  # held: the builtin owns the table
+            if method is None:
+                continue
             try:
-                dispatch.rehearse()
+                dispatch.renew(method)
             except TilewrightError as e:
                 _log.warning("%s keeps its kernels: %s", name, e)
-                continue
-            if self._dispatches.pop(name, None) is not None:
-                self.__dict__.pop(name, None)
 
     def look(self) -> None:
         """:meth:`refresh`, if the file has other kernels than when it was last looked at; and store misses."""

@@ -77,6 +77,21 @@ class _Plan(ctypes.Structure):
     ]
 
 
+class _Foreign(ctypes.Structure):
+    """``struct tw_py_foreign``."""
+
+    _fields_ = [(name, _P) for name in ("type", "view", "get_attribute", "clear_error", "requires_grad", "no", "empty")]
+
+
+class _Exchange(ctypes.Structure):
+    """``DLPackExchangeAPI`` of version 1 of DLPack."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("older", _P), ("allocate", _P), ("take", _P),
+        ("give", _P), ("view", _P), ("stream", _P),
+    ]  # fmt: skip
+
+
 # --------------------------------------------------------------------------- where things are
 
 
@@ -201,6 +216,8 @@ class Builtins:
         self._dispatcher.argtypes = [ctypes.c_char_p, ctypes.c_char_p, o, o]
         self._insert = library.tw_pycall_insert
         self._insert.restype, self._insert.argtypes = ctypes.c_int, [_P, o, o, o, o, ctypes.c_long, _P, _P]
+        self._clear = library.tw_pycall_clear
+        self._clear.restype, self._clear.argtypes = None, [o]
         self._entries = library.tw_pycall_entries
         self._entries.restype, self._entries.argtypes = ctypes.c_long, [o]
 
@@ -272,6 +289,33 @@ class Builtins:
         held = answer.__self__ if is_plan else answer  # type: ignore[attr-defined]
         return bool(self._insert(dispatcher, args + values, names, keep, held, int(is_plan), served, reason))
 
+    def take(self, tensors: type, empty: Callable[..., Any]) -> bool:
+        """Have plans and dispatchers take the tensors of a framework as they are; whether that is possible.
+
+        ``tensors``: their type, which tells of DLPack's exchange API (1.2). ``empty`` makes one, of a shape and numpy's
+        dtype. Both are kept for good.
+        """
+        capsule = getattr(tensors, "__dlpack_c_exchange_api__", None)
+        set_up = getattr(self._library, "tw_pycall_foreign", None)
+        if capsule is None or set_up is None:
+            return False
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = _P, [ctypes.py_object, ctypes.c_char_p]
+        api = _Exchange.from_address(pointer(capsule, b"dlpack_exchange_api"))
+        if api.major != 1 or not api.view:
+            return False
+        for o in (tensors, empty):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(o))
+        get, clear = (ctypes.cast(getattr(ctypes.pythonapi, n), _P).value for n in ("PyObject_GetAttr", "PyErr_Clear"))
+        set_up.restype, set_up.argtypes = None, [_P]
+        framework = _Foreign(id(tensors), api.view, get, clear, id(_REQUIRES_GRAD), id(False), id(empty))
+        set_up(ctypes.addressof(framework))
+        return True
+
+    def clear(self, dispatcher: Callable[..., Any]) -> None:
+        """Have a dispatcher forget all kinds of calls."""
+        self._clear(dispatcher.__self__)  # type: ignore[attr-defined]
+
     def entries(self, dispatcher: Callable[..., Any]) -> int:
         """How many kinds of calls a dispatcher knows."""
         return int(self._entries(dispatcher.__self__))  # type: ignore[attr-defined]
@@ -327,3 +371,4 @@ def _set_up(handle: int) -> Builtins | None:
 
 
 _OUT = sys.intern("out")
+_REQUIRES_GRAD = sys.intern("requires_grad")

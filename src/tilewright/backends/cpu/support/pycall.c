@@ -30,6 +30,52 @@ static long dtype_of(const tw_pyobject *a)
     return order == '=' || order == '|' ? (long)FIELD(int, d, py.type_num) : -1;
 }
 
+/* ---------------------------------------------------------------- tensors of another framework */
+
+static struct tw_py_foreign foreign; /* its type is NULL until there is one */
+
+/* numpy's numbers of the dtypes that both have, by DLPack's code and bits; bfloat16 travels as uint16. */
+static long dtype_of_foreign(const struct tw_dltensor *t)
+{
+    enum { INT, UINT, FLOAT, BFLOAT = 4, BOOL = 6 };
+    if (t->lanes != 1)
+        return -1;
+    switch (t->code * 256 + t->bits) {
+    case BOOL * 256 + 8: return 0;
+    case INT * 256 + 8: return 1;
+    case UINT * 256 + 8: return 2;
+    case BFLOAT * 256 + 16: return 4;
+    case INT * 256 + 32: return 5;
+    case INT * 256 + 64: return 7;
+    case FLOAT * 256 + 32: return 11;
+    case FLOAT * 256 + 64: return 12;
+    case FLOAT * 256 + 16: return 23;
+    default: return -1;
+    }
+}
+
+/* What is known of a tensor of that framework in this processor's memory whose gradients nobody wants; 0 where it is
+   another kind of object, or anything else is to be said of it: Python does that. */
+static int look(tw_pyobject *a, struct tw_dltensor *t)
+{
+    tw_pyobject *wanted;
+    if (!foreign.type || FIELD(tw_pyobject *, a, py.type) != foreign.type)
+        return 0;
+    wanted = foreign.get_attribute(a, foreign.requires_grad);
+    if (wanted)
+        py.decref(wanted);
+    if (wanted != foreign.no) {
+        if (!wanted)
+            foreign.clear_error();
+        return 0;
+    }
+    if (foreign.view(a, t)) {
+        foreign.clear_error();
+        return 0;
+    }
+    return t->device == 1 /* kDLCPU */ && t->data;
+}
+
 /* ---------------------------------------------------------------- workspaces */
 
 /* Idle ones, under the GIL: a call takes one and gives it back, so there are as many as there are calls
@@ -97,17 +143,37 @@ struct plan {
     struct tensor *tensors;
 };
 
-static int fits(const struct plan *p, const struct tensor *t, const tw_pyobject *a, long flags)
+static int fits_foreign(const struct plan *p, const struct tensor *t, tw_pyobject *a, void **data)
+{
+    struct tw_dltensor v;
+    long long step = 1;
+    long d;
+    if (!look(a, &v) || v.nd != t->nd || dtype_of_foreign(&v) != t->type_num)
+        return 0;
+    for (d = t->nd - 1; d >= 0; d--) {
+        if (v.shape[d] != t->shape[d] || (v.strides && v.shape[d] != 1 && v.strides[d] != step))
+            return 0;
+        step *= v.shape[d];
+    }
+    *data = (char *)v.data + v.offset;
+    return !((uintptr_t)*data & (p->misaligned | (uintptr_t)(v.bits / 8 - 1)));
+}
+
+/* Whether an argument is what the plan asks for; *data is where it lies. */
+static int fits(const struct plan *p, const struct tensor *t, tw_pyobject *a, long flags, void **data)
 {
     const tw_ssize *shape;
     long d;
-    if (!is_array(a) || (FIELD(int, a, py.flags) & flags) != flags || FIELD(int, a, py.nd) != t->nd)
+    if (!is_array(a))
+        return fits_foreign(p, t, a, data);
+    if ((FIELD(int, a, py.flags) & flags) != flags || FIELD(int, a, py.nd) != t->nd)
         return 0;
     shape = FIELD(tw_ssize *, a, py.dimensions);
     for (d = 0; d < t->nd; d++)
         if (shape[d] != t->shape[d])
             return 0;
-    return dtype_of(a) == t->type_num && !((uintptr_t)data_of(a) & p->misaligned);
+    *data = data_of(a);
+    return dtype_of(a) == t->type_num && !((uintptr_t)*data & p->misaligned);
 }
 
 /* Whether the arguments fit. If so *result is a new reference to the output, or NULL with an error set. */
@@ -120,31 +186,33 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
     struct scratch *scratch = NULL;
     uintptr_t low, high;
     long i;
-    int code;
+    int code, lent = 0;
 
     *result = NULL;
-    for (i = 0; i < n; i++)
-        if (!fits(p, &p->tensors[i], args[i], dense))
+    memcpy(tensors, p->bound, (size_t)p->total * sizeof *tensors);
+    for (i = 0; i < n; i++) {
+        if (!fits(p, &p->tensors[i], args[i], dense, &tensors[p->slots[i]]))
             return 0;
+        lent |= !is_array(args[i]);
+    }
     if (out && out != py.none) {
         py.incref(out);
     } else {
         tw_pyobject *how[2] = {p->shape, p->dtype};
-        out = py.vectorcall(p->empty, how, 2, NULL);
+        out = py.vectorcall(lent ? foreign.empty : p->empty, how, 2, NULL);
         if (!out)
             return 1;
         /* Python code may have run and changed the inputs. */
         for (i = 0; i < n; i++)
-            if (!fits(p, &p->tensors[i], args[i], dense))
+            if (!fits(p, &p->tensors[i], args[i], dense, &tensors[p->slots[i]]))
                 goto misfit;
     }
-    if (!fits(p, &p->tensors[n], out, dense | py.writeable))
+    if (!fits(p, &p->tensors[n], out, dense | py.writeable, &tensors[p->slots[n]]))
         goto misfit;
-    memcpy(tensors, p->bound, (size_t)p->total * sizeof *tensors);
-    low = (uintptr_t)(tensors[p->slots[n]] = data_of(out));
+    low = (uintptr_t)tensors[p->slots[n]];
     high = low + p->tensors[n].bytes;
     for (i = 0; i < n; i++) {
-        uintptr_t start = (uintptr_t)(tensors[p->slots[i]] = data_of(args[i]));
+        uintptr_t start = (uintptr_t)tensors[p->slots[i]];
         if (start < high && low < start + p->tensors[i].bytes)
             goto misfit;
     }
@@ -319,9 +387,11 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
 /* ---------------------------------------------------------------- dispatchers */
 
 /* What a call is looked up by: the number of positional and of keyword arguments; dtype, dimensions and
-   shape of each positional array; the addresses of each keyword's name and value, `out` left out. */
+   shape of each positional array; the addresses of each keyword's name and value, `out` left out. Tensors of
+   another framework are looked up as arrays of numpy, but for bfloat16, which numpy lacks. */
 struct key {
     long size;
+    int lent; /* whether another framework's are among them */
     uint64_t hash;
     long long words[KEY_WORDS];
 };
@@ -362,15 +432,23 @@ static int key_make(struct key *k, tw_pyobject *const *args, tw_ssize nargs, tw_
     tw_ssize i;
     long d;
     *out = NULL;
-    k->size = 0;
+    k->size = k->lent = 0;
     k->hash = 0;
     key_word(k, nargs);
     for (i = 0; i < nargs; i++) {
-        const tw_pyobject *a = args[i];
+        tw_pyobject *a = args[i];
         const tw_ssize *shape;
+        struct tw_dltensor t;
         long nd;
-        if (!is_array(a))
-            return 0;
+        if (!is_array(a)) {
+            if (!look(a, &t) || !key_word(k, (dtype_of_foreign(&t) + (t.code == 4 ? 4096 : 0)) * 256 + t.nd))
+                return 0;
+            for (d = 0; d < t.nd; d++)
+                if (!key_word(k, t.shape[d]))
+                    return 0;
+            k->lent = 1;
+            continue;
+        }
         nd = FIELD(int, a, py.nd);
         shape = FIELD(tw_ssize *, a, py.dimensions);
         if (!key_word(k, (long long)dtype_of(a) * 256 + nd))
@@ -427,6 +505,8 @@ static tw_pyobject *dispatch_call(tw_pyobject *self, tw_pyobject *const *args, t
             return result;
         return py.vectorcall(d->miss, args, (size_t)nargs, kwnames);
     }
+    if (key.lent) /* numpy's functions are for numpy's arrays */
+        return py.vectorcall(d->miss, args, (size_t)nargs, kwnames);
     ++*e->served;
     ++*e->reason;
     held = e->callable;
@@ -594,6 +674,8 @@ long tw_pycall_sizes(long which)
     default: return -1;
     }
 }
+
+void tw_pycall_foreign(const struct tw_py_foreign *framework) { foreign = *framework; }
 
 void tw_pycall_setup(const struct tw_py_api *api)
 {

@@ -50,6 +50,28 @@ struct tw_py_api {
     long contiguous, aligned, writeable; /* bits of an ndarray's flags */
 };
 
+/* What DLPack says of a tensor (DLTensor, version 1). */
+struct tw_dltensor {
+    void *data;
+    int device, device_id;
+    int nd;
+    unsigned char code, bits;
+    unsigned short lanes;
+    const long long *shape, *strides; /* in elements; no strides: dense */
+    unsigned long long offset;        /* bytes */
+};
+
+/* A framework whose tensors are taken as they are, by DLPack's exchange API (1.2). Its objects live for good. */
+struct tw_py_foreign {
+    tw_pyobject *type; /* of its tensors; no subclass */
+    int (*view)(tw_pyobject *, struct tw_dltensor *);
+    tw_pyobject *(*get_attribute)(tw_pyobject *, tw_pyobject *);
+    void (*clear_error)(void);
+    tw_pyobject *requires_grad; /* the interned name */
+    tw_pyobject *no;            /* False */
+    tw_pyobject *empty;         /* (shape, numpy's dtype) -> a new tensor; uint16 stands for bfloat16 */
+};
+
 struct tw_tensor_desc {
     long nd;
     const long long *shape;
@@ -103,6 +125,8 @@ TW_API int tw_pycall_insert(tw_pyobject *dispatcher, tw_pyobject *args, tw_pyobj
 /* Entries in a dispatcher's table, and forgetting them all. */
 TW_API long tw_pycall_entries(tw_pyobject *dispatcher);
 TW_API void tw_pycall_clear(tw_pyobject *dispatcher);
+
+TW_API void tw_pycall_foreign(const struct tw_py_foreign *framework);
 
 #ifdef __cplusplus
 }
