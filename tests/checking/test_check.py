@@ -219,7 +219,7 @@ def test_schedules_that_make_no_sense(task: Task, text: str, said: str) -> None:
 
 
 def test_templates_that_cannot(task: Task) -> None:
-    with pytest.raises(UsageError, match="no template"):
+    with pytest.raises(UsageError, match="unknown template 'nonsense'"):
         parse_schedules(task, "default", "nonsense")
     with pytest.raises(UsageError, match="no code for cuda"):
         parse_schedules(task, "default", "cpu_generic")

@@ -31,11 +31,11 @@ def command(limit: int, forget: bool, db: str | None, as_json: bool) -> None:
       tilewright misses
       tilewright tune --from-misses --time-budget 30m
     """
-    from tilewright.backends.cpu.targets import detect
+    from tilewright.backends import parse_target
     from tilewright.tuner.from_misses import missed
 
     with open_database(db, readonly=not forget) as database:
-        found = missed(database, detect())
+        found = missed(database, parse_target("auto"))
         if forget:
             database.remove_misses([m.miss for m in found])
     shown = found[:limit]
