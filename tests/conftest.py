@@ -19,6 +19,15 @@ settings.register_profile("exploring", deadline=None)
 settings.load_profile("repeatable")
 
 
+FRAMEWORKS = Path(__file__).parent / "frameworks"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What imports PyTorch and JAX runs only where it is asked for: once JAX is imported, no fork passes unwarned."""
+    asked = any(Path(a.partition("::")[0]).resolve().is_relative_to(FRAMEWORKS) for a in config.args)
+    return True if collection_path == FRAMEWORKS and not asked else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One artifact cache for the whole session, shared by its workers, and a default database that is nobody's."""
