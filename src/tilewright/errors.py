@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class TilewrightError(Exception):
     """Base of the errors a user can cause or mend: a message, and a hint on how to mend it.
@@ -62,3 +64,11 @@ class IllegalSchedule(TilewrightError, ValueError):
     """A schedule outside its space or over a hardware limit. Only the search catches it."""
 
     kind = "illegal_schedule"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``Did you mean ...? `` where a known name is close, else nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f"Did you mean {close[0]}? " if close else ""

@@ -16,7 +16,7 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
-from tilewright.errors import UsageError
+from tilewright.errors import UsageError, nearest
 
 _SINGULAR = {
     "strategies": "strategy", "cost_models": "cost model", "operators": "operator", "templates": "template",
@@ -40,12 +40,8 @@ def find(kind: str, name: str, built_in: Iterable[str], hint: str = "", by_path:
     where = installed(kind).get(name, name if by_path else "")
     what = _SINGULAR[kind]
     if ":" not in where:
-        from difflib import get_close_matches
-
         known = [*built_in, *installed(kind)]
-        close = get_close_matches(name, known, 1, 0.5)
-        meant = f"Did you mean {close[0]}? " if close else ""
-        raise UsageError(f"unknown {what} {name!r}", f"{meant}Use one of {', '.join(known)}{hint}")
+        raise UsageError(f"unknown {what} {name!r}", f"{nearest(name, known)}Use one of {', '.join(known)}{hint}")
     try:
         return resolve_name(where)
     except Exception as e:  # whatever its module raises while it is imported

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from harness.dlpack import Plain
 from tilewright.runtime.foreign import borrow
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
@@ -124,18 +125,7 @@ def test_what_was_not_tuned(library: tilewright.Library) -> None:
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(library.softmax(a), torch.softmax(a, 1))
     with pytest.raises(TypeError, match="Pass arrays of one framework"):
-        library.matmul(a, _Plain(b.numpy()))
-
-
-class _Plain:
-    def __init__(self, a: Any) -> None:
-        self.a = a
-
-    def __dlpack_device__(self) -> Any:
-        return self.a.__dlpack_device__()
-
-    def __dlpack__(self, **how: Any) -> Any:
-        return self.a.__dlpack__(**how)
+        library.matmul(a, Plain(b.numpy()))
 
 
 @pytest.mark.skipif(

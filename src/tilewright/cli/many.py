@@ -66,7 +66,7 @@ def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bo
         if as_json:
             emit_json({"tasks": []})
         return 0
-    code = tune_tasks([task for _, task in listed], None, shared, {}, None, as_json)
+    code = tune_tasks(listed, None, shared, {}, None, as_json)
     with open_database(shared["db"], readonly=False) as database:
         database.remove_misses([m.miss for m in missed(database, place.target, place.device) if m.tuned])
     return code

@@ -33,9 +33,10 @@ from tilewright.core import (
     Workload,
     cached_property,
 )
+from tilewright.errors import nearest
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import DTYPES
-from tilewright.kernels.parameters import Argument, Kind, Parameter, nearest, parameter
+from tilewright.kernels.parameters import Argument, Kind, Parameter, parameter
 
 Define = Callable[..., te.TensorRef]
 Infer = Callable[..., Mapping[str, Value]]

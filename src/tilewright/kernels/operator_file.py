@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 from tilewright.core import OperatorError, TilewrightError, UsageError
+from tilewright.errors import nearest
 from tilewright.kernels.operator import Operator, blame, operator
-from tilewright.kernels.parameters import nearest
 
 
 def load_operator(reference: str) -> Operator:

@@ -10,17 +10,17 @@ as a text (``"2,1"``), and the operator's function receives them as a tuple.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import math
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union
 
 import numpy as np
 
 from tilewright.core import OperatorError, UsageError, Value
+from tilewright.errors import nearest
 
 
 class Kind(enum.Enum):
@@ -91,12 +91,6 @@ class Parameter:
     @property
     def _is_size(self) -> bool:
         return self.kind is Kind.SHAPE or (self.kind is Kind.INT and self.default is None)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """``Did you mean ...? `` where a known name is close, else nothing."""
-    close = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f"Did you mean {close[0]}? " if close else ""
 
 
 def parameter(op: str, name: str, hint: Any, default: object) -> Parameter:

@@ -24,6 +24,7 @@ from numbers import Real
 from typing import Any, NoReturn, Union
 
 from tilewright.core import OperatorError, UsageError
+from tilewright.errors import nearest
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.bounds import check_reads
@@ -53,7 +54,7 @@ from tilewright.kernels.expression.functions import (
     tanh,
 )
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
-from tilewright.kernels.parameters import Ints, Shape, nearest
+from tilewright.kernels.parameters import Ints, Shape
 
 __all__ = [
     "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute",

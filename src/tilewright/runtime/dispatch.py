@@ -58,6 +58,7 @@ class Dispatch:
         self._lock = ForkLock()
         self._generation = 0  # of the kernels that may be remembered
         self._said: set[str] = set()  # reasons
+        self._looked: set[Key] = set()  # kinds of calls without a kernel that takes other arrays
         self.table: Callable[..., None] | None = None
         self.clear: Callable[[Callable[..., Any]], None] | None = None
         self.upgrade: Callable[[], None] | None = None
@@ -120,6 +121,7 @@ class Dispatch:
         with self._lock:
             self._generation += 1
             self._known.clear()
+            self._looked.clear()
             if self.clear is not None:
                 self.clear(method)
 
@@ -203,8 +205,14 @@ class Dispatch:
             shapes = [np.shape(a) for a in args]
         except ValueError:  # a ragged list
             return
+        key = (reason, tuple(shapes))
+        if key in self._looked:
+            return
         change = self._resolver.near(self.__name__, shapes, attributes)
-        if change is not None:
+        if change is None:
+            if len(self._looked) < _KEPT:
+                self._looked.add(key)
+        else:
             what = f"{self.__name__}: a kernel is tuned for these shapes, but {change}"
             self._say(reason, f"{what}. NumPy answers instead")
 

@@ -12,14 +12,11 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Mapping
-from contextlib import closing
-from urllib.parse import quote
 
 from tilewright.core import TilewrightError, Value, canonical_json
-from tilewright.runtime.forking import ForkLock, steady
+from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.stats import Cell, Counters
 from tilewright.runtime.store import Store
-from tilewright.runtime.trust import require_trust
 
 EVERY = 10.0
 """Seconds between two times of storing."""
@@ -94,12 +91,7 @@ class Misses:
             target = detect(1).key
             now = time.time()
             rows = [(op, params, target, count, now, now) for (op, params), count in news.items()]
-            with steady:
-                if not self._store.trusted:
-                    require_trust(path)
-                uri = f"file:{quote(str(path))}?mode=rw"
-                with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE)) as connection, connection:
-                    connection.executemany(_ADD, rows)
+            self._store.write(_ADD, rows, _PATIENCE)
         except (sqlite3.Error, OSError, TilewrightError) as e:
             _log.debug("misses are not stored in %s: %s", path, e)
             return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import DatabaseError, TilewrightError, UsageError, Value, Workload
+from tilewright.errors import nearest
 from tilewright.kernels.parameters import agree, numbers, settled
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation
@@ -351,15 +352,12 @@ def _each(names: Any) -> str:
 
 def _unknown(op: str, given: Mapping[str, Any], store: Store) -> UsageError:
     """No such operator, or an operator known only with other parameters."""
-    import difflib
-
     known = store.workloads(op)
     if not known:
         names = sorted({*store.names(), *_built_in_names()})
-        close = difflib.get_close_matches(op, names, 1, 0.5)
-        hint = f"Did you mean {close[0]}? " if close else ""
         return UsageError(
-            f"unknown operator {op!r}", f"{hint}Known here are {', '.join(names)}; tune your own as FILE.py:function"
+            f"unknown operator {op!r}",
+            f"{nearest(op, names)}Known here are {', '.join(names)}; tune your own as FILE.py:function",
         )
     names = [n for n, _ in known[0].params]
     strange = [n for n in given if n not in names]
@@ -370,9 +368,9 @@ def _unknown(op: str, given: Mapping[str, Any], store: Store) -> UsageError:
         cause = f"{op} needs {' and '.join(missing)}"
     else:
         cause = f"{op} is not known for {' '.join(f'{k}={v}' for k, v in given.items())}"
-    nearest = sorted(known, key=lambda w: _distance(dict(w.params), given))[:3]
+    closest = sorted(known, key=lambda w: _distance(dict(w.params), given))[:3]
     return UsageError(
-        cause, f"It was tuned for {'; '.join(w.label.removeprefix(op).strip() for w in nearest)}. Tune it for these"
+        cause, f"It was tuned for {'; '.join(w.label.removeprefix(op).strip() for w in closest)}. Tune it for these"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -120,11 +120,6 @@ class Store:
         """
         return self._read(lambda c: frozenset(map(tuple, c.execute(query)))) or frozenset()
 
-    @property
-    def trusted(self) -> bool:
-        """Whether the file is read whoever may write it."""
-        return self._trust
-
     def stamp(self) -> tuple[object, ...]:
         """What differs after the file was written; reads nothing."""
         return _stamps(self.path)
@@ -143,6 +138,15 @@ class Store:
         if row is None:
             raise DatabaseError(f"{self.path} lacks the code {sha256[:12]} of a kernel", "Tune it again")
         return bytes(row["data"])
+
+    def write(self, statement: str, rows: Sequence[tuple[object, ...]], patience: float) -> None:
+        """Execute ``statement`` for all ``rows`` at once. Raises ``sqlite3.Error``, after ``patience`` seconds too."""
+        with steady:
+            if not self._trust:
+                require_trust(self.path)
+            uri = f"file:{quote(str(self.path))}?mode=rw"
+            with closing(sqlite3.connect(uri, uri=True, timeout=patience)) as connection, connection:
+                connection.executemany(statement, rows)
 
     def _present(self) -> bool:
         if self.path.exists():

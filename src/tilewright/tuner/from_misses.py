@@ -13,7 +13,7 @@ from tilewright.plugins import installed
 from tilewright.tuner.many import TuneTask
 
 MOST = 32
-"""Tasks of one tuning, unless another number is asked for."""
+"""Tasks of one tuning."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def missed(database: Database, target: Target | None = None, device: Device | No
     return sorted(found, key=lambda m: (-m.load, -m.miss.count, m.miss.op, m.miss.params))
 
 
-def tasks_of(misses: Sequence[Missed], most: int = MOST) -> list[tuple[Missed, TuneTask]]:
+def tasks_of(misses: Sequence[Missed]) -> list[TuneTask]:
     """Those that can be tuned and were not yet, with their calls as weights."""
     open_ones = [m for m in misses if m.workload is not None and not m.tuned]
-    return [(m, TuneTask(m.miss.op, dict(m.miss.params), float(m.miss.count))) for m in open_ones[:most]]
+    return [TuneTask(m.miss.op, dict(m.miss.params), float(m.miss.count)) for m in open_ones[:MOST]]
 
 
 def _judged(database: Database, miss: Miss, target: Target | None, device: Device | None) -> Missed:
