@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.backends import locks
 from tilewright.cli.app import run
 from tilewright.core import UsageError
 from tilewright.database import Database
@@ -74,8 +75,10 @@ def test_every_combination_is_checked_and_the_best_is_kept(tuned: Any) -> None:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
-def test_two_kernels_of_one_task_are_tuned_side_by_side(tmp_path: Path) -> None:
+def test_two_kernels_of_one_task_are_tuned_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a core each, as on two device classes of a farm whose targets are the same."""
+    # Each waits for the other while it holds its core: a third process that wants both would stop them all.
+    monkeypatch.setattr(locks, "lock_folder", lambda kind="cpu": tmp_path / "locks")
     shutil.copy(EXAMPLES / "dense.cpp", tmp_path)
     cores = sorted(os.sched_getaffinity(0))[:2]
     kernels = [kernel(tmp_path / "dense.cpp", knobs={"BM": [bm], "BN": [16, 32]}, constraints=[]) for bm in (2, 4)]
