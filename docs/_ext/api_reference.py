@@ -24,7 +24,9 @@ CONTRACTS = (
     ("tilewright.testing.runner", "RunnerContract"),
 )
 """Tests that an extension of each kind passes: the how-to pages say how."""
-RESULTS = (("tilewright.tuner", "TuneResult"), ("tilewright.tuner", "BestKernel"), ("tilewright.tuner", "Observer"))
+RESULTS = tuple(
+    ("tilewright.tuner", name) for name in ("TuneResult", "BestKernel", "RangeResult", "RangeKernel", "Observer")
+)
 DATABASE = (("tilewright.database", "Database", ":members: open, runs, run, trials, kernels, close"),)
 
 

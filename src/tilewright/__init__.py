@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilewright.runtime import MissedKernelWarning as MissedKernelWarning
     from tilewright.tuner import autotune as autotune
     from tilewright.tuner import tune as tune
+    from tilewright.tuner import tune_range as tune_range
 
 __version__ = "0.1.0"
 
@@ -42,11 +43,12 @@ _LAZY = {
     "own_kernel": ("tilewright.kernels.templates.user_kernel", "own_kernel"),
     "te": ("tilewright.kernels.te", None),
     "tune": ("tilewright.tuner", "tune"),
+    "tune_range": ("tilewright.tuner", "tune_range"),
 }
 
 __all__ = [
     "DatabaseError", "Explanation", "Library", "MissedKernelWarning", "Operator", "Target", "TilewrightError",
-    "UsageError", "__version__", "autotune", "nn", "operator", "own_kernel", "te", "tune",
+    "UsageError", "__version__", "autotune", "nn", "operator", "own_kernel", "te", "tune", "tune_range",
 ]  # fmt: skip
 
 

@@ -12,8 +12,8 @@ One trial, in these words::
     Database.add_trials                             -> TrialRecords
 
 Every noun has a canonical ``key`` and a JSON round trip (``to_json`` / ``from_json``).
-This module, ``launch`` (how an artifact is called), ``serialization``, ``errors`` and ``caching`` import only the
-standard library.
+This module, ``launch`` (how an artifact is called), ``extent``, ``serialization``, ``errors`` and ``caching`` import
+only the standard library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import enum
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from tilewright.caching import cached_property
@@ -34,11 +34,12 @@ from tilewright.errors import (
     TilewrightError,
     UsageError,
 )
+from tilewright.extent import Extent, Size
 from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, evaluate
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
 __all__ = [
-    "ABI_VERSION", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Failure", "FailureKind",
+    "ABI_VERSION", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Extent", "Failure", "FailureKind",
     "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError", "Outcome", "Pairs",
     "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
     "TrialRecord", "UsageError", "Value", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
@@ -81,13 +82,18 @@ def digest(value: Any) -> str:
 class TensorSpec(JsonList, sparse=("constant",)):
     """Name, shape (elements per axis; ``()`` is a scalar) and dtype of an argument.
 
-    ``constant``: given once, before the first call, so that kernels may rearrange it (weights).
+    An axis may be an ``Extent``: as long as a call says. ``constant``: given once, before the first
+    call, so that kernels may rearrange it (weights).
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     dtype: str
     constant: bool = False
+
+    def at(self, size: int) -> TensorSpec:
+        """The tensor for one size of its range."""
+        return replace(self, shape=tuple(size * n.unit if isinstance(n, Extent) else n for n in self.shape))
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,8 @@ class Workload(Json):
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
     dtypes included) and ``precision``; never the operator's name, so that an edited user file is
     another workload. ``params`` holds every parameter, defaults filled in; ``defaults`` those that
-    have a default, so that a look-up may leave them out.
+    have a default, so that a look-up may leave them out. A size may be a range, ``1..4096``: ``ranges``; ``flops``
+    then are those of the greatest.
     """
 
     op: str
@@ -112,6 +119,11 @@ class Workload(Json):
     @cached_property
     def key(self) -> str:
         return digest([self.program, self.precision])
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Extent]:
+        """Sizes that each call chooses, by name."""
+        return {n.name: n for t in (*self.inputs, self.output) for n in t.shape if isinstance(n, Extent)}
 
     @property
     def label(self) -> str:
@@ -198,6 +210,12 @@ class Schedule(Json):
     def values(self) -> Mapping[str, Value]:
         """Every decision by name, both halves."""
         return dict(self.structure + self.launch)
+
+    def at(self, extent: Extent, size: int) -> Schedule:
+        """The schedule as its kernel is called for one size of a range. A stored one names where it was found."""
+        return replace(
+            self, launch=(*((k, v) for k, v in self.launch if k != extent.argument), (extent.argument, size))
+        )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from operator import methodcaller
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from tilewright.extent import Size, read_size, write_size
+
 Value = Union[int, float, str, bool]
 """What a knob or an operator attribute may hold."""
 
@@ -91,6 +93,8 @@ def _converters(annotation: Any) -> tuple[_Convert, _Convert]:
     if annotation == Pairs:
         return dict, lambda pairs: tuple(pairs.items())
     origin, kinds = get_origin(annotation), get_args(annotation)
+    if annotation == Size:
+        return write_size, read_size
     if origin is Annotated:
         origin, kinds = tuple, get_args(kinds[0])
     if hasattr(annotation, "from_json"):

@@ -32,7 +32,7 @@ def test_a_tuned_kernel_answers_in_kind(library: tilewright.Library, name: str) 
         assert (c.dtype, c.device.type, tuple(c.shape)) == (a.dtype, "cpu", (M, N))
         np.testing.assert_allclose(c.double().numpy(), wanted, rtol=2e-2 if name != "float32" else 1e-4, atol=1e-2)
     assert c is out
-    assert library.stats().tiers == {"exact": 5, "default": 0, "fallback": 0}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 5}
 
 
 def test_nothing_is_copied() -> None:

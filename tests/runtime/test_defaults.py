@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from runtime_kernels import random
 
+import tilewright
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu import compiler as compilers
 from tilewright.core import TilewrightError
@@ -42,18 +43,18 @@ def test_compiles_once_and_is_found_again(tmp_path: Path, monkeypatch: pytest.Mo
     plan = asked.plan("matmul", **SIZES)
     np.testing.assert_allclose(plan(A, B), A @ B, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(asked.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
-    assert asked.stats().tiers == {"exact": 0, "default": 2, "fallback": 0}
+    assert {n: c for n, c in asked.stats().tiers.items() if c} == {"foreseen": 2}
     told = asked.explain("matmul", **SIZES)
-    assert told.tier == "default"
+    assert told.tier == "foreseen"
     assert told.template == "cpu_contraction"
     assert told.schedule
     # Another library that asked for nothing finds it, even with no compiler.
     monkeypatch.setattr(compilers, "find_compiler", no_compiler)
     other = Library(nothing, missing_ok=True)
-    assert other.explain("matmul", **SIZES).tier == "default"
+    assert other.explain("matmul", **SIZES).tier == "foreseen"
     np.testing.assert_allclose(other.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(other.matmul(A.T, B[:5]), A.T @ B[:5], rtol=1e-4, atol=1e-5)
-    assert other.stats().tiers == {"exact": 0, "default": 1, "fallback": 1}
+    assert {n: c for n, c in other.stats().tiers.items() if c} == {"foreseen": 1, "fallback": 1}
 
 
 def test_never_compiles_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +64,7 @@ def test_never_compiles_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
     assert library.explain("matmul", **SIZES).tier == "fallback"
     library.plan("matmul", **SIZES)(A, B)
-    assert library.stats().tiers == {"exact": 0, "default": 0, "fallback": 2}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"fallback": 2}
     assert not (tmp_path / "cache").exists()
 
 
@@ -88,7 +89,7 @@ def test_a_default_that_is_wrong_is_not_used(tmp_path: Path, monkeypatch: pytest
         # The generated entry returns at once: the output stays as it was.
         symbol = made.symbol
         source = (
-            f'extern "C" __attribute__((visibility("default"))) int {symbol}'
+            f'extern "C" __attribute__((visibility("foreseen"))) int {symbol}'
             "(void *const *, const long long *, void *, const struct tw_env *) { return 0; }"
         )
         return replace(made, source=source)
@@ -105,7 +106,7 @@ def test_a_swept_cache_is_no_error(tmp_path: Path, shared_cache: Path, monkeypat
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(shared_cache))
     Library(tmp_path / "none.db", missing_ok=True, compile=True).plan("matmul", **SIZES)
     library, other = (Library(tmp_path / "none.db", missing_ok=True) for _ in range(2))
-    assert library.explain("matmul", **SIZES).tier == "default"
+    assert library.explain("matmul", **SIZES).tier == "foreseen"
     ArtifactCache(shared_cache).gc(0, grace=0)
     for still in (library, other):
         np.testing.assert_allclose(still.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
@@ -120,7 +121,7 @@ def test_users_operator_compiles_too(library: Library, shared_cache: Path, monke
     x, y = random(6, 5), random(2, 5)
     plan = asked.plan(sqdist, m=6, n=2, k=5)
     np.testing.assert_allclose(plan(x, y), ((x[:, None] - y[None]) ** 2).sum(-1), rtol=1e-4)
-    assert asked.stats().tiers["default"] == 1
+    assert asked.stats().tiers["foreseen"] == 1
 
 
 def test_processes_share_the_cache(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +135,7 @@ def test_processes_share_the_cache(tmp_path: Path, shared_cache: Path, monkeypat
         [sys.executable, "-W", "error", "-c", code, str(tmp_path / "none.db")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == "default\n"
+    assert done.stdout == "foreseen\n"
 
 
 def test_without_xgboost_it_is_the_templates_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +148,23 @@ def test_without_xgboost_it_is_the_templates_default(monkeypatch: pytest.MonkeyP
     task = Task(get_operator("matmul").workload(**SIZES), detect(1))
     with monkeypatch.context() as patched:
         patched.setattr(choice, "foreseen", lambda _task: "the model's")
-        assert defaults._schedule(task) == "the model's"
+        assert defaults._schedule(task, None) == ("the model's", "foreseen")
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    assert defaults._schedule(task) == default_schedule(task)
+    assert defaults._schedule(task, None) == (default_schedule(task), "default")
+
+
+def test_the_nearest_tuned_sizes_give_the_schedule(tmp_path: Path) -> None:
+    db = tmp_path / "tuned.db"
+    for n in (19, 170):
+        tilewright.tune("matmul", m=31, n=n, k=23, trials=2, cost_model="random", db=db)
+    tuned = Library(db).explain("matmul", m=31, n=19, k=23).schedule
+    library = Library(db, compile=True)
+    a, b = random(31, 23), random(23, 20)
+    np.testing.assert_allclose(library.matmul(a, b), a @ b, rtol=1e-4, atol=1e-5)
+    told = library.explain("matmul", m=31, n=20, k=23)
+    assert told.tier == "nearest"
+    assert "the schedule of the nearest tuned sizes answers" in told.reason
+    assert {k: told.schedule[k] for k in ("MR", "unroll")} == {k: tuned[k] for k in ("MR", "unroll")}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"nearest": 1}
+    # Another attribute is another computation: what is near in size says nothing of it.
+    assert library.explain("matmul", m=31, n=20, k=23, activation="relu").tier == "foreseen"

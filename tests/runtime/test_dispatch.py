@@ -46,7 +46,7 @@ def test_tuned_shapes_go_to_their_kernel(library: Library) -> None:
         np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
         assert library.matmul(A, B, out) is out
         np.testing.assert_allclose(library.matmul(random(3, 7), random(7, 5)), random(3, 7) @ random(7, 5), rtol=1e-4)
-    assert library.stats().tiers == {"exact": 12, "default": 0, "fallback": 0}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 12}
     assert library.stats().reasons == {}
 
 
@@ -209,7 +209,7 @@ def test_users_operators(library: Library) -> None:
         assert library.sqdist(xx, yy, out=over) is over
         np.testing.assert_allclose(over, want, rtol=1e-5)
     np.testing.assert_allclose(library.sqdist(x, y, m=4), want, rtol=1e-5)
-    assert library.stats().tiers == {"exact": 9, "default": 0, "fallback": 0}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 9}
     assert library.stats().reasons == {"strides": 2, "overlap": 2}
 
 
@@ -328,7 +328,7 @@ def test_the_table_stays_bounded(filled_database: Path) -> None:
         library.matmul(np.ones((1, n), np.float32), np.ones((n, 1), np.float32))
     assert 0 < builtins.entries(library.matmul) <= 4096
     np.testing.assert_allclose(library.matmul(A, B), A @ B, rtol=1e-4, atol=1e-5)
-    assert library.stats().tiers == {"exact": 2, "default": 0, "fallback": 4199}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 2, "fallback": 4199}
 
 
 def test_workload_of_another_program_under_a_built_in_name(maker: Maker) -> None:

@@ -38,7 +38,7 @@ def test_calls_are_counted_by_what_they_asked_for(maker: Maker, either: str) -> 
     library.matmul(random(4, 4), random(4, 4))
     library.softmax(A)
     library.matmul(A[0], B)  # no product of two matrices: nothing to tune
-    assert library.stats().tiers == {"exact": 1, "default": 0, "fallback": 9}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 1, "fallback": 9}
     assert library.stats().reasons == {"untuned": 9}
     library.close()
     assert stored(maker.path) == {
@@ -79,7 +79,7 @@ def test_defaults_that_were_compiled_count_too(maker: Maker, either: str) -> Non
     for _ in range(3):
         plan(a, b)
     library.matmul(a, b)
-    assert library.stats().tiers["default"] == 4
+    assert library.stats().tiers["foreseen"] == 4
     library.close()
     assert stored(maker.path) == {"matmul k=9 m=7 n=3": 4}
 

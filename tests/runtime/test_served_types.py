@@ -33,7 +33,7 @@ def test_a_plan_takes_bfloat16_as_bits(library: tilewright.Library, operands: tu
     a, b = operands
     plan = library.plan("matmul", m=9, n=18, k=21, dtype="bfloat16")
     c = plan(a, b)
-    assert library.stats().tiers["default"] == 1
+    assert library.stats().tiers["foreseen"] == 1
     assert c.dtype == np.uint16
     np.testing.assert_allclose(from_bfloat16(c), product(a, b), rtol=2.0**-8, atol=1e-6)
     with pytest.raises(TypeError, match="bfloat16"):

@@ -34,9 +34,11 @@ from tilewright.core import (
     cached_property,
 )
 from tilewright.errors import nearest
+from tilewright.extent import Extent, params_at
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import DTYPES
 from tilewright.kernels.parameters import Argument, Kind, Parameter, parameter
+from tilewright.kernels.ranges import at
 
 Define = Callable[..., te.TensorRef]
 Infer = Callable[..., Mapping[str, Value]]
@@ -117,6 +119,34 @@ class Operator:
         operator's own function fails.
         """
         params = self.params(**given)
+        made = self._workload(params)
+        extents = [extent for p in self.parameters if (extent := p.extent(params[p.name])) is not None]
+        if len(extents) > 1:
+            raise UsageError(
+                f"{self.name}: {' and '.join(e.name for e in extents)} are ranges", "One size may be a range"
+            )
+        for extent in extents:
+            reason = self._varies_otherwise(made, extent, params)
+            if reason:
+                raise UsageError(f"{self.name}: {extent.name} cannot be a range: {reason}", "Tune it for each size")
+        return made
+
+    def _varies_otherwise(self, made: Workload, extent: Extent, params: Mapping[str, Value]) -> str:
+        """What a range decides beside the length of the first axis of tensors; empty where nothing."""
+        for s in (*made.inputs, made.output):
+            if any(isinstance(n, Extent) for n in s.shape[1:]):
+                return f"it is not the first axis of {s.name}"
+            if s.constant and made.ranges and isinstance(s.shape[0], Extent):
+                return f"{s.name}, which has it, is constant"
+        other = "the program depends on it otherwise than by the length of its first axis"
+        if extent.name not in made.ranges:
+            return other
+        for size in (max(extent.low, 2), max(extent.high - 1, 2)):  # where it is 1 it may be broadcast
+            if at(made, size).program != self._workload(params_at(params, extent, size)).program:
+                return other
+        return ""
+
+    def _workload(self, params: Mapping[str, Value]) -> Workload:
         dtype = str(params["dtype"])
         arguments = self.arguments(params)
         constants = [c.strip() for c in str(params["constant"]).split(",") if c.strip()]

@@ -21,6 +21,7 @@ import numpy as np
 
 from tilewright.core import OperatorError, UsageError, Value
 from tilewright.errors import nearest
+from tilewright.extent import Extent, span_of
 
 
 class Kind(enum.Enum):
@@ -61,7 +62,9 @@ class Parameter:
     choices: tuple[Value, ...] = ()
 
     def coerce(self, op: str, given: object) -> Value:
-        """The stored value, from a value or a text. Raises ``UsageError``."""
+        """The stored value, from a value or a text; of a range its text, ``1..4096``. Raises ``UsageError``."""
+        if self._is_size and isinstance(given, str) and ".." in given:
+            return self._range(op, given)
         value = convert(given, self.kind)
         if value is None:
             raise UsageError(f"{op}: {self.name}={given} is not {self.kind.value[0]}", f"Write {self.hint}")
@@ -77,9 +80,39 @@ class Parameter:
 
     def argument(self, stored: Value) -> Argument:
         """What the operator's function receives for a stored value."""
+        if self._is_size and (extents := self._extents(stored)) is not None:
+            return extents if self.kind is Kind.SHAPE else extents[0]
         if self.kind is Kind.SHAPE or (self.kind is Kind.INTS and isinstance(stored, str)):
             return _stored(stored)
         return stored
+
+    def extent(self, stored: Value) -> Extent | None:
+        """The range that a stored value gives a size, if any."""
+        extents = self._extents(stored) if self._is_size else None
+        return next((n for n in extents or () if isinstance(n, Extent)), None)
+
+    def _extents(self, stored: Value) -> tuple[int, ...] | None:
+        """Sizes of which one is a range; ``None`` where all are fixed."""
+        if not isinstance(stored, str) or ".." not in stored:
+            return None
+        return tuple(
+            Extent(s[1], s[0], self.name) if (s := span_of(x)) else int(x) for x in stored.removesuffix(",").split(",")
+        )
+
+    def _range(self, op: str, given: str) -> Value:
+        texts = [t.strip() for t in given.strip().strip("()[]").rstrip(",").split(",")]
+        spans = [span_of(t) or ((n, n) if isinstance(n := convert(t, Kind.INT), int) else None) for t in texts]
+        several = self.kind is Kind.INT and len(spans) != 1
+        if several or any(s is None or not 1 <= s[0] <= s[1] for s in spans):
+            raise UsageError(
+                f"{op}: {self.name}={given} is no range", "Write the least size first, at least 1: 1..4096"
+            )
+        if sum(s is not None and s[0] < s[1] for s in spans) > 1:
+            raise UsageError(f"{op}: {self.name}={given} has two ranges", "One size may be a range")
+        shown = [str(s[0]) if s[0] == s[1] else f"{s[0]}..{s[1]}" for s in spans if s is not None]
+        if self.kind is Kind.INT:
+            return int(shown[0]) if shown[0].isdigit() else shown[0]
+        return ",".join(shown) + ("," if len(shown) == 1 and ".." in shown[0] else "")
 
     @property
     def hint(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tilewright.closing import Closing
 from tilewright.core import Artifact, Candidate, Device, Failure, Outcome, Target, Task
+from tilewright.kernels.ranges import at, varying
 
 if TYPE_CHECKING:
     from tilewright.backends import Peaks
@@ -60,3 +61,17 @@ class Site(Protocol):
     def builder(self) -> Builder: ...
     def runner(self) -> Runner: ...
     def peaks(self, task: Task) -> Peaks: ...
+
+
+CHECKED = 5
+"""Sizes at which a kernel of a range is checked."""
+
+
+def at_size(task: Task, items: Sequence[Item], size: int | None = None) -> tuple[Task, list[Item]]:
+    """Kernels that take their size, as those of one size: the greatest unless given. Others as they are."""
+    extent = varying(task.workload)
+    if extent is None:
+        return task, list(items)
+    chosen = extent.high if size is None else size
+    one = Task(at(task.workload, chosen), task.target)
+    return one, [(Candidate(one, c.schedule.at(extent, chosen)), artifact) for c, artifact in items]

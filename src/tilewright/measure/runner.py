@@ -28,10 +28,12 @@ from tilewright.core import (
     UsageError,
     outcome_from_json,
 )
+from tilewright.extent import spread
+from tilewright.kernels.ranges import varying
 from tilewright.measure.channel import ChannelClosed
 from tilewright.measure.child import Child, ChildDied
 from tilewright.measure.environment import environment
-from tilewright.measure.measuring import Item, Runner
+from tilewright.measure.measuring import CHECKED, Item, Runner, at_size
 from tilewright.measure.sandbox import Limits
 from tilewright.measure.timing import PairedComparison
 from tilewright.paths import cache_root
@@ -116,10 +118,23 @@ class LocalRunner(Runner):
         ``incumbent`` is the kernel against which they are timed; without one, the first good kernel
         becomes it. ``pairs`` bounds the paired samples of each.
         """
-        return self._executor.submit(self._batch, task, list(items), incumbent, pairs)
+        one, sized = at_size(task, [*items, *([incumbent] if incumbent else [])])
+        champion = sized.pop() if incumbent else None
+        return self._executor.submit(self._batch, one, sized, champion, pairs)
 
     def verify(self, task: Task, item: Item) -> Failure | None:
-        """Check one kernel on every input set; ``None`` when it is right."""
+        """Check one kernel on every input set, at several sizes if it takes a range; ``None`` when it is right."""
+        extent = varying(task.workload)
+        if extent is None:
+            return self._verify(task, item)
+        for size in spread(extent.low, extent.high, CHECKED):
+            one, (sized,) = at_size(task, [item], size)
+            problem = self._verify(one, sized)
+            if problem is not None:
+                return Failure(problem.kind, f"{extent.name}={size}: {problem.message}")
+        return None
+
+    def _verify(self, task: Task, item: Item) -> Failure | None:
         reply = self._executor.submit(
             self._alone, task, {"do": "verify", "program": task.workload.program, "item": _item(item)}
         ).result()
@@ -133,6 +148,7 @@ class LocalRunner(Runner):
 
         Raises ``DeviceLost`` when one of them crashes or hangs.
         """
+        task, (challenger, champion) = at_size(task, (challenger, champion))
         request = {
             "do": "duel",
             "program": task.workload.program,

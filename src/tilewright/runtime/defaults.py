@@ -1,6 +1,7 @@
 """The second tier: a kernel that nobody tuned, compiled when asked for, found again in the cache.
 
-Its schedule is the one that the shipped cost model believes to be fastest, or the template's default without xgboost.
+Its schedule is that of the nearest sizes that were tuned, as close to it as these sizes allow; else the one that the
+shipped cost model believes to be fastest; or the template's default without xgboost.
 
 What was compiled is recorded in the artifact cache under the task and the templates' versions, so
 that finding it takes neither a compiler nor the printing of a kernel.
@@ -9,6 +10,7 @@ that finding it takes neither a compiler nor the printing of a kernel.
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +43,7 @@ class DefaultKernel:
     kernel: LoadedKernel
     schedule: Schedule
     target: Target
+    tier: str  # one of UNTUNED
 
 
 def any_recorded() -> bool:
@@ -68,13 +71,17 @@ def find_default(workload: Workload, threads: int) -> DefaultKernel | None:
         schedule = Schedule.from_json(found["schedule"])
         library = load_path(path, found["sha256"])
         program = LaunchProgram.from_json(found["program"])
-        return DefaultKernel(library.kernel(program, _launch(schedule), threads), schedule, task.target)
+        kernel = library.kernel(program, _launch(schedule), threads)
+        return DefaultKernel(kernel, schedule, task.target, str(found["tier"]))
     except (OSError, ValueError, KeyError, LoadError):
         return None  # swept, or written by another version: as good as absent
 
 
-def compile_default(workload: Workload, threads: int) -> DefaultKernel:
-    """Compile, check and record the default kernel. Raises ``TilewrightError`` if any of it fails."""
+def compile_default(workload: Workload, threads: int, nearest: Schedule | None = None) -> DefaultKernel:
+    """Compile, check and record the default kernel. Raises ``TilewrightError`` if any of it fails.
+
+    ``nearest``: the schedule of the nearest sizes that were tuned.
+    """
     from tilewright.backends.cpu.build import build_library, library_key
     from tilewright.backends.cpu.compiler import find_compiler
     from tilewright.backends.cpu.loader import load_path
@@ -83,7 +90,7 @@ def compile_default(workload: Workload, threads: int) -> DefaultKernel:
     from tilewright.kernels.templates import lower
 
     task = Task(workload, detect(threads))
-    schedule = _schedule(task)
+    schedule, tier = _schedule(task, nearest)
     lowered = lower(Candidate(task, schedule))
     cache, compiler = _cache(), find_compiler(task.target.arch)
     sources = [prelude(task.target), lowered.source]
@@ -93,26 +100,31 @@ def compile_default(workload: Workload, threads: int) -> DefaultKernel:
     record = {
         "library": library_key("\n".join(sources), task.target, compiler),
         "sha256": sha256,
+        "tier": tier,
         "schedule": schedule.to_json(),
         "program": lowered.program.to_json(),
     }
     cache.put(_record_key(task), canonical_json(record).encode())
     cache.put(_MARK, b"template defaults are recorded here")
-    return DefaultKernel(kernel, schedule, task.target)
+    return DefaultKernel(kernel, schedule, task.target, tier)
 
 
-def _schedule(task: Task) -> Schedule:
-    from tilewright.kernels.templates import default_schedule
+def _schedule(task: Task, nearest: Schedule | None) -> tuple[Schedule, str]:
+    """A schedule, and how it was chosen."""
+    from tilewright.kernels.templates import default_schedule, templates_for
 
+    for template in templates_for(task) if nearest else ():
+        if nearest is not None and (template.name, template.version) == (nearest.template, nearest.version):
+            return template.space(task).carried(random.Random(0), nearest, template.default(task)), "nearest"
     try:
         from tilewright.cost_model.choice import foreseen
 
-        return foreseen(task)
+        return foreseen(task), "foreseen"
     except (ImportError, TilewrightError):  # without xgboost, or for a kind of task that it cannot judge
-        return default_schedule(task)
+        return default_schedule(task), "default"
 
 
-_MARK = digest("runtime defaults, version 2")
+_MARK = digest("runtime defaults, version 3")
 
 
 def _cache() -> Any:

@@ -29,7 +29,7 @@ from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.serving import Served
-from tilewright.runtime.stats import Cell
+from tilewright.runtime.stats import UNTUNED, Cell
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
@@ -141,7 +141,7 @@ class Dispatch:
             workload = self._workload(args, attributes) if reason == "untuned" else None
             if workload is not None and self._resolver.defaults_exist:
                 served = self._resolver.untuned(workload, "nothing was tuned for it")
-                if served.explanation.tier == "default":
+                if served.explanation.tier in UNTUNED:
                     return served
             self._say_near(reason, args, attributes)
             return reason if workload is None else self._resolver.missed(workload, "untuned")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.columns import Columns, named_pairs, tensors
-from tilewright.core import LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
+from tilewright.core import Extent, LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
+from tilewright.extent import params_at, size_in
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,51 @@ class Entry:
     sha256: str
     state: str
     updated: float
+    of: Extent | None = None  # the range of which this is one size
+
+    @cached_property
+    def extent(self) -> Extent | None:
+        """The size that each call chooses; ``None`` where all are fixed, as :meth:`at` makes them."""
+        return next((n for s in (*self.inputs, self.output) for n in s.shape if isinstance(n, Extent)), None)
+
+    @property
+    def tier(self) -> str:
+        """What answers by it: ``exact``, a kernel of these very sizes, or ``range``."""
+        return "exact" if self.of is None else "range"
+
+    @property
+    def size(self) -> int:
+        """Which size of :attr:`of` this is."""
+        assert self.of is not None
+        return int(dict(self.schedule.launch)[self.of.argument])
+
+    def at(self, size: int) -> Entry:
+        """The kernel as it serves one size of its range."""
+        extent = self.extent
+        assert extent is not None
+        return replace(
+            self, params=params_at(self.params, extent, size), inputs=tuple(s.at(size) for s in self.inputs),
+            output=self.output.at(size), schedule=self.schedule.at(extent, size), of=extent,
+            seconds=self.seconds * size / extent.high, flops=self.flops * size // extent.high,
+        )  # fmt: skip
+
+    def named(self, given: Mapping[str, object]) -> Entry | None:
+        """The kernel for the size that these parameters give its range, if there is one."""
+        extent = self.extent
+        size = None if extent is None else size_in(self.params, extent, given.get(extent.name))
+        return None if size is None else self.at(size)
+
+    def fitted(self, shapes: Sequence[tuple[tuple[int, ...], str]]) -> Entry | None:
+        """The kernel for inputs of these shapes, if its range has them."""
+        extent = self.extent
+        if extent is None or len(shapes) != len(self.inputs):
+            return None
+        for spec, (shape, _) in zip(self.inputs, shapes, strict=True):
+            if spec.shape and isinstance(spec.shape[0], Extent) and len(shape) == len(spec.shape):
+                size, left = divmod(shape[0], spec.shape[0].unit)
+                found = self.at(size) if not left and extent.takes(size) else None
+                return found if found is not None and found.shapes == tuple(shapes) else None
+        return None
 
     @cached_property
     def shapes(self) -> tuple[tuple[tuple[int, ...], str], ...]:

@@ -13,10 +13,11 @@ from tilewright.serialization import Json
 class Explanation(Json):
     """How calls with these parameters are answered, and why.
 
-    ``tier``: ``exact`` (a kernel tuned for them), ``default`` (a template's untuned default) or
-    ``fallback`` (numpy, or the interpreter for a user's operator). ``reason``: one line for a
-    person. ``schedule``: the kernel's knobs. ``seconds``: its time of one call when it was tuned.
-    ``device_model``: the hardware it was tuned on. ``run``: the tuning run.
+    ``tier``: ``exact`` (a kernel tuned for them), ``range`` (one tuned for a range that has them); where nothing was
+    tuned for them, a kernel compiled from the schedule of the ``nearest`` sizes that were, from one ``foreseen`` by the
+    cost model, or from the template's ``default``; or ``fallback`` (numpy, or the interpreter for a user's operator).
+    ``reason``: one line for a person. ``schedule``: the kernel's knobs. ``seconds``: its time of one call when it was
+    tuned. ``device_model``: the hardware it was tuned on. ``run``: the tuning run.
     """
 
     tier: str

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import DatabaseError, TilewrightError, UsageError, Value, Workload
+from tilewright.core import DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
 from tilewright.kernels.parameters import agree, numbers, settled
 from tilewright.runtime.entry import Entry
@@ -30,6 +30,11 @@ from tilewright.runtime.store import Store
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
 
+_CHOSEN = {
+    "nearest": "the schedule of the nearest tuned sizes",
+    "foreseen": "the cost model's choice",
+    "default": "the template's default",
+}
 _KEPT = 1024  # plans; the least recently asked for go first
 _SLOWEST_FLOPS = 1e10  # a second and thread: what an untuned kernel is expected to reach
 
@@ -62,6 +67,9 @@ class Resolver:
     def plan(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> Served:
         """The answer for an operator with these parameters. Raises ``UsageError``, ``DatabaseError``."""
         found, workload = self._look_up(op, params)
+        extent = found.entry.extent if found.entry else next(iter(workload.ranges.values()), None) if workload else None
+        if extent is not None:
+            raise UsageError(f"a plan has fixed sizes, not {extent!r}", "Name one size of the range")
         if found.entry is not None:
             return self._exact(found.entry, found.reason)
         assert workload is not None
@@ -85,7 +93,10 @@ class Resolver:
         """
         self.require_open()
         wanted = tuple(shapes)
-        entries = [e for e in self.store.entries(op) if e.shapes == wanted and agrees(e, given)]
+        entries = [e for e in self.store.entries(op) if e.shapes == wanted and not e.extent and agrees(e, given)]
+        if self._choose(entries).entry is None:
+            ranged = (e.fitted(wanted) for e in self.store.entries(op) if e.extent)
+            entries = _narrowest([e for e in ranged if e and agrees(e, given)]) or entries
         if not entries:
             return None
         kinds = {tuple(e.params.items()) for e in entries}
@@ -107,7 +118,7 @@ class Resolver:
         attributes = {k: v for k, v in given.items() if k != "dtype"}
         for e in self.store.entries(op):
             constants = [s.name for s in e.inputs if s.constant]
-            if [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
+            if e.extent or [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
                 continue
             if self._choose([e]).entry is None:
                 continue
@@ -147,8 +158,9 @@ class Resolver:
         if current() is None:
             found = self._choose(self.store.entries(op))
             if found.entry is not None:
+                extent = found.entry.extent
                 with contextlib.suppress(DatabaseError):  # a damaged kernel is reported when it is called
-                    self._exact(found.entry, found.reason)
+                    self._exact(found.entry if extent is None else found.entry.at(extent.high), found.reason)
         return current()
 
     @property
@@ -169,18 +181,21 @@ class Resolver:
         self.require_open()
         given = {k: settled(v) for k, v in params.items()}
         if isinstance(op, Workload):
-            return self._choose(self.store.entries_of(op.key, op.op)), op
+            return self._of_workload(op), op
         if isinstance(op, str) and (":" in op or op.endswith(".py")):
             from tilewright.kernels.operators import get_operator
 
             op = get_operator(op)
         if not isinstance(op, str):
             workload = op.workload(**given)
-            found = self._choose(self.store.entries_of(workload.key, op.name))
-            return found, workload
+            return self._of_workload(workload), workload
         entries = self.store.entries(op)
         matching = [e for e in entries if _means(e.params, e.defaults, given)]
         found = self._choose(matching)
+        if found.entry is None:
+            ranged = (e.named(given) for e in entries if e.extent)
+            fitting = [e for e in ranged if e is not None and _means(e.params, e.defaults, given)]
+            found = self._choose(_narrowest(fitting)) if fitting else found
         if found.entry is not None:
             return found, None
         if op in _built_in_names():
@@ -195,6 +210,22 @@ class Resolver:
             if _means(dict(workload.params), dict(workload.defaults), given):
                 return found, workload
         raise _unknown(op, given, self.store)
+
+    def _of_workload(self, workload: Workload) -> Found:
+        """The kernel of this very program, or of a range of which it is one size."""
+        found = self._choose(self.store.entries_of(workload.key, workload.op))
+        if found.entry is not None:
+            return found
+        named = [n for e in self.store.entries(workload.op) if (n := e.named(dict(workload.params))) is not None]
+        if not named:
+            return found
+        from tilewright.kernels.ranges import program_at
+
+        same = [
+            e for e in named
+            if program_at(_stored_workload(self.store, e).program, e.size) == workload.program
+        ]  # fmt: skip
+        return self._choose(_narrowest(same)) if same else found
 
     def _choose(self, entries: Sequence[Entry]) -> Found:
         """The best usable kernel of entries that all fit the request."""
@@ -259,7 +290,7 @@ class Resolver:
                 ) from e
             served = serve_kernel(
                 _explained(entry, reason), entry.inputs, entry.output, kernel, entry.seconds,
-                self.counters.tally("exact"),
+                self.counters.tally(entry.tier),
             )  # fmt: skip
             self._remember(key, served)
             return served
@@ -272,7 +303,7 @@ class Resolver:
         try:
             default = find_default(workload, self.threads) if self.defaults_exist else None
             if default is None and self._compile:
-                default = compile_default(workload, self.threads)
+                default = compile_default(workload, self.threads, self._nearest(workload))
         except TilewrightError as e:
             explanation = replace(explanation, reason=f"{reason}; and {e.message}")
             default = None
@@ -281,16 +312,26 @@ class Resolver:
             return serve_numpy(explanation, workload, self.counters.tally("fallback", self.missed(workload, "untuned")))
         explanation = replace(
             explanation,
-            tier="default",
-            reason=f"{reason}; the template's default answers",
+            tier=default.tier,
+            reason=f"{reason}; {_CHOSEN[default.tier]} answers",
             template=default.schedule.template,
             schedule=dict(default.schedule.values),
             target=default.target.name,
             threads=default.target.threads,
         )
         expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
-        tally = self.counters.tally(self.missed(workload, "default"))
+        tally = self.counters.tally(self.missed(workload, default.tier))
         return serve_kernel(explanation, workload.inputs, workload.output, default.kernel, expected, tally)
+
+    def _nearest(self, workload: Workload) -> Schedule | None:
+        """The schedule of the nearest sizes that were tuned for this machine, all else being the same."""
+        fixed = {k: v for k, v in workload.params if k in dict(workload.defaults)}
+        alike = [
+            e for e in self.store.entries(workload.op)
+            if all(e.params.get(k) == v for k, v in fixed.items()) and self._choose([e]).entry is not None
+        ]  # fmt: skip
+        asked = dict(workload.params)
+        return min(alike, key=lambda e: _distance(e.params, asked)).schedule if alike else None
 
     def missed(self, workload: Workload, name: str) -> str | Cell:
         """Where calls of a workload that was not tuned are counted, as part of ``name``."""
@@ -332,8 +373,8 @@ def _constant(entry: Entry) -> dict[str, Value]:
 
 def _explained(entry: Entry, reason: str) -> Explanation:
     return Explanation(
-        tier="exact",
-        reason=reason,
+        tier=entry.tier,
+        reason=reason if entry.of is None else f"{entry.of!r} has it; {reason}",
         op=entry.op,
         params=dict(entry.params),
         template=entry.schedule.template,
@@ -344,6 +385,12 @@ def _explained(entry: Entry, reason: str) -> Explanation:
         threads=entry.target.threads,
         run=entry.run,
     )
+
+
+def _narrowest(entries: list[Entry]) -> list[Entry]:
+    """Those of the shortest range, of sizes of ranges."""
+    spans = {id(e): e.of.high - e.of.low for e in entries if e.of is not None}
+    return [e for e in entries if spans[id(e)] == min(spans.values())]
 
 
 def _each(names: Any) -> str:

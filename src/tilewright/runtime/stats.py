@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from tilewright.runtime.forking import ForkLock
 from tilewright.serialization import Json
 
-TIERS = ("exact", "default", "fallback")
+TIERS = ("exact", "range", "nearest", "foreseen", "default", "fallback")
+"""Ways to answer, the best first: what :class:`~tilewright.runtime.explain.Explanation` says of each."""
+
+UNTUNED = ("nearest", "foreseen", "default")
+"""Those by a kernel that was compiled because nothing was tuned."""
+
 REASONS = (
     "untuned",  # no kernel serves these shapes
     "type",  # an argument is not exactly a numpy.ndarray
@@ -32,8 +37,7 @@ _CELLS = (*TIERS, *REASONS)
 class Stats(Json):
     """Calls that a library answered.
 
-    ``tiers``: how many by a tuned kernel (``exact``), a template's default (``default``) and
-    and otherwise (``fallback``). ``reasons``: calls that no kernel took as they were, by reason of
+    ``tiers``: how many in each way of :data:`TIERS`. ``reasons``: calls that no kernel took as they were, by reason of
     ``REASONS``; all of ``fallback``, and calls of a user's operator whose arrays were copied first.
     """
 

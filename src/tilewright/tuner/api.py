@@ -18,7 +18,7 @@ from tilewright.tuner.progress import watching
 from tilewright.tuner.result import TuneResult
 
 if TYPE_CHECKING:
-    from tilewright.core import Device
+    from tilewright.core import Device, Workload
     from tilewright.cost_model import CostModelFactory
     from tilewright.database import Database, StoredRun
     from tilewright.farm.client import Farm
@@ -88,6 +88,7 @@ def tune(
     computes = operator.operator if isinstance(operator, UserKernel) else operator_of(operator)
     workload = computes.workload(**{**(params or {}), **sizes})
     wanted = kernel.target(target) if kernel else target
+    no_range(workload, "tilewright.tune_range")
     with watching(observer) as watcher, connected(farm, certs, watcher.warning) as connection:
         place = place_for(connection, wanted, device, threads)
         task = Task(workload, place.target)
@@ -133,6 +134,12 @@ def method(
     if names[1] is not None:
         get_cost_model(names[1])
     return names
+
+
+def no_range(workload: Workload, instead: str) -> None:
+    """Raise ``UsageError`` for a workload of which a size is a range."""
+    for extent in workload.ranges.values():
+        raise UsageError(f"{extent!r} is a range, and a run is of fixed sizes", f"Use {instead}")
 
 
 def check_limits(trials: int | None, time_budget: float | None, threads: int) -> None:

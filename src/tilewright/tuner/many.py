@@ -114,7 +114,7 @@ def tune_many(
     Raises ``UsageError``, ``TargetUnavailable``, ``OperatorError`` or ``DatabaseError`` before anything is measured.
     """
     from tilewright.database import Database
-    from tilewright.tuner.api import check_limits, connected, method, operator_of, place_for
+    from tilewright.tuner.api import check_limits, connected, method, no_range, operator_of, place_for
     from tilewright.tuner.tuning import Tuning, fail
 
     if not tasks:
@@ -125,6 +125,8 @@ def tune_many(
     total = trials if trials is not None else None if time_budget is not None else TRIALS * len(tasks)
     watchers = [observer(n) for n in range(len(tasks))]
     workloads = [operator_of(t.operator).workload(**t.params) for t in tasks]
+    for workload in workloads:
+        no_range(workload, "tilewright tune for it alone, or list its sizes")
     with ExitStack() as stack:
         connection = stack.enter_context(connected(farm, certs, watchers[0].warning))
         threads = sorted({t.threads for t in tasks})

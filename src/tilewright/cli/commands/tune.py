@@ -26,6 +26,7 @@ from tilewright.cli.options import (
     threads_option,
 )
 from tilewright.cli.output import console, emit_json, program, rate, say, seconds, share_of_peak
+from tilewright.cli.ranges import tune_for_range
 from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
 from tilewright.core import TilewrightError
 
@@ -88,6 +89,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Tune what programs asked for and did not have (tilewright misses), by how much work it was.",
 )
+@click.option(
+    "--portfolio",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Of a range (m=1..4096): at most K kernels share it. [default: 4]",
+)
 @db_option
 @click.option("--resume", metavar="RUN", help='Go on with a run: its identifier, or "last".')
 @click.option(
@@ -115,6 +122,7 @@ def command(
     priority: str,
     tasks: str | None,
     from_misses: bool,
+    portfolio: int | None,
     db: str | None,
     resume: str | None,
     take_over: bool,
@@ -136,6 +144,7 @@ def command(
       tilewright tune matmul m=4096 n=4096 k=4096 dtype=bfloat16 --target cuda
       tilewright tune --tasks tasks.toml --time-budget 30m
       tilewright tune --from-misses --time-budget 30m
+      tilewright tune matmul m=1..4096 n=512 k=512 --portfolio 6
       tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
       tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
     """
@@ -144,8 +153,8 @@ def command(
     from tilewright.tuner.task_file import read_tasks
 
     if tasks is not None or from_misses:
-        alone = {
-            "OP": op, "--dtype": dtype, "--prepared": prepared, "--take-over": take_over,
+        alone: dict[str, Any] = {
+            "OP": op, "--dtype": dtype, "--portfolio": portfolio, "--prepared": prepared, "--take-over": take_over,
             **{f"--{name.replace('_', '-')}": value for name, value in own.items()},
         }  # fmt: skip
         shared = {
@@ -162,6 +171,16 @@ def command(
     kernel = user_kernel_of(op, own)
     operator = kernel or find_operator(op)
     values = parse_params(params, dtype)
+    if portfolio is not None or (kernel is None and find_operator(op).workload(**values).ranges):
+        of_all: dict[str, Any] = {
+            "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
+            "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db,
+            "params": values,
+        }  # fmt: skip
+        unfit: dict[str, Any] = {
+            "--farm": farm, "--resume": resume, "--prepared": prepared, "--take-over": take_over, **own,
+        }  # fmt: skip
+        return tune_for_range(find_operator(op), portfolio, of_all, unfit, as_json)
     settings = {
         "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
         "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from tilewright.extent import Extent
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.loopnest import Loop, LoopNest
 
@@ -47,6 +48,13 @@ class Tile:
         if self.known is not None:
             return f"{self.known}L"
         return self.end if self.start == "0" else f"({self.end} - {self.start})"
+
+
+def whole(extent: int) -> Tile:
+    """All of an axis. What calls choose is a launch argument."""
+    if isinstance(extent, Extent):
+        return Tile("0", extent.text(extent.argument), int(extent), False, False)
+    return Tile("0", f"{extent}L", extent)
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ class Emitter:
             self.local(ctype, name, f"({ctype})tensors[{n}]")
 
     def arguments(self, names: Sequence[str]) -> None:
-        """Declare the launch arguments, in order."""
+        """Declare the launch arguments, in order; extents that calls choose by :attr:`~.Extent.argument`."""
         for n, name in enumerate(names):
             self.local("long", name, f"args[{n}]")
 
@@ -148,7 +156,7 @@ class Emitter:
         whose ``dealt`` loop's first tile is longer, so that the others begin at aligned addresses, by how much.
         ``closing``: a statement at the end of every such task.
         """
-        tiles = {a: Tile("0", f"{n}L", n) for a, n in nest.axes.items()}
+        tiles = {a: whole(n) for a, n in nest.axes.items()}
         if scope is None:
             scope = Scope(tiles, captured=tuple(self.captured))
         else:

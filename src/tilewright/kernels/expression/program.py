@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from tilewright.core import cached_property, canonical_json
+from tilewright.extent import Extent, Size
 from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, Expr, ValueNumbers, const
 from tilewright.serialization import JsonList
 
@@ -52,7 +53,7 @@ class Tensor(JsonList, sparse=("constant",)):
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     dtype: str
     constant: bool = False
 
@@ -120,7 +121,7 @@ class Stage(Domain, JsonList, sparse=("scan",)):
     """
 
     name: str
-    extents: tuple[int, ...]
+    extents: tuple[Size, ...]
     reduce: tuple[int, ...]
     body: tuple[Expr, ...]
     dtype: str
@@ -158,6 +159,11 @@ class Program(JsonList):
     def tensors(self) -> dict[str, Tensor]:
         """Inputs and stage results by name."""
         return {t.name: t for t in (*self.inputs, *(s.tensor for s in self.stages))}
+
+    @cached_property
+    def varying(self) -> Extent | None:
+        """The size that each call chooses; ``None`` where all are fixed."""
+        return next((n for t in self.tensors.values() for n in t.shape if isinstance(n, Extent)), None)
 
     @cached_property
     def plain(self) -> bool:

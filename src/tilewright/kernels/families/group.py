@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from tilewright.extent import Extent
 from tilewright.kernels.expression.expr import Expr, axis
 from tilewright.kernels.expression.linear import Linear
 
@@ -22,6 +23,16 @@ class Group:
         for e in self.extents:
             n *= e
         return n
+
+    @property
+    def varying(self) -> Extent | None:
+        """The size, where calls choose it."""
+        return self.size if isinstance(self.size, Extent) else None
+
+    @property
+    def size_text(self) -> str:
+        """C text of the size; a chosen one is in the context, ``x->extent``."""
+        return f"{self.size}L" if self.varying is None else self.varying.text("x->extent")
 
     def stride(self, where: Linear) -> int | None:
         """Step of the fused axis in a tensor; ``None`` where the axes do not fuse there."""

@@ -91,6 +91,10 @@ def templates_for(task: Task) -> tuple[Template, ...]:
     """Templates that can compute a task, most specific first; generic ones only when no other can."""
     usable = [t for t in TEMPLATES.values() if task.target.kind in t.kinds and t.matches(task)]
     if not usable:
+        for extent in task.workload.ranges.values():
+            raise UsageError(
+                f"no template for {task.target.name} takes {extent!r} in {task.workload.op}", "Tune it for each size"
+            )
         raise UsageError(
             f"no template generates code for {task.workload.label} on {task.target.name}", _hint(task.target.kind)
         )

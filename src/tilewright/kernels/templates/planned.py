@@ -7,12 +7,14 @@ plan), and how a plan is described and printed; checking, caching and refusing a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, Value
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.ranges import program_at
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.search_space import SearchSpace
 
@@ -31,7 +33,8 @@ class PlannedTemplate(Generic[F, P]):
     version. ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``describe``:
     its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
-    ``usable``: whether there is a schedule on a target.
+    ``ranges``: whether it takes a size that each call chooses, in the program that it found. ``usable``: whether there
+    is a schedule on a target.
     """
 
     name: str
@@ -47,20 +50,23 @@ class PlannedTemplate(Generic[F, P]):
     measures: Callable[[P, Values, Target], Mapping[str, float]]
     print: Callable[[P, str], LoweredKernel]
     refuses: Callable[[F], str] = lambda _: ""
+    ranges: Callable[[F], bool] = lambda _: False
     usable: Callable[[F, Target], bool] = lambda *_: True
 
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
             return False
         found = self.find(task.workload.program)
-        return found is not None and not self.refuses(found) and self.usable(found, task.target)
+        return found is not None and not self._refuses(found, task.workload.program) and self.usable(found, task.target)
 
     def space(self, task: Task) -> SearchSpace:
-        return _space(self, task.workload.program, task.target, self.version)
+        """Every legal schedule; of a range that of its greatest size."""
+        self.found(task.workload.program)
+        return _space(self, program_at(task.workload.program), task.target, self.version)
 
     def default(self, task: Task) -> Schedule:
         within = self.space(task)
-        return within.schedule(self.choose(self.found(task.workload.program), task.target, within))
+        return within.schedule(self.choose(self.found(program_at(task.workload.program)), task.target, within))
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         return self.describe(self._plan(task, schedule), schedule.values)
@@ -72,16 +78,31 @@ class PlannedTemplate(Generic[F, P]):
         return self.print(self._plan(candidate.task, candidate.schedule), candidate.symbol)
 
     def _plan(self, task: Task, schedule: Schedule) -> P:
-        self.space(task).check(schedule)
-        return self.plan(self.found(task.workload.program), task.target, schedule.values)
+        program = task.workload.program
+        found, chosen = self.found(program), Program.loads(program).varying
+        if chosen is not None:
+            # A schedule of a range is one of some size in it, which is noted with it.
+            sized = dict(schedule.launch)
+            program = program_at(program, int(sized.pop(chosen.argument, chosen.high)))
+            schedule = replace(schedule, launch=tuple(sized.items()))
+        _space(self, program, task.target, self.version).check(schedule)
+        try:
+            return self.plan(found, task.target, schedule.values)
+        except KeyError as e:
+            # Sizes of 1 have fewer axes, and fewer knobs.
+            raise IllegalSchedule(f"a schedule of another size lacks {e}", "Use another schedule") from e
 
     def found(self, program: str) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
         found = self.find(program)
-        reason = self.refusal if found is None else self.refuses(found)
+        reason = self.refusal if found is None else self._refuses(found, program)
         if found is None or reason:
             raise IllegalSchedule(f"the program {reason}", "Use another template")
         return found
+
+    def _refuses(self, found: F, program: str) -> str:
+        chosen = Program.loads(program).varying
+        return f"leaves {chosen!r} to each call" if chosen and not self.ranges(found) else self.refuses(found)
 
 
 @lru_cache(maxsize=256)

@@ -77,3 +77,38 @@ class Blocks:
     def spans(self) -> tuple[tuple[int, int], ...]:
         """First element and size of every block."""
         return tuple((b * self.size - max(0, b - self.full), self.size - (b >= self.full)) for b in range(self.count))
+
+
+@dataclass(frozen=True)
+class ChosenBlocks(Blocks):
+    """Blocks of at most ``size`` of an extent that calls choose, ``least`` to ``extent``, again as equal as can be.
+
+    The kernel's context says how many there are (``blocks``), how large the first ones are (``height``), and how many
+    are that large (``full``): :meth:`set`.
+    """
+
+    least: int = 1
+
+    @property
+    def even(self) -> bool:
+        return False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes that occur for some extent, the largest first."""
+        some = range(self.least, min(self.extent, max(self.least, self.size * self.size)) + 1)
+        found = [Blocks(n, ceildiv(n, ceildiv(n, self.size))) for n in (*some, self.extent)]
+        return tuple(sorted({s for b in found for s in b.sizes}, reverse=True))
+
+    def start(self, block: str) -> str:
+        return f"(({block})*x->height-tw::imax(0,({block})-x->full))"
+
+    def height(self, block: str) -> str:
+        return f"(x->height-(({block})>=x->full))"
+
+    def set(self, extent: str) -> str:
+        """C statements that fill the context in, for an extent."""
+        return (
+            f"{{ const long n={extent}; x->blocks=(n+{self.size - 1}L)/{self.size}L; "
+            "x->height=(n+x->blocks-1)/x->blocks; x->full=n-x->blocks*(x->height-1); }"
+        )

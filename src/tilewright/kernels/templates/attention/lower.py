@@ -8,7 +8,7 @@ infinity or NaN in their values does not spread.
 
 from __future__ import annotations
 
-from tilewright.core import Launch, LaunchProgram
+from tilewright.core import Extent, Launch, LaunchProgram
 from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage, write
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import Printer
@@ -46,7 +46,9 @@ def source(p: AttentionTiling, symbol: str) -> str:
 
 
 def launch_program(p: AttentionTiling, symbol: str) -> LaunchProgram:
-    return LaunchProgram((Launch(symbol, ("KB",)),), workspace=p.workspace)
+    chosen = p.a.program.varying
+    arguments = ("KB",) if chosen is None else ("KB", chosen.argument)
+    return LaunchProgram((Launch(symbol, arguments),), workspace=p.workspace)
 
 
 # --------------------------------------------------------------------------- names in the printed text
@@ -419,13 +421,18 @@ def _task(p: AttentionTiling) -> str:
     )
 
 
+def _tasks(size: int) -> str:
+    """C text of a number of tasks."""
+    return size.text("args[1]") if isinstance(size, Extent) else f"{size}L"
+
+
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;
  x.k=$k; x.v=$v; x.KB=$block;
  x.score_rows=tw::imax(x.KB,${depth}L);
  x.bytes=((${fixed}L+$tiles*x.score_rows*W)*4+$page_less)/$page*$page;
 $conversions
- tw::parallel_for(env,${tasks}L,task,&x); return 0; }"""
+ tw::parallel_for(env,$tasks,task,&x); return 0; }"""
 
 
 def _entry(p: AttentionTiling, symbol: str) -> str:
@@ -451,6 +458,6 @@ def _entry(p: AttentionTiling, symbol: str) -> str:
             "conversions": [
                 f" tw::parallel_for(env,{-(-r.tensor.size // CHUNK)}L,convert_{r.tensor.name},&x);" for r in p.converted
             ],
-            "tasks": p.outer.size * p.strips,
+            "tasks": _tasks(p.outer.size * p.strips),
         },
     )

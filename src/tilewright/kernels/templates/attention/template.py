@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.extent import Extent
 from tilewright.kernels.families.attention import match
 from tilewright.kernels.templates.attention.geometry import ITEM, plan
 from tilewright.kernels.templates.attention.lower import launch_program, source
@@ -20,6 +21,8 @@ CPU_ATTENTION = PlannedTemplate(
     find=match,
     # Queries for half a vector or less are left to other templates.
     usable=lambda a, target: 2 * a.queries * ITEM > target.vector_bytes,
+    # What is converted first is as long as it may be.
+    ranges=lambda a: isinstance(a.outer_size, Extent) and {a.k.tensor.dtype, a.v.tensor.dtype} == {"float32"},
     span=space,
     choose=default,
     plan=plan,

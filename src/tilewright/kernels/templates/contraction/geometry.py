@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tilewright.core import Target, Value, cached_property
+from tilewright.core import IllegalSchedule, Target, Value, cached_property
+from tilewright.extent import Extent
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.match import Contraction, Operand
 from tilewright.kernels.templates.contraction.window import Clip, Image, Table
-from tilewright.kernels.templates.tiles import Blocks, ceildiv
+from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 
 
 @dataclass(frozen=True)
@@ -184,15 +185,27 @@ class ContractionTiling:
         """Elements of K in one such trip."""
         return self.c.k.size // self.units
 
-    @property
+    @cached_property
     def row_blocks(self) -> Blocks:
         """Blocks of rows along the innermost loop over M."""
+        if (extent := self.m.varying) is not None:
+            return ChosenBlocks(int(extent), self.inner, extent.low * extent.unit)
         return Blocks(self.m_walks[-1].size, self.inner)
 
     @property
     def row_count(self) -> int:
         """Register tiles along M, in one chunk."""
         return self.m.size // (self.m_walks[-1].size * self.lines) * self.row_blocks.count
+
+    @property
+    def varying(self) -> Extent | None:
+        """The size that each call chooses."""
+        return self.c.m.varying or self.c.batch.varying
+
+    @property
+    def row_count_text(self) -> str:
+        """C text of :attr:`row_count`."""
+        return "x->blocks" if self.m.varying else f"{self.row_count}L"
 
     @cached_property
     def table(self) -> Table | None:
@@ -258,6 +271,16 @@ def batch_items(c: Contraction) -> int:
     return extent if own and not used_elsewhere else 1
 
 
+def takes_range(c: Contraction) -> bool:
+    """Whether the size that calls choose is only that of loops: the outermost of M, walked as one, or of the batch."""
+    outermost = c.stage.axes[0]
+    chosen = Linear(0, c.out_strides)
+    if c.m.varying and c.m.axes[0] == outermost:
+        # Rows in several loops, a padded copy or a guard would know its length.
+        return c.m.stride(chosen) is not None and (c.a.window is None or not c.a.window.bounds)
+    return c.batch.varying is not None and c.batch.axes[0] == outermost
+
+
 def direct_a(c: Contraction) -> bool:
     """Whether A can be read where it is."""
     return c.a.affine is not None and c.a.value.dtype == c.acc
@@ -269,7 +292,7 @@ def direct_b(c: Contraction) -> bool:
 
 
 def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> ContractionTiling:
-    return ContractionTiling(
+    tiling = ContractionTiling(
         c=(c.narrow or c) if values.get("narrow") else c,
         vector_bytes=target.vector_bytes,
         registers=target.registers,
@@ -286,3 +309,9 @@ def plan(c: Contraction, target: Target, values: Mapping[str, Value]) -> Contrac
         split_k=bool(values.get("split_k", False)),
         threads=target.threads,
     )
+    if tiling.varying is None:
+        return tiling
+    whole = replace(tiling, images=batch_items(tiling.c))
+    if whole.image or whole.clip or whole.a == "prepack" or (whole.m.varying and len(whole.m_walks) > 1):
+        raise IllegalSchedule("what is copied or skipped depends on the size that calls choose", "Use another schedule")
+    return whole

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from tilewright.core import IntExpr, Launch, LaunchProgram
+from tilewright.core import Extent, IntExpr, Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.contraction import clip, micro, prepack
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
+from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.packing import helpers, pack_a, pack_b
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import (
     C_TYPES,
     along_m,
     combine_text,
+    height,
     operand_pointer,
     shorter,
     tile_row,
     walk_names,
 )  # fmt: skip
+from tilewright.kernels.templates.tiles import ChosenBlocks
 
 BLOCKS = ("KC", "MC", "NC")
 SPLITS = ("TM", "TN", "TK")
@@ -25,13 +28,24 @@ SPLITS = ("TM", "TN", "TK")
 
 def arguments(p: ContractionTiling) -> tuple[str, ...]:
     """Names of the launch arguments, in order."""
-    return BLOCKS + SPLITS if p.threads > 1 else BLOCKS
+    chosen = (p.varying.argument,) if p.varying else ()
+    return (*BLOCKS, *(SPLITS if p.threads > 1 else ()), *chosen)
+
+
+def outputs(c: Contraction) -> str:
+    """C text of how many elements the output has."""
+    size = c.output.size
+    return size.text("x->extent") if isinstance(size, Extent) else f"{size}L"
 
 
 def source(p: ContractionTiling, symbol: str) -> str:
     """The whole kernel."""
     e = Epilogue(p)
-    parts = [f"namespace {symbol}_ {{", f"typedef {p.ctype} T; typedef {p.vtype} V; enum {{ L={p.lanes} }};", CONTEXT]
+    parts = [
+        f"namespace {symbol}_ {{",
+        f"typedef {p.ctype} T; typedef {p.vtype} V; enum {{ L={p.lanes} }};",
+        fill(CONTEXT, {"more": " long extent, blocks, height, full;" if p.varying else ""}),
+    ]
     parts.append(helpers(p))
     if p.pack_a:
         parts.append(pack_a(p))
@@ -51,7 +65,7 @@ def source(p: ContractionTiling, symbol: str) -> str:
 
 
 CONTEXT = """struct Ctx {
- void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips; };"""
+ void *const *t; char *ws; T *image, *tables; long chunk, KC, MT, NT, TM, TN, TK, bytes, a_bytes; bool skips;$more };"""
 
 
 def _row_call(p: ContractionTiling, e: Epilogue) -> str:
@@ -84,6 +98,9 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
 
     if rows.even:
         return by_columns(rows.size * p.lines)
+    if p.m.varying:
+        cases = " ".join(f"case {r}: {by_columns(r)} break;" for r in rows.sizes)
+        return f"switch({height(p)}) {{ {cases} }}"
     return f"if({shorter(p)}) {{ {by_columns(rows.size - 1)} }} else {{ {by_columns(rows.size)} }}"
 
 
@@ -108,10 +125,10 @@ $if pack_b: T *pb=(T*)(x->ws+w*x->bytes+x->a_bytes);
  const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
  const long tk=t%x->TK, o=t/x->TK; (void)o;
 $batch
- const long r0=ti*${rows}L/x->TM, r1=(ti+1)*${rows}L/x->TM, c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
+ const long r0=ti*$rows/x->TM, r1=(ti+1)*$rows/x->TM, c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
  const long k0=tk*${units}L/x->TK, k1=(tk+1)*${units}L/x->TK;
  $out_type *out=($out_type*)x->t[$inputs]+$outer;
-$if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*${outputs}L+$outer;
+$if split_k: if(tk) out=(T*)(x->ws+$threads*x->bytes)+(tk-1)*$outputs+$outer;
 $operands
 $if clip: const T *skip=$skipped;
 $after
@@ -153,7 +170,7 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "clip": p.clip,
             "in_place": c.in_place,
             "batch": _batch(p),
-            "rows": p.row_count,
+            "rows": p.row_count_text,
             "columns": p.column_blocks.count,
             "units": p.units,
             "unit": p.unit,
@@ -161,7 +178,7 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "inputs": len(c.program.inputs),
             "outer": outer,
             "threads": p.threads,
-            "outputs": c.output.size,
+            "outputs": outputs(c),
             "operands": _operands(p),
             "skipped": prepack.skipped_sums(p) if p.clip else "",
             "after": _read_after(e) if e.inline or (e.pass_over and e.vector and not p.split_k) else [],
@@ -223,8 +240,7 @@ def _tile_b(p: ContractionTiling) -> str:
 
 def _height(p: ContractionTiling) -> str:
     """Rows of the register tile, in each of its lines."""
-    rows = p.row_blocks
-    return f"{rows.size}L" if rows.even else f"({rows.size}L-({shorter(p)}))"
+    return height(p)
 
 
 def _valid(p: ContractionTiling) -> str:
@@ -282,14 +298,14 @@ def _first_row(p: ContractionTiling, line: int) -> str:
 
 MERGE = """\
 TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
- const long o=t/${rows}L, m=t%${rows}L; (void)o;
+ const long o=t/$rows, m=t%$rows; (void)o;
 $batch
 $places
  T *d=(T*)x->t[$inputs]+$at;
  const T *s=(const T*)(x->ws+$threads*x->bytes)+$at;
  for(long j=0;j<${columns}L;j+=L) { const long n=${columns}L-j;
   V v=n>=L?tw::load<V>(d+j):tw::load_n<V>(d+j,n);
-  for(long k=0;k<x->TK-1;k++) { const T *y=s+k*${outputs}L+j;
+  for(long k=0;k<x->TK-1;k++) { const T *y=s+k*$outputs+j;
    const V r=n>=L?tw::load<V>(y):tw::load_n<V>(y,n); v=$combined; }
   if(n>=L) tw::store(d+j,v); else tw::store_n(d+j,v,n); }
 $finish
@@ -315,14 +331,14 @@ def _combine_task(p: ContractionTiling, e: Epilogue) -> str:
     return fill(
         MERGE,
         {
-            "rows": p.m.size,
+            "rows": p.m.size_text,
             "columns": c.n.size,
             "batch": _batch(p),
             "places": places,
             "inputs": len(c.program.inputs),
             "at": at,
             "threads": p.threads,
-            "outputs": c.output.size,
+            "outputs": outputs(c),
             "combined": combine_text(p, "v", "r"),
             "finish": finish,
         },
@@ -338,17 +354,19 @@ def _fixed(p: ContractionTiling, e: Epilogue) -> tuple[int, int]:
 
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
- const long mt=tw::imin(tw::imax(1,args[1]/$rows),${row_count}L);
+$if varying: Ctx c{}; Ctx *x=&c; x->extent=args[$last];
+$if chosen: $chosen
+ const long mt=tw::imin(tw::imax(1,args[1]/$rows),$row_count);
  const long nt=tw::imin(tw::imax(1,args[2]/$width),${column_count}L);
- Ctx c{}; Ctx *x=&c; x->t=tensors; x->ws=(char*)workspace+${fixed}L; x->image=(T*)workspace;
+ ${context}x->t=tensors; x->ws=(char*)workspace+${fixed}L; x->image=(T*)workspace;
  x->tables=(T*)((char*)workspace+${image}L); x->KC=$units; x->MT=mt; x->NT=nt; $splits
  x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes;
 $if clip: x->skips=$flag;
 $if tables: fill_tables(x);
  for(x->chunk=0;x->chunk<${chunks}L;x->chunk++) {
 $if copied:  tw::parallel_for(env,${copied}L,copy_row,x);
-  tw::parallel_for(env,${batch}L*x->TM*x->TN*x->TK,task,x);
-$if split_k:  tw::parallel_for(env,${merged}L,merge,x);
+  tw::parallel_for(env,$batch*x->TM*x->TN*x->TK,task,x);
+$if split_k:  tw::parallel_for(env,$merged,merge,x);
  }
  return 0; }"""
 
@@ -364,7 +382,11 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
             "symbol": symbol,
             "rows": r,
             "width": width,
-            "row_count": p.row_count,
+            "varying": p.varying,
+            "context": "" if p.varying else "Ctx c{}; Ctx *x=&c; ",
+            "last": len(arguments(p)) - 1,
+            "chosen": p.row_blocks.set(p.m.size_text) if isinstance(p.row_blocks, ChosenBlocks) else "",
+            "row_count": p.row_count_text,
             "column_count": p.column_blocks.count,
             "image": image,
             "fixed": image + tables,
@@ -377,9 +399,9 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
             "tables": bool(e.tables),
             "chunks": p.chunks,
             "copied": image_rows(p) if p.image else "",
-            "batch": c.batch.size,
+            "batch": c.batch.size_text,
             "split_k": p.split_k,
-            "merged": c.batch.size * p.m.size,
+            "merged": f"{c.batch.size_text}*{p.m.size_text}" if p.varying else f"{c.batch.size * p.m.size}L",
         },
     )
 
@@ -388,13 +410,18 @@ def launch_program(p: ContractionTiling, symbol: str) -> LaunchProgram:
     c = p.c
     r, u, width = p.rows, p.unroll, p.width
     kc: IntExpr = ["min", ["roundup", "KC", u], -(-c.k.size // u) * u]
-    mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], p.row_count]
+    rows: IntExpr = p.row_count
+    if p.m.varying:
+        rows = ["ceildiv", ["*", p.m.varying.argument, p.m.varying.unit], r]
+    mt: IntExpr = ["min", ["max", 1, ["//", "MC", r]], rows]
     nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], p.column_blocks.count]
     a_bytes: IntExpr = ["roundup", ["*", mt, r * p.item, kc], 4096] if p.a == "pack" else 0
     b_bytes: IntExpr = ["roundup", ["*", nt, width * p.item, kc], 4096] if p.b == "pack" else 0
     size: IntExpr = ["*", p.threads, ["+", a_bytes, b_bytes]] if "pack" in (p.a, p.b) else 0
     if p.split_k:
-        size = ["+", size, ["*", ["-", "TK", 1], c.output.size * p.item]]
+        out = c.output.size
+        whole: IntExpr = ["*", out.argument, out.unit * p.item] if isinstance(out, Extent) else out * p.item
+        size = ["+", size, ["*", ["-", "TK", 1], whole]]
     fixed = sum(_fixed(p, Epilogue(p)))
     if fixed:
         size = ["+", size, fixed] if size != 0 else fixed

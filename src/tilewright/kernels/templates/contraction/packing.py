@@ -11,12 +11,12 @@ from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import (
     axis_texts,
     form,
+    height,
     no_load,
     operand_pointer,
     outer_names,
     outer_texts,
     scalar_read,
-    shorter,
     tensor_pointer,
 )  # fmt: skip
 
@@ -29,13 +29,12 @@ def pack_a(p: ContractionTiling) -> str:
         " (void)o;\n" + outer_names(p)
     )
     blocks = p.row_blocks
-    size = f"{r}L" if blocks.even else f"({r}L-({shorter(p)}))"
     first = blocks.start("rb")
     if len(p.m_walks) > 1:
         first = f"(rb/{blocks.count}L)*{p.m_walks[-1].size}L+{blocks.start(f'(rb%{blocks.count}L)')}"
     if p.chunks > 1:
         first += f"+x->chunk*{p.m.size}L"
-    begin = f" for(;rb<re;rb++) {{ const long i0={first}, n={size}; (void)n;\n"
+    begin = f" for(;rb<re;rb++) {{ const long i0={first}, n={height(p)}; (void)n;\n"
     end = f"\n  q+=(kc+{u - 1})/{u}*{r * u}L; }} }}"
     s = p.a_side
     if s is None:
@@ -44,7 +43,7 @@ def pack_a(p: ContractionTiling) -> str:
     lines.append(f"  const T *s=base+i0*{s.along}L; T *d=q; long k=0;")
     copies = []
     for i in range(r):
-        guard = "" if blocks.even or i < r - 1 else f"if(n=={r}) "
+        guard = "" if i < min(blocks.sizes) else f"if(n>{i}) " if p.m.varying else f"if(n=={r}) "
         if s.k == 1 and u > 1:
             copies.append(f"{guard}__builtin_memcpy(d+{i * u},s+{i * s.along}L,{u * p.item});")
         else:

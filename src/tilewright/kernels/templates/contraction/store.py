@@ -149,7 +149,7 @@ class Epilogue:
         axes = axis_texts(p, n="n")
         lines = [
             "TW_NOINLINE void fill_tables(const Ctx *x) {",
-            f" for(long o=0;o<{c.batch.size}L;o++) for(long n=0;n<{c.n.size}L;n++) {{ (void)o;",
+            f" for(long o=0;o<{c.batch.size_text};o++) for(long n=0;n<{c.n.size}L;n++) {{ (void)o;",
             outer_names(p),
         ]
         for number, e in enumerate(self.tables):

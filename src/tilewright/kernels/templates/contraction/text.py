@@ -82,6 +82,14 @@ def walk_names(p: ContractionTiling) -> str:
     return " ".join(out)
 
 
+def height(p: ContractionTiling) -> str:
+    """C text of the rows, along the innermost loop over M, of tile ``rb``."""
+    blocks = p.row_blocks
+    if p.m.varying:
+        return blocks.height("rb")
+    return f"{blocks.size}L" if blocks.even else f"({blocks.size}L-({shorter(p)}))"
+
+
 def shorter(p: ContractionTiling) -> str:
     """Condition that tile ``rb`` has one row less than the largest."""
     blocks = p.row_blocks

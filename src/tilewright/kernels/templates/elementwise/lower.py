@@ -16,7 +16,12 @@ def kernel(p: ElementwiseTiling, symbol: str) -> LoweredKernel:
     emitter, m = Emitter(symbol), p.m
     t = Text(p, emitter)
     emitter.tensors({x.name: ctype(m.tensors[x.name].dtype) for x in (*m.program.inputs, m.output)})
-    arguments = (*(("tile_in", "tile_out") if p.tiled else ()), *(("tasks",) if p.target.threads > 1 else ()))
+    chosen = m.program.varying
+    arguments = (
+        *(("tile_in", "tile_out") if p.tiled else ()),
+        *(("tasks",) if p.target.threads > 1 else ()),
+        *((chosen.argument,) if chosen else ()),
+    )
     emitter.arguments(arguments)
     (tiles if p.tiled else rows)(t)
     helpers = STREAM if p.stream else ""

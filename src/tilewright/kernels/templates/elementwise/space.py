@@ -193,11 +193,15 @@ def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
 
 def plan(m: Map, target: Target, values: Mapping[str, Value]) -> ElementwiseTiling:
     """The decisions of a schedule."""
+    order = str(values["order"]).split()
+    if m.program.varying is not None:
+        # Where its size was 1, there was no axis to order.
+        order = [*(a for a in m.outer if a not in order), *(a for a in order if a in m.outer)]
     tiled = values["mode"] == "tiles"
     return ElementwiseTiling(
         m=m, target=target, tiled=tiled, lanes=tile_lanes(m, target) if tiled else row_lanes(m, target),
         vectors=int(values["vectors"]), prefetch=int(values["prefetch"]), stream=bool(values["stream"]),
-        order=tuple(str(values["order"]).split()), along_output=values["walk"] == "out",
+        order=tuple(order), along_output=values["walk"] == "out",
         tile_in=int(values["tile_in"]), tile_out=int(values["tile_out"]), ahead=int(values["ahead"]),
         tasks=int(values.get("tasks", 1)),
     )  # fmt: skip

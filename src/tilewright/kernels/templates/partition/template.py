@@ -42,6 +42,8 @@ class _Partition:
         """Whether it falls into segments, and no one template does it all, or there are several contractions."""
         if task.target.kind not in self.kinds:
             return False
+        if task.workload.ranges:
+            return False
         if contractions(Program.loads(task.workload.program)) < 2 and specific(task, PARTITIONS):
             return False
         return bool(cuts(task, PARTITIONS))

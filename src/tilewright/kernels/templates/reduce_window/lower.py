@@ -19,6 +19,8 @@ def kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
     emitter, program, every = Emitter(symbol), p.s.program, nest(p)
     emitter.tensors({t.name: storage(t.dtype) for t in (*program.inputs, p.s.output)})
     arguments = (*(("strips",) if p.stripped else ()), *(("tasks",) if p.target.threads > 1 else ()))
+    if program.varying is not None:
+        arguments = (*arguments, program.varying.argument)
     emitter.arguments(arguments)
     # How many strips there are is known at run time only.
     scope = Scope({STRIP: Tile("0", "strips", 1, False, False)}, captured=tuple(emitter.captured))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.extent import Extent
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.reduce_window.lower import kernel
 from tilewright.kernels.templates.reduce_window.match import match
@@ -16,6 +17,7 @@ CPU_STENCIL = PlannedTemplate(
     refusal="is no stencil",
     find=match,
     usable=printable,
+    ranges=lambda s: isinstance(s.ranges[s.axes[0]], Extent) and len(s.axes) > 1,
     span=space,
     choose=default,
     plan=plan,

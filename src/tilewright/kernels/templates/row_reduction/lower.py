@@ -27,10 +27,12 @@ def kernel(plan: RowTiling, symbol: str) -> LoweredKernel:
     kinds = {t.name: storage(t.dtype) for t in p.inputs}
     emitter.tensors({**kinds, "out": storage(p.result.dtype)})
     emitter.local("char *", "space", "(char *)workspace")
-    emitter.arguments(("block",))
+    chosen = p.program.varying
+    arguments = ("block",) if chosen is None else ("block", chosen.argument)
+    emitter.arguments(arguments)
     passes = Passes(plan, emitter)
     total = (_split if plan.pieces > 1 else _whole)(passes)
-    launch = Launch(symbol, ("block",))
+    launch = Launch(symbol, arguments)
     return LoweredKernel(symbol, emitter.unit(passes.merges()), LaunchProgram((launch,), workspace=total))
 
 

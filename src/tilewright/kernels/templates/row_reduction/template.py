@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.extent import Extent
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.kernels.templates.row_reduction.lower import kernel
 from tilewright.kernels.templates.row_reduction.nests import nests, static
@@ -16,6 +17,7 @@ CPU_ROWS = PlannedTemplate(
     refusal="is no row reduction",
     find=match,
     refuses=refusal,
+    ranges=lambda p: isinstance(p.height, Extent),
     span=space,
     choose=default,
     plan=plan,

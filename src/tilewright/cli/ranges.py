@@ -1,0 +1,54 @@
+"""``tilewright tune m=1..4096``: kernels for every size of a range, with a table of who serves what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilewright.cli.many import Board
+from tilewright.cli.output import console, emit_json, say, seconds
+from tilewright.core import UsageError
+
+if TYPE_CHECKING:
+    from tilewright.kernels.operator import Operator
+    from tilewright.tuner.ranges import RangeResult
+
+
+def tune_for_range(
+    operator: Operator, kernels: int | None, shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool
+) -> int:
+    """Tune for a range. ``shared``: settings of every tuning; ``alone``: what goes with a task of fixed sizes only."""
+    from tilewright.tuner.ranges import KERNELS, searched_tasks, tune_range, whole_task
+
+    wrong = next((name for name, value in alone.items() if value), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong} does not go with a range of sizes", "Leave it out")
+    workload = operator.workload(**shared["params"])
+    tasks = searched_tasks(workload, operator, shared["threads"])
+    with Board([*tasks, whole_task(workload, operator, shared["threads"])]) as board:
+        result = tune_range(operator, kernels=kernels or KERNELS, observer=board.row, **shared)
+    if as_json:
+        emit_json(result.to_json())
+    else:
+        _report(result)
+    if result.interrupted:
+        say("stopped early; what was found by then is compared and stored. Tune again to go on from it")
+        return 130
+    return 0
+
+
+def _report(result: RangeResult) -> None:
+    from rich.table import Table
+
+    name = result.extent.name
+    table = Table(name, "template", "schedule", f"at the greatest {name}", "loses on average", "at most")
+    for k in result.kernels:
+        values = " ".join(f"{n}={v}" for n, v in k.schedule.values.items() if n != result.extent.argument)
+        sizes = f"{k.low}..{k.high}" if k.low < k.high else str(k.low)
+        table.add_row(sizes, k.schedule.template, values, seconds(k.seconds), f"{k.mean:.1%}", f"{k.worst:.1%}")
+    console().print(table)
+    tuned = ", ".join(str(n) for n in result.tuned)
+    say(
+        f"{result.compared} kernels compared at {len(result.sizes)} sizes; what one loses is against the fastest "
+        f"there. Tuned by themselves, and served so: {name}={tuned}. Stored in {result.database}"
+    )

@@ -1,0 +1,115 @@
+"""Which kernels serve a range of sizes: the range is cut in intervals, each with the kernel that loses least on it.
+
+What a kernel loses at a size is its time there over that of the fastest kernel known, less one: its regret.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.core import Extent
+from tilewright.extent import spread
+
+STEP = 4.0
+"""Sizes at which kernels are searched for are so far apart, as a factor."""
+BETWEEN = 4
+"""Sizes at which they are compared, for each at which they are searched for."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Sizes ``low`` to ``high`` are served by kernel number ``kernel``, which at most loses ``worst`` there."""
+
+    low: int
+    high: int
+    kernel: int
+    worst: float
+    mean: float
+
+
+def anchors(extent: Extent) -> list[int]:
+    """Sizes at which kernels are searched for: the ends, and between them evenly spaced by their logarithm."""
+    return spread(extent.low, extent.high, 1 + math.ceil(math.log(extent.high / extent.low, STEP)))
+
+
+def samples(extent: Extent) -> list[int]:
+    """Sizes at which kernels are compared: the anchors and others, of which few divide evenly into anything."""
+    known = anchors(extent)
+    between = spread(extent.low, extent.high, 1 + BETWEEN * (len(known) - 1))
+    return sorted({*known, *(n if n in known or n % 2 else max(extent.low, n - 1) for n in between)})
+
+
+def portfolio(
+    times: Sequence[Mapping[int, float]], most: int, weights: Mapping[int, float] | None = None
+) -> list[Interval]:
+    """The cut of a range in at most ``most`` intervals whose worst regret plus mean regret is least.
+
+    ``times``: of each kernel, seconds by size, for the same sizes, two at least. ``weights``: how often these are
+    asked for; alike unless given. Each bound of regret is tried as a limit, and under it the mean made least, a
+    shortest path over sizes, intervals and kernels.
+    """
+    sizes = sorted(times[0])
+    best = {n: min(t[n] for t in times) for n in sizes}
+    regrets = [[t[n] / best[n] - 1 for n in sizes] for t in times]
+    shares = [1.0 if weights is None else weights.get(n, 0.0) for n in sizes]
+    total = sum(shares) or 1.0
+    limits = sorted({x for r in regrets for x in r})
+    found: tuple[float, list[tuple[int, int, int]]] | None = None
+    for limit in limits:
+        if found is not None and limit >= found[0]:
+            break
+        cut = _cut(regrets, [s / total for s in shares], most, limit)
+        if cut is not None and (found is None or limit + cut[0] < found[0]):
+            found = limit + cut[0], cut[1]
+    assert found is not None, "one kernel for all sizes is within the greatest limit"
+    return _intervals(found[1], sizes, regrets, shares)
+
+
+def _cut(
+    regrets: Sequence[Sequence[float]], shares: Sequence[float], most: int, limit: float
+) -> tuple[float, list[tuple[int, int, int]]] | None:
+    """Least mean regret, and first size, size after the last, and kernel of each interval; none over ``limit``."""
+    count = len(shares)
+    # Of every run of sizes, the kernel that loses least on it.
+    single: dict[tuple[int, int], tuple[float, int]] = {}
+    for kernel, lost in enumerate(regrets):
+        for a in range(count):
+            total = 0.0
+            for b in range(a + 1, count + 1):
+                if lost[b - 1] > limit:
+                    break
+                total += lost[b - 1] * shares[b - 1]
+                if (a, b) not in single or total < single[a, b][0]:
+                    single[a, b] = total, kernel
+    reached: dict[int, tuple[float, list[tuple[int, int, int]]]] = {0: (0.0, [])}
+    done = None
+    for _ in range(most):
+        further: dict[int, tuple[float, list[tuple[int, int, int]]]] = {}
+        for (a, b), (lost_here, kernel) in single.items():
+            if a in reached and (b not in further or reached[a][0] + lost_here < further[b][0]):
+                further[b] = reached[a][0] + lost_here, [*reached[a][1], (a, b, kernel)]
+        reached = further
+        if count in reached and (done is None or reached[count][0] < done[0]):
+            done = reached[count]
+    return done
+
+
+def _intervals(
+    cut: Sequence[tuple[int, int, int]],
+    sizes: Sequence[int],
+    regrets: Sequence[Sequence[float]],
+    shares: Sequence[float],
+) -> list[Interval]:
+    """Intervals meet midway between two sizes, by their logarithm."""
+    out, low = [], sizes[0]
+    for a, b, kernel in cut:
+        high = (
+            sizes[-1] if b == len(sizes) else min(max(math.isqrt(sizes[b - 1] * sizes[b]), sizes[b - 1]), sizes[b] - 1)
+        )
+        lost, weight = regrets[kernel][a:b], sum(shares[a:b])
+        mean = sum(r * s for r, s in zip(lost, shares[a:b], strict=True)) / weight if weight else 0.0
+        out.append(Interval(low, high, kernel, max(lost), mean))
+        low = high + 1
+    return out

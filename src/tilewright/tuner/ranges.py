@@ -1,0 +1,315 @@
+"""Tuning for a range of sizes: exact kernels at some of them, then the portfolio of their schedules that serves all.
+
+Every schedule that was good at one size becomes a kernel that takes its size when it is called. These are checked
+against the reference and timed at more sizes, and the range is cut in intervals, each with the kernel that loses least
+(:mod:`~tilewright.tuner.portfolio`). Each interval is stored as a task of its own, ``m=17..300``, with its best kernel,
+which was built for it alone and checked at its ends and within.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tilewright.core import (
+    Artifact,
+    Candidate,
+    Extent,
+    Failure,
+    Measurement,
+    Schedule,
+    Task,
+    TilewrightError,
+    TrialRecord,
+    UsageError,
+    Value,
+    Workload,
+)
+from tilewright.extent import params_at
+from tilewright.kernels.ranges import at, narrowed, varying
+from tilewright.measure.measuring import at_size
+from tilewright.paths import default_path
+from tilewright.tuner.many import TunedTask, TuneTask, tune_many
+from tilewright.tuner.observer import Observer
+from tilewright.tuner.portfolio import Interval, anchors, portfolio, samples
+from tilewright.tuner.progress import LogProgress
+
+if TYPE_CHECKING:
+    from tilewright.building.builder import Builder
+    from tilewright.database import Database
+    from tilewright.kernels.operator import Operator
+    from tilewright.measure.measuring import Runner, Site
+
+KERNELS = 4
+"""Kernels that share a range, unless it is said how many."""
+SHARE = 0.75
+"""Of a time budget, what the search for kernels gets; the rest is for comparing them."""
+PAIRS = 7
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule, the run and number of its trial, and the seconds of its kernel by size."""
+
+    schedule: Schedule
+    run: str | None
+    trial: int | None
+    seconds: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class RangeKernel:
+    """An interval of a range and what serves it: how much longer it takes than the best known kernel of each size."""
+
+    low: int
+    high: int
+    schedule: Schedule
+    run: str | None
+    worst: float
+    mean: float
+    seconds: float  # of one call at ``high``
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "schedule": dict(self.schedule.values), "template": self.schedule.template}
+
+
+@dataclass(frozen=True)
+class RangeResult:
+    """What tuning for a range found. ``searched``: the sizes that were tuned by themselves, which are served as such.
+
+    ``compared``: how many kernels met at ``sizes``. ``worst`` and ``mean``: the regrets of the whole range.
+    """
+
+    task: Task
+    extent: Extent
+    searched: tuple[TunedTask, ...]
+    kernels: tuple[RangeKernel, ...]
+    compared: int
+    sizes: tuple[int, ...]
+    database: str
+    interrupted: bool = False
+
+    @property
+    def tuned(self) -> tuple[int, ...]:
+        """The sizes that were tuned by themselves."""
+        return tuple(anchors(self.extent))
+
+    @property
+    def worst(self) -> float:
+        return max((k.worst for k in self.kernels), default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operator": self.task.workload.op,
+            "params": dict(self.task.workload.params),
+            "target": self.task.target.name,
+            "threads": self.task.target.threads,
+            "kernels": [k.to_json() for k in self.kernels],
+            "worst": self.worst,
+            "compared": self.compared,
+            "sizes": list(self.sizes),
+            "searched": [t.to_json() for t in self.searched],
+            "database": self.database,
+            "interrupted": self.interrupted,
+        }
+
+
+def tune_range(
+    operator: str | Operator | Callable[..., Any],
+    *,
+    kernels: int = KERNELS,
+    weights: Mapping[int, float] | None = None,
+    trials: int | None = None,
+    time_budget: float | None = None,
+    threads: int = 1,
+    target: str = "auto",
+    device: str = "auto",
+    db: str | os.PathLike[str] | None = None,
+    observer: Callable[[int], Observer] = lambda place: LogProgress(f"size {place + 1}: "),
+    params: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> RangeResult:
+    """Tune an operator for every size of a range, ``m=1..4096`` in ``params``, and store what serves it.
+
+    ``kernels``: at most so many share the range. ``weights``: how often sizes are asked for (alike unless given).
+    ``trials`` and ``time_budget`` (seconds): of all together. ``observer`` gives the watcher of each size that is tuned
+    by itself, by its place, and past these that of the comparison. The rest is
+    :func:`tilewright.tuner.many.tune_many`'s. Ctrl-C ends the search, and what was found is still compared and stored;
+    a second one stops at once.
+
+    Raises ``UsageError`` where the operator, the target or ``kernels`` does not go with a range.
+    """
+    from tilewright.database import Database
+    from tilewright.kernels.templates import templates_for
+    from tilewright.tuner.api import operator_of, place_for
+
+    if isinstance(kernels, bool) or kernels < 1:
+        raise UsageError(f"{kernels} kernels cannot serve a range", "Give 1 or more")
+    op = operator_of(operator)
+    workload = op.workload(**(params or {}))
+    tasks = searched_tasks(workload, op, threads)
+    extent = varying(workload)
+    assert extent is not None
+    place = place_for(None, target, device, threads)
+    task = Task(workload, place.target)
+    templates_for(task)
+    searched = tune_many(
+        tasks, trials=trials, time_budget=None if time_budget is None else SHARE * time_budget, target=target,
+        device=device, db=db, observer=observer, **settings,
+    )  # fmt: skip
+    watcher = observer(len(tasks))
+    interrupted = any(t.result.interrupted for t in searched)
+    with (
+        Database.open(os.fspath(db) if db is not None else default_path()) as database,
+        place.lock(on_wait=lambda holder: watcher.waiting(place.device.name, holder)),
+        place.builder() as builder,
+        place.runner() as runner,
+    ):
+        comparing = Comparing(task, extent, place, database, builder, runner, watcher)
+        tried = anchors(extent) if interrupted else samples(extent)
+        found = comparing.timed(comparing.candidates(searched), tried)
+        if not found:
+            raise TilewrightError(
+                f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored"
+            )
+        stored = comparing.stored(portfolio([f.seconds for f in found], kernels, weights), found)
+        return RangeResult(
+            task, extent, tuple(searched), stored, len(found), tuple(tried), database.location, interrupted
+        )
+
+
+def whole_task(workload: Workload, operator: Operator, threads: int) -> TuneTask:
+    """The range itself, as it is shown beside the sizes that are tuned by themselves."""
+    return TuneTask(operator, _given(workload), threads=threads)
+
+
+def _given(workload: Workload) -> dict[str, Value]:
+    """Parameters that differ from their defaults."""
+    plain = dict(workload.defaults)
+    return {k: v for k, v in workload.params if k not in plain or plain[k] != v}
+
+
+def searched_tasks(workload: Workload, operator: Operator, threads: int) -> list[TuneTask]:
+    """The sizes of a range that are tuned by themselves. Raises ``UsageError`` where there is no range."""
+    extent = varying(workload)
+    if extent is None:
+        raise UsageError(f"{workload.label} has no range", "Write a size as 1..4096, or leave --portfolio out")
+    params = _given(workload)
+    # A share lost at a small size counts as much as at a large one.
+    weights = {n: workload.flops / max(1, at(workload, n).flops) for n in anchors(extent)}
+    return [TuneTask(operator, params_at(params, extent, n), w, threads) for n, w in weights.items()]
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """Kernels of one range on one device: built, checked and timed at many sizes, and stored."""
+
+    task: Task
+    extent: Extent
+    place: Site
+    database: Database
+    builder: Builder
+    runner: Runner
+    watcher: Observer
+
+    def candidates(self, searched: Sequence[TunedTask], each: int = 3) -> list[Found]:
+        """What was fastest at each size, and what serves parts of the range so far."""
+        from tilewright.tuner.final import contenders
+
+        found: dict[str, Found] = {}
+        for one in searched:
+            size = self._size(one)
+            known: list[tuple[Schedule, str, TrialRecord | None]] = []
+            if one.result.best is not None:
+                known.append((one.result.best.schedule, one.result.best.run, None))
+            history = self.database.trials(one.result.run)
+            known += [(r.schedule, one.result.run, r) for r in contenders(history, each)]
+            for schedule, run, record in known:
+                made = schedule.at(self.extent, size)
+                found.setdefault(schedule.key, Found(made, run, record.number if record else None, {}))
+        for kernel in self._serving():
+            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id, kernel.trial_number, {}))
+        return list(found.values())
+
+    def _size(self, one: TunedTask) -> int:
+        """The size that was tuned by itself."""
+        shapes = zip(self.task.workload.inputs, one.result.task.workload.inputs, strict=True)
+        return next(
+            own.shape[0] // whole.shape[0].unit
+            for whole, own in shapes
+            if whole.shape and isinstance(whole.shape[0], Extent)
+        )
+
+    def _serving(self) -> list[Any]:
+        """Stored kernels of intervals of this range."""
+        own = dict(self.task.workload.params)
+        out = []
+        for k in self.database.kernels(self.task.workload.op):
+            theirs = varying(k.task.workload)
+            if theirs is None or k.device_model != self.place.device.model or k.task.target.key != self.task.target.key:
+                continue
+            others = {n: v for n, v in k.task.workload.params if n != self.extent.name}
+            same = others == {n: v for n, v in own.items() if n != self.extent.name}
+            if same and theirs.name == self.extent.name and self._covers(theirs):
+                out.append(k)
+        return out
+
+    def _covers(self, other: Extent) -> bool:
+        return self.extent.low <= other.low and other.high <= self.extent.high
+
+    def timed(self, found: Sequence[Found], sizes: Sequence[int]) -> list[Found]:
+        """Those that are right at all sizes, with their seconds at each."""
+        self.watcher.stage(f"building {len(found)} kernels that take their size when they are called")
+        built = self.builder.wait(self.builder.submit([Candidate(self.task, f.schedule) for f in found]))
+        alive = {n: b for n, b in enumerate(built) if isinstance(b, Artifact)}
+        seconds: dict[int, dict[int, float]] = {n: {} for n in alive}
+        for size in sizes:
+            self.watcher.stage(f"comparing {len(alive)} kernels at {self.extent.name}={size}")
+            kernels = [(Candidate(self.task, found[n].schedule), b) for n, b in alive.items()]
+            one, items = at_size(self.task, kernels, size)
+            for (n, _), outcome in zip(list(alive.items()), self.runner.run(one, items, None, PAIRS), strict=True):
+                if isinstance(outcome, Measurement):
+                    seconds[n][size] = outcome.seconds
+                else:
+                    self.watcher.warning(f"a kernel fails at {self.extent.name}={size}: {outcome.message}")
+                    del alive[n]
+        return [replace(found[n], seconds=seconds[n]) for n in alive]
+
+    def stored(self, cut: Sequence[Interval], found: Sequence[Found]) -> tuple[RangeKernel, ...]:
+        """Build each interval's kernel for it alone, check it, and put it in the place of what served it so far."""
+        from tilewright.database import StoredArtifact, StoredKernel
+        from tilewright.kernels.templates import full_source
+
+        ready = []
+        for interval in cut:
+            one = found[interval.kernel]
+            workload, schedule = narrowed(self.task.workload, interval.low, interval.high), one.schedule
+            task = Task(workload, self.task.target)
+            self.watcher.stage(f"checking the kernel of {workload.label}")
+            candidate = Candidate(task, schedule)
+            built = self.builder.wait(self.builder.submit([candidate], alone=True))[0]
+            problem = built if isinstance(built, Failure) else self.runner.verify(task, (candidate, built))
+            if problem is not None:
+                raise TilewrightError(f"the kernel of {workload.label} is wrong: {problem.message}", "Report this")
+            assert isinstance(built, Artifact)
+            self.builder.fetch(built)
+            near = max(n for n in one.seconds if n <= interval.high)
+            seconds = one.seconds[near] * interval.high / near
+            kernel = StoredKernel(
+                task, self.place.device.model, 1, schedule, built.program, seconds, built.sha256, None, one.run,
+                one.trial, compiler=built.compiler,
+            )  # fmt: skip
+            ready.append((task, kernel, StoredArtifact.read(built, full_source(candidate))))
+        before = [k.task for k in self._serving()]
+        for task, kernel, artifact in ready:
+            self.database.set_kernels(task, self.place.device.model, kernel.run_id, [kernel], [artifact])
+        kept = {task.key for task, _, _ in ready}
+        for task in before:
+            if task.key not in kept:
+                self.database.set_kernels(task, self.place.device.model, None, [])
+        return tuple(
+            RangeKernel(i.low, i.high, k.schedule, k.run_id, i.worst, i.mean, k.seconds)
+            for i, (_, k, _) in zip(cut, ready, strict=True)
+        )

@@ -1,0 +1,151 @@
+"""Workloads of which a size is a range: what they are, who computes them, and that one kernel is right at every size."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tilewright import operator, te
+from tilewright.backends import get_backend, parse_target
+from tilewright.backends.cpu.loader import LoadedKernel, load_bytes
+from tilewright.building.builder import Builder
+from tilewright.core import Artifact, Candidate, Failure, IllegalSchedule, Schedule, Task, UsageError, Value, Workload
+from tilewright.kernels import templates
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.ranges import at, narrowed, program_at, varying
+from tilewright.verifying.verify import Verifier
+
+CASES: dict[str, tuple[str, dict[str, Value]]] = {
+    "matmul": ("matmul", {"m": "1..70", "n": 50, "k": 40}),
+    "product with an epilogue": ("matmul", {"m": "2..40", "n": 37, "k": 24, "bias": True, "activation": "gelu"}),
+    "weights": ("matmul", {"m": "1..40", "n": 48, "k": 32, "constant": "b"}),
+    "batched product": ("batch_matmul", {"b": "1..9", "m": 12, "n": 20, "k": 16}),
+    "convolution": ("conv2d", {"n": "1..5", "ci": 6, "h": 9, "w": 9, "co": 16, "kh": 3, "kw": 3, "padding": 1}),
+    "softmax": ("softmax", {"shape": "1..40,37"}),
+    "several row axes": ("rms_norm", {"shape": "1..12,3,50"}),
+    "elementwise": ("elementwise", {"shape": "1..20,33", "fn": "tanh(x)"}),
+    "one axis": ("elementwise", {"shape": "1..500", "fn": "x*2+1"}),
+    "layout": ("permute", {"shape": "1..9,6,8", "dims": "0,2,1"}),
+    "gather": ("embedding", {"shape": "1..30", "num_embeddings": 20, "embedding_dim": 19}),
+    "pooling": ("max_pool2d", {"n": "1..5", "c": 16, "h": 9, "w": 9, "kernel_size": 3, "stride": 2, "padding": 1}),
+    "attention": ("attention", {"b": "1..4", "h": 2, "lq": 33, "lk": 40, "d": 16, "is_causal": True}),
+}
+
+
+def kernel_of(built: Artifact | Failure, schedule: Schedule, threads: int) -> LoadedKernel:
+    assert isinstance(built, Artifact), built
+    with open(built.path, "rb") as code:
+        library = load_bytes(code.read(), built.sha256)
+    return library.kernel(built.program, {k: int(v) for k, v in schedule.launch}, threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_one_kernel_is_right_at_every_size(case: str, threads: int) -> None:
+    """Schedules of several sizes, each built once for the whole range."""
+    name, params = CASES[case]
+    workload = get_operator(name).workload(**params)
+    extent = varying(workload)
+    assert extent is not None
+    target = replace(parse_target("cpu"), threads=threads)
+    rng, task = random.Random(0), Task(workload, target)
+    sizes = sorted({extent.low, extent.low + 1, (extent.low + extent.high) // 2, extent.high - 1, extent.high})
+    schedules = []
+    for found_at in (extent.low, sizes[2], extent.high):
+        one = Task(at(workload, found_at), target)
+        for t in templates.templates_for(task):
+            space = t.space(one)
+            drawn = [t.default(one), space.sample(rng)]
+            schedules += [s.at(extent, found_at) for s in drawn]
+    with Builder(target) as builder:
+        built = builder.build([Candidate(task, s) for s in schedules])
+    for size in sizes:
+        one_size = at(workload, size)
+        verifier = Verifier(Program.loads(one_size.program))
+        for schedule, artifact in zip(schedules, built, strict=True):
+            kernel = kernel_of(artifact, schedule.at(extent, size), threads)
+            problem = verifier.check(kernel.run, align=kernel.program.align)
+            assert problem is None, (size, schedule.values, problem)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_for_one_size_it_is_that_size_s_workload(case: str) -> None:
+    name, params = CASES[case]
+    op = get_operator(name)
+    workload = op.workload(**params)
+    extent = varying(workload)
+    assert extent is not None
+    assert Workload.from_json(workload.to_json()).ranges == workload.ranges
+    text = next(k for k, v in params.items() if ".." in str(v))
+    fixed = {**params, text: str(params[text]).replace(f"{extent.low}..{extent.high}", str(extent.high))}
+    assert at(workload, extent.high) == op.workload(**fixed)
+    assert workload.key != op.workload(**fixed).key
+    part = narrowed(workload, extent.low + 1, extent.high)
+    assert part == op.workload(**{**params, text: str(params[text]).replace(f"{extent.low}..", f"{extent.low + 1}..")})
+    assert program_at(part.program, extent.high) == program_at(workload.program, extent.high)
+    assert narrowed(workload, extent.high, extent.high) == at(workload, extent.high)
+
+
+def test_a_size_outside_is_refused() -> None:
+    workload = get_operator("matmul").workload(m="4..9", n=3, k=3)
+    with pytest.raises(UsageError, match=r"matmul has m=4..9, not 3"):
+        at(workload, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("matmul", {"m": "5..2", "n": 3, "k": 3}, r"m=5..2 is no range\. Write the least size first"),
+        ("matmul", {"m": "0..2", "n": 3, "k": 3}, r"m=0..2 is no range"),
+        ("matmul", {"m": "1..2,3", "n": 3, "k": 3}, r"m=1..2,3 is no range"),
+        ("matmul", {"m": "1..9", "n": "1..9", "k": 3}, r"m and n are ranges\. One size may be a range"),
+        ("matmul", {"m": 3, "n": "1..9", "k": 3}, r"n cannot be a range: it is not the first axis of b"),
+        ("matmul", {"m": 3, "n": 3, "k": "1..9"}, r"k cannot be a range: it is not the first axis of a"),
+        ("matmul", {"m": "1..9", "n": 3, "k": 3, "constant": "a"}, r"m cannot be a range: a, which has it, is constant"),
+        ("softmax", {"shape": "1..9,1..7"}, r"shape=1..9,1..7 has two ranges"),
+        ("softmax", {"shape": "9,1..7"}, r"shape cannot be a range: it is not the first axis"),
+        ("cumsum", {"shape": "1..9,7", "dim": 0}, r"shape cannot be a range|no template"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_range(name: str, params: dict[str, Value], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        templates.templates_for(Task(get_operator(name).workload(**params), get_backend("cpu").targets()[0]))
+
+
+def test_a_size_that_is_more_than_a_length_is_no_range() -> None:
+    @operator
+    def mean_rows(m: int, n: int) -> te.TensorRef:
+        x = te.input("x", (m, n))
+        return te.compute((m, n), lambda i, j: x[i, j] / m)
+
+    assert mean_rows.workload(m=4, n=3)
+    with pytest.raises(UsageError, match="m cannot be a range: the program depends on it otherwise"):
+        mean_rows.workload(m="1..8", n=3)
+
+
+def test_a_whole_multiple_of_a_size_is_a_length() -> None:
+    @operator
+    def halves(m: int, n: int) -> te.TensorRef:
+        x = te.input("x", (2 * m, n))
+        return te.compute((2 * m, n), lambda i, j: x[i, j] + 1)
+
+    workload = halves.workload(m="1..8", n=3)
+    assert repr(workload.output.shape) == "(m=1..8*2, 3)"
+    assert at(workload, 3) == halves.workload(m=3, n=3)
+
+
+def test_one_size_of_a_range_is_a_plain_size() -> None:
+    op = get_operator("matmul")
+    assert op.workload(m="5..5", n=3, k=3) == op.workload(m=5, n=3, k=3)
+
+
+def test_templates_that_cannot_take_a_range_say_so() -> None:
+    task = Task(get_operator("cumsum").workload(shape="1..9,70"), get_backend("cpu").targets()[0])
+    with pytest.raises(UsageError, match=r"no template for cpu:\w+ takes shape=1..9 in cumsum\. Tune it for each size"):
+        templates.templates_for(task)
+    candidate = Candidate(task, Schedule("cpu_generic", templates.get_template("cpu_generic").version, ()))
+    with pytest.raises(IllegalSchedule, match=r"leaves shape=1..9 to each call"):
+        templates.lower(candidate)

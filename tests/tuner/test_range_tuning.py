@@ -1,0 +1,144 @@
+"""Tuning for a range of sizes, end to end: searched, compared, stored, served, verified, tuned again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.cli.app import run
+from tilewright.core import UsageError
+from tilewright.database import Database
+from tilewright.kernels.ranges import varying
+from tilewright.tuner import Observer, RangeResult, tune_range
+
+SIZES = {"m": "1..60", "n": 40, "k": 24}
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RangeResult]:
+    db = tmp_path_factory.mktemp("ranges") / "ranges.db"
+    return db, tune_range("matmul", params=SIZES, trials=16, kernels=2, cost_model="random", db=db)
+
+
+def arrays(m: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(m)
+    return rng.standard_normal((m, 24), np.float32), rng.standard_normal((24, 40), np.float32)
+
+
+def test_intervals_cover_the_range(tuned: tuple[Path, RangeResult]) -> None:
+    db, result = tuned
+    assert 1 <= len(result.kernels) <= 2
+    assert (result.kernels[0].low, result.kernels[-1].high) == (1, 60)
+    assert result.worst == max(k.worst for k in result.kernels)
+    with Database.open(db) as database:
+        stored = {k.task.workload.label for k in database.kernels("matmul") if varying(k.task.workload)}
+    assert stored == {f"matmul m={k.low}..{k.high} n=40 k=24" for k in result.kernels if k.low < k.high}
+    assert json.loads(json.dumps(result.to_json()))["kernels"][-1]["high"] == 60
+
+
+def test_every_size_is_served(tuned: tuple[Path, RangeResult]) -> None:
+    db, result = tuned
+    library = tilewright.Library(db)
+    for m in range(1, 61):
+        a, b = arrays(m)
+        np.testing.assert_allclose(library.matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+        assert library.explain("matmul", m=m, n=40, k=24).tier == ("exact" if m in result.tuned else "range")
+    tiers = {n: c for n, c in library.stats().tiers.items() if c}
+    assert tiers == {"exact": len(result.tuned), "range": 60 - len(result.tuned)}
+
+
+def test_it_is_found_by_name_by_operator_and_by_workload(tuned: tuple[Path, RangeResult]) -> None:
+    db, _ = tuned
+    library = tilewright.Library(db)
+    op = tilewright.kernels.operators.get_operator("matmul")
+    a, b = arrays(37)
+    for asked, params in (
+        ("matmul", {"m": 37, "n": 40, "k": 24}),
+        (op, {"m": 37, "n": 40, "k": 24}),
+        (op.workload(m=37, n=40, k=24), {}),
+    ):
+        explained = library.explain(asked, **params)
+        assert (explained.tier, explained.params["m"]) == ("range", 37)
+        assert "has it" in explained.reason
+        np.testing.assert_allclose(library.plan(asked, **params)(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    assert library.explain("matmul", m=61, n=40, k=24).tier == "fallback"
+    assert library.explain("matmul", m=37, n=41, k=24).tier == "fallback"
+    assert library.explain("matmul", m=37, n=40, k=24, activation="relu").tier == "fallback"
+
+
+def test_a_plan_needs_one_size(tuned: tuple[Path, RangeResult]) -> None:
+    library = tilewright.Library(tuned[0])
+    with pytest.raises(UsageError, match=r"a plan has fixed sizes, not m=1..60\. Name one size"):
+        library.plan("matmul", **SIZES)
+    with pytest.raises(
+        UsageError, match=r"m=1..60 is a range, and a run is of fixed sizes\. Use tilewright.tune_range"
+    ):
+        tilewright.tune("matmul", params=SIZES)
+
+
+def test_verify_looks_at_several_sizes(tuned: tuple[Path, RangeResult], capsys: pytest.CaptureFixture[str]) -> None:
+    db, result = tuned
+    assert run(["verify", "--db", str(db), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    right = [k for k in listed["kernels"] if k["problem"] is None]
+    assert len(right) == len(result.tuned) + sum(k.low < k.high for k in result.kernels)
+
+
+def test_tuning_again_replaces_what_served_the_range(tuned: tuple[Path, RangeResult]) -> None:
+    db, first = tuned
+    stages: list[str] = []
+
+    class Watcher(Observer):
+        def stage(self, text: str) -> None:
+            stages.append(text)
+
+    again = tune_range(
+        "matmul", params=SIZES, trials=4, kernels=1, cost_model="random", db=db, observer=lambda place: Watcher()
+    )
+    assert [(k.low, k.high) for k in again.kernels] == [(1, 60)]
+    with Database.open(db) as database:
+        ranged = [k for k in database.kernels("matmul") if varying(k.task.workload)]
+    assert [k.task.workload.label for k in ranged] == ["matmul m=1..60 n=40 k=24"]
+    assert again.compared >= len(first.kernels)
+    assert any("comparing" in s for s in stages)
+    assert stages[-1] == "checking the kernel of matmul m=1..60 n=40 k=24"
+
+
+def test_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = str(tmp_path / "cli.db")
+    asked = ["tune", "softmax", "shape=1..9,40", "--trials", "6", "--portfolio", "1", "--db", db]
+    assert run([*asked, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [(k["low"], k["high"], k["template"]) for k in data["kernels"]] == [(1, 9, "cpu_rows")]
+    monkeypatch.setenv("COLUMNS", "250")
+    assert run(asked) == 0
+    shown = capsys.readouterr()
+    assert "1..9" in shown.out
+    assert "loses on average" in shown.out
+    assert "served so: shape=1, 3, 9" in " ".join(shown.err.split())
+    x = np.random.default_rng(0).standard_normal((7, 40), np.float32)
+    library = tilewright.Library(db)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(library.softmax(x), e / e.sum(1, keepdims=True), rtol=1e-4, atol=1e-6)
+    assert library.stats().tiers["range"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["matmul", "m=8", "n=9", "k=9", "--portfolio", "2"], "matmul m=8 n=9 k=9 has no range. Write a size as 1..4096"),
+        (["matmul", "m=1..8", "n=9", "k=9", "--resume", "last"], "--resume does not go with a range of sizes. Leave it out"),
+        (["cumsum", "shape=1..8,70"], "takes shape=1..8 in cumsum. Tune it for each size"),
+        (["matmul", "m=8..1", "n=9", "k=9"], "m=8..1 is no range"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_with_a_range(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", *arguments]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
