@@ -110,8 +110,8 @@ def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
         rows[name] = {
             "nanoseconds": statistics.median(times), "ratio": statistics.median(ratios), "low": low, "high": high,
         }  # fmt: skip
-    expected = {"exact": (rounds + 1) * count * (2 if torch is None else 4), "default": 0, "fallback": 0}
-    if library.stats().tiers != expected:
+    expected = {"exact": (rounds + 1) * count * (2 if torch is None else 4)}
+    if {n: c for n, c in library.stats().tiers.items() if c} != expected:
         raise SystemExit(f"some calls were not answered by the kernel: {library.stats()}")
     return {
         "schema": 1, "shape": SIZES, "rounds": rounds, "calls_a_round": count, "rows": rows,

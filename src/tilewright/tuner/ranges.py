@@ -69,7 +69,7 @@ class RangeKernel:
     run: str | None
     worst: float
     mean: float
-    seconds: float  # of one call at ``high``
+    seconds: float  # of one call at the greatest size of it that was timed
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "schedule": dict(self.schedule.values), "template": self.schedule.template}
@@ -285,7 +285,10 @@ class Comparing:
         ready = []
         for interval in cut:
             one = found[interval.kernel]
-            workload, schedule = narrowed(self.task.workload, interval.low, interval.high), one.schedule
+            if interval.low == interval.high and interval.low in anchors(self.extent):
+                continue  # it was tuned by itself
+            high = max(interval.high, interval.low + 1)  # one size is no range; the next interval's is as good there
+            workload, schedule = narrowed(self.task.workload, interval.low, high), one.schedule
             task = Task(workload, self.task.target)
             self.watcher.stage(f"checking the kernel of {workload.label}")
             candidate = Candidate(task, schedule)
@@ -310,6 +313,9 @@ class Comparing:
             if task.key not in kept:
                 self.database.set_kernels(task, self.place.device.model, None, [])
         return tuple(
-            RangeKernel(i.low, i.high, k.schedule, k.run_id, i.worst, i.mean, k.seconds)
-            for i, (_, k, _) in zip(cut, ready, strict=True)
-        )
+            RangeKernel(
+                i.low, i.high, found[i.kernel].schedule, found[i.kernel].run, i.worst, i.mean,
+                found[i.kernel].seconds[max(n for n in found[i.kernel].seconds if n <= i.high)],
+            )
+            for i in cut
+        )  # fmt: skip
