@@ -101,10 +101,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = measure(folder, options.threads, options.calls, options.every)
     found |= {"schema": 1, "device": find_place("auto", "auto", 1).device.model, "date": time.strftime("%Y-%m-%d")}
-    print(f"{found['calls']:,} calls of {found['threads']} threads, {found['wrong']} wrong; ", end="")
-    print(f"kernels replaced {found['replaced']} times in {found['seconds']:.0f} s; answered by {found['tiers']}")
+    text = (
+        f"{found['calls']:,} calls of {found['threads']} threads, {found['wrong']} wrong, in {found['seconds']:.0f} s, "
+        f"while a kernel took the place of another {found['replaced']} times. {found['device']}, {found['date']}."
+    )
+    print(text)
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n")
+        options.out.with_suffix(".md").write_text(text + "\n")
 
 
 if __name__ == "__main__":
