@@ -89,6 +89,28 @@ def test_verify_looks_at_several_sizes(tuned: tuple[Path, RangeResult], capsys: 
     assert len(right) == len(result.tuned) + sum(k.low < k.high for k in result.kernels)
 
 
+def test_best_names_the_range_that_has_a_size(
+    tuned: tuple[Path, RangeResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    db, result = tuned
+    last = result.kernels[-1]
+    size = next(n for n in range(last.high, last.low, -1) if n not in result.tuned)
+    assert run(["best", "matmul", f"m={size}", "n=40", "k=24", "--db", str(db)]) == 0
+    assert f"matmul m={last.low}..{last.high} n=40 k=24 on" in capsys.readouterr().out
+    assert run(["best", "matmul", "m=61", "n=40", "k=24", "--db", str(db)]) == 1
+
+
+def test_ranges_are_exported_imported_and_rebuilt(tuned: tuple[Path, RangeResult], tmp_path: Path) -> None:
+    db, result = tuned
+    lines, again, served = (str(tmp_path / name) for name in ("all.jsonl", "again.db", "served.db"))
+    assert run(["db", "export", lines, "--db", str(db)]) == 0
+    assert run(["db", "import", lines, "--rebuild", "--db", again]) == 0
+    assert run(["db", "export", "--best", served, "--db", again]) == 0
+    size = next(n for n in range(1, 61) if n not in result.tuned)
+    for path in (again, served):
+        assert tilewright.Library(path).explain("matmul", m=size, n=40, k=24).tier == "range"
+
+
 def test_tuning_again_replaces_what_served_the_range(tuned: tuple[Path, RangeResult]) -> None:
     db, first = tuned
     stages: list[str] = []

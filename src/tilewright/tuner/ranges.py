@@ -9,6 +9,7 @@ which was built for it alone and checked at its ends and within.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from tilewright.core import (
     Extent,
     Failure,
     Measurement,
+    Proposal,
     Schedule,
     Task,
     TilewrightError,
@@ -51,11 +53,10 @@ PAIRS = 7
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule, the run and number of its trial, and the seconds of its kernel by size."""
+    """A schedule, the run that it is from, and the seconds of its kernel by size."""
 
     schedule: Schedule
     run: str | None
-    trial: int | None
     seconds: Mapping[int, float]
 
 
@@ -221,16 +222,13 @@ class Comparing:
         found: dict[str, Found] = {}
         for one in searched:
             size = self._size(one)
-            known: list[tuple[Schedule, str, TrialRecord | None]] = []
-            if one.result.best is not None:
-                known.append((one.result.best.schedule, one.result.best.run, None))
-            history = self.database.trials(one.result.run)
-            known += [(r.schedule, one.result.run, r) for r in contenders(history, each)]
-            for schedule, run, record in known:
-                made = schedule.at(self.extent, size)
-                found.setdefault(schedule.key, Found(made, run, record.number if record else None, {}))
+            best = one.result.best
+            known = [(best.schedule, best.run)] if best is not None else []
+            known += [(r.schedule, one.result.run) for r in contenders(self.database.trials(one.result.run), each)]
+            for schedule, run in known:
+                found.setdefault(schedule.key, Found(schedule.at(self.extent, size), run, {}))
         for kernel in self._serving():
-            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id, kernel.trial_number, {}))
+            found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id, {}))
         return list(found.values())
 
     def _size(self, one: TunedTask) -> int:
@@ -298,17 +296,24 @@ class Comparing:
                 raise TilewrightError(f"the kernel of {workload.label} is wrong: {problem.message}", "Report this")
             assert isinstance(built, Artifact)
             self.builder.fetch(built)
-            near = max(n for n in one.seconds if n <= interval.high)
-            seconds = one.seconds[near] * interval.high / near
+            outcome = self.runner.run(task, [(candidate, built)], None)[0]  # at the greatest size
+            if isinstance(outcome, Failure):
+                raise TilewrightError(f"the kernel of {workload.label} fails: {outcome.message}", "Report this")
             kernel = StoredKernel(
-                task, self.place.device.model, 1, schedule, built.program, seconds, built.sha256, None, one.run,
-                one.trial, compiler=built.compiler,
+                task, self.place.device.model, 1, schedule, built.program, outcome.seconds, built.sha256,
+                trial_number=0, compiler=built.compiler,
             )  # fmt: skip
-            ready.append((task, kernel, StoredArtifact.read(built, full_source(candidate))))
+            trial = TrialRecord(
+                0, Proposal(schedule, origin=f"run {one.run}"), outcome, built.build_seconds, time.time()
+            )
+            ready.append((kernel, trial, StoredArtifact.read(built, full_source(candidate))))
         before = [k.task for k in self._serving()]
-        for task, kernel, artifact in ready:
-            self.database.set_kernels(task, self.place.device.model, kernel.run_id, [kernel], [artifact])
-        kept = {task.key for task, _, _ in ready}
+        for kernel, trial, artifact in ready:
+            run = self.database.add_run(kernel.task, self.place.device, "portfolio", 0, 1, {})
+            self.database.add_trials(run, [trial])
+            self.database.set_kernels(kernel.task, self.place.device.model, run, [kernel], [artifact])
+            self.database.finish_run(run, "done", {})
+        kept = {kernel.task.key for kernel, _, _ in ready}
         for task in before:
             if task.key not in kept:
                 self.database.set_kernels(task, self.place.device.model, None, [])

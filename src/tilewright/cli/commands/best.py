@@ -20,6 +20,8 @@ from tilewright.cli.options import (
 from tilewright.cli.output import console, emit_json, rate, seconds, share_of_peak
 from tilewright.core import Task, TilewrightError
 from tilewright.database.text import safe_text
+from tilewright.extent import size_in
+from tilewright.kernels.ranges import program_at, varying
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
@@ -61,6 +63,7 @@ def command(
             f"no kernel is stored for {task.workload.label} on {task.target.name}, {threads} thread(s)",
             f"Tune it: tilewright tune {op} {' '.join(params)}{where}",
         )
+    task = kernel.task  # of a range, the whole of it
     flops = task.workload.flops
     if as_json:
         data: dict[str, Any] = {
@@ -105,7 +108,22 @@ def _best(database: Database, task: Task) -> StoredKernel | None:
     """
     backend = backend_for(task.target)
     if backend.in_process:
-        return database.best(task, backend.place(task.target, "auto", task.target.threads)[1].model)
+        model = backend.place(task.target, "auto", task.target.threads)[1].model
+        return database.best(task, model) or _of_range(database, task, model)
     found = [k for k in database.kernels() if k.rank == 1 and k.task.key == task.key]
     found.sort(key=lambda k: (not is_emulated(k.device_model), k.updated or 0.0), reverse=True)
     return found[0] if found else None
+
+
+def _of_range(database: Database, task: Task, device_model: str) -> StoredKernel | None:
+    """The winner of the shortest range of which the task is one size."""
+    params = dict(task.workload.params)
+    found = []
+    for k in database.kernels(task.workload.op):
+        extent = varying(k.task.workload)
+        if extent is None or (k.rank, k.device_model, k.task.target.key) != (1, device_model, task.target.key):
+            continue
+        size = size_in(dict(k.task.workload.params), extent, params.get(extent.name))
+        if size is not None and program_at(k.task.workload.program, size) == task.workload.program:
+            found.append((extent.high - extent.low, k))
+    return min(found, key=lambda f: f[0])[1] if found else None
