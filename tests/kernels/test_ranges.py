@@ -21,6 +21,9 @@ from tilewright.verifying.verify import Verifier
 CASES: dict[str, tuple[str, dict[str, Value]]] = {
     "matmul": ("matmul", {"m": "1..70", "n": 50, "k": 40}),
     "product with an epilogue": ("matmul", {"m": "2..40", "n": 37, "k": 24, "bias": True, "activation": "gelu"}),
+    "bfloat16": ("matmul", {"m": "1..40", "n": 37, "k": 24, "dtype": "bfloat16", "bias": True}),
+    "bytes": ("quantized_matmul", {"m": "1..40", "n": 50, "k": 36}),
+    "float16 weights": ("matmul", {"m": "1..40", "n": 48, "k": 32, "dtype": "float16", "constant": "b"}),
     "weights": ("matmul", {"m": "1..40", "n": 48, "k": 32, "constant": "b"}),
     "batched product": ("batch_matmul", {"b": "1..9", "m": 12, "n": 20, "k": 16}),
     "convolution": ("conv2d", {"n": "1..5", "ci": 6, "h": 9, "w": 9, "co": 16, "kh": 3, "kw": 3, "padding": 1}),

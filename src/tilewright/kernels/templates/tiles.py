@@ -106,9 +106,9 @@ class ChosenBlocks(Blocks):
     def height(self, block: str) -> str:
         return f"(x->height-(({block})>=x->full))"
 
-    def set(self, extent: str) -> str:
-        """C statements that fill the context in, for an extent."""
+    def set(self, extent: str, x: str = "x->") -> str:
+        """C statements that fill the context in, for an extent; ``x``: how its members are named."""
         return (
-            f"{{ const long n={extent}; x->blocks=(n+{self.size - 1}L)/{self.size}L; "
-            "x->height=(n+x->blocks-1)/x->blocks; x->full=n-x->blocks*(x->height-1); }"
+            f"{{ const long n={extent}; {x}blocks=(n+{self.size - 1}L)/{self.size}L; "
+            f"{x}height=(n+{x}blocks-1)/{x}blocks; {x}full=n-{x}blocks*({x}height-1); }}"
         )

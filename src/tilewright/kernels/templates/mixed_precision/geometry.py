@@ -15,7 +15,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.mixed_precision.kinds import BF16, F32, U8S8, UNIT, Kind, kind_of, shifted
 from tilewright.kernels.templates.mixed_precision.match import HALF, Dot
-from tilewright.kernels.templates.tiles import Blocks, ceildiv
+from tilewright.kernels.templates.tiles import Blocks, ChosenBlocks, ceildiv
 
 LINE = 64
 
@@ -66,7 +66,14 @@ class DotTiling:
 
     @property
     def row_blocks(self) -> Blocks:
+        if (extent := self.c.m.varying) is not None:
+            return ChosenBlocks(int(extent), self.rows, extent.low * extent.unit)
         return Blocks(self.c.m.size, self.rows)
+
+    @property
+    def row_count(self) -> str:
+        """C text of the number of register tiles along M."""
+        return "x->blocks" if self.c.m.varying else f"{self.row_blocks.count}L"
 
     @property
     def column_vectors(self) -> int:

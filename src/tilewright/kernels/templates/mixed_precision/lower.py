@@ -11,18 +11,20 @@ from tilewright.kernels.templates.mixed_precision.geometry import DotTiling
 from tilewright.kernels.templates.mixed_precision.kinds import UNIT
 from tilewright.kernels.templates.mixed_precision.store import Epilogue
 from tilewright.kernels.templates.mixed_precision.texts import axis_names, declare, linear, number_of
+from tilewright.kernels.templates.tiles import ChosenBlocks
 
 BLOCKS = ("KC", "MC", "NC")
 SPLITS = ("TM", "TN")
 PIECES = 4
 """Into how many pieces a thread packing B as a whole is divided."""
 
-CONTEXT = """struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,a_bytes,b_bytes,bytes; };"""
+CONTEXT = """struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,a_bytes,b_bytes,bytes;$more };"""
 
 
 def arguments(p: DotTiling) -> tuple[str, ...]:
     """Names of the launch arguments, in order."""
-    return BLOCKS + SPLITS if p.threads > 1 else BLOCKS
+    chosen = (p.c.m.varying.argument,) if p.c.m.varying else ()
+    return (*BLOCKS, *(SPLITS if p.threads > 1 else ()), *chosen)
 
 
 def source(p: DotTiling, symbol: str) -> str:
@@ -31,7 +33,7 @@ def source(p: DotTiling, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         kinds.functions(p.c, p.kind, p.vector_bytes),
-        CONTEXT,
+        fill(CONTEXT, {"more": " long extent, blocks, height, full;" if p.c.m.varying else ""}),
         packing.helpers(p),
         packing.four(p),
         micro.last_unit(p) if p.rest else "",
@@ -100,7 +102,7 @@ TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (
  const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;
  $batch
  const long ob=$b_outer; (void)ob;
- const long r0=ti*${rows}L/x->TM, r1=(ti+1)*${rows}L/x->TM;
+ const long r0=ti*$rows/x->TM, r1=(ti+1)*$rows/x->TM;
  const long c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
 $if mine: char *const mine=x->ws+w*x->bytes;
 $if in_place: S *const out=(S*)x->t[$inputs]+$out; const long ldc=${ldc}L;
@@ -142,7 +144,7 @@ def _task(p: DotTiling) -> str:
         {
             "batch": declare(c.batch, "o"),
             "b_outer": "+".join(b_outer) or "0",
-            "rows": rows.count,
+            "rows": p.row_count,
             "columns": cols.count,
             "mine": p.pack_a or p.pack_b == "blocks" or not c.in_place,
             "in_place": c.in_place,
@@ -197,15 +199,19 @@ def _choose(p: DotTiling, call: str) -> str:
 
     if rows.even:
         return by_columns(rows.size)
+    if p.c.m.varying:
+        cases = " ".join(f"case {r}: {by_columns(r)} break;" for r in rows.sizes)
+        return f"switch({rows.height('rb')}) {{ {cases} }}"
     return f"if(rb<{rows.full}L) {{ {by_columns(rows.size)} }} else {{ {by_columns(rows.size - 1)} }}"
 
 
 ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; (void)workspace;
  const long kc=tw::imin(args[0],${k}L); (void)kc;
- const long mt=tw::imin(tw::imax(1,args[1]/$rows),${row_count}L);
+$if varying: Ctx x; x.extent=args[$last]; $chosen
+ const long mt=tw::imin(tw::imax(1,args[1]/$rows),$row_count);
  const long nt=tw::imin(tw::imax(1,args[2]/$width),${column_count}L);
- Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; $splits
+ ${context}x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; $splits
  x.a_bytes=$a_bytes; x.b_bytes=$b_bytes; x.bytes=x.a_bytes+x.b_bytes+$sums;
 $if once: x.packed=(char*)tensors[$constant]; x.ws=(char*)workspace;
 $if whole: x.packed=(char*)workspace; x.ws=x.packed+$whole;
@@ -217,7 +223,7 @@ $if blocks: x.packed=nullptr; x.ws=(char*)workspace;
 
 def _entry(p: DotTiling, symbol: str) -> str:
     c, width = p.c, p.vectors * p.lanes
-    whole = p.pack_b == "whole"
+    whole, varying, blocks = p.pack_b == "whole", c.m.varying, p.row_blocks
     return fill(
         ENTRY,
         {
@@ -225,7 +231,13 @@ def _entry(p: DotTiling, symbol: str) -> str:
             "k": p.k,
             "rows": p.rows,
             "width": width,
-            "row_count": p.row_blocks.count,
+            "row_count": p.row_count.replace("->", "."),
+            "varying": varying,
+            "context": "" if varying else "Ctx x; ",
+            "last": len(arguments(p)) - 1,
+            "chosen": blocks.set(varying.text("x.extent"), "x.")
+            if varying and isinstance(blocks, ChosenBlocks)
+            else "",
             "column_count": p.column_blocks.count,
             "splits": "".join(f"x.{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS)),
             "a_bytes": f"mt*{p.rows * p.a_row}L" if p.pack_a else "0",
@@ -261,7 +273,10 @@ def packed_bytes(p: DotTiling) -> IntExpr:
 
 def launch_program(p: DotTiling, symbol: str) -> LaunchProgram:
     c, width, g = p.c, p.vectors * p.lanes, p.kind.group
-    mt: IntExpr = ["min", ["max", 1, ["//", "MC", p.rows]], p.row_blocks.count]
+    rows: IntExpr = p.row_blocks.count
+    if (extent := c.m.varying) is not None:
+        rows = ["ceildiv", ["*", extent.argument, extent.unit], p.rows]
+    mt: IntExpr = ["min", ["max", 1, ["//", "MC", p.rows]], rows]
     nt: IntExpr = ["min", ["max", 1, ["//", "NC", width]], p.column_blocks.count]
     each: list[IntExpr] = []
     if p.pack_a:

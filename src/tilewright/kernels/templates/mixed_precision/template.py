@@ -17,6 +17,7 @@ CPU_DOT = PlannedTemplate(
     kinds=("cpu",),
     refusal="is no product that this template computes",
     find=match,
+    ranges=lambda c: c.m.varying is not None and c.m.axes[0] == c.stage.axes[0],
     span=space,
     choose=default,
     plan=plan,
