@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.columns import Columns, named_pairs, tensors
 from tilewright.core import LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
+
+Shapes = Sequence[tuple[int, ...]]
+"""Of the inputs of a call, in order."""
 
 
 @dataclass(frozen=True)
