@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from runtime_kernels import Maker, random, scale, sqdist, wait
+from runtime_kernels import Maker, random, sqdist, wait
 
 from tilewright.bundles.build import build, sign_again
 from tilewright.core import DatabaseError, Target, TilewrightError, UsageError
@@ -92,7 +92,7 @@ def test_serves_what_the_database_does(bundle: Path) -> None:
 
 def test_errors_say_what_is_there(bundle: Path) -> None:
     library = Library(bundle, trust=public(KEY))
-    with pytest.raises(UsageError, match="sqdist is not known for m=9 n=9 k=9.*It was tuned for m=4 n=3 k=5"):
+    with pytest.raises(UsageError, match=r"sqdist is not known for m=9 n=9 k=9.*It was tuned for m=4 n=3 k=5"):
         library.plan("sqdist", m=9, n=9, k=9)
     with pytest.raises(UsageError, match="It was tuned for m=4 n=3 k=5"):
         library.sqdist(A, A)
@@ -218,7 +218,7 @@ assert library.stats().tiers["exact"] == 1
 def test_who_is_trusted(bundle: Path, trust_file: Path) -> None:
     with pytest.raises(DatabaseError, match=r"is signed by ed25519:\S+, which is not trusted.*bundle key trust"):
         Library(bundle)
-    with pytest.raises(DatabaseError, match="which is not trusted. Pass its author's key"):
+    with pytest.raises(DatabaseError, match=r"which is not trusted. Pass its author's key"):
         Library(bundle, trust=public(OTHER))
     check_all(Library(bundle, trust=[public(OTHER), public(KEY)]))
     check_all(Library(bundle, trust="unsigned"))
@@ -238,7 +238,7 @@ def test_an_unsigned_bundle(filled_database: Path, tmp_path: Path) -> None:
             Library(path, trust=trust)
     check_all(Library(path, trust="unsigned"))
     path.chmod(0o666)
-    with pytest.raises(DatabaseError, match="the bundle .* can be written by every user"):
+    with pytest.raises(DatabaseError, match=r"the bundle .* can be written by every user"):
         Library(path, trust="unsigned")
     check_all(Library(path, trust=True))
     sign_again(path, path, KEY)
@@ -267,7 +267,7 @@ def test_the_file_of_trusted_keys(bundle: Path, trust_file: Path) -> None:
     assert trust_file.stat().st_mode & 0o777 == 0o600
     check_all(Library(bundle))
     trust_file.chmod(0o622)
-    with pytest.raises(DatabaseError, match="the file of trusted keys .* can be written by"):
+    with pytest.raises(DatabaseError, match=r"the file of trusted keys .* can be written by"):
         Library(bundle)
     trust_file.chmod(0o600)
     trusted.change_keys(key, "", revoke=True)
@@ -346,7 +346,7 @@ def mutations(data: bytes, other: bytes, source: stdlib_random.Random) -> bytes:
         out += source.randbytes(source.randrange(1, 200))
     elif kind == 4:  # two stretches swapped
         size = source.randrange(1, 400)
-        a, b = sorted(source.sample(range(0, len(out) - size), 2))
+        a, b = sorted(source.sample(range(len(out) - size), 2))
         out[a : a + size], out[b : b + size] = out[b : b + size], out[a : a + size]
     elif kind == 5:  # a stretch of the other's
         a, size = source.randrange(len(out)), source.randrange(1, 4000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -63,7 +63,21 @@ def _load(bundle: Bundle, kernel: Kernel) -> str:
 
 
 def _run(bundle: Bundle, same: list[Kernel]) -> Iterator[Checked]:
-    target = same[0].entry.target
+    """Run stored code."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        pairs = []
+        for kernel in same:
+            e, row = kernel.entry, kernel.row
+            path = Path(folder, e.sha256)
+            path.write_bytes(code_of(bundle, kernel))
+            stored = Artifact(str(path), e.sha256, e.program, e.target, row["compiler"], (), row["source_sha256"])
+            pairs.append((kernel, stored))
+        yield from run_kernels(bundle, pairs)
+
+
+def run_kernels(bundle: Bundle, pairs: Sequence[tuple[Kernel, Artifact]]) -> Iterator[Checked]:
+    """Compare kernels of one target, in the code given for each, with their references, in a child process."""
+    target = pairs[0][0].entry.target
     with ExitStack() as stack:
         try:
             place = find_place(target, "auto", target.threads)
@@ -71,14 +85,9 @@ def _run(bundle: Bundle, same: list[Kernel]) -> Iterator[Checked]:
             runner = stack.enter_context(place.runner())
         except TilewrightError as problem:
             why = problem.message
-            yield from (Checked(k, skipped=why) for k in same)
+            yield from (Checked(k, skipped=why) for k, _ in pairs)
             return
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-"))
-        for kernel in same:
-            e, row = kernel.entry, kernel.row
-            path = Path(folder, e.sha256)
-            path.write_bytes(code_of(bundle, kernel))
-            artifact = Artifact(str(path), e.sha256, e.program, target, row["compiler"], (), row["source_sha256"])
+        for kernel, artifact in pairs:
             task = task_of(bundle, kernel)
-            failure = runner.verify(task, (Candidate(task, e.schedule), artifact))
+            failure = runner.verify(task, (Candidate(task, kernel.entry.schedule), artifact))
             yield Checked(kernel, problem=f"{failure.kind.value}: {failure.message}" if failure else "")

@@ -172,6 +172,63 @@ def verify(file: str, run: bool, trust: tuple[str, ...], as_json: bool) -> int:
     return 1 if problems else 3 if rows and not good else 0
 
 
+@command.command("export")
+@click.argument("file", metavar="FILE")
+@click.option("--format", "form", type=click.Choice(["c", "wheel"]), required=True, help="What to write.")
+@click.option("-o", "--output", default=".", show_default=True, metavar="FOLDER", help="Where to write it.")
+@click.option("--name", metavar="NAME", help="Of the library or package. [default: tilewright, tilewright_kernels]")
+@click.option("--version", default="1.0", show_default=True, metavar="VERSION", help="Of the wheel.")
+@click.option("--op", metavar="OP", help="Only this operator.")
+@click.option("--target", metavar="NAME", help="Of this target, where there are several.")
+@click.option("--threads", type=click.IntRange(min=1), help="For so many threads, where there are several.")
+@click.option("--no-check", is_flag=True, help="Do not compare what was compiled with the reference.")
+@_trust_option
+@json_option
+def export(
+    file: str,
+    form: str,
+    output: str,
+    name: str | None,
+    version: str,
+    op: str | None,
+    target: str | None,
+    threads: int | None,
+    no_check: bool,
+    trust: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Compile a bundle's kernels into a C library, or into a wheel that needs numpy alone.
+
+    c: a header, a static and a shared library. Kernels of processors only; what was compiled is compared with the
+    reference where this machine can run it.
+
+    \b
+    Examples:
+      tilewright bundle export kernels.twb --format c -o lib
+      tilewright bundle export kernels.twb --format wheel --name my_kernels --version 1.2 -o dist
+    """  # fmt: skip
+    from tilewright.bundles.contents import kernels
+    from tilewright.bundles.export.functions import choose, functions
+    from tilewright.bundles.export.library import build_c, write_c
+    from tilewright.bundles.export.wheel import wheel_name, write_wheel
+
+    bundle = _open(file, trust)
+    chosen = functions(choose(kernels(bundle), op, target, threads))
+    name = name or ("tilewright" if form == "c" else "tilewright_kernels")
+    if form == "wheel":
+        wheel_name(name, version, chosen[0].kernel.entry.target.arch)
+    library = build_c(bundle, chosen, name, check=not no_check)
+    if form == "c":
+        files = write_c(library, Path(output), name)
+    else:
+        files = [write_wheel(library, chosen, Path(output), name, version)]
+    data = {
+        "files": [str(f) for f in files], "functions": [f"{name}_{f.name}" for f in chosen], "checked": library.checked,
+    }  # fmt: skip
+    checked = f"{library.checked} of {len(chosen)} functions were compared with their reference"
+    report(as_json, data, *map(str, files), checked)
+
+
 # --------------------------------------------------------------------------- keys
 
 

@@ -24,8 +24,8 @@ def command(output: str, db: str | None, as_json: bool) -> int:
       tilewright lock --db serve.db -o kernels.lock --json
     """
     from tilewright.paths import default_path
-    from tilewright.runtime.pins import write_pins
     from tilewright.runtime.kernels import open_kernels
+    from tilewright.runtime.pins import write_pins
 
     store = open_kernels(db or default_path())
     count = write_pins(output, store.every())
