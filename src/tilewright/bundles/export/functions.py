@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.backends import backend_for
 from tilewright.bundles.contents import Kernel
-from tilewright.core import Target, TensorSpec, UsageError, Value, evaluate
+from tilewright.core import Target, TensorSpec, TilewrightError, UsageError, Value, evaluate
 from tilewright.kernels.expression.expr import BITS
 
 C_TYPES = {
@@ -127,6 +127,9 @@ def _name(kernel: Kernel) -> str:
 
 
 def _model(target: Target) -> str:
-    from tilewright.backends.cpu.device import device_model
-
-    return device_model()
+    """The device model of this machine; empty where it does not run the target."""
+    try:
+        _, device = backend_for(target).place(target, "auto", target.threads)
+    except TilewrightError:
+        return ""
+    return device.model
