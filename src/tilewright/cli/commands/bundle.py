@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli.options import db_option, json_option, open_database
-from tilewright.cli.output import console, emit_json, report, seconds, table
+from tilewright.cli.output import Ticker, console, emit_json, report, seconds, table
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
 
@@ -68,7 +68,8 @@ def build(
         )
     signer = None if key is None else _private(key)
     with open_database(db) as database:
-        count = write(database, Path(output), signer, op=op, target=target)
+        ticker = Ticker("read {:,} of {:,} kernels")
+        count = write(database, Path(output), signer, op=op, target=target, progress=ticker)
     size = os.path.getsize(output)
     by = "unsigned" if signer is None else f"signed by {_public(signer)}"
     data = {"file": output, "kernels": count, "bytes": size, "signer": None if signer is None else _public(signer)}
@@ -217,7 +218,8 @@ def export(
     name = name or ("tilewright" if form == "c" else "tilewright_kernels")
     if form == "wheel":
         wheel_name(name, version, chosen[0].kernel.entry.target.arch)
-    library = build_c(bundle, chosen, name, check=not no_check)
+    ticker = Ticker("compiled {:,} of {:,} sources")
+    library = build_c(bundle, chosen, name, check=not no_check, progress=ticker)
     if form == "c":
         files = write_c(library, Path(output), name)
     else:
