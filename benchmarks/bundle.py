@@ -2,8 +2,8 @@
 
     python benchmarks/bundle.py --out benchmarks/results/bundle.json
 
-A database of small products of 1,000 shapes (default schedules, compiled eight to a library, each compared with its
-reference) is bundled and signed. Then whole processes are timed, from the start of Python over `import tilewright` and
+A database of small products of 1,000 shapes (default schedules, each in a library of its own, as tuning leaves them, and
+compared with its reference; some minutes) is bundled and signed. Then whole processes are timed, from the start of Python over `import tilewright` and
 opening the signed bundle to the end of the first tuned call, beside processes that import numpy and end. Look-ups by
 arrays and by parameters are timed in bundles of 10, 100 and 1,000 kernels: each of a shape that was not looked up
 before, the code already loaded. Needs the package cryptography, to sign. ``--work`` keeps what was compiled.
@@ -60,7 +60,7 @@ def fill(path: Path, count: int) -> None:
         builder, runner = stack.enter_context(place.builder()), stack.enter_context(place.runner())
         for start in range(0, count, 64):
             some = candidates[start : start + 64]
-            for candidate, built in zip(some, builder.build(some), strict=True):
+            for candidate, built in zip(some, builder.build(some, alone=True), strict=True):
                 assert isinstance(built, Artifact), built
                 problem = runner.verify(candidate.task, (candidate, built))
                 assert problem is None, problem

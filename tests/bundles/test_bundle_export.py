@@ -308,6 +308,9 @@ def test_code_that_is_not_right_is_not_exported(opened: Bundle, monkeypatch: pyt
     monkeypatch.setattr(library, "source_of", wrong)
     with pytest.raises(TilewrightError, match=r"^softmax shape=8,100, compiled by .*, is not right: wrong_result"):
         build_c(opened, softmax, "mine")
-    monkeypatch.setattr(library, "source_of", lambda b, k: "no C++")
+    monkeypatch.setattr(library, "source_of", lambda b, k: f"no C++ {k.entry.program.launches[0].symbol}")
     with pytest.raises(TilewrightError, match="error"):
+        build_c(opened, softmax, "mine")
+    monkeypatch.setattr(library, "source_of", lambda b, k: "int another;")
+    with pytest.raises(TilewrightError, match=r"the stored source of softmax shape=8,100 has no function tw_"):
         build_c(opened, softmax, "mine")

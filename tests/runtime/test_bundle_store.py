@@ -183,6 +183,7 @@ def test_a_bundle_that_is_replaced(maker: Maker, tmp_path: Path, caplog: pytest.
     np.testing.assert_allclose(library.matmul(A, B), 2 * WANT, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_after_a_fork(bundle: Path) -> None:
     library = Library(bundle, trust=True, watch=False)
     library.matmul(A, B)

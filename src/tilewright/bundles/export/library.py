@@ -100,7 +100,14 @@ def _kernels(
     bundle: Bundle, functions: Sequence[Function], target: Target, cxx: Compiler, progress: Progress | None
 ) -> list[str]:
     """Paths of the objects of all kernels, in the cache; kernels of one text share one."""
-    sources = list(dict.fromkeys(source_of(bundle, f.kernel) for f in functions))
+    texts = [(f, source_of(bundle, f.kernel)) for f in functions]
+    for f, text in texts:
+        if lost := [s for s in (*(x for x, _ in f.launches), *(p.symbol for p in f.packs)) if s not in text]:
+            raise TilewrightError(
+                f"the stored source of {f.kernel.entry.op} {f.kernel.entry.label} has no function {lost[0]}",
+                "Leave it out (--op), or tune it again",
+            )
+    sources = list(dict.fromkeys(text for _, text in texts))
     options = flags(target, cxx)
     cache = ArtifactCache()
     done = 0
