@@ -2,11 +2,12 @@
 
     python benchmarks/bundle.py --out benchmarks/results/bundle.json
 
-A database of small products of 1,000 shapes (default schedules, each in a library of its own, as tuning leaves them, and
-compared with its reference; some minutes) is bundled and signed. Then whole processes are timed, from the start of Python over `import tilewright` and
-opening the signed bundle to the end of the first tuned call, beside processes that import numpy and end. Look-ups by
-arrays and by parameters are timed in bundles of 10, 100 and 1,000 kernels: each of a shape that was not looked up
-before, the code already loaded. Needs the package cryptography, to sign. ``--work`` keeps what was compiled.
+A database of small products of 1,000 shapes (default schedules, each in a library of its own, as tuning leaves
+them, and compared with its reference; some minutes) is bundled and signed. Then whole processes are timed, from the
+start of Python over `import tilewright` and opening the signed bundle to the end of the first tuned call, beside
+processes that import numpy and end. Look-ups by arrays and by parameters are timed in bundles of 10, 100 and 1,000
+kernels: each of a shape that was not looked up before. Needs the package cryptography, to sign. ``--work`` keeps what
+was compiled.
 """
 
 from __future__ import annotations
