@@ -331,6 +331,21 @@ def test_an_index_that_makes_no_sense(filled_database: Path, tmp_path: Path) -> 
             pass
 
 
+def test_parts_outside_of_the_file(filled_database: Path, tmp_path: Path) -> None:
+    """An index that is whole, and asks for more memory than there is."""
+    path = bundled(filled_database, tmp_path / "k.twb")
+    data = path.read_bytes()
+    opened = Bundle(path, True)
+    index = bytearray(data[HEADER : HEADER + opened.header.index])
+    for at in range(opened.index._blobs, opened.index._heap, 48):
+        index[at + 40 : at + 48] = b"\xff" * 8
+    path.write_bytes(resealed(data, bytes(index)))
+    with pytest.raises(DatabaseError, match="a part of it lies outside of the file"):
+        Library(path, trust=True).matmul(A, B)
+    with pytest.raises(DatabaseError, match="its parts"):
+        Bundle(path, True).check()
+
+
 def mutations(data: bytes, other: bytes, source: stdlib_random.Random) -> bytes:
     """One mutation of ``data``: bits, cuts, additions, swapped parts, another bundle's signature, key or parts."""
     header = unpack_header(data[:HEADER], len(data), "")

@@ -157,11 +157,16 @@ class Index:
         return row
 
     def blob(self, digest: bytes) -> tuple[int, int] | None:
-        """Place and length in the file of the bytes with this SHA-256; ``None`` where there are none."""
+        """Place and length in the file of the bytes with this SHA-256; ``None`` where there are none.
+
+        Raises ``DatabaseError`` for a place that the file does not have.
+        """
         at = self._bisect(self._blobs, _BLOB.size, digest, self.blobs)
         if self._data[at : at + 32] != digest or at >= self._heap:
             return None
         _, offset, length = _BLOB.unpack_from(self._data, at)
+        if offset < self._first_blob or offset + length > self._end:
+            raise damaged(self.where, "a part of it lies outside of the file")
         return offset, length
 
     def every_blob(self) -> list[tuple[bytes, int, int]]:
