@@ -24,6 +24,11 @@ def cache_root() -> Path:
     return Path(given).expanduser().absolute() if given else _xdg("XDG_CACHE_HOME", ".cache")
 
 
+def config_root() -> Path:
+    """Folder of what a user sets: ``tilewright`` in ``$XDG_CONFIG_HOME`` (``~/.config``)."""
+    return _xdg("XDG_CONFIG_HOME", ".config")
+
+
 def text_of(path: str | Path) -> str:
     """A file's text; empty where it cannot be read, as of the system's files that a machine lacks."""
     try:

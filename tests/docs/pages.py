@@ -43,6 +43,7 @@ class Page:
         self.port, self.port2 = free_port(), free_port()
         patch.chdir(folder)
         patch.setenv("TILEWRIGHT_DB", str(folder / "default.db"))
+        patch.setenv("TILEWRIGHT_TRUSTED_KEYS", str(folder / "trusted_keys"))
         patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         patch.syspath_prepend(str(folder))
         patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")

@@ -16,6 +16,7 @@ from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.targets import runs_on
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
 from tilewright.backends.emulator.toolchain import EmulatorToolchain
+from tilewright.bundles.build import build
 from tilewright.core import Candidate, Task, UsageError, Workload
 from tilewright.database import Database, StoredArtifact, StoredKernel
 from tilewright.kernels.operators import get_operator
@@ -103,9 +104,16 @@ def driver() -> OneContext:
     return OneContext()
 
 
-@pytest.fixture
-def library(tmp_path: Path, filled: Path, driver: OneContext) -> Iterator[tilewright.Library]:
-    with tilewright.Library(shutil.copy(filled, tmp_path / "t.db")) as made:
+@pytest.fixture(params=["database"])
+def library(
+    tmp_path: Path, filled: Path, driver: OneContext, request: pytest.FixtureRequest
+) -> Iterator[tilewright.Library]:
+    path = Path(shutil.copy(filled, tmp_path / "t.db"))
+    if request.param == "bundle":
+        with Database.open(path, create=False, readonly=True) as database:
+            build(database, tmp_path / "t.twb", None)
+        path = tmp_path / "t.twb"
+    with tilewright.Library(path, trust="unsigned") as made:
         made._resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
         yield made
 
@@ -114,6 +122,7 @@ def random(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.parametrize("library", ["database", "bundle"], indirect=True)
 @pytest.mark.parametrize("k", [24, 128])
 def test_a_kernel_answers_arrays_on_the_device(library: tilewright.Library, driver: OneContext, k: int) -> None:
     a, b = random(33, k), random(k, 40, seed=1)

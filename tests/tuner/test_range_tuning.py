@@ -107,6 +107,11 @@ def test_ranges_are_exported_imported_and_rebuilt(tuned: tuple[Path, RangeResult
     assert run(["db", "import", lines, "--rebuild", "--db", again]) == 0
     assert run(["db", "export", "--best", served, "--db", again]) == 0
     size = next(n for n in range(1, 61) if n not in result.tuned)
+    bundle = str(tmp_path / "served.bundle")
+    assert run(["bundle", "build", "--db", served, "-o", bundle, "--unsigned"]) == 0
+    a, b = arrays(size)
+    np.testing.assert_allclose(tilewright.Library(bundle, trust="unsigned").matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    assert tilewright.Library(bundle, trust="unsigned").explain("matmul", m=size, n=40, k=24).tier == "range"
     for path in (again, served):
         assert tilewright.Library(path).explain("matmul", m=size, n=40, k=24).tier == "range"
 

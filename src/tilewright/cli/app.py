@@ -35,6 +35,7 @@ COMMANDS = {
     "model": "Train, judge, export or import the cost model that runs start from.",
     "misses": "List what programs asked for and did not have.",
     "lock": "Write down which kernel answers each task, for libraries that are pinned to it.",
+    "bundle": "Build, sign, inspect, verify and export bundles: one file of kernels.",
     "cache": "Inspect or shrink the artifact cache.",
     "db": "Upgrade, export, import, merge, shrink and back up databases.",
     "config": "Show the settings in force and where each comes from.",

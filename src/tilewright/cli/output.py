@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """Version of the ``--json`` objects; breaking changes bump it."""
+
+_EVERY = 2.0  # seconds between lines of progress
 
 
 def wants_json(args: list[str]) -> bool:
@@ -60,6 +63,20 @@ def console(stderr: bool = False) -> Console:
 def say(line: str) -> None:
     """A line for a person, on stderr."""
     click.echo(f"tilewright: {line}", err=True)
+
+
+class Ticker:
+    """A line on stderr every few seconds of a long piece of work."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.said = time.monotonic()
+
+    def __call__(self, first: int, second: int) -> None:
+        now = time.monotonic()
+        if now - self.said >= _EVERY:
+            self.said = now
+            say(self.what.format(first, second))
 
 
 def table(*columns: str, overflow: OverflowMethod = "ellipsis", title: str | None = None) -> Table:

@@ -10,6 +10,9 @@ from tilewright.columns import Columns, named_pairs, tensors
 from tilewright.core import Extent, LaunchProgram, Schedule, Target, TensorSpec, Value, cached_property
 from tilewright.extent import params_at, size_in
 
+Shapes = Sequence[tuple[int, ...]]
+"""Of the inputs of a call, in order."""
+
 
 @dataclass(frozen=True)
 class Entry:

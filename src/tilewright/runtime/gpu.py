@@ -24,8 +24,8 @@ from tilewright.core import (
 from tilewright.kernels.parameters import agree, settled
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Counters
-from tilewright.runtime.store import Store
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context
@@ -66,7 +66,7 @@ class GpuKernel:
 class GpuRuntime:
     """Looks kernels up for arrays on GPUs and launches them. Safe from several threads."""
 
-    def __init__(self, store: Store, counters: Counters, driver: Opener | None = None) -> None:
+    def __init__(self, store: Kernels, counters: Counters, driver: Opener | None = None) -> None:
         self._store = store
         self._counters = counters
         self._open = driver
@@ -135,7 +135,7 @@ class GpuRuntime:
         backend = get_backend(device[0])
         entries = [
             e
-            for e in self._store.entries(op)
+            for e in self._store.entries(op, shapes=[v.shape for v in views])
             if e.target.kind in backend.kinds
             and e.state == "verified"
             and e.program.abi == ABI_VERSION

@@ -1,4 +1,4 @@
-"""The library: tuned kernels of one database, to be called from Python."""
+"""The library: tuned kernels of one database or bundle, to be called from Python."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from tilewright.closing import Closing
 from tilewright.core import TilewrightError, UsageError, Workload
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
+from tilewright.runtime.kernels import open_kernels
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.stats import Counters, Stats
-from tilewright.runtime.store import Store
 from tilewright.runtime.watching import watcher
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
+    from tilewright.runtime.bundle.trusted import Trust
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +30,7 @@ _log = logging.getLogger("tilewright.runtime")
 
 
 class Library(Closing):
-    """Kernels of a database (default: ``$TILEWRIGHT_DB``, else the user's own).
+    """Kernels of a database (default: ``$TILEWRIGHT_DB``, else the user's own), or of a bundle.
 
     >>> library = Library("tuned.db")  # doctest: +SKIP
     >>> c = library.matmul(a, b)  # doctest: +SKIP
@@ -39,6 +40,9 @@ class Library(Closing):
     Every operator is a method, looked up by its arrays' shapes and dtypes and by attributes given as
     keywords; :meth:`plan` does the look-up once. ``threads``: the most threads of a kernel; default,
     and never more than, what this process may use. ``trust``: open a file that others can write.
+    A bundle (``tilewright bundle build``) is opened if a key that the user trusts has signed it; ``trust`` may
+    name other keys instead (``"ed25519:..."``, one or several), or be ``"unsigned"``, where it counts who could
+    have written the file, as for a database, and not who signed it.
     ``missing_ok``: a missing file is an empty one. ``compile``: where nothing was tuned, compile a
     template's default once, instead of falling back to numpy. ``watch``: notice kernels that are tuned meanwhile,
     within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright lock``, whose kernels alone are served.
@@ -54,7 +58,7 @@ class Library(Closing):
         path: str | os.PathLike[str] | None = None,
         *,
         threads: int | None = None,
-        trust: bool = False,
+        trust: Trust = False,
         missing_ok: bool = False,
         compile: bool = False,
         watch: bool = True,
@@ -67,7 +71,7 @@ class Library(Closing):
             from tilewright.paths import default_path
 
             path = default_path()
-        self._store = Store(path, trust=trust, missing_ok=missing_ok, pinned=pinned)
+        self._store = open_kernels(path, trust=trust, missing_ok=missing_ok, pinned=pinned)
         self._counters = Counters()
         self._misses = Misses(self._store, self._counters, count_misses)
         self._resolver = Resolver(self._store, threads, compile, self._counters, self._misses)
@@ -78,7 +82,7 @@ class Library(Closing):
 
     @property
     def path(self) -> str:
-        """The database's file."""
+        """The database's file, or the bundle."""
         return str(self._store.path)
 
     def plan(self, op: str | Operator | Workload, /, **params: Any) -> Callable[..., Array]:

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 from tilewright.core import TilewrightError, Value, canonical_json
 from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Cell, Counters
-from tilewright.runtime.store import Store
 
 EVERY = 10.0
 """Seconds between two times of storing."""
@@ -39,7 +39,7 @@ class Misses:
     A database that cannot be written, or is busy, is left alone; that is no error of the program that runs kernels.
     """
 
-    def __init__(self, store: Store, counters: Counters, keep: bool) -> None:
+    def __init__(self, store: Kernels, counters: Counters, keep: bool) -> None:
         self._store = store
         self._counters = counters
         self._keep = keep
@@ -86,7 +86,7 @@ class Misses:
 
         path = self._store.path
         try:
-            if not os.access(path, os.W_OK):
+            if not self._store.writable or not os.access(path, os.W_OK):
                 return False
             target = detect(1).key
             now = time.time()

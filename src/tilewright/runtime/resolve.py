@@ -20,12 +20,12 @@ from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.gpu import GpuRuntime, agrees
+from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
 from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
 from tilewright.runtime.stats import Cell, Counters
-from tilewright.runtime.store import Store
 
 if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
@@ -50,7 +50,7 @@ class Found:
 class Resolver:
     """Answers for operators and parameters, or arrays, from one store. Safe from several threads."""
 
-    def __init__(self, store: Store, threads: int | None, compile: bool, counters: Counters, misses: Misses) -> None:
+    def __init__(self, store: Kernels, threads: int | None, compile: bool, counters: Counters, misses: Misses) -> None:
         self.store = store
         self.counters = counters
         self.misses = misses
@@ -93,9 +93,10 @@ class Resolver:
         """
         self.require_open()
         wanted = tuple(shapes)
-        entries = [e for e in self.store.entries(op) if e.shapes == wanted and not e.extent and agrees(e, given)]
+        known = self.store.entries(op, shapes=[s for s, _ in shapes])
+        entries = [e for e in known if e.shapes == wanted and not e.extent and agrees(e, given)]
         if self._choose(entries).entry is None:
-            ranged = (e.fitted(wanted) for e in self.store.entries(op) if e.extent)
+            ranged = (e.fitted(wanted) for e in known if e.extent)
             entries = _narrowest([e for e in ranged if e and agrees(e, given)]) or entries
         if not entries:
             return None
@@ -116,7 +117,7 @@ class Resolver:
     def near(self, op: str, shapes: Sequence[tuple[int, ...]], given: Mapping[str, Any]) -> str | None:
         """What a kernel tuned for inputs of these shapes takes instead of a call's arrays, and what to do, if any."""
         attributes = {k: v for k, v in given.items() if k != "dtype"}
-        for e in self.store.entries(op):
+        for e in self.store.entries(op, shapes=shapes):
             constants = [s.name for s in e.inputs if s.constant]
             if e.extent or [s for s, _ in e.shapes] != list(shapes) or not agrees(e, {**attributes, **_constant(e)}):
                 continue
@@ -156,7 +157,7 @@ class Resolver:
     def builtins(self, op: str) -> Builtins | None:
         """What makes builtins, if a kernel that carries it is loaded or can be, for ``op``."""
         if current() is None:
-            found = self._choose(self.store.entries(op))
+            found = self._choose(self.store.samples(op))
             if found.entry is not None:
                 extent = found.entry.extent
                 with contextlib.suppress(DatabaseError):  # a damaged kernel is reported when it is called
@@ -189,11 +190,11 @@ class Resolver:
         if not isinstance(op, str):
             workload = op.workload(**given)
             return self._of_workload(workload), workload
-        entries = self.store.entries(op)
-        matching = [e for e in entries if _means(e.params, e.defaults, given)]
+        known = self.store.entries(op, params=given)
+        matching = [e for e in known if _means(e.params, e.defaults, given)]
         found = self._choose(matching)
         if found.entry is None:
-            ranged = (e.named(given) for e in entries if e.extent)
+            ranged = (e.named(given) for e in known if e.extent)
             fitting = [e for e in ranged if e is not None and _means(e.params, e.defaults, given)]
             found = self._choose(_narrowest(fitting)) if fitting else found
         if found.entry is not None:
@@ -204,7 +205,7 @@ class Resolver:
             workload = get_operator(op).workload(**given)
             if not matching:  # written differently: "512", 512.0, or by another default
                 full = dict(workload.params)
-                found = self._choose([e for e in entries if e.params == full])
+                found = self._choose([e for e in self.store.entries(op, params=full) if e.params == full])
             return found, workload
         for workload in self.store.workloads(op):
             if _means(dict(workload.params), dict(workload.defaults), given):
@@ -216,7 +217,11 @@ class Resolver:
         found = self._choose(self.store.entries_of(workload.key, workload.op))
         if found.entry is not None:
             return found
-        named = [n for e in self.store.entries(workload.op) if (n := e.named(dict(workload.params))) is not None]
+        named = [
+            n
+            for e in self.store.entries(workload.op, params=dict(workload.params))
+            if (n := e.named(dict(workload.params))) is not None
+        ]
         if not named:
             return found
         from tilewright.kernels.ranges import program_at
@@ -360,7 +365,7 @@ def _built_in_names() -> tuple[str, ...]:
     return OPERATORS
 
 
-def _stored_workload(store: Store, entry: Entry) -> Workload:
+def _stored_workload(store: Kernels, entry: Entry) -> Workload:
     for workload in store.workloads(entry.op):
         if workload.key == entry.workload_key:
             return workload
@@ -397,7 +402,7 @@ def _each(names: Any) -> str:
     return " and ".join(sorted(set(names)))
 
 
-def _unknown(op: str, given: Mapping[str, Any], store: Store) -> UsageError:
+def _unknown(op: str, given: Mapping[str, Any], store: Kernels) -> UsageError:
     """No such operator, or an operator known only with other parameters."""
     known = store.workloads(op)
     if not known:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from tilewright.columns import workload_of
 from tilewright.core import DatabaseError, Workload
-from tilewright.runtime.entry import Entry, entry_of
+from tilewright.runtime.entry import Entry, Shapes, entry_of
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.pins import read_pins
 from tilewright.runtime.trust import require_trust
@@ -57,6 +57,8 @@ class Store:
     alone are found; an error where one of them is gone.
     """
 
+    writable = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -65,7 +67,7 @@ class Store:
         missing_ok: bool = False,
         pinned: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.path = _file_of(os.fspath(path))
+        self.path = file_of(os.fspath(path))
         self._trust = trust
         self._missing_ok = missing_ok
         self._lock = ForkLock()
@@ -87,14 +89,20 @@ class Store:
                 self._names = self._read(lambda c: tuple(r["op"] for r in c.execute(query))) or ()
             return self._names
 
-    def entries(self, op: str) -> tuple[Entry, ...]:
-        """Best kernels of an operator: one for each workload, target and device model."""
+    def entries(
+        self, op: str, *, shapes: Shapes | None = None, params: Mapping[str, object] | None = None
+    ) -> tuple[Entry, ...]:
+        """Best kernels of an operator: one for each workload, target and device model; all of them."""
         with self._lock:
             self._refresh()
             found = self._entries.get(op)
             if found is None:
                 found = self._entries[op] = self._kernels(_BY_OP, op=op)
             return found
+
+    def samples(self, op: str) -> tuple[Entry, ...]:
+        """Kernels of an operator, of each target at least one."""
+        return self.entries(op)
 
     def entries_of(self, key: str, op: str) -> tuple[Entry, ...]:
         """Best kernels of one workload, whatever it is called in the file; called ``op`` if known so."""
@@ -202,7 +210,8 @@ class _Busy(Exception):
     """Another process holds the file for a moment."""
 
 
-def _file_of(path: str) -> Path:
+def file_of(path: str) -> Path:
+    """The file that a path or a URL names, its links resolved. Raises ``DatabaseError``."""
     scheme, found, rest = path.partition("://")
     if found:
         if scheme.split("+")[0] != "sqlite":

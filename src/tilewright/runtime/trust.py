@@ -29,18 +29,34 @@ def require_trust(path: Path) -> None:
         except FileNotFoundError:
             continue
         _require(file, status, "the database" if not suffix else "a file that belongs to the database")
+    _require_folders(path)
+
+
+def require_own(path: Path, what: str, why: str) -> None:
+    """Raise ``DatabaseError`` if a user other than this one and root can write a file; ``why`` that matters."""
+    mend = f"Make a copy of your own, or run `chmod go-w {path}`"
+    _require(path, path.lstat(), what, why=why, mend=mend)
+    _require_folders(path, why, "Keep it in a folder of your own")
+
+
+def _require_folders(path: Path, why: str = "", mend: str = "") -> None:
     for depth, folder in enumerate(path.parents):
         status = folder.stat()
         sticky = bool(status.st_mode & stat.S_ISVTX) and depth > 0
-        _require(folder, status, "the folder", sticky)
+        _require(folder, status, "the folder", sticky, why, mend)
 
 
-def _require(path: Path, status: os.stat_result, what: str, sticky: bool = False) -> None:
+_RUNS = "a database holds code that would run as you"
+
+
+def _require(
+    path: Path, status: os.stat_result, what: str, sticky: bool = False, why: str = "", mend: str = ""
+) -> None:
+    why = why or _RUNS
     if status.st_uid not in (0, os.geteuid()):
         raise DatabaseError(
-            f"{what} {path} belongs to another user ({_user(status.st_uid)}), and a database holds code that "
-            "would run as you",
-            "Use a copy of your own, or pass trust=True if you trust that user",
+            f"{what} {path} belongs to another user ({_user(status.st_uid)}), and {why}",
+            mend or "Use a copy of your own, or pass trust=True if you trust that user",
         )
     writers = status.st_mode & _WRITERS
     if writers & stat.S_IWGRP and not writers & stat.S_IWOTH and _private_group(status):
@@ -48,8 +64,8 @@ def _require(path: Path, status: os.stat_result, what: str, sticky: bool = False
     if writers and not sticky:
         who = "every user" if writers & stat.S_IWOTH else "its group"
         raise DatabaseError(
-            f"{what} {path} can be written by {who}, and a database holds code that would run as you",
-            f"Run `chmod go-w {path}`, or pass trust=True if you trust them",
+            f"{what} {path} can be written by {who}, and {why}",
+            mend or f"Run `chmod go-w {path}`, or pass trust=True if you trust them",
         )
 
 

@@ -22,6 +22,7 @@ from tilewright.cli.options import Duration, json_option
 from tilewright.cli.output import console, emit_json, table
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
+from tilewright.paths import config_root
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,7 @@ def config_path() -> Path:
     given = os.environ.get("TILEWRIGHT_CONFIG")
     if given:
         return Path(os.path.expanduser(given))
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    # The XDG specification has relative paths ignored.
-    root = base if os.path.isabs(base) else os.path.expanduser("~/.config")
-    return Path(root) / "tilewright" / "config.toml"
+    return config_root() / "config.toml"
 
 
 def configure(ctx: click.Context) -> None:

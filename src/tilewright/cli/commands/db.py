@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tilewright.cli.options import db_option, device_option, json_option, open_database
-from tilewright.cli.output import console, emit_error, emit_json, report, say, seconds
+from tilewright.cli.output import Ticker, console, emit_error, emit_json, report, say, seconds
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from tilewright.database.transfer import Imported, Winner
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_EVERY = 2.0  # seconds between lines of progress
 
 
 @click.group("db")
@@ -57,22 +54,8 @@ def _stoppable(after: str) -> Callable[[F], F]:
     return decorate
 
 
-class _Ticker:
-    """A line on stderr every few seconds of a long piece of work."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self.said = time.monotonic()
-
-    def __call__(self, first: int, second: int) -> None:
-        now = time.monotonic()
-        if now - self.said >= _EVERY:
-            self.said = now
-            say(self.what.format(first, second))
-
-
-def _transferred(verb: str) -> _Ticker:
-    return _Ticker(f"{verb} {{:,}} runs, {{:,}} trials")
+def _transferred(verb: str) -> Ticker:
+    return Ticker(f"{verb} {{:,}} runs, {{:,}} trials")
 
 
 # --------------------------------------------------------------------------- upgrade, stats, gc
@@ -156,7 +139,7 @@ def gc(keep_runs: int | None, older_than: float | None, dry_run: bool, db: str |
     with open_database(db, readonly=dry_run) as database:
         freed = collect(
             database, keep_runs=keep_runs, older_than=older_than, dry_run=dry_run,
-            progress=_Ticker("looked at {:,} of {:,} runs"),
+            progress=Ticker("looked at {:,} of {:,} runs"),
         )  # fmt: skip
         rows = len(freed.runs) + freed.aliases + freed.workloads + freed.targets + freed.artifacts
         shrunk = database.vacuum() if rows and not dry_run else 0
@@ -206,7 +189,7 @@ def export(file: str, best: bool, op: str | None, runs: tuple[str, ...], db: str
     ticker = _transferred("exported")
     with open_database(db) as database:
         if best:
-            count = export_best(database, Path(file), op, _Ticker("exported {:,} of {:,} kernels"))
+            count = export_best(database, Path(file), op, Ticker("exported {:,} of {:,} kernels"))
             report(as_json, {"file": file, "kernels": count}, f"{file}: {count} kernel(s) with their code")
             return
         if file == "-":

@@ -24,10 +24,10 @@ def command(output: str, db: str | None, as_json: bool) -> int:
       tilewright lock --db serve.db -o kernels.lock --json
     """
     from tilewright.paths import default_path
+    from tilewright.runtime.kernels import open_kernels
     from tilewright.runtime.pins import write_pins
-    from tilewright.runtime.store import Store
 
-    store = Store(db or default_path())
+    store = open_kernels(db or default_path())
     count = write_pins(output, store.every())
     report(as_json, {"file": output, "kernels": count}, f"{output} pins {count} kernel{'s' * (count != 1)}")
     return 0

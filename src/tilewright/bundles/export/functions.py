@@ -1,0 +1,135 @@
+"""A bundle's kernels as functions: which of them go together into one library, and their names in C."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewright.backends import backend_for
+from tilewright.bundles.contents import Kernel
+from tilewright.core import Target, TensorSpec, TilewrightError, UsageError, Value, evaluate
+from tilewright.kernels.expression.expr import BITS
+
+C_TYPES = {
+    "float32": "float", "float64": "double", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long",
+    "bool": "unsigned char", "float16": "unsigned short",
+}  # fmt: skip
+"""What C89 has for an element type; floats that it lacks travel as their bits."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A constant input that is rearranged once: its number, the bytes that it takes, and how."""
+
+    input: int
+    bytes: int
+    symbol: str
+    arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel as a C function: its name without the library's prefix, and the numbers of its calls."""
+
+    name: str
+    kernel: Kernel
+    inputs: tuple[TensorSpec, ...]
+    output: TensorSpec
+    launches: tuple[tuple[str, tuple[int, ...]], ...]
+    workspace: int
+    zero_fill: int
+    align: int
+    packs: tuple[Pack, ...]
+
+
+def c_type(dtype: str) -> str:
+    """The C type of an element. Raises ``UsageError`` for one that has none."""
+    found = C_TYPES.get(dtype) or C_TYPES.get(BITS.get(dtype, ""))
+    if found is None:
+        raise UsageError(f"elements of type {dtype} have no type in C", "Leave the kernel out: --op")
+    return found
+
+
+def elements(spec: TensorSpec) -> int:
+    count = 1
+    for n in spec.shape:
+        count *= n
+    return count
+
+
+def choose(found: Sequence[Kernel], op: str | None, target: str | None, threads: int | None) -> list[Kernel]:
+    """The kernels to export: of one target, and for each workload and name one.
+
+    Of several device models' kernels this machine's goes, else the one changed last. Raises ``UsageError`` where
+    there are several targets, or none.
+    """
+    named = [k for k in found if op in (None, k.entry.op) and backend_for(k.entry.target).in_process]
+    wanted = [
+        k for k in named
+        if target in (None, k.entry.target.name) and threads in (None, k.entry.target.threads)
+    ]  # fmt: skip
+    kinds = sorted({(k.entry.target.name, k.entry.target.threads) for k in wanted or named})
+    shown = ", ".join(f"{name} with {count} thread{'s' * (count != 1)}" for name, count in kinds)
+    if not wanted:
+        raise UsageError("the bundle holds no such kernel of a processor", f"It holds {shown or 'none'}")
+    if len(kinds) > 1:
+        raise UsageError(f"the bundle holds kernels for {shown}", "Choose with --target and --threads")
+    model = _model(wanted[0].entry.target)
+    best: dict[tuple[str, tuple[tuple[str, Value], ...]], Kernel] = {}
+    for k in sorted(wanted, key=lambda k: (k.entry.device_model == model, k.entry.updated)):
+        best[k.entry.op, tuple(k.entry.params.items())] = k
+    return sorted(best.values(), key=_name)
+
+
+def functions(kernels: Iterable[Kernel]) -> list[Function]:
+    """Kernels of one target as functions, by name. Raises ``UsageError`` for one without fixed sizes."""
+    kernels = list(kernels)
+    count = Counter(map(_name, kernels))
+    return [
+        _function(k, _name(k) if count[_name(k)] == 1 else f"{_name(k)}_{k.entry.workload_key[:8]}") for k in kernels
+    ]
+
+
+def _function(kernel: Kernel, name: str) -> Function:
+    e = kernel.entry
+    specs = (*e.inputs, e.output)
+    if any(type(n) is not int for s in specs for n in s.shape):
+        raise UsageError(f"{e.op} {e.label} has no fixed sizes, which functions in C have", "Leave it out: --op")
+    for s in specs:
+        c_type(s.dtype)
+    values = {k: int(v) for k, v in e.schedule.launch}
+    p = e.program
+    return Function(
+        name, kernel, e.inputs, e.output,
+        tuple((x.symbol, tuple(values[n] for n in x.arguments)) for x in p.launches),
+        int(evaluate(p.workspace, values)), int(evaluate(p.zero_fill, values)), p.align,
+        tuple(
+            Pack(x.input, int(evaluate(x.bytes, values)), x.launch.symbol, tuple(values[n] for n in x.launch.arguments))
+            for x in p.prepack
+        ),
+    )  # fmt: skip
+
+
+def _name(kernel: Kernel) -> str:
+    """``matmul_m512_n512_k512_trans_b_float32``: the parameters that differ from their defaults, and the dtype."""
+    e = kernel.entry
+    words = [e.op]
+    for name, value in e.params.items():
+        if name == "dtype" or e.defaults.get(name) == value:
+            continue
+        plain = isinstance(value, int) and not isinstance(value, bool)
+        words.append(name if value is True else f"{name}{value}" if plain else f"{name}_{value}")
+    words.append(str(e.params.get("dtype", e.output.dtype)))
+    return re.sub(r"[^a-zA-Z0-9]+", "_", "_".join(words)).strip("_")
+
+
+def _model(target: Target) -> str:
+    """The device model of this machine; empty where it does not run the target."""
+    try:
+        _, device = backend_for(target).place(target, "auto", target.threads)
+    except TilewrightError:
+        return ""
+    return device.model

@@ -1,0 +1,371 @@
+"""``tilewright bundle``: one file of kernels, signed, to serve from and to export."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tilewright.cli.options import db_option, json_option, open_database
+from tilewright.cli.output import Ticker, console, emit_json, report, seconds, table
+from tilewright.core import UsageError
+from tilewright.database.text import safe_text
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from tilewright.runtime.bundle.reader import Bundle
+
+_key_option = click.option("--key", metavar="FILE", help="Private key that signs it: tilewright bundle key new.")
+_trust_option = click.option(
+    "--trust", multiple=True, metavar="KEY|unsigned",
+    help="Open it if this key has signed it (ed25519:...), or whoever has. [default: the user's trusted keys]",
+)  # fmt: skip
+
+
+@click.group("bundle")
+def command() -> None:
+    """Build, sign, inspect, verify and export bundles: one file of kernels for Library.
+
+    \b
+    Examples:
+      tilewright bundle key new author.pem
+      tilewright bundle build --db tuned.db -o kernels.twb --key author.pem
+      tilewright bundle key trust author.pem.pub
+      tilewright bundle inspect kernels.twb
+      tilewright bundle verify kernels.twb --run
+    """
+
+
+@command.command("build")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The bundle.")
+@_key_option
+@click.option("--unsigned", is_flag=True, help="Sign it by no key.")
+@click.option("--op", metavar="OP", help="Only this operator.")
+@click.option("--target", metavar="NAME", help="Only kernels for this target, such as cpu:avx2. [default: all]")
+@db_option
+@json_option
+def build(
+    output: str, key: str | None, unsigned: bool, op: str | None, target: str | None, db: str | None, as_json: bool
+) -> None:
+    """Write the best verified kernels of a database to a bundle.
+
+    The same kernels, options and key give the same bytes.
+
+    \b
+    Examples:
+      tilewright bundle build --db tuned.db -o kernels.twb --key author.pem
+      tilewright bundle build --op matmul -o matmul.twb --unsigned
+    """
+    from tilewright.bundles.build import build as write
+
+    if unsigned == (key is not None):
+        raise UsageError(
+            "it is not said who signs the bundle" if key is None else "--key and --unsigned are given together",
+            "Give --key FILE (tilewright bundle key new makes one) or --unsigned",
+        )
+    signer = None if key is None else _private(key)
+    with open_database(db) as database:
+        ticker = Ticker("read {:,} of {:,} kernels")
+        count = write(database, Path(output), signer, op=op, target=target, progress=ticker)
+    size = os.path.getsize(output)
+    by = "unsigned" if signer is None else f"signed by {_public(signer)}"
+    data = {"file": output, "kernels": count, "bytes": size, "signer": None if signer is None else _public(signer)}
+    report(as_json, data, f"{output}: {count} kernel{'s' * (count != 1)}, {size / 1e6:.1f} MB, {by}")
+
+
+@command.command("sign")
+@click.argument("file", metavar="FILE")
+@click.option("-o", "--output", metavar="FILE", help="Where to write it. [default: in place]")
+@click.option("--key", required=True, metavar="FILE", help="Private key: tilewright bundle key new.")
+@_trust_option
+@json_option
+def sign(file: str, output: str | None, key: str, trust: tuple[str, ...], as_json: bool) -> None:
+    """Sign a bundle, or sign it anew by another key. Every byte is checked first.
+
+    \b
+    Examples:
+      tilewright bundle sign kernels.twb --trust unsigned --key author.pem
+      tilewright bundle sign kernels.twb --key new.pem -o rotated.twb
+    """
+    from tilewright.bundles.build import sign_again
+
+    bundle = _open(file, trust)
+    bundle.check()
+    signer = _private(key)
+    sign_again(bundle.path, Path(output or file), signer)
+    report(
+        as_json, {"file": output or file, "signer": _public(signer)}, f"{output or file} is signed by {_public(signer)}"
+    )
+
+
+@command.command("inspect")
+@click.argument("file", metavar="FILE")
+@_trust_option
+@json_option
+def inspect(file: str, trust: tuple[str, ...], as_json: bool) -> None:
+    """List what a bundle holds, and who signed it.
+
+    \b
+    Examples:
+      tilewright bundle inspect kernels.twb
+      tilewright bundle inspect kernels.twb --trust unsigned --json
+    """
+    from tilewright.bundles.contents import kernels
+
+    bundle = _open(file, trust)
+    found = kernels(bundle)
+    facts = {"file": file, "bytes": bundle.header.size, "made_by": bundle.index.made_by, **_signer(bundle)}
+    if as_json:
+        emit_json({**facts, "kernels": [k.to_json() for k in found]})
+        return
+    shown = table("operator", "parameters", "target", "threads", "template", "time", "tuned on", overflow="fold")
+    for k in found:
+        e = k.entry
+        how = (e.target.name, str(e.target.threads), e.schedule.template, seconds(e.seconds), e.device_model)
+        shown.add_row(*map(safe_text, (e.op, e.label, *how)))
+    out = console()
+    out.print(shown)
+    by = f"signed by {bundle.signer}" if bundle.signer else "unsigned"
+    out.print(safe_text(f"{len(found)} kernels, {bundle.header.size / 1e6:.1f} MB, {by}, {bundle.index.made_by}"))
+
+
+@command.command("verify")
+@click.argument("file", metavar="FILE")
+@click.option("--run", is_flag=True, help="Also run each kernel, and compare it with its reference.")
+@_trust_option
+@json_option
+def verify(file: str, run: bool, trust: tuple[str, ...], as_json: bool) -> int:
+    """Check a bundle's signature and every byte of it, and that each kernel loads.
+
+    Exit code 1 if something is wrong, 3 if no kernel of it is for this machine.
+
+    \b
+    Examples:
+      tilewright bundle verify kernels.twb
+      tilewright bundle verify kernels.twb --run --json
+    """
+    from tilewright.bundles.check import check
+
+    bundle = _open(file, trust)
+    rows, problems, skipped = [], 0, 0
+    out = console(stderr=as_json)
+    for c in check(bundle, run=run):
+        problems += bool(c.problem)
+        skipped += bool(c.skipped)
+        e = c.kernel.entry
+        state = "wrong" if c.problem else "skipped" if c.skipped else "right" if run else "loads"
+        why = c.problem or c.skipped
+        rows.append(
+            {"operator": e.op, "params": e.params, "target": e.target.name, "state": state, "problem": why or None}
+        )
+        if why:
+            out.print(safe_text(f"{e.op} {e.label} ({e.target.name}): {state}: {why}"))
+    good = len(rows) - problems - skipped
+    by = f"signed by {bundle.signer}" if bundle.signer else "unsigned"
+    line = (
+        f"{file}: {by}; every byte is right; {good} of {len(rows)} kernels "
+        f"{'match their reference' if run else 'load'}{f', {skipped} are for other machines' if skipped else ''}"
+    )
+    report(as_json, {"file": file, **_signer(bundle), "kernels": rows, "wrong": problems, "skipped": skipped}, line)
+    return 1 if problems else 3 if rows and not good else 0
+
+
+@command.command("export")
+@click.argument("file", metavar="FILE")
+@click.option("--format", "form", type=click.Choice(["c", "wheel"]), required=True, help="What to write.")
+@click.option("-o", "--output", default=".", show_default=True, metavar="FOLDER", help="Where to write it.")
+@click.option("--name", metavar="NAME", help="Of the library or package. [default: tilewright, tilewright_kernels]")
+@click.option("--version", default="1.0", show_default=True, metavar="VERSION", help="Of the wheel.")
+@click.option("--op", metavar="OP", help="Only this operator.")
+@click.option("--target", metavar="NAME", help="Of this target, where there are several.")
+@click.option("--threads", type=click.IntRange(min=1), help="For so many threads, where there are several.")
+@click.option("--no-check", is_flag=True, help="Do not compare what was compiled with the reference.")
+@_trust_option
+@json_option
+def export(
+    file: str,
+    form: str,
+    output: str,
+    name: str | None,
+    version: str,
+    op: str | None,
+    target: str | None,
+    threads: int | None,
+    no_check: bool,
+    trust: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Compile a bundle's kernels into a C library, or into a wheel that needs numpy alone.
+
+    c: a header, a static and a shared library. Kernels of processors only; what was compiled is compared with the
+    reference where this machine can run it.
+
+    \b
+    Examples:
+      tilewright bundle export kernels.twb --format c -o lib
+      tilewright bundle export kernels.twb --format wheel --name my_kernels --version 1.2 -o dist
+    """  # fmt: skip
+    from tilewright.bundles.contents import kernels
+    from tilewright.bundles.export.functions import choose, functions
+    from tilewright.bundles.export.library import build_c, write_c
+    from tilewright.bundles.export.wheel import wheel_name, write_wheel
+
+    bundle = _open(file, trust)
+    chosen = functions(choose(kernels(bundle), op, target, threads))
+    name = name or ("tilewright" if form == "c" else "tilewright_kernels")
+    if form == "wheel":
+        wheel_name(name, version, chosen[0].kernel.entry.target.arch)
+    ticker = Ticker("compiled {:,} of {:,} sources")
+    library = build_c(bundle, chosen, name, check=not no_check, progress=ticker)
+    if form == "c":
+        files = write_c(library, Path(output), name)
+    else:
+        files = [write_wheel(library, chosen, Path(output), name, version)]
+    data = {
+        "files": [str(f) for f in files], "functions": [f"{name}_{f.name}" for f in chosen], "checked": library.checked,
+    }  # fmt: skip
+    checked = f"{library.checked} of {len(chosen)} functions were compared with their reference"
+    report(as_json, data, *map(str, files), checked)
+
+
+# --------------------------------------------------------------------------- keys
+
+
+@command.group("key")
+def key() -> None:
+    """Make keys that sign bundles; say whose bundles are opened.
+
+    \b
+    Examples:
+      tilewright bundle key new author.pem
+      tilewright bundle key trust author.pem.pub
+      tilewright bundle key revoke author.pem.pub
+    """
+
+
+@key.command("new")
+@click.argument("file", metavar="FILE")
+@json_option
+def new(file: str, as_json: bool) -> None:
+    """Write a private key, and its public key to FILE.pub.
+
+    \b
+    Examples:
+      tilewright bundle key new author.pem
+    """
+    from tilewright.bundles.keys import new_key
+
+    public = new_key(Path(file))
+    report(
+        as_json, {"private": file, "public": f"{file}.pub", "key": public},
+        public, f"{file} is private: whoever has it can sign as you. Hand out {file}.pub",
+    )  # fmt: skip
+
+
+@key.command("show")
+@click.argument("key", metavar="FILE")
+@json_option
+def show(key: str, as_json: bool) -> None:
+    """Print the public key of a private or public one.
+
+    \b
+    Examples:
+      tilewright bundle key show author.pem
+    """
+    from tilewright.bundles.keys import public_key
+
+    public, name = public_key(key)
+    report(as_json, {"key": public, "name": name}, public)
+
+
+@key.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the keys that are trusted here, and those revoked.
+
+    \b
+    Examples:
+      tilewright bundle key list
+    """
+    from tilewright.runtime.bundle.trusted import read_keys, write_key
+
+    keys = read_keys()
+    rows = [
+        {"key": write_key(public), "name": name, "state": state}
+        for state, some in (("trusted", keys.trusted), ("revoked", keys.revoked))
+        for public, name in some.items()
+    ]
+    lines = [f"{r['state']} {r['key']} {r['name']}" for r in rows] or [f"{keys.where} trusts no key"]
+    report(as_json, {"file": keys.where, "keys": rows}, *lines)
+
+
+@key.command("trust")
+@click.argument("key", metavar="KEY|FILE")
+@click.option("--name", default="", help="What it is called in messages. [default: the file's]")
+@json_option
+def trust_(key: str, name: str, as_json: bool) -> None:
+    """Open the bundles that a key signs: a public key, or a file with one.
+
+    \b
+    Examples:
+      tilewright bundle key trust author.pem.pub --name "kernels team"
+    """
+    _change(key, name, False, as_json)
+
+
+@key.command("revoke")
+@click.argument("key", metavar="KEY|FILE")
+@click.option("--name", default="", help="What it is called in messages. [default: the file's]")
+@json_option
+def revoke(key: str, name: str, as_json: bool) -> None:
+    """Refuse the bundles that a key signed, for good.
+
+    \b
+    Examples:
+      tilewright bundle key revoke author.pem.pub
+    """
+    _change(key, name, True, as_json)
+
+
+def _change(given: str, name: str, revoked: bool, as_json: bool) -> None:
+    from tilewright.bundles.keys import public_key
+    from tilewright.runtime.bundle.trusted import change_keys, parse_key
+
+    public, own = public_key(given)
+    where = change_keys(parse_key(public), name or own, revoke=revoked)
+    state = "revoked" if revoked else "trusted"
+    report(as_json, {"key": public, "state": state, "file": str(where)}, f"{public} is {state} in {where}")
+
+
+# --------------------------------------------------------------------------- shared
+
+
+def _open(file: str, trust: tuple[str, ...]) -> Bundle:
+    from tilewright.bundles.contents import open_bundle
+    from tilewright.runtime.bundle.trusted import UNSIGNED
+
+    if UNSIGNED in trust and len(trust) > 1:
+        raise UsageError("--trust unsigned takes everybody's", "Leave the keys out, or unsigned")
+    return open_bundle(file, UNSIGNED if UNSIGNED in trust else trust or False)
+
+
+def _signer(bundle: Bundle) -> dict[str, Any]:
+    from tilewright.runtime.bundle.trusted import write_key
+
+    public = bundle.header.public
+    return {"signer": write_key(public) if public else None, "signer_name": bundle.signer or None}
+
+
+def _private(file: str) -> Ed25519PrivateKey:
+    from tilewright.bundles.keys import load_key
+
+    return load_key(Path(file).expanduser())
+
+
+def _public(key: Ed25519PrivateKey) -> str:
+    from tilewright.runtime.bundle.trusted import write_key
+
+    return write_key(key.public_key().public_bytes_raw())

@@ -1,0 +1,105 @@
+"""A bundle whose signature was checked; what is read of it later is checked against hashes that are signed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from hashlib import sha256
+from pathlib import Path
+
+from tilewright.core import DatabaseError
+from tilewright.runtime.bundle.layout import HEADER, Header, Index, damaged, unpack_header
+from tilewright.runtime.bundle.trusted import UNSIGNED, Trust, given_keys, read_keys, write_key
+from tilewright.runtime.trust import require_own
+
+_MEND = "Ask its author, or build it anew"
+
+
+class Bundle:
+    """An open bundle; its file may be replaced meanwhile, and this one goes on. It is closed with this object.
+
+    ``trust``: as ``Library`` takes it. Raises ``DatabaseError`` for a bundle that is damaged, or that nobody who is
+    trusted has signed, and ``UsageError`` for keys that are none.
+    """
+
+    def __init__(self, path: Path, trust: Trust = False) -> None:
+        self.path = path
+        where = str(path)
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            status = os.fstat(self._fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise DatabaseError(f"{where} is no regular file", "Name another file")
+            self.header = unpack_header(os.pread(self._fd, HEADER, 0), status.st_size, where)
+            self.signer = authenticate(self.header, path, trust)
+            index = os.pread(self._fd, self.header.index, HEADER)
+        except OSError as e:
+            raise DatabaseError(f"{where} cannot be read: {e.strerror}", "Check its path and mode") from None
+        if sha256(index).digest() != self.header.index_sha256:
+            raise damaged(where, "its index does not hash to what its header says")
+        self.index = Index(index, where, self.header.size)
+
+    def blob(self, digest: str) -> bytes | None:
+        """The bytes of this SHA-256, checked against it; ``None`` where there are none. Raises ``DatabaseError``."""
+        place = self.index.blob(bytes.fromhex(digest))
+        if place is None:
+            return None
+        try:
+            data = os.pread(self._fd, place[1], place[0])
+        except OSError as e:
+            raise DatabaseError(f"{self.path} cannot be read: {e.strerror}", "Copy it anew") from None
+        if sha256(data).hexdigest() != digest:
+            raise damaged(str(self.path), f"the bytes of {digest[:12]} do not hash to that")
+        return data
+
+    def check(self) -> int:
+        """Check every byte; how many parts there are. Raises ``DatabaseError``."""
+        parts = self.index.every_blob()
+        for digest, _, _ in parts:
+            self.blob(digest.hex())
+        return len(parts)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_fd"):
+            os.close(self._fd)
+
+
+def authenticate(header: Header, path: Path, trust: Trust) -> str:
+    """Who signed a bundle, by name or key; empty where nobody did. Raises ``DatabaseError``, ``UsageError``."""
+    from tilewright.runtime.bundle.ed25519 import verify
+
+    keys = read_keys()
+    anyone = trust is True or trust == UNSIGNED
+    trusted = keys.trusted if isinstance(trust, bool) or anyone else given_keys(trust)
+    if not header.public:
+        if not anyone:
+            raise DatabaseError(
+                f"the bundle {path} is not signed, and holds code that would run as you",
+                f'Have it signed (tilewright bundle sign), or pass trust="{UNSIGNED}" if you know its author',
+            )
+        _require_own(path, trust)
+        return ""
+    key = write_key(header.public)
+    if header.public in keys.revoked:
+        name = keys.revoked[header.public]
+        raise DatabaseError(
+            f"the bundle {path} is signed by a revoked key, {name or key}", f"{_MEND}; {keys.where} revokes the key"
+        )
+    if not anyone and header.public not in trusted:
+        raise DatabaseError(
+            f"the bundle {path} is signed by {key}, which is not trusted",
+            "If that is its author's key: tilewright bundle key trust KEY"
+            if trust is False
+            else "Pass its author's key",
+        )
+    if not verify(header.public, header.message, header.signature):
+        raise damaged(str(path), f"its signature is not that of {trusted.get(header.public) or key}")
+    if header.public not in trusted:
+        _require_own(path, trust)
+    return trusted.get(header.public) or key
+
+
+def _require_own(path: Path, trust: Trust) -> None:
+    """As for databases: without a trusted signature it counts who could have written the file."""
+    if trust is not True:
+        require_own(path, "the bundle", "it holds code that would run as you")

@@ -1,0 +1,147 @@
+"""The kernels of a bundle, as a library looks them up: :class:`~tilewright.runtime.kernels.Kernels`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.columns import workload_of
+from tilewright.core import DatabaseError, TilewrightError, Workload
+from tilewright.runtime.bundle.layout import damaged, key_of, params_key, shapes_key
+from tilewright.runtime.bundle.reader import Bundle
+from tilewright.runtime.bundle.trusted import Trust
+from tilewright.runtime.entry import Entry, Shapes, entry_of
+from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.pins import read_pins
+
+_log = logging.getLogger("tilewright.runtime")
+
+
+class BundleStore:
+    """One bundle. A look-up reads the rows that it needs, so it does not matter how many others there are.
+
+    A file that takes the bundle's place is checked as the first one was; where it is refused the old one goes on,
+    and the logger ``tilewright.runtime`` says so. Raises as :class:`Bundle` does.
+    """
+
+    writable = False
+
+    def __init__(self, path: Path, *, trust: Trust = False, pinned: str | os.PathLike[str] | None = None) -> None:
+        self.path = path
+        # What gives its items once only is read again for a file that takes this one's place.
+        self._trust: Trust = tuple(trust) if isinstance(trust, Iterable) and not isinstance(trust, str) else trust
+        self._lock = ForkLock()
+        self._stamp = self.stamp()
+        self._bundle = Bundle(path, self._trust)
+        self._rows: dict[int, Entry] = {}
+        self._pins = None if pinned is None else read_pins(pinned)
+        if self._pins is not None:
+            self._pins.require(self.every(), path)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._now().index.operators))
+
+    def entries(
+        self, op: str, *, shapes: Shapes | None = None, params: Mapping[str, object] | None = None
+    ) -> tuple[Entry, ...]:
+        bundle = self._now()
+        if shapes is not None:
+            keys = [shapes_key(op, shapes), key_of("any", op)]
+        elif params is not None:
+            defaults = bundle.index.operators.get(op, [])
+            keys = [*(params_key(op, {**d, **params}) for d in defaults), key_of("any", op)]
+        else:
+            keys = [key_of("op", op)]
+        return self._found(bundle, keys, op)
+
+    def samples(self, op: str) -> tuple[Entry, ...]:
+        return self._found(self._now(), [key_of("sample", op)], op)
+
+    def entries_of(self, key: str, op: str) -> tuple[Entry, ...]:
+        found = [e for e in self._found(self._now(), [key_of("workload", key)], None) if e.workload_key == key]
+        return tuple(e for e in found if e.op == op) or tuple(replace(e, op=op) for e in found)
+
+    def every(self) -> tuple[Entry, ...]:
+        return self._found(self._now(), [key_of("own")], None)
+
+    def choices(self) -> frozenset[tuple[object, ...]]:
+        return frozenset({(self._now().header.index_sha256,)})
+
+    def stamp(self) -> tuple[object, ...]:
+        try:
+            s = os.stat(self.path)
+        except OSError:
+            return ()
+        return (s.st_ino, s.st_size, s.st_mtime_ns)
+
+    def workloads(self, op: str) -> tuple[Workload, ...]:
+        bundle = self._now()
+        seen: dict[tuple[str, str], tuple[float, Workload]] = {}
+        for number in bundle.index.find(key_of("op", op)):
+            row = bundle.index.row(number)
+            if row.get("op") != op:
+                continue
+            program = bundle.blob(str(row.get("program_sha256")))
+            if program is None:
+                raise damaged(str(self.path), f"the program of row {number} is missing")
+            with _readable(self.path):
+                workload = workload_of({**row, "program": program.decode()})
+                seen.setdefault((workload.key, workload.label), (float(str(row["created"])), workload))
+        return tuple(w for _, w in sorted(seen.values(), key=lambda x: -x[0]))
+
+    def code(self, sha256: str) -> bytes:
+        data = self._now().blob(sha256)
+        if data is None:
+            raise DatabaseError(f"{self.path} lacks the code {sha256[:12]} of a kernel", "Build the bundle anew")
+        return data
+
+    def write(self, statement: str, rows: Sequence[tuple[object, ...]], patience: float) -> None:
+        raise DatabaseError(f"{self.path} is a bundle, which nobody writes", "Name a database")
+
+    def _found(self, bundle: Bundle, keys: Iterable[bytes], op: str | None) -> tuple[Entry, ...]:
+        numbers = sorted({n for key in keys for n in bundle.index.find(key)})
+        entries = [self._entry(bundle, n) for n in numbers]
+        pins = self._pins
+        return tuple(e for e in entries if op in (None, e.op) and (pins is None or pins.holds(e)))
+
+    def _entry(self, bundle: Bundle, number: int) -> Entry:
+        with self._lock:
+            rows = self._rows if bundle is self._bundle else {}
+            entry = rows.get(number)
+            if entry is None:
+                row = bundle.index.row(number)
+                with _readable(self.path):
+                    entry = rows[number] = entry_of(row)
+            return entry
+
+    def _now(self) -> Bundle:
+        """The bundle, or the one that has taken its place."""
+        stamp = self.stamp()
+        if stamp == self._stamp:
+            return self._bundle
+        with self._lock:
+            if stamp != self._stamp:
+                self._stamp = stamp
+                try:
+                    fresh = Bundle(self.path, self._trust)
+                    self._bundle, self._rows = fresh, {}
+                except TilewrightError as e:
+                    _log.warning("the bundle that was opened goes on: %s", e)
+            return self._bundle
+
+
+class _readable:
+    """What a row that makes no sense raises, as ``DatabaseError``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, (KeyError, IndexError, TypeError, ValueError, AttributeError)):
+            raise damaged(str(self.path), f"a row cannot be read ({type(error).__name__}: {error})") from None

@@ -1,0 +1,130 @@
+"""Whose bundles are opened: public keys that a user trusts, and those that were revoked.
+
+The file has a line for each key, ``ed25519:... name``, with ``revoked`` in front of one that counts no more.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Union
+
+from tilewright.core import DatabaseError, UsageError
+from tilewright.paths import config_root
+from tilewright.runtime.bundle.ed25519 import is_public_key
+from tilewright.runtime.trust import require_own
+
+Trust = Union[bool, str, Iterable[str]]
+"""What ``Library(trust=...)`` takes: see there."""
+
+UNSIGNED = "unsigned"
+_PREFIX = "ed25519:"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Public keys with their names: ``trusted``, and ``revoked``, which are never trusted."""
+
+    trusted: Mapping[bytes, str]
+    revoked: Mapping[bytes, str]
+    where: str
+
+
+def write_key(public: bytes) -> str:
+    """``ed25519:`` and the 32 bytes in base64: how a public key is written everywhere."""
+    return _PREFIX + base64.b64encode(public).decode()
+
+
+def parse_key(text: str) -> bytes:
+    """The 32 bytes of a public key as it is written. Raises ``UsageError``."""
+    given = text.strip()
+    try:
+        public = base64.b64decode(given.removeprefix(_PREFIX), validate=True) if given.startswith(_PREFIX) else b""
+    except (binascii.Error, ValueError):
+        public = b""
+    if len(public) != 32 or write_key(public) != given or not is_public_key(public):
+        raise UsageError(
+            f"{text.strip()[:60]!r} is no public key", "Pass ed25519:... as `tilewright bundle key show` prints it"
+        )
+    return public
+
+
+def trust_file() -> Path:
+    """``$TILEWRIGHT_TRUSTED_KEYS``, else ``tilewright/trusted_keys`` in ``$XDG_CONFIG_HOME`` (``~/.config``)."""
+    given = os.environ.get("TILEWRIGHT_TRUSTED_KEYS")
+    return Path(given).expanduser().absolute() if given else config_root() / "trusted_keys"
+
+
+def read_keys(path: Path | None = None) -> Keys:
+    """The user's file of keys; none where there is none.
+
+    Raises ``DatabaseError`` for a file that others can write, or that cannot be read, and ``UsageError`` for one
+    with a line that is no key.
+    """
+    path = Path(os.path.realpath(path or trust_file()))
+    trusted: dict[bytes, str] = {}
+    revoked: dict[bytes, str] = {}
+    try:
+        text = path.read_text(encoding="utf-8")
+        require_own(path, "the file of trusted keys", "it says whose code runs as you")
+    except FileNotFoundError:
+        return Keys({}, {}, str(path))
+    except (OSError, UnicodeDecodeError) as e:
+        why = e.strerror if isinstance(e, OSError) else "it is no text"
+        raise DatabaseError(f"the file of trusted keys {path} cannot be read: {why}", "Check its mode") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        gone = words[0] == "revoked"
+        try:
+            public = parse_key(words[gone] if len(words) > gone else "")
+        except UsageError:
+            raise UsageError(
+                f"{path}, line {number}, is no key", "Write `ed25519:... name`, or `revoked ed25519:... name`"
+            ) from None
+        (revoked if gone else trusted)[public] = " ".join(words[gone + 1 :])
+    return Keys({k: n for k, n in trusted.items() if k not in revoked}, revoked, str(path))
+
+
+def change_keys(public: bytes, name: str, *, revoke: bool, path: Path | None = None) -> Path:
+    """Write into the user's file that a key is trusted from now on, or revoked for good.
+
+    Raises ``UsageError`` for a key that was revoked, and ``DatabaseError``.
+    """
+    path = path or trust_file()
+    name = re.sub(r"[\s#]+", " ", name).strip()
+    keys = read_keys(path)
+    if not revoke and public in keys.revoked:
+        raise UsageError(
+            f"{write_key(public)} was revoked", f"Make another key; or remove its line from {keys.where} by hand"
+        )
+    if public in (keys.revoked if revoke else keys.trusted):
+        return path
+    line = " ".join(
+        filter(None, ["revoked" if revoke else "", write_key(public), name or keys.trusted.get(public, "")])
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        kept = [x for x in before.splitlines() if not revoke or write_key(public) not in x.split()]
+        beside = path.with_name(f"{path.name}.new")
+        with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write("\n".join([*kept, line]) + "\n")
+        os.replace(beside, path)
+    except OSError as e:
+        raise DatabaseError(f"cannot write {path}: {e.strerror}", "Check its folder and mode") from e
+    return path
+
+
+def given_keys(trust: Trust) -> dict[bytes, str]:
+    """Public keys that a program passed. Raises ``UsageError``."""
+    texts = [trust] if isinstance(trust, str) else trust
+    if isinstance(texts, bool) or not isinstance(texts, Iterable):
+        raise UsageError(f"trust={trust!r} says nothing", 'Pass True, "unsigned", or public keys (ed25519:...)')
+    return {parse_key(str(t)): "passed by the program" for t in texts}
