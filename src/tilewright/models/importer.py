@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import TensorSpec, TilewrightError
+from tilewright.core import TensorSpec, TilewrightError, UsageError
 from tilewright.graph import Graph, GraphBuilder, fold_batch_norms
 from tilewright.kernels.expression.expr import DTYPES
 from tilewright.models.model_file import onnx_module
@@ -68,7 +68,10 @@ class Importer:
             if value.name not in self.constants:
                 spec = self.inferred_spec(value.name)
                 if spec is None:
-                    raise TilewrightError(f"the input {value.name} is no tensor", "Only tensors are run")
+                    raise UsageError(
+                        f"the input {value.name} is no tensor of a known type and size",
+                        f"Known are {', '.join(DTYPES)}",
+                    )
                 self.builder.input(spec.name, spec.shape, spec.dtype)
         producer: dict[str, int] = {}
         for number, node in enumerate(graph.node):
