@@ -42,6 +42,17 @@ class Found:
     reason: str
 
 
+@dataclass(frozen=True)
+class Miss:
+    """A kind of call that no kernel answers; :meth:`add` counts a call that something else answered."""
+
+    counters: Counters
+    cell: str | Cell
+
+    def add(self) -> None:
+        self.counters.add("fallback", self.cell)
+
+
 class Resolver:
     """Answers for operators and parameters, or arrays, from one store. Safe from several threads."""
 
@@ -119,6 +130,18 @@ class Resolver:
                 )
             return f"for {_each(d for _, d in e.shapes)} arrays of NumPy, PyTorch or JAX. Convert them first"
         return None
+
+    def kernel(self, workload: Workload) -> Served | Miss:
+        """A tuned kernel, or a template's default, for a workload; else where its calls are counted."""
+        self.require_open()
+        found = self._choose(self.store.entries_of(workload.key, workload.op))
+        if found.entry is not None:
+            return self._exact(found.entry, found.reason)
+        if self.defaults_exist:
+            served = self.untuned(workload, found.reason)
+            if served.explanation.tier == "default":
+                return served
+        return Miss(self.counters, self.missed(workload, "untuned"))
 
     def untuned(self, workload: Workload, reason: str) -> Served:
         """The second or third tier for a workload."""
