@@ -8,6 +8,9 @@
     weight = 12         # calls, beside the other tasks; 1 if left out
     dtype = "float32"   # or among the params
     threads = 2         # those of --threads if left out
+
+A task of a model (``tilewright extract``) has no operator of its own: ``program`` is then what it computes, and
+``operator`` what it is called.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import TilewrightError, UsageError, Value
+from tilewright.kernels.anonymous import from_program
 from tilewright.tuner.api import operator_of
 from tilewright.tuner.many import TuneTask
 
-KEYS = ("operator", "params", "weight", "dtype", "threads")
+KEYS = ("operator", "params", "weight", "dtype", "threads", "program")
 _EXAMPLE = "[[task]] tables with operator, params, and if you want weight, dtype and threads"
 
 
@@ -72,14 +76,19 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
         raise UsageError(f"{at('threads')}: threads are a whole number above 0", "Write them as threads = 2")
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UsageError(f"{at('weight')}: a weight is a number above 0", "Write how often the task is called")
+    program = table.get("program")
+    if program is not None and (not isinstance(program, str) or values):
+        raise UsageError(
+            f"{at('program')}: a program is a text and has no params", "Write the tasks with tilewright extract"
+        )
     try:
-        task = TuneTask(operator, values, float(weight), threads)
+        found = operator_of(operator) if program is None else from_program(operator, program)
+    except TilewrightError as e:
+        raise UsageError(f"{at('operator' if program is None else 'program')}: {e.message}", e.hint) from e
+    try:
+        task = TuneTask(operator if program is None else found, values, float(weight), threads)
     except UsageError as e:
         raise UsageError(f"{at('weight')}: {e.message}", e.hint) from e
-    try:
-        found = operator_of(operator)
-    except TilewrightError as e:
-        raise UsageError(f"{at('operator')}: {e.message}", e.hint) from e
     try:
         found.workload(**values)
     except TilewrightError as e:

@@ -1,0 +1,24 @@
+"""Graphs of named operations on tensors of fixed shapes, and their grouping into kernels.
+
+Importers (ONNX, PyTorch) build a :class:`~tilewright.graph.ir.Graph`; :func:`~tilewright.graph.groups.grouped` cuts it
+into kernels, each with a workload that can be tuned and served. Numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+from tilewright.graph.fold import fold_batch_norms
+from tilewright.graph.groups import Group, grouped
+from tilewright.graph.ir import Graph, GraphBuilder, Node
+from tilewright.graph.operations import OPERATIONS, Operation, register
+
+__all__ = [
+    "OPERATIONS",
+    "Graph",
+    "GraphBuilder",
+    "Group",
+    "Node",
+    "Operation",
+    "fold_batch_norms",
+    "grouped",
+    "register",
+]

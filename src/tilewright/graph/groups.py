@@ -1,0 +1,415 @@
+"""Cutting a graph into kernels: anchors with the elementwise operations around them, and chains of the rest.
+
+An *anchor* is a product, convolution, window, reduction of rows, or attention. What follows it joins it while the
+program stays in the anchor's family (``kernels/families``), so that one template computes it all. Only values that a
+single group reads are hidden in it; moves of elements are free to repeat and are read through by whoever can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.core import UsageError, Workload
+from tilewright.graph.ir import Graph, Node
+from tilewright.graph.layout import VIEWS
+from tilewright.graph.operations import OPERATIONS, Operand, as_numbers, state
+from tilewright.graph.reorder import reordered
+from tilewright.kernels import te
+from tilewright.kernels.anonymous import from_program
+from tilewright.kernels.expression.linear import linearise
+from tilewright.kernels.families import attention, contraction, elementwise, reduce_window, row_reduction
+
+Family = Literal[
+    "attention", "reduce_window", "contraction", "row_reduction", "elementwise", "generic", "view", "opaque"
+]
+
+MOST_NODES = 24
+"""Operations of one group."""
+LONGEST_NAME = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Nodes that one kernel computes.
+
+    ``nodes``: names, in order; a node that only moves elements may be in several groups. ``inputs``: values in the
+    order of the workload's inputs; ``output``: the one value that it stores. ``workload``: ``None`` for a *view*, whose
+    output is its input's memory, and for an *opaque* node, which something else computes (``outputs`` are then all of
+    the node's).
+    """
+
+    name: str
+    family: Family
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    workload: Workload | None = None
+
+    @property
+    def output(self) -> str:
+        return self.outputs[0]
+
+
+def grouped(graph: Graph) -> tuple[Group, ...]:
+    """The groups of a graph in an order in which each reads only inputs, constants and earlier groups' outputs."""
+    return _Grouping(graph).run()
+
+
+def state_nodes(graph: Graph, nodes: Sequence[Node]) -> tuple[str, tuple[str, ...]]:
+    """The program (canonical text) of nodes in order, whose last gives the result, and the values that it reads.
+
+    Raises ``UsageError`` or ``OperatorError`` where they are no program.
+    """
+    inside = {n.output for n in nodes}
+    reads: list[str] = []
+
+    def define() -> te.TensorRef:
+        reads.clear()
+        made: dict[str, te.TensorRef] = {}
+        rearranged = _weights(graph, nodes)
+        for node in nodes:
+            operation = OPERATIONS[node.operation]
+            specs = [graph.values[n] if n else None for n in node.inputs]
+            numbers = as_numbers(operation, specs, [graph.scalar(n) if n else None for n in node.inputs])
+            operands: list[Operand] = []
+            for name, spec, number in zip(node.inputs, specs, numbers, strict=True):
+                if spec is None or number is not None:
+                    operands.append(number)
+                    continue
+                if name not in made:
+                    if name in inside:
+                        raise UsageError(f"{node.name} reads {name}, which comes later", "Order the nodes")
+                    made[name] = te.input(f"x{len(reads)}", spec.shape, spec.dtype, name in rearranged)
+                    reads.append(name)
+                operands.append(made[name])
+            made[node.output] = state(operation, operands, node.attributes)
+        return made[nodes[-1].output]
+
+    program, _ = te.trace(define)
+    if nodes[-1].operation == "permute" and len(nodes) > 1:
+        program = reordered(program)
+    return program.dumps(), tuple(reads)
+
+
+def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
+    """Constants that kernels may rearrange: weights of products, which the group reads as nothing else."""
+    places = [
+        (name, OPERATIONS[n.operation].weight == k)
+        for n in nodes
+        for k, name in enumerate(n.inputs)
+        if name in graph.constants
+    ]
+    return frozenset(name for name, is_weight in places if is_weight) - frozenset(
+        n for n, is_weight in places if not is_weight
+    )
+
+
+def families(text: str) -> tuple[Family, ...]:
+    """The families of a program, the most specific first."""
+    found: list[tuple[Family, bool]] = [
+        ("attention", attention.match(text) is not None),
+        ("reduce_window", reduce_window.reduce_window(text) is not None),
+        ("contraction", bool(contraction.contractions(text))),
+        ("row_reduction", row_reduction.row_reduction(text) is not None),
+        ("elementwise", elementwise.elementwise(text) is not None),
+    ]
+    return tuple(name for name, holds in found if holds)
+
+
+@dataclass(eq=False)
+class _Open:
+    """A group while it grows."""
+
+    family: Family
+    nodes: list[Node]
+    text: str
+    reads: tuple[str, ...]
+
+    @property
+    def output(self) -> str:
+        return self.nodes[-1].output
+
+
+class _Grouping:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known = [n for n in graph.nodes if not n.opaque]
+        self.taken: dict[str, _Open] = {}  # by the name of a node that computes something
+        self.groups: list[_Open] = []
+
+    def run(self) -> tuple[Group, ...]:
+        for node in self.known:
+            if node.operation == "matmul" and node.name not in self.taken:
+                self._attention(node)
+        for kind in ("attention", "contraction", "window", "rows"):
+            for node in self.known:
+                if OPERATIONS[node.operation].kind == kind and node.name not in self.taken:
+                    self._anchor(node)
+        for group in self.groups:
+            self._read_through(group)
+        self._rest()
+        return self._finished()
+
+    # ----------------------------------------------------------------- growing
+
+    def _closures(self, start: Sequence[Node], allowed: frozenset[str]) -> Iterator[list[Node]]:
+        """Longer and longer lists of nodes after ``start`` that hide all values but the last one's."""
+        graph, region = self.graph, list(start)
+        names = {n.name for n in region}
+        while len(region) < MOST_NODES:
+            unread = [o for n in region for o in n.outputs if self._open(o, names)]
+            if any(o in graph.outputs for o in unread):
+                return
+            following = [c for o in unread for c in graph.consumers[o] if c.name not in names]
+            if not following:
+                return
+            node = min(following, key=lambda n: graph.position[n.name])
+            if node.opaque or node.name in self.taken or OPERATIONS[node.operation].kind not in allowed:
+                return
+            region.append(node)
+            names.add(node.name)
+            if [o for n in region for o in n.outputs if self._open(o, names)] == [node.output] or (
+                not any(self._open(o, names) for n in region for o in n.outputs)
+            ):
+                yield list(region)
+
+    def _open(self, value: str, inside: set[str]) -> bool:
+        return value in self.graph.outputs or any(c.name not in inside for c in self.graph.consumers[value])
+
+    def _stated(self, nodes: Sequence[Node]) -> tuple[str, tuple[str, ...], tuple[Family, ...]] | None:
+        try:
+            text, reads = state_nodes(self.graph, nodes)
+        except UsageError:
+            return None
+        return text, reads, families(text)
+
+    def _take(
+        self,
+        family: Family,
+        nodes: Sequence[Node],
+        text: str,
+        reads: tuple[str, ...],
+        owned: Sequence[Node] | None = None,
+    ) -> _Open:
+        """A group; ``owned``: the nodes that no other group computes, all unless given."""
+        group = _Open(family, list(nodes), text, reads)
+        self.groups.append(group)
+        for n in nodes if owned is None else owned:
+            self.taken[n.name] = group
+        return group
+
+    def _attention(self, node: Node) -> None:
+        """Products, a softmax between them and what stands around it, where they are an attention."""
+        for core in self._closures([node], frozenset(("elementwise", "rows", "contraction"))):
+            operations = [n.operation for n in core]
+            if operations.count("matmul") > 2 or operations.count("softmax") > 1:
+                return
+            if operations[-1] != "matmul" or "softmax" not in operations:
+                continue
+            # Heads that share keys are an attention only where the moves in front are read through.
+            found = next((x for x in (core, self._with_moves(core)) if self._is_attention(x)), None)
+            if found is None:
+                continue
+            for longer in self._closures(core, frozenset(("move",))):
+                wider = self._joined(found, longer)
+                if longer[-1].operation == "permute" and self._is_attention(wider):
+                    core, found = longer, wider
+                break
+            stated = self._stated(found)
+            assert stated is not None
+            self._take("attention", found, stated[0], stated[1], core)
+            return
+
+    def _is_attention(self, nodes: Sequence[Node]) -> bool:
+        found = self._stated(nodes)
+        return found is not None and "attention" in found[2]
+
+    def _anchor(self, node: Node) -> None:
+        """A node with what follows it, as long as that is of its family."""
+        found = self._stated([node])
+        if found is None:
+            return
+        text, reads, kinds = found
+        if not kinds:
+            self._take("generic", [node], text, reads)
+            return
+        nodes, family = [node], kinds[0]
+        rows = OPERATIONS[node.operation].kind == "rows"
+        for longer in self._closures([node], frozenset(("elementwise", "rows") if rows else ("elementwise",))):
+            more = self._stated(longer)
+            if more is None or family not in more[2]:
+                if rows:
+                    continue
+                break
+            nodes, (text, reads, _) = longer, more
+        self._take(family, nodes, text, reads)
+
+    # ----------------------------------------------------------------- moves in front of a group
+
+    def _read_through(self, group: _Open) -> None:
+        """Read what was moved where it lay before, where the family still takes it."""
+        for name in group.reads:
+            for chain in self._chains(name):
+                nodes = self._joined(chain, group.nodes)
+                found = self._stated(nodes)
+                if found is None or group.family not in found[2] or not _plain(group.family, found[0]):
+                    continue
+                group.nodes, group.text, group.reads = nodes, found[0], found[1]
+                break
+
+    def _with_moves(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes with all moves in front of them."""
+        found = self._stated(nodes)
+        wider = list(nodes)
+        if found is None:
+            return wider
+        for name in found[1]:
+            chain = next(self._chains(name), None)
+            if chain is not None:
+                wider = self._joined(chain, wider)
+        return wider
+
+    def _chains(self, name: str) -> Iterator[list[Node]]:
+        """Moves that lead to a value, longest first; those that are views alone are not worth it."""
+        chain: list[Node] = []
+        node = self.graph.producer.get(name)
+        while node is not None and self._movable(node):
+            chain.insert(0, node)
+            node = self.graph.producer.get(node.reads[0])
+        for first in range(len(chain)):
+            if any(n.operation not in VIEWS for n in chain[first:]):
+                yield chain[first:]
+
+    def _movable(self, node: Node) -> bool:
+        """Whether a node moves elements of one value, and belongs to no group."""
+        known = not node.opaque and node.name not in self.taken and len(node.reads) == 1
+        return known and OPERATIONS[node.operation].kind == "move"
+
+    def _joined(self, before: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+        every = {n.name: n for n in (*before, *nodes)}
+        return sorted(every.values(), key=lambda n: self.graph.position[n.name])
+
+    # ----------------------------------------------------------------- what is left
+
+    def _needed(self) -> set[str]:
+        """Values that something outside of where they are computed reads."""
+        graph = self.graph
+        needed = set(graph.outputs)
+        for node in reversed(graph.nodes):
+            group = self.taken.get(node.name)
+            if group is not None:
+                if group.output in needed:
+                    needed.update(group.reads)
+            elif needed.intersection(node.outputs):
+                needed.update(node.reads)
+        return needed
+
+    def _rest(self) -> None:
+        """Elementwise operations and moves that belong to no anchor: chains of them."""
+        allowed = frozenset(("elementwise", "move", "gather"))
+        needed = self._needed()
+        for node in self.known:
+            if node.name in self.taken or node.output not in needed or node.operation in VIEWS:
+                continue
+            if OPERATIONS[node.operation].kind not in allowed:
+                continue
+            found = self._stated([node])
+            if found is None:
+                continue
+            nodes, best = [node], found
+            for longer in self._closures([node], allowed):
+                more = self._stated(longer)
+                if more is None or "elementwise" not in more[2]:
+                    break
+                if longer[-1].operation not in VIEWS:
+                    nodes, best = longer, more
+            family: Family = "elementwise" if "elementwise" in best[2] else "generic"
+            self._take(family, nodes, best[0], best[1])
+        for group in reversed(tuple(self.groups)):
+            self._merge(group)
+
+    def _merge(self, group: _Open) -> None:
+        """A chain that one reduction of rows or one other chain alone reads is computed on the way into it."""
+        needed = self._needed()
+        readers = [g for g in self.groups if group.output in g.reads and g.output in needed]
+        others = [c for c in self.graph.consumers[group.output] if c.name not in self.taken]
+        stored = group.output in self.graph.outputs or any(needed.intersection(c.outputs) for c in others)
+        if len(readers) != 1 or stored or group.family != "elementwise":
+            return
+        (reader,) = readers
+        nodes = self._joined(group.nodes, reader.nodes)
+        if reader.family not in ("row_reduction", "elementwise") or len(nodes) > MOST_NODES:
+            return
+        found = self._stated(nodes)
+        if found is None or reader.family not in found[2]:
+            return
+        reader.nodes, reader.text, reader.reads = nodes, found[0], found[1]
+        self.groups.remove(group)
+        for name, owner in list(self.taken.items()):
+            if owner is group:
+                self.taken[name] = reader
+
+    # ----------------------------------------------------------------- the result
+
+    def _finished(self) -> tuple[Group, ...]:
+        graph, needed = self.graph, self._needed()
+        waiting: list[Group] = []
+        for group in self.groups:
+            if group.output not in needed:
+                continue
+            name = "attention" if group.family == "attention" else _name(group.nodes)
+            names = tuple(n.name for n in group.nodes)
+            workload = _workload(name, group.text)
+            waiting.append(Group(workload.op, group.family, names, group.reads, (group.output,), workload))
+        for node in graph.nodes:
+            if node.name in self.taken or not needed.intersection(node.outputs):
+                continue
+            family: Family = "view" if node.operation in VIEWS else "opaque"
+            waiting.append(Group(node.operation, family, (node.name,), node.reads, node.outputs))
+        return _ordered(graph, waiting)
+
+
+def _plain(family: Family, text: str) -> bool:
+    """Whether a product still reads by sums of axes alone; quotients of axes make slow copies of operands."""
+    if family != "contraction":
+        return True
+    return any(
+        not any(linearise(i).atoms for side in (c.lhs, c.rhs) for x in side.loads() for i in x.args)
+        for c in contraction.contractions(text)
+    )
+
+
+def _name(nodes: Sequence[Node]) -> str:
+    """The operations joined, those that only move elements apart where others are."""
+    words = [n.operation for n in nodes if OPERATIONS[n.operation].kind != "move"] or [n.operation for n in nodes]
+    kept: list[str] = []
+    for w in words:
+        if len("_".join((*kept, w))) > LONGEST_NAME:
+            kept.append("etc")
+            break
+        kept.append(w)
+    return "_".join(kept)
+
+
+def _workload(name: str, text: str) -> Workload:
+    """An anonymous operator's workload; its name tells it apart from others with the same operations."""
+    key = from_program(name, text).workload().key
+    return from_program(f"{name}_{key[:8]}", text).workload()
+
+
+def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Each after what it reads, otherwise by the place of its last node."""
+    ready = {s.name for s in graph.inputs} | set(graph.constants)
+    left = sorted(groups, key=lambda g: graph.position[g.nodes[-1]])
+    done: list[Group] = []
+    while left:
+        index = next((k for k, g in enumerate(left) if ready.issuperset(g.inputs)), None)
+        assert index is not None, "groups hide no value that others read"
+        done.append(left.pop(index))
+        ready.update(done[-1].outputs)
+    return tuple(done)
+
+
+__all__ = ["Family", "Group", "families", "grouped", "state_nodes"]

@@ -1,0 +1,50 @@
+"""Operators made of a program's text: computations that no file states, such as groups of a model's operations."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tilewright.core import OperatorError
+from tilewright.kernels import te
+from tilewright.kernels.expression.expr import DTYPES, Expr, load
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operator import Operator
+from tilewright.kernels.parameters import Kind, Parameter
+
+
+def from_program(name: str, text: str) -> Operator:
+    """An operator without sizes whose one workload is the program ``text`` (``Program.dumps``), inputs ``x0, x1, ...``.
+
+    Raises ``OperatorError`` for a text that is no program.
+    """
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise OperatorError(f"{name!r} is no name of an operator", "Letters, digits and _ make one")
+    try:
+        program = Program.from_json(json.loads(text))
+        stated = bool(program.stages) and stating(program) is not None
+    except OperatorError:
+        raise
+    except Exception as error:  # a damaged text fails in many ways
+        raise OperatorError(f"the program of {name} is damaged ({type(error).__name__}: {error})", _MEND) from error
+    if not stated:
+        raise OperatorError(f"the program of {name} has no stages", _MEND)
+    dtype = next((t.dtype for t in program.inputs if t.dtype.startswith(("float", "bfloat"))), "float32")
+    parameters = (Parameter("dtype", Kind.STR, dtype, DTYPES), Parameter("constant", Kind.STR, ""))
+    return Operator(name, lambda: stating(program), parameters, (dtype,))
+
+
+_MEND = "Extract the tasks again"
+
+
+def stating(program: Program) -> te.TensorRef:
+    """The program as the expression that it was normalised from."""
+    refs = {t.name: te.input(t.name, t.shape, t.dtype, t.constant) for t in program.inputs}
+
+    def named(e: Expr) -> Expr | None:
+        return load(refs[str(e.value)], e.dtype, e.args) if e.op == "load" else None
+
+    for s in program.stages:
+        body = tuple(e.map(named) for e in s.body)
+        refs[s.name] = te.TensorRef(s.name, s.extents, s.dtype, te.Definition(s.reduce, body, s.monoid, s.scan))
+    return refs[program.output.name]
