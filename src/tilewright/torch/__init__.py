@@ -6,8 +6,9 @@ Importing it imports PyTorch (2.4 or newer) and defines ``torch.ops.tilewright``
 from __future__ import annotations
 
 from tilewright.torch.operators import register
+from tilewright.torch.optimize import optimize
 from tilewright.torch.serving import library, use
 
 register()
 
-__all__ = ["library", "use"]
+__all__ = ["library", "optimize", "use"]

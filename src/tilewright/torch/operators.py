@@ -83,9 +83,7 @@ def _fake(name: str, function: Callable[..., torch.Tensor], *args: Any) -> torch
     devices = [a.device if isinstance(a, torch.Tensor) else None for a in args]
     odd = next((n for n, d in enumerate(devices) if d not in (None, devices[0])), None)
     if odd is not None:
-        raise TypeError(
-            f"tilewright::{name}: argument {odd + 1} is on the device {devices[odd]}, not {devices[0]}. Pass one device's"
-        )
+        raise TypeError(f"tilewright::{name}: argument {odd + 1} is on the device {devices[odd]}, not {devices[0]}")
     made = function(*filled(name, args))
     return made.new_empty(made.shape)
 

@@ -149,7 +149,11 @@ def library() -> Library:
 def check_memory(name: str, args: tuple[Any, ...]) -> None:
     """Raise ``TypeError`` for a tensor that is elsewhere, ``ValueError`` for one whose memory was freed."""
     for place, a in enumerate(args):
-        if isinstance(a, torch.Tensor) and (a.device.type != "cpu" or (a.numel() and not a.data_ptr())):
+        if (
+            isinstance(a, torch.Tensor)
+            and a.layout is torch.strided
+            and (a.device.type != "cpu" or (a.numel() and not a.data_ptr()))
+        ):
             what = f"tilewright::{name}: argument {place + 1}"
             if a.device.type != "cpu":
                 raise TypeError(f"{what} is on the device {a.device}. Pass its cpu()")
