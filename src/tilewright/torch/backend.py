@@ -80,20 +80,22 @@ def place(module: GraphModule, find: Callable[[Workload], Served | None]) -> int
     if found is None:
         return 0
     count = 0
+    nodes = dict(found.nodes)
     for choices in parts(found):
         for part in choices:
             served = find(part.workload)
             if served is None:
                 continue
-            node = found.nodes[part.output]
+            node = nodes[part.output]
             value = node.meta["val"]
             kernel = _Placed(served, _align(served), tuple(value.shape), value.dtype)
             _placed.append(kernel)
             with module.graph.inserting_before(node):
-                inputs = [found.nodes[n] for n in part.inputs]
+                inputs = [nodes[n] for n in part.inputs]
                 made = module.graph.call_function(torch.ops.tilewright.kernel.default, (len(_placed) - 1, inputs))
             made.meta.update(node.meta)
             node.replace_all_uses_with(made)
+            nodes[part.output] = made
             count += 1
             break
     if count:

@@ -190,7 +190,28 @@ def _addmm(node: Node, spec: TensorSpec) -> Statement | None:
     given = arguments(node)
     if given["beta"] != 1 or given["alpha"] != 1:
         return None
+    weight = _turned(given["mat2"])
+    bias = spec_of(given["self"])
+    if weight is not None and bias is not None and bias.shape == spec.shape[1:]:
+        return Statement([("linear", [given["mat1"], weight, given["self"]], {})])
     return Statement([("matmul", [given["mat1"], given["mat2"]], {}), ("add", [RESULT, given["self"]], {})])
+
+
+def _mm(node: Node, spec: TensorSpec) -> Statement | None:
+    given = arguments(node)
+    weight = _turned(given["mat2"])
+    if weight is not None:
+        return Statement([("linear", [given["self"], weight], {})])
+    return Statement([("matmul", [given["self"], given["mat2"]], {})])
+
+
+def _turned(node: Node) -> Node | None:
+    """The matrix that a node is the transpose of: a layer's weight is read as it lies."""
+    source: Any = node.args[0] if node.args else None
+    if not isinstance(source, Node) or not dense(source) or len(node.meta["val"].shape) != 2:
+        return None
+    turns = node.target is aten.t.default or (node.target is aten.permute.default and list(node.args[1]) == [1, 0])  # type: ignore[arg-type]
+    return source if turns else None
 
 
 def _convolution(node: Node, spec: TensorSpec) -> Statement | None:
@@ -265,7 +286,7 @@ def _attention(node: Node, spec: TensorSpec) -> Statement | None:
 
 def _known() -> dict[Any, Import]:
     found: dict[Any, Import] = {
-        aten.mm.default: _one("matmul", "self", "mat2"),
+        aten.mm.default: _mm,
         aten.bmm.default: _one("matmul", "self", "mat2"),
         aten.addmm.default: _addmm,
         aten.convolution.default: _convolution,
