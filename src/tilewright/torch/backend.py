@@ -76,6 +76,7 @@ def _placeable(found: Imported, part: Part) -> bool:
 
 def place(module: GraphModule, find: Callable[[Workload], Served | None]) -> int:
     """Put kernels in the place of the parts that ``find`` has one for; how many."""
+    module.graph.eliminate_dead_code()
     found = imported(module)
     if found is None:
         return 0

@@ -66,7 +66,7 @@ def _matmul_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
 
 
 def _rows(t: Any) -> Any:
-    return t.reshape(-1, t.shape[-1])
+    return t.flatten(0, -2) if t.dim() > 1 else t.unsqueeze(0)
 
 
 def _linear_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
