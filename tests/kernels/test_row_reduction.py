@@ -99,6 +99,16 @@ def test_axes_of_one_element_are_no_axes() -> None:
     assert matched(row_programs.softmax(5, 1)).extents == {"i0": 5}
 
 
+def test_elements_of_a_single_row_are_no_scalars_though_the_row_keeps_its_axes() -> None:
+    from tilewright.kernels import nn
+
+    def define() -> te.TensorRef:
+        x = te.input("x", (1, 1, 64))
+        return nn.mean(nn.mul(x, x), -1, keepdim=True)
+
+    assert [s.kind for s in matched(te.trace(define)[0]).stages] == ["element", "reduction", "scalar"]
+
+
 def test_the_output_may_have_another_order() -> None:
     found = matched(gpu_programs.softmax_channels(2, 5, 6, 7))
     assert (found.height, found.width) == (2 * 6 * 7, 5)

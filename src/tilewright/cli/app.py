@@ -33,6 +33,8 @@ COMMANDS = {
     "verify": "Re-check and re-time stored kernels with the present compiler.",
     "farm": "Tune on a farm of devices: its processes, certificates and status.",
     "model": "Train, judge, export or import the cost model that runs start from.",
+    "extract": "List what an ONNX model computes, as tasks to tune.",
+    "run": "Run an ONNX model with tuned kernels, checked against onnxruntime.",
     "misses": "List what programs asked for and did not have.",
     "lock": "Write down which kernel answers each task, for libraries that are pinned to it.",
     "cache": "Inspect or shrink the artifact cache.",

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union
 from tilewright.core import OperatorError, TensorSpec, UsageError
 from tilewright.graph import elementwise, layout
 from tilewright.kernels import nn, te
-from tilewright.kernels.expression.expr import NARROW
+from tilewright.kernels.expression.expr import INDEX, NARROW
 from tilewright.kernels.nn.element import value
 
 Kind = Literal["elementwise", "move", "gather", "contraction", "window", "rows", "attention"]
@@ -160,8 +160,13 @@ def _attention(
     return nn.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
 
 
-def _embedding(input: te.TensorRef, weight: te.TensorRef) -> te.TensorRef:
-    return nn.embedding(input, weight)
+def _embedding(input: te.TensorRef, weight: te.TensorRef, *, wrap: bool = False) -> te.TensorRef:
+    """``wrap``: negative numbers count from the last row, as ONNX has it."""
+    made = nn.embedding(input, weight)  # checks
+    rows = weight.shape[0]
+    if not wrap:
+        return made
+    return te.compute(made.shape, lambda *i: weight[(te.cast(input[i[:-1]], INDEX) + rows) % rows, i[-1]])
 
 
 def _matmul(input: te.TensorRef, other: te.TensorRef) -> te.TensorRef:

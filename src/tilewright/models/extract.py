@@ -11,8 +11,9 @@ from typing import Any
 
 from tilewright.core import UsageError, Workload
 from tilewright.graph import Group, grouped
-from tilewright.models.importer import Imported, import_model
+from tilewright.models.importer import Imported, Importer
 from tilewright.models.model_file import read_model
+from tilewright.models.operators import HANDLERS
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Extracted:
 
 def extract(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Extracted:
     """The tasks of the ONNX model in a file. Raises ``UsageError`` as ``read_model`` does."""
-    imported = import_model(read_model(path, sizes))
+    imported = Importer(read_model(path, sizes), HANDLERS).run()
     groups = grouped(imported.graph)
     return Extracted(imported, groups, tasks_of(groups))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.core import TensorSpec, TilewrightError
+from tilewright.core import TensorSpec, TilewrightError, UsageError
 from tilewright.graph import Graph, GraphBuilder, fold_batch_norms
 from tilewright.kernels.expression.expr import DTYPES
 from tilewright.models.model_file import onnx_module
@@ -28,7 +28,8 @@ class Imported:
     """A model as a graph. ``model``: the ``ModelProto``, whose values the graph's names are, those in ``made`` apart.
 
     ``producer``: the number of the ONNX node that gives a value. ``left``: ONNX operators that are opaque, and why.
-    ``unshaped``: values whose shape or type is not known before the model runs.
+    ``unshaped``: values whose shape or type is not known before the model runs. ``folded``: values of the model that
+    are known now, its own constants among them.
     """
 
     model: Any
@@ -36,17 +37,18 @@ class Imported:
     producer: Mapping[str, int]
     left: Mapping[str, str]
     unshaped: frozenset[str]
-
-
-def import_model(model: Any) -> Imported:
-    """The graph of a model that :func:`~tilewright.models.model_file.read_model` gave."""
-    return Importer(model).run()
+    folded: Mapping[str, Array]
 
 
 class Importer:
-    """What handlers of operators work with: values by their ONNX names, and a builder."""
+    """What handlers of operators work with: values by their ONNX names, and a builder.
 
-    def __init__(self, model: Any) -> None:
+    ``model`` is what :func:`~tilewright.models.model_file.read_model` gave; ``handlers`` are those of
+    :mod:`~tilewright.models.operators`.
+    """
+
+    def __init__(self, model: Any, handlers: Mapping[str, Handler]) -> None:
+        self.handlers = handlers
         self.onnx = onnx_module()
         self.model = model
         self.builder = GraphBuilder()
@@ -58,8 +60,7 @@ class Importer:
         self._made = 0
 
     def run(self) -> Imported:
-        from tilewright.models.operators import HANDLERS
-
+        """The model as a graph."""
         graph = self.model.graph
         for tensor in graph.initializer:
             self.constant(tensor.name, self.onnx.numpy_helper.to_array(tensor))
@@ -67,7 +68,10 @@ class Importer:
             if value.name not in self.constants:
                 spec = self.inferred_spec(value.name)
                 if spec is None:
-                    raise TilewrightError(f"the input {value.name} is no tensor", "Only tensors are run")
+                    raise UsageError(
+                        f"the input {value.name} is no tensor of a known type and size",
+                        f"Known are {', '.join(DTYPES)}",
+                    )
                 self.builder.input(spec.name, spec.shape, spec.dtype)
         producer: dict[str, int] = {}
         for number, node in enumerate(graph.node):
@@ -76,7 +80,7 @@ class Importer:
                     producer[name] = number
             if self._fold(node):
                 continue
-            handler = HANDLERS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+            handler = self.handlers.get(node.op_type) if node.domain in ("", "ai.onnx") else None
             try:
                 if handler is None:
                     raise Left("the operator is not known")
@@ -91,7 +95,7 @@ class Importer:
             if name in self.constants:
                 self.builder.values.setdefault(name, self.spec(name))
         built = fold_batch_norms(self.builder.build(outputs))
-        return Imported(self.model, built, producer, self.left, frozenset(self.unshaped))
+        return Imported(self.model, built, producer, self.left, frozenset(self.unshaped), self.constants)
 
     # ----------------------------------------------------------------- for handlers
 
@@ -168,7 +172,7 @@ class Importer:
                 self.unshaped.add(output)
                 spec = TensorSpec(output, (), "float32")
             outputs.append(spec)
-        reads = [n for n in (*node.input, *_captured(node)) if n in self.builder.values]
+        reads = [n for n in (*node.input, *captured(node)) if n in self.builder.values]
         if outputs:
             self.builder.add_opaque(f"onnx::{name}", reads, outputs)
 
@@ -208,7 +212,7 @@ class Importer:
         return self.onnx.helper.make_tensor_value_info(name, kind, array.shape)
 
 
-def _captured(node: Any) -> list[str]:
+def captured(node: Any) -> list[str]:
     """Values from outside that a node's subgraphs read."""
     found: list[str] = []
     for a in node.attribute:
@@ -216,7 +220,7 @@ def _captured(node: Any) -> list[str]:
             own = {t.name for t in graph.initializer} | {v.name for v in graph.input}
             own |= {o for n in graph.node for o in n.output}
             for n in graph.node:
-                found += [x for x in (*n.input, *_captured(n)) if x and x not in own]
+                found += [x for x in (*n.input, *captured(n)) if x and x not in own]
             found += [v.name for v in graph.output if v.name not in own]
     return found
 

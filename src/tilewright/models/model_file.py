@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.core import UsageError
 from tilewright.errors import nearest
 
-OPSETS = (13, 25)
+OPSETS = (13, 28)
 """Versions of ONNX's operator set that are read; older models are converted to the first."""
 
 
@@ -44,6 +44,12 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
     except Exception as e:  # protobuf's and the checker's errors have no common class
         line = next((x for x in str(e).splitlines() if x.strip()), type(e).__name__)
         raise UsageError(f"{file} is no sound ONNX model: {line:.200}", "Export it again") from e
+    return prepared(model, sizes, str(file))
+
+
+def prepared(model: Any, sizes: Mapping[str, int] | None = None, file: str = "the model") -> Any:
+    """A sound ``ModelProto`` with its sizes fixed and shapes inferred, as :func:`read_model` gives it."""
+    onnx = onnx_module()
     model = _converted(onnx, model, file)
     _fix_sizes(model, dict(sizes or {}), file)
     try:
@@ -54,7 +60,7 @@ def read_model(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = N
         ) from e
 
 
-def _converted(onnx: Any, model: Any, file: Path) -> Any:
+def _converted(onnx: Any, model: Any, file: str) -> Any:
     version = next((s.version for s in model.opset_import if s.domain in ("", "ai.onnx")), 0)
     low, high = OPSETS
     if version > high:
@@ -69,7 +75,7 @@ def _converted(onnx: Any, model: Any, file: Path) -> Any:
         ) from e
 
 
-def _fix_sizes(model: Any, sizes: dict[str, int], file: Path) -> None:
+def _fix_sizes(model: Any, sizes: dict[str, int], file: str) -> None:
     initialized = {t.name for t in model.graph.initializer}
     named: set[str] = set()
     for value in model.graph.input:

@@ -85,6 +85,8 @@ def _clip(imp: Importer, node: Node, a: Attributes) -> None:
 @handles("Cast")
 def _cast(imp: Importer, node: Node, a: Attributes) -> None:
     dtype = imp.onnx.helper.tensor_dtype_to_np_dtype(a["to"]).name
+    if "float8" in dtype or "float8" in imp.spec(node.input[0]).dtype:
+        raise Left("8-bit reals are rounded in several ways")
     imp.add("to", node.input[:1], node.output[0], dtype=dtype)
 
 
@@ -364,7 +366,7 @@ def _gather(imp: Importer, node: Node, a: Attributes) -> None:
         return
     if axis or len(shape) != 2 or table not in imp.constants:
         raise Left("only rows of a constant table are gathered")
-    imp.add("embedding", [index, table], node.output[0])
+    imp.add("embedding", [index, table], node.output[0], wrap=True)
 
 
 @handles("Pad")

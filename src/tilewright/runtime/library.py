@@ -22,7 +22,9 @@ from tilewright.runtime.store import Store
 from tilewright.runtime.watching import watcher
 
 if TYPE_CHECKING:
+    from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.kernels.operator import Operator
+    from tilewright.runtime.entry import Entry
 
 Array = np.ndarray[Any, Any]
 
@@ -111,6 +113,10 @@ class Library(Closing):
     def explain(self, op: str | Operator | Workload, /, **params: Any) -> Explanation:
         """How :meth:`plan` would answer: which tier, why, and with which kernel."""
         return self._resolver.explain(op, params)
+
+    def tuned(self, workload: Workload) -> tuple[Entry, LoadedKernel] | None:
+        """The tuned kernel of a workload by itself, for what calls it without a plan; ``None`` where there is none."""
+        return self._resolver.tuned(workload)
 
     def explain_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> dict[str, Any] | None:
         """The CUDA kernel that ``op(*arrays, **attributes)`` would launch, as JSON, or ``None``.

@@ -28,6 +28,7 @@ from tilewright.runtime.stats import Cell, Counters
 from tilewright.runtime.store import Store
 
 if TYPE_CHECKING:
+    from tilewright.backends.cpu.loader import LoadedKernel
     from tilewright.kernels.operator import Operator
 
 _KEPT = 1024  # plans; the least recently asked for go first
@@ -261,27 +262,36 @@ class Resolver:
 
     # ----------------------------------------------------------------------- tiers
 
-    def _exact(self, entry: Entry, reason: str) -> Served:
+    def tuned(self, workload: Workload) -> tuple[Entry, LoadedKernel] | None:
+        """The tuned kernel of a workload that :meth:`plan` would call, by itself; ``None`` where there is none."""
+        self.require_open()
+        entry = self._choose(self.store.entries_of(workload.key, workload.op)).entry
+        return None if entry is None else (entry, self._loaded(entry))
+
+    def _loaded(self, entry: Entry) -> LoadedKernel:
+        """A stored kernel. Raises ``DatabaseError`` for one that cannot be loaded."""
         from tilewright.backends.cpu.loader import LoadError, load_bytes
 
+        try:
+            code = self.store.code(entry.sha256)
+            launch = {k: int(v) for k, v in entry.schedule.launch}
+            with steady:
+                return load_bytes(code, entry.sha256).kernel(entry.program, launch, entry.target.threads)
+        except LoadError as e:
+            raise DatabaseError(
+                f"the kernel of {entry.op} {entry.label} in {self.store.path} cannot be loaded: {e.message}",
+                "Tune it again, or restore a copy of the database",
+            ) from e
+
+    def _exact(self, entry: Entry, reason: str) -> Served:
         with self._lock:
             key = ("exact", entry.workload_key, entry.target.key, entry.device_model, entry.sha256, entry.schedule.key,
                    entry.op)  # fmt: skip
             served = self._remembered(key)
             if served is not None:
                 return served
-            try:
-                code = self.store.code(entry.sha256)
-                launch = {k: int(v) for k, v in entry.schedule.launch}
-                with steady:
-                    kernel = load_bytes(code, entry.sha256).kernel(entry.program, launch, entry.target.threads)
-            except LoadError as e:
-                raise DatabaseError(
-                    f"the kernel of {entry.op} {entry.label} in {self.store.path} cannot be loaded: {e.message}",
-                    "Tune it again, or restore a copy of the database",
-                ) from e
             served = serve_kernel(
-                _explained(entry, reason), entry.inputs, entry.output, kernel, entry.seconds,
+                _explained(entry, reason), entry.inputs, entry.output, self._loaded(entry), entry.seconds,
                 self.counters.tally("exact"),
             )  # fmt: skip
             self._remember(key, served)

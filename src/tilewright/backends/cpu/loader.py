@@ -303,6 +303,19 @@ def time_rounds(
     return [flat[i :: len(calls)] for i in range(len(calls))]
 
 
+def run_calls(calls: ctypes.Array[Call]) -> None:
+    """Run calls one after the other, in C where a loaded library can. Raises ``LaunchError``."""
+    with _lock:
+        able = next((x.handle for x in _loaded.values() if hasattr(x.handle, "tw_run_calls")), None)
+    if able is not None:
+        code = able.tw_run_calls(calls, ctypes.c_long(len(calls)))
+    else:  # libraries built before there was tw_run_calls
+        run = process_host().handle.tw_run
+        code = next((c for call in calls if (c := run(ctypes.addressof(call)))), 0)
+    if code:
+        raise LaunchError(code, "of a sequence")
+
+
 # --------------------------------------------------------------------------- the process's host library
 
 

@@ -154,7 +154,7 @@ def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, 
         body = tuple(_renamed(e, rename, places, s.name) for e in s.body)
         if any(e is None for e in body):
             return None
-        kind = REDUCTION if s.monoid is not None else SCALAR if len(names) == len(first.axes) else ELEMENT
+        kind = REDUCTION if s.monoid is not None else ELEMENT if set(names) & set(first.reduce_axes) else SCALAR
         value = tuple(cast(e, s.dtype) if s.monoid is None else e for e in body if e is not None)
         found.append(RowStage(s.name, kind, s.dtype, value, s.monoid))
     return found, places[program.output.name]

@@ -26,6 +26,16 @@ int tw_run(const struct tw_call *call)
     return 0;
 }
 
+int tw_run_calls(const struct tw_call *calls, long count)
+{
+    for (long i = 0; i < count; i++) {
+        int result = tw_run(&calls[i]);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
 void *tw_alloc(size_t bytes)
 {
     if (bytes == 0 || bytes > SIZE_MAX / 2)

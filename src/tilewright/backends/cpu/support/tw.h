@@ -55,6 +55,7 @@ TW_API long tw_pool_workers(void);     /* threads started so far */
 
 /* run.c */
 TW_API int tw_run(const struct tw_call *call); /* 0, or the first launch's nonzero result */
+TW_API int tw_run_calls(const struct tw_call *calls, long count); /* one call after the other; the same result */
 TW_API void *tw_alloc(size_t bytes);           /* zeroed, 4096-aligned, huge pages when large; NULL: no memory */
 TW_API void tw_free(void *memory, size_t bytes);
 TW_API void tw_flush(void *buffer, size_t bytes); /* walks a buffer, to push everything else out of cache */

@@ -1,0 +1,130 @@
+"""Which parts of a model run by tuned kernels, which by onnxruntime, and in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.graph import Group
+from tilewright.models.extract import Extracted
+from tilewright.models.importer import captured
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.loader import LoadedKernel
+    from tilewright.runtime import Library
+    from tilewright.runtime.entry import Entry
+
+Kernel = tuple["Entry", "LoadedKernel"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A group of ours, or the number of a node of the model; what it reads and gives."""
+
+    group: Group | None
+    node: int
+    reads: tuple[str, ...]
+    gives: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class Part:
+    """Units of one kind in a row. ``inputs`` come from outside or earlier parts; ``outputs`` are read later."""
+
+    ours: bool
+    units: list[Unit]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts in order, and the kernels of the groups that are served, by the group's output."""
+
+    parts: tuple[Part, ...]
+    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+
+
+def parts_of(extracted: Extracted, library: Library) -> Parts:
+    """Everything that has a tuned kernel in ``library`` is ours; values that nothing needs are not computed."""
+    graph, imported = extracted.imported.graph, extracted.imported
+    kernels: dict[str, Kernel] = {}
+    ours: dict[str, Group] = {}
+    available = {s.name for s in graph.inputs}
+    found: dict[str, Kernel | None] = {}
+    for g in extracted.groups:
+        if g.family == "view":
+            if g.inputs[0] in available or g.inputs[0] in ours:
+                ours[g.output] = g
+            continue
+        if g.workload is None or not all(
+            n in ours or n in available or n in graph.constants or n in imported.producer for n in g.inputs
+        ):
+            continue
+        if g.workload.key not in found:
+            found[g.workload.key] = library.tuned(g.workload)
+        kernel = found[g.workload.key]
+        if kernel is not None:
+            ours[g.output], kernels[g.output] = g, kernel
+    units = _needed(extracted, ours, available)
+    parts = _in_rows(units, available)
+    _connect(parts, graph.outputs)
+    return Parts(tuple(parts), kernels)
+
+
+def _needed(extracted: Extracted, ours: Mapping[str, Group], available: Iterable[str]) -> list[Unit]:
+    graph, imported = extracted.imported.graph, extracted.imported
+    constant = {*graph.constants, *imported.folded}
+    nodes = imported.model.graph.node
+    units: dict[object, Unit] = {}
+    waiting = list(graph.outputs)
+    done = set(available) | constant
+    while waiting:
+        name = waiting.pop()
+        if name in done:
+            continue
+        done.add(name)
+        if name in ours:
+            g = ours[name]
+            unit = Unit(g, -1, tuple(n for n in g.inputs if n not in constant), g.outputs)
+            units[name] = unit
+        else:
+            number = imported.producer[name]
+            node = nodes[number]
+            reads = dict.fromkeys(n for n in (*node.input, *captured(node)) if n and n not in constant)
+            unit = Unit(None, number, tuple(reads), tuple(o for o in node.output if o))
+            units[number] = unit
+        waiting += unit.reads
+    return list(units.values())
+
+
+def _in_rows(units: Sequence[Unit], available: Iterable[str]) -> list[Part]:
+    """An order that changes between the two kinds seldom: each goes on while anything of its kind is ready."""
+    ready, left = set(available), list(units)[::-1]
+    parts: list[Part] = []
+    while left:
+        kinds = [u.group is not None for u in left if ready.issuperset(u.reads)]
+        part = Part(kinds[0] if not parts else not parts[-1].ours, [])
+        going = True
+        while going:
+            going = False
+            for u in list(left):
+                if (u.group is not None) == part.ours and ready.issuperset(u.reads):
+                    part.units.append(u)
+                    left.remove(u)
+                    ready.update(u.gives)
+                    going = True
+        parts.append(part)
+    return parts
+
+
+def _connect(parts: Sequence[Part], outputs: Sequence[str]) -> None:
+    """What each part takes and gives."""
+    later = set(outputs)
+    for part in reversed(parts):
+        given = [n for u in part.units for n in u.gives]
+        inside = set(given)
+        part.outputs = tuple(dict.fromkeys(n for n in given if n in later))
+        part.inputs = tuple(dict.fromkeys(n for u in part.units for n in u.reads if n not in inside))
+        later.update(part.inputs)
