@@ -261,3 +261,12 @@ def test_what_optimize_refuses() -> None:
         tt.optimize(nn.Linear(2, 2), torch.randn(1, 2))
     with pytest.raises(tilewright.UsageError, match="rest='x' is not known"):
         tt.optimize(nn.Linear(2, 2), (torch.randn(1, 2),), rest="x")
+
+
+def test_the_backend_is_an_entry_point() -> None:
+    import tomllib
+    from importlib.metadata import EntryPoint
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    declared = project["entry-points"]["torch_dynamo_backends"]
+    assert EntryPoint("tilewright", declared["tilewright"], "torch_dynamo_backends").load() is backend.tilewright
