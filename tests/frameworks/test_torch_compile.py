@@ -223,10 +223,10 @@ def test_autocast_and_channels_last(tmp_path: Path) -> None:
             torch.testing.assert_close(reference.compile(module)(x), module(x), rtol=5e-2, atol=5e-2)
 
 
+@pytest.mark.usefixtures("backend_by_name")
 def test_by_its_name_with_inductor_and_tuned_kernels(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     tilewright.tune("matmul", m=3, n=16, k=8, trans_b=True, bias=True, trials=1, cost_model="random", db=path)
-    torch._dynamo.register_backend(backend.tilewright, "tilewright")
     module, x = nn.Linear(8, 16), torch.randn(X)
     library = tt.use(path)
     with torch.no_grad():

@@ -13,11 +13,9 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make
 PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
 
 
+@pytest.mark.usefixtures("backend_by_name")
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.torch.backend import tilewright as backend
-
     torch._dynamo.reset()
-    torch._dynamo.register_backend(backend, "tilewright")  # where the installed package is an older one
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 3
