@@ -41,7 +41,7 @@ test: check-tools $(VENV)/.dev
 # Arrays and models of PyTorch and JAX. Where there is a build of PyTorch for processors alone, it is taken: 4 GB less.
 $(VENV)/.torch: pyproject.toml | $(VENV)/.dev
 	@echo "Installing PyTorch and JAX."
-	@$(PIP) install -c constraints.txt jax 'torch==2.13.0+cpu' 2> /dev/null || $(PIP) install -c constraints.txt jax 'torch>=2.4'
+	@$(PIP) install -c constraints.txt jax expecttest 'torch==2.13.0+cpu' 2> /dev/null || $(PIP) install -c constraints.txt jax expecttest 'torch>=2.4'
 	@touch $@
 
 test-torch: check-tools $(VENV)/.torch

@@ -23,3 +23,14 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def library(tuned: Path) -> tilewright.Library:
     return tilewright.Library(tuned)
+
+
+@pytest.fixture(scope="session")
+def backend_by_name() -> None:
+    """The entry point's backend, also where the package was installed before it had one."""
+    import torch
+
+    from tilewright.torch.backend import tilewright as backend
+
+    if "tilewright" not in torch._dynamo.list_backends():
+        torch._dynamo.register_backend(backend, "tilewright")

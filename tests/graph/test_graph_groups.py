@@ -134,3 +134,12 @@ def test_every_group_has_a_template_that_takes_its_family(graph: Graph) -> None:
     for g in grouped(graph):
         if g.workload is not None:
             assert g.family in {t.family for t in templates_for(Task(g.workload, target))}, g.name
+
+
+def test_a_chain_hides_nothing_that_a_product_reads_through_moves() -> None:
+    b = GraphBuilder()
+    x, y = b.input("x", (4, 3, 8), "float32"), b.input("y", (4, 8, 6), "float32")
+    scaled = b.add("mul", [x, b.constant("half", np.float32(0.5))])
+    stretched = b.add("expand", [scaled], {"shape": (4, 3, 8)})
+    product = b.add("matmul", [b.add("reshape", [stretched], {"shape": (4, 3, 8)}), y])
+    check(b.build([product]))

@@ -319,7 +319,10 @@ class _Grouping:
             if found is None:
                 continue
             nodes, best = [node], found
+            read = {name for g in self.groups for name in g.reads}  # also through moves, which are free to repeat
             for longer in self._closures([node], allowed):
+                if any(n.output in read for n in longer[:-1]):
+                    break
                 more = self._stated(longer)
                 if more is None or "elementwise" not in more[2]:
                     break

@@ -16,7 +16,8 @@ from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.kernels import open_kernels
 from tilewright.runtime.misses import Misses
-from tilewright.runtime.resolve import Resolver
+from tilewright.runtime.resolve import Miss, Resolver
+from tilewright.runtime.serving import Served
 from tilewright.runtime.stats import Counters, Stats
 from tilewright.runtime.watching import watcher
 
@@ -81,6 +82,7 @@ class Library(Closing):
         self._watch = watch
         self._seen: tuple[object, ...] = ()
         self._choices: frozenset[tuple[object, ...]] | None = None  # as of the first method that was asked for
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def path(self) -> str:
@@ -96,6 +98,21 @@ class Library(Closing):
         speaks DLPack are answered in kind. Raises ``UsageError`` for an unknown operator or parameters.
         """
         return self._resolver.plan(op, params).call
+
+    def find(self, workload: Workload) -> Served | Miss:
+        """The kernel for a workload, or where calls count that something else answers: for what serves beside NumPy."""
+        return self._resolver.kernel(workload)
+
+    def passed(self, reason: str) -> Miss:
+        """Where calls count that no kernel could answer whatever is tuned, by reason of ``runtime.stats.REASONS``."""
+        return Miss(self._counters, reason)
+
+    def on_refresh(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called whenever this library serves other kernels than before; it notices from now on."""
+        self._listeners.append(listener)
+        if self._watch:
+            self.look()
+            watcher.add(self)
 
     def explain(self, op: str | Operator | Workload, /, **params: Any) -> Explanation:
         """How :meth:`plan` would answer: which tier, why, and with which kernel."""
@@ -129,6 +146,8 @@ class Library(Closing):
                 dispatch.renew(method)
             except TilewrightError as e:
                 _log.warning("%s keeps its kernels: %s", name, e)
+        for listener in tuple(self._listeners):
+            listener()
 
     def look(self) -> None:
         """:meth:`refresh`, if the file has other kernels than when it was last looked at; and store misses."""

@@ -25,7 +25,7 @@ from tilewright.runtime.misses import Misses
 from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
 from tilewright.runtime.serving import Served, serve_kernel, serve_numpy
-from tilewright.runtime.stats import Cell, Counters
+from tilewright.runtime.stats import UNTUNED, Cell, Counters
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.loader import LoadedKernel
@@ -46,6 +46,17 @@ class Found:
 
     entry: Entry | None
     reason: str
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A kind of call that no kernel answers; :meth:`add` counts a call that something else answered."""
+
+    counters: Counters
+    cell: str | Cell
+
+    def add(self) -> None:
+        self.counters.add("fallback", self.cell)
 
 
 class Resolver:
@@ -132,6 +143,18 @@ class Resolver:
                 )
             return f"for {_each(d for _, d in e.shapes)} arrays of NumPy, PyTorch or JAX. Convert them first"
         return None
+
+    def kernel(self, workload: Workload) -> Served | Miss:
+        """A tuned kernel, or a template's default, for a workload; else where its calls are counted."""
+        self.require_open()
+        found = self._of_workload(workload)
+        if found.entry is not None:
+            return self._exact(found.entry, found.reason)
+        if self.defaults_exist:
+            served = self.untuned(workload, found.reason)
+            if served.explanation.tier in UNTUNED:
+                return served
+        return Miss(self.counters, self.missed(workload, "untuned"))
 
     def untuned(self, workload: Workload, reason: str) -> Served:
         """The second or third tier for a workload."""

@@ -34,13 +34,15 @@ class Served:
     """An answer for fixed parameters.
 
     ``call``: what users get, ``(inputs..., out=None)``. ``checked``: the same, slower, with errors
-    by reason. ``native``: whether ``call`` is a builtin that a dispatcher's table takes.
+    by reason. ``native``: whether ``call`` is a builtin that a dispatcher's table takes. ``kernel``: what it calls,
+    for those who call it by themselves; ``None`` where that is NumPy.
     """
 
     explanation: Explanation
     call: Callable[..., Array]
     checked: Checked
     native: bool
+    kernel: LoadedKernel | None = None
 
 
 def serve_kernel(
@@ -101,7 +103,7 @@ def _native(
     tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, checked.output)]
     if native is None or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
         checked.keep = keep
-        return Served(explanation, checked, checked, False)
+        return Served(explanation, checked, checked, False, kernel)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.
     launches: ctypes.Array[Any] = kernel._launches
     call = native.plan(
@@ -122,7 +124,7 @@ def _native(
         fallback=checked,
         bound=bound,
     )
-    return Served(explanation, call, checked, True)
+    return Served(explanation, call, checked, True, kernel)
 
 
 def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> Served:

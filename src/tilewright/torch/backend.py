@@ -1,0 +1,180 @@
+"""``torch.compile(backend="tilewright")``: kernels of the library in use for the parts of a graph that it has them for.
+
+PyTorch makes graphs of ATen's operators, forwards and backwards; what no kernel computes is left to Inductor, or runs
+eagerly (``options={"rest": "eager"}``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from tilewright.core import TilewrightError, UsageError, Workload
+from tilewright.graph import OPERATIONS, Graph, grouped
+from tilewright.graph.groups import state_nodes
+from tilewright.kernels.anonymous import from_program
+from tilewright.runtime.serving import Served
+from tilewright.torch.importer import Imported, dense, imported
+from tilewright.torch.serving import serving
+
+REST = ("inductor", "eager")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a graph that one kernel can compute. ``inputs``: values in the order of the workload's inputs."""
+
+    workload: Workload
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True)
+class _Placed:
+    served: Served
+    align: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+_placed: list[_Placed] = []
+_library: list[Any] = []
+
+
+def parts(found: Imported) -> Iterator[list[Part]]:
+    """For each group of operations, what could compute it: the whole of it, or its product, norm, ... alone."""
+    for group in grouped(found.graph):
+        if group.workload is None:
+            continue
+        choices = [Part(group.workload, group.inputs, group.output)]
+        nodes = [n for n in found.graph.nodes if n.name in group.nodes]
+        anchors = [n for n in nodes if OPERATIONS[n.operation].kind not in ("elementwise", "move", "gather")]
+        for node in anchors if len(nodes) > 1 else ():
+            alone = _alone(found.graph, node)
+            if alone is not None:
+                choices.append(alone)
+        yield [c for c in choices if _placeable(found, c)]
+
+
+def _alone(graph: Graph, node: Any) -> Part | None:
+    try:
+        text, reads = state_nodes(graph, [node])
+        return Part(from_program(f"{node.operation}_alone", text).workload(), reads, node.output)
+    except TilewrightError:
+        return None
+
+
+def _placeable(found: Imported, part: Part) -> bool:
+    """Whether its inputs and output are nodes of PyTorch's graph and lie dense in memory."""
+    names = (*part.inputs, part.output)
+    return all(n in found.nodes and dense(found.nodes[n]) for n in names)
+
+
+def place(module: GraphModule, find: Callable[[Workload], Served | None]) -> int:
+    """Put kernels in the place of the parts that ``find`` has one for; how many."""
+    module.graph.eliminate_dead_code()
+    found = imported(module)
+    if found is None:
+        return 0
+    count = 0
+    nodes = dict(found.nodes)
+    for choices in parts(found):
+        for part in choices:
+            served = find(part.workload)
+            if served is None:
+                continue
+            node = nodes[part.output]
+            value = node.meta["val"]
+            kernel = _Placed(served, _align(served), tuple(value.shape), value.dtype)
+            _placed.append(kernel)
+            with module.graph.inserting_before(node):
+                inputs = [nodes[n] for n in part.inputs]
+                made = module.graph.call_function(torch.ops.tilewright.kernel.default, (len(_placed) - 1, inputs))
+            made.meta.update(node.meta)
+            node.replace_all_uses_with(made)
+            nodes[part.output] = made
+            count += 1
+            break
+    if count:
+        module.graph.eliminate_dead_code()
+        module.graph.lint()
+        module.recompile()
+    return count
+
+
+def _align(served: Served) -> int:
+    return max(1, served.kernel.program.align if served.kernel is not None else 1, served.checked.align)
+
+
+def _find(workload: Workload) -> Served | None:
+    found = serving.library.find(workload)
+    return found if isinstance(found, Served) else None
+
+
+def tilewright(module: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+    """The backend. ``options``: ``rest``, who runs what no kernel computes: ``inductor`` (the default) or ``eager``.
+
+    Raises ``UsageError`` for other options.
+    """
+    chosen = dict(options or {})
+    rest = chosen.pop("rest", "inductor")
+    if chosen or rest not in REST:
+        odd = next(iter(chosen), f"rest={rest}")
+        raise UsageError(f"the backend tilewright has no option {odd!r}", f"It takes rest: {' or '.join(REST)}")
+    return compiled(module, inputs, _find, rest)
+
+
+def compiled(module: GraphModule, inputs: Sequence[Any], find: Callable[[Workload], Served | None], rest: str) -> Any:
+    """A graph of Dynamo's, compiled with the kernels that ``find`` gives."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    def compile_one(graph: GraphModule, example: Sequence[Any]) -> Any:
+        place(graph, find)
+        return _finished(graph, example, rest)
+
+    make: Any = aot_autograd(fw_compiler=compile_one, bw_compiler=compile_one)
+    return make(module, inputs)
+
+
+def _finished(graph: GraphModule, example: Sequence[Any], rest: str) -> Any:
+    from functorch.compile import make_boxed_func
+
+    if rest == "eager":
+        return make_boxed_func(graph.forward)
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
+    return compile_fx_inner(lowered, list(example))
+
+
+def _run(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
+    placed = _placed[number]
+    out = torch.empty(placed.shape, dtype=placed.dtype)
+    given = [t.detach().contiguous() for t in inputs]
+    given = [t.clone() if t.data_ptr() % placed.align else t for t in given]
+    placed.served.call(*given, out=out)
+    return out
+
+
+def _fake(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
+    shown = _placed[number]
+    return inputs[0].new_empty(shown.shape, dtype=shown.dtype)
+
+
+def _register() -> None:
+    """``tilewright::kernel``: one of the kernels that were placed, by its number in this process."""
+    made: Any = torch.library
+    made = made.Library("tilewright", "FRAGMENT")
+    _library.append(made)
+    made.define("kernel(int number, Tensor[] inputs) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+    made.impl("kernel", _run, "CPU")
+    torch.library.register_fake("tilewright::kernel", _fake, lib=made)
+
+
+_register()

@@ -1,0 +1,193 @@
+"""Gradients of the operators: the products in them are operators of ours again, so tuned kernels serve them too.
+
+Sources: the derivatives of PyTorch's own operators (``derivatives.yaml``), softmax and norms by their formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+Grads = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """``save(ctx, inputs, output)`` keeps what ``formula(ctx, grad, wants)`` needs.
+
+    ``wants``: which arguments want a gradient; the formula gives one for each argument.
+    """
+
+    save: Callable[..., None]
+    formula: Callable[[Any, Any, Sequence[bool]], Grads]
+
+    def backward(self, ctx: Any, grad: Any) -> Grads:
+        given = ctx.needs_input_grad  # the dispatcher leaves out arguments that have their default
+        return self.formula(ctx, grad, (*given, *(False,) * (7 - len(given))))[: len(given)]
+
+
+def _save(tensors: Sequence[int], result: bool = False) -> Callable[..., None]:
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*(inputs[n] for n in tensors), *((output,) if result else ()))
+        ctx.rest = tuple(None if isinstance(a, torch.Tensor) else a for a in inputs)
+
+    return save
+
+
+def _ours() -> Any:
+    return torch.ops.tilewright
+
+
+def _mm_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    a, b = ctx.saved_tensors
+    product = _ours().mm if a.dim() == 2 else _ours().bmm
+    return (product(grad, b.mT) if wants[0] else None, product(a.mT, grad) if wants[1] else None)
+
+
+def _matmul_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    a, b = ctx.saved_tensors
+    rows = a.unsqueeze(0) if a.dim() == 1 else a
+    columns = b.unsqueeze(-1) if b.dim() == 1 else b
+    g = grad.unsqueeze(-2) if a.dim() == 1 and b.dim() > 1 else grad
+    g = g.unsqueeze(-1) if b.dim() == 1 and a.dim() > 1 else g
+    g = g.reshape(1, 1) if a.dim() == b.dim() == 1 else g
+    ga = gb = None
+    if wants[0]:
+        ga = _ours().matmul(g, columns.mT).sum_to_size(rows.shape).reshape(a.shape)
+    if wants[1] and columns.dim() == 2:  # the rows of all batches at once
+        gb = _ours().mm(_rows(rows).t(), _rows(g)).reshape(b.shape)
+    elif wants[1]:
+        gb = _ours().matmul(rows.mT, g).sum_to_size(columns.shape).reshape(b.shape)
+    return ga, gb
+
+
+def _rows(t: Any) -> Any:
+    return t.flatten(0, -2) if t.dim() > 1 else t.unsqueeze(0)
+
+
+def _linear_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    x, weight = ctx.saved_tensors
+    gx = _ours().matmul(grad, weight) if wants[0] else None
+    gw = _ours().mm(_rows(grad).t(), _rows(x)) if wants[1] else None
+    gb = _rows(grad).sum(0) if wants[2] else None
+    return gx, gw, gb
+
+
+def _save_convolution(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(inputs[0], inputs[1])
+    ctx.window = inputs[3:]
+    ctx.bias = None if inputs[2] is None else list(inputs[2].shape)
+
+
+def _convolution_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    x, weight = ctx.saved_tensors
+    stride, padding, dilation, groups = ctx.window
+    rank = weight.dim() - 2
+    batched = x.dim() == rank + 2
+    wide = [list(v) if len(v) == rank else [*v] * rank for v in (stride, padding, dilation)]
+    gx, gw, gb = aten.convolution_backward(
+        grad if batched else grad.unsqueeze(0), x if batched else x.unsqueeze(0), weight, ctx.bias, *wide, False,
+        [0] * rank, groups, wants[:3],
+    )  # fmt: skip
+    gx = gx.squeeze(0) if gx is not None and not batched else gx
+    return gx, gw, gb, None, None, None, None
+
+
+def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    tensors = [a for a in inputs[2:] if isinstance(a, torch.Tensor)]
+    ctx.save_for_backward(inputs[0], *tensors)
+    ctx.has = [isinstance(a, torch.Tensor) for a in inputs[2:-1]]
+    ctx.lead = inputs[0].dim() - len(inputs[1])
+    ctx.eps = inputs[-1]
+
+
+def _norm_parts(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Input, gradient and the gradient times the weight, 16-bit reals as float32; then the axes."""
+    x, *own = ctx.saved_tensors
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    g = grad.to(wide)
+    weighted = g * own[0].to(wide) if ctx.has[0] else g
+    return x.to(wide), g, weighted, list(range(ctx.lead, x.dim())), list(range(ctx.lead)), x.dtype
+
+
+def _shared(t: Any, axes: list[int], dtype: Any) -> Any:
+    return (t.sum(axes) if axes else t).to(dtype)
+
+
+def _layer_norm_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    x, g, weighted, own, lead, dtype = _norm_parts(ctx, grad)
+    var, mean = torch.var_mean(x, own, correction=0, keepdim=True)
+    scale = torch.rsqrt(var + ctx.eps)
+    normal = (x - mean) * scale
+    inner = weighted - weighted.mean(own, keepdim=True) - normal * (weighted * normal).mean(own, keepdim=True)
+    gx = (scale * inner).to(dtype) if wants[0] else None
+    gw = _shared(g * normal, lead, dtype) if ctx.has[0] and wants[2] else None
+    gb = _shared(g, lead, dtype) if ctx.has[1] and wants[3] else None
+    return gx, None, gw, gb, None
+
+
+def _rms_norm_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    x, g, weighted, own, lead, dtype = _norm_parts(ctx, grad)
+    eps = torch.finfo(x.dtype).eps if ctx.eps is None else ctx.eps
+    scale = torch.rsqrt((x * x).mean(own, keepdim=True) + eps)
+    normal = x * scale
+    gx = (scale * (weighted - normal * (weighted * normal).mean(own, keepdim=True))).to(dtype) if wants[0] else None
+    gw = _shared(g * normal, lead, dtype) if ctx.has[0] and wants[2] else None
+    return gx, None, gw, None
+
+
+def _softmax_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    (y,) = ctx.saved_tensors
+    return aten._softmax_backward_data(grad, y, ctx.rest[1], y.dtype), None
+
+
+def _log_softmax_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    (y,) = ctx.saved_tensors
+    return aten._log_softmax_backward_data(grad, y, ctx.rest[1], y.dtype), None
+
+
+def _save_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    q, k, v, mask, ctx.is_causal, ctx.scale, _ = inputs
+    ctx.save_for_backward(q, k, v, mask)
+
+
+def _attention_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    q, k, v, mask = ctx.saved_tensors
+    scale = q.shape[-1] ** -0.5 if ctx.scale is None else ctx.scale
+    heads = 1 if q.dim() < 4 else q.shape[-3] // k.shape[-3]
+    keys, values = (t.repeat_interleave(heads, -3) if heads > 1 else t for t in (k, v))
+    product = _ours().matmul
+    score = product(q, keys.mT).float() * scale if q.dtype != torch.float64 else product(q, keys.mT) * scale
+    if ctx.is_causal:
+        seen = torch.ones(score.shape[-2:], dtype=torch.bool, device=q.device).tril()
+        score = score.masked_fill(~seen, float("-inf"))
+    if mask is not None:
+        score = score.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else score + mask
+    weights = aten._safe_softmax(score, -1)
+    flow = product(grad, values.mT).to(weights.dtype)
+    inner = weights * (flow - (flow * weights).sum(-1, keepdim=True))
+    narrow = inner.to(q.dtype)
+    gq = (product(narrow, keys) * scale).sum_to_size(q.shape) if wants[0] else None
+    gk = product(narrow.mT, q) * scale if wants[1] else None
+    gv = product(weights.to(q.dtype).mT, grad) if wants[2] else None
+    if heads > 1:
+        gk, gv = (t if t is None else t.unflatten(-3, (-1, heads)).sum(-3) for t in (gk, gv))
+    gk = gk if gk is None else gk.sum_to_size(k.shape)
+    gv = gv if gv is None else gv.sum_to_size(v.shape)
+    gm = inner.sum_to_size(mask.shape).to(mask.dtype) if mask is not None and wants[3] else None
+    return gq, gk, gv, gm, None, None, None
+
+
+MM = BMM = Gradient(_save((0, 1)), _mm_backward)
+MATMUL = Gradient(_save((0, 1)), _matmul_backward)
+LINEAR = Gradient(_save((0, 1)), _linear_backward)
+CONVOLUTION = Gradient(_save_convolution, _convolution_backward)
+LAYER_NORM = Gradient(_save_norm, _layer_norm_backward)
+RMS_NORM = Gradient(_save_norm, _rms_norm_backward)
+SOFTMAX = Gradient(_save((), result=True), _softmax_backward)
+LOG_SOFTMAX = Gradient(_save((), result=True), _log_softmax_backward)
+ATTENTION = Gradient(_save_attention, _attention_backward)

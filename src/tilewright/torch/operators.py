@@ -1,0 +1,129 @@
+"""``torch.ops.tilewright``: PyTorch's operators, answered by tuned kernels. Schemas are those of ATen.
+
+Each has a kernel for the CPU, one for fake tensors, a gradient, and on other devices one clear error. Results are dense
+and row-major.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tilewright.torch import gradients
+from tilewright.torch.serving import check_memory, reference, serve
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """An operator; ``function``: PyTorch's own, which takes the same arguments."""
+
+    name: str
+    arguments: str
+    function: Callable[..., torch.Tensor]
+    gradient: gradients.Gradient
+
+    @property
+    def schema(self) -> str:
+        return f"{self.name}({self.arguments}) -> Tensor"
+
+
+def _convolution(rank: int, function: Callable[..., torch.Tensor]) -> Declaration:
+    window = f"SymInt[{rank}] stride=1, SymInt[{rank}] padding=0, SymInt[{rank}] dilation=1, SymInt groups=1"
+    arguments = f"Tensor input, Tensor weight, Tensor? bias=None, {window}"
+    return Declaration(f"conv{rank}d", arguments, function, gradients.CONVOLUTION)
+
+
+def _attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, gqa: bool) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=gqa)
+
+
+DECLARATIONS = (
+    Declaration("mm", "Tensor self, Tensor mat2", torch.mm, gradients.MM),
+    Declaration("bmm", "Tensor self, Tensor mat2", torch.bmm, gradients.BMM),
+    Declaration("matmul", "Tensor self, Tensor other", torch.matmul, gradients.MATMUL),
+    Declaration("linear", "Tensor input, Tensor weight, Tensor? bias=None", F.linear, gradients.LINEAR),
+    _convolution(1, F.conv1d),
+    _convolution(2, F.conv2d),
+    _convolution(3, F.conv3d),
+    Declaration(
+        "layer_norm",
+        "Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05",
+        F.layer_norm,
+        gradients.LAYER_NORM,
+    ),
+    Declaration(
+        "rms_norm",
+        "Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None",
+        F.rms_norm,
+        gradients.RMS_NORM,
+    ),
+    Declaration("softmax", "Tensor self, int dim", torch.softmax, gradients.SOFTMAX),
+    Declaration("log_softmax", "Tensor self, int dim", torch.log_softmax, gradients.LOG_SOFTMAX),
+    Declaration(
+        "scaled_dot_product_attention",
+        "Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, float? scale=None, "
+        "bool enable_gqa=False",
+        _attention,
+        gradients.ATTENTION,
+    ),
+)
+"""Every operator. ``scaled_dot_product_attention`` has no dropout: it would have to be the same in the gradient."""
+
+NAMES = tuple(d.name for d in DECLARATIONS)
+
+_libraries: list[Any] = []  # registrations last as long as these
+
+
+def _fake(name: str, function: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
+    devices = [a.device if isinstance(a, torch.Tensor) else None for a in args]
+    odd = next((n for n, d in enumerate(devices) if d not in (None, devices[0])), None)
+    if odd is not None:
+        raise TypeError(f"tilewright::{name}: argument {odd + 1} is on the device {devices[odd]}, not {devices[0]}")
+    made = function(*filled(name, args))
+    return made.new_empty(made.shape)
+
+
+def _elsewhere(name: str, *args: Any) -> torch.Tensor:
+    check_memory(name, args)
+    place = next((n for n, a in enumerate(args) if isinstance(a, torch.Tensor) and a.layout is not torch.strided), 0)
+    raise TypeError(
+        f"tilewright::{name}: argument {place + 1} has the layout {args[place].layout}. Pass its to_dense()"
+    )
+
+
+def filled(name: str, args: tuple[Any, ...], keywords: dict[str, Any] | None = None) -> tuple[Any, ...]:
+    """All arguments of an operator, with the defaults that the dispatcher leaves out."""
+    given = keywords or {}
+    declared = getattr(torch.ops.tilewright, name).default._schema.arguments
+    rest = declared[len(args) :]
+    return (*args, *(given.get(a.name, a.default_value) for a in rest))
+
+
+def _kernel(name: str, *args: Any) -> torch.Tensor:
+    return serve(name, filled(name, args))
+
+
+def register() -> None:
+    """Define the operators, once; a second call does nothing."""
+    from torch._library.autograd import Info, make_autograd_impl
+
+    if _libraries:
+        return
+    made: Any = torch.library
+    made = made.Library("tilewright", "DEF")
+    _libraries.append(made)
+    for d in DECLARATIONS:
+        made.define(d.schema, tags=(torch.Tag.pt2_compliant_tag,))
+    for d in DECLARATIONS:
+        reference(d.name, d.function)
+        op = getattr(torch.ops.tilewright, d.name).default
+        torch.library.register_fake(f"tilewright::{d.name}", partial(_fake, d.name, d.function), lib=made)
+        gradient = make_autograd_impl(op, Info(d.gradient.backward, d.gradient.save))
+        made.impl(d.name, gradient, "Autograd", with_keyset=True)
+        made.impl(d.name, partial(_elsewhere, d.name), "CompositeExplicitAutograd")
+        made.impl(d.name, partial(_kernel, d.name), "CPU")

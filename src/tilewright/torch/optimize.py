@@ -1,0 +1,104 @@
+"""``tilewright.torch.optimize``: a module whose parts are tuned, and served by the kernels found."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tilewright.core import TilewrightError, UsageError, Workload
+from tilewright.kernels.anonymous import from_program
+from tilewright.runtime import Library
+from tilewright.runtime.serving import Served
+from tilewright.torch.backend import REST, compiled
+from tilewright.tuner.many import TuneTask, tune_many
+
+TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2}
+"""The largest difference from the module's own result, beside the largest number in it."""
+
+
+def optimize(
+    module: torch.nn.Module,
+    example: Sequence[Any],
+    *,
+    db: str | os.PathLike[str] | None = None,
+    trials: int | None = None,
+    time_budget: float | None = None,
+    threads: int = 1,
+    rest: str = "inductor",
+    **settings: Any,
+) -> Any:
+    """``module`` compiled for arguments like ``example`` (a tuple), with tuned kernels for the parts that have any.
+
+    The parts of its graph are tuned as tasks of one budget (``trials``, or ``time_budget`` in seconds, of all together)
+    and stored in ``db``; what is stored there is not tuned again, and an interrupted run goes on. Ctrl-C ends the
+    search and keeps what was found. ``rest``: who runs the other parts, ``inductor`` or ``eager``. ``settings`` are
+    :func:`tilewright.tuner.tune_many`'s. Without gradients: training compiles ``backend="tilewright"``.
+
+    Raises ``UsageError`` for bad arguments, and ``TilewrightError`` where the result differs from the module's own.
+    """
+    if not isinstance(example, (tuple, list)):
+        raise UsageError(f"example is a {type(example).__name__}", "Give the module's arguments as a tuple: (x,)")
+    if rest not in REST:
+        raise UsageError(f"rest={rest!r} is not known", f"Use {' or '.join(REST)}")
+    with torch.no_grad():
+        wanted = module(*example)
+    found = Counter[str]()
+    workloads: dict[str, Workload] = {}
+
+    def note(workload: Workload) -> None:
+        if not workload.op.endswith("_alone"):
+            found[workload.key] += 1
+            workloads[workload.key] = workload
+
+    _compiled(module, note, "eager", example)
+    served = Library(db, missing_ok=True, count_misses=False, watch=False)
+    tasks = [
+        TuneTask(from_program(w.op, w.program), {"dtype": dict(w.params)["dtype"]}, float(found[key]), threads)
+        for key, w in workloads.items()
+        if not isinstance(served.find(w), Served)
+    ]
+    if tasks:
+        tune_many(tasks, db=db, trials=trials, time_budget=time_budget, resume=True, **settings)
+    library = Library(db, missing_ok=True, watch=False)
+
+    def find(workload: Workload) -> Served | None:
+        kernel = library.find(workload)
+        return kernel if isinstance(kernel, Served) else None
+
+    made, result = _compiled(module, find, rest, example)
+    _compare(result, wanted)
+    made.library = library
+    return made
+
+
+def _compiled(
+    module: torch.nn.Module, find: Callable[[Workload], Served | None], rest: str, example: Sequence[Any]
+) -> tuple[Any, Any]:
+    """The module compiled afresh, and its answer to the example."""
+
+    def backend(graph: Any, inputs: Sequence[Any]) -> Any:
+        return compiled(graph, inputs, find, rest)
+
+    made = torch.compile(module, backend=backend, dynamic=False)
+    with torch.no_grad():
+        return made, made(*example)
+
+
+def _compare(got: Any, wanted: Any) -> None:
+    pairs = zip(torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(wanted), strict=True)
+    for a, b in pairs:
+        if not isinstance(b, torch.Tensor):
+            continue
+        limit = TOLERANCES.get(b.dtype, 0.0)
+        close = torch.allclose(
+            a, b, rtol=limit, atol=limit * float(b.abs().max()) if b.numel() else 0.0, equal_nan=True
+        )
+        if not close:
+            raise TilewrightError(
+                f"the optimized module differs from the module by {float((a - b).abs().max()):.3g}",
+                "Call it in eval mode where it has dropout; else report this",
+            )

@@ -1,0 +1,200 @@
+"""Answering a call of a PyTorch operator: by a tuned kernel of the library in use, else by PyTorch itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tilewright.core import TilewrightError
+from tilewright.runtime import Library
+from tilewright.runtime.checked import storage
+from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.resolve import Miss
+from tilewright.runtime.serving import Served
+from tilewright.torch.requests import NoRequest, Request, request
+
+_KEPT = 4096  # kinds of calls; then all are forgotten and found again
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A kernel for a kind of call. ``shape``: of the output, as PyTorch has it."""
+
+    request: Request
+    served: Served
+    shape: tuple[int, ...]
+    align: int
+
+    def __call__(self, args: tuple[Any, ...]) -> torch.Tensor | None:
+        """The kernel's answer; ``None`` where a tensor does not lie at an address that it takes."""
+        workload = self.request.workload
+        inputs = []
+        for place, spec in zip(self.request.places, workload.inputs, strict=True):
+            t = args[place].detach()
+            if t.data_ptr() % self.align:
+                return None
+            inputs.append(t if t.shape == spec.shape and t.is_contiguous() else _as(t, spec.shape))
+        out = torch.empty(self.shape, dtype=inputs[0].dtype)
+        self.served.call(*inputs, out=out.view(workload.output.shape))
+        return out
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A kind of call that PyTorch answers; ``miss`` counts it."""
+
+    miss: Miss
+
+
+Answer = Hit | Passed
+
+
+def _as(t: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Dense memory in another shape: collapsed, or with its last two axes exchanged."""
+    strides = [1] * len(shape)
+    for d in range(len(shape) - 2, -1, -1):
+        strides[d] = strides[d + 1] * shape[d + 1]
+    return torch.as_strided(t, shape, strides, t.storage_offset())
+
+
+class Serving:
+    """The library that serves PyTorch's calls, and what it answers for kinds of calls seen before."""
+
+    def __init__(self) -> None:
+        self._lock = ForkLock()
+        self._library: Library | None = None
+        self._known: dict[Any, Answer] = {}
+        self._generation = 0
+        self.forgetting: list[Callable[[], None]] = []  # called when answers are forgotten
+
+    @property
+    def library(self) -> Library:
+        """The library in use: that of :func:`use`, else the default database's, opened at the first call."""
+        if self._library is None:
+            self.use(None)
+        assert self._library is not None
+        return self._library
+
+    def use(self, library: Library | str | os.PathLike[str] | None) -> Library:
+        """Serve from a library, or a database's file; ``None``: the default database."""
+        opened = library if isinstance(library, Library) else Library(library, missing_ok=library is None)
+        with self._lock:
+            self._library = opened
+        self.forget()
+        opened.on_refresh(self.forget)
+        return opened
+
+    def forget(self) -> None:
+        """Look every kind of call up again."""
+        with self._lock:
+            self._generation += 1
+            self._known.clear()
+            for listener in self.forgetting:
+                listener()
+
+    def answer(self, name: str, args: tuple[Any, ...]) -> Answer:
+        """What answers ``torch.ops.tilewright.<name>(*args)``. Raises ``ValueError`` for memory that was freed."""
+        key = (name, *map(_kind, args))
+        found = self._known.get(key)
+        if found is None:
+            generation = self._generation
+            found = self._look_up(name, args)
+            with self._lock:
+                if generation == self._generation:
+                    if len(self._known) >= _KEPT:
+                        self._known.clear()
+                    self._known[key] = found
+        return found
+
+    def _look_up(self, name: str, args: tuple[Any, ...]) -> Answer:
+        library = self.library
+        try:
+            asked = request(name, args)
+        except NoRequest as e:
+            return Passed(library.passed(str(e)))
+        found = library.find(asked.workload)
+        if isinstance(found, Miss):
+            return Passed(found)
+        assert found.kernel is not None
+        shape = _FUNCTIONS[name](*(_meta(a) for a in args)).shape
+        return Hit(
+            asked,
+            found,
+            tuple(shape),
+            max(found.kernel.program.align, storage(asked.workload.inputs[0].dtype).itemsize),
+        )
+
+
+serving = Serving()
+
+
+def use(library: Library | str | os.PathLike[str] | None) -> Library:
+    """Have ``library`` (or a database's file) serve ``torch.ops.tilewright`` and what was compiled; it is returned.
+
+    ``None``: the default database (``$TILEWRIGHT_DB``), which also serves where this was never called. Kernels that are
+    tuned meanwhile are noticed. Raises ``DatabaseError`` for a file that cannot be used.
+    """
+    return serving.use(library)
+
+
+def library() -> Library:
+    """The library in use; its ``stats()`` count what was served."""
+    return serving.library
+
+
+def check_memory(name: str, args: tuple[Any, ...]) -> None:
+    """Raise ``TypeError`` for a tensor that is elsewhere, ``ValueError`` for one whose memory was freed."""
+    for place, a in enumerate(args):
+        if (
+            isinstance(a, torch.Tensor)
+            and a.layout is torch.strided
+            and (a.device.type != "cpu" or (a.numel() and not a.data_ptr()))
+        ):
+            what = f"tilewright::{name}: argument {place + 1}"
+            if a.device.type != "cpu":
+                raise TypeError(f"{what} is on the device {a.device}. Pass its cpu()")
+            raise ValueError(f"{what}: its memory was freed")
+
+
+def _kind(a: Any) -> Any:
+    if isinstance(a, torch.Tensor):
+        return (a.dtype, tuple(a.shape), a.stride(), a.is_neg(), a.is_conj(), a.layout)
+    return tuple(a) if isinstance(a, list) else a
+
+
+def _meta(a: Any) -> Any:
+    return a.detach().to("meta") if isinstance(a, torch.Tensor) else a
+
+
+_FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {}
+
+
+def reference(name: str, function: Callable[..., torch.Tensor]) -> None:
+    """Say which function of PyTorch computes what an operator does."""
+    _FUNCTIONS[name] = function
+
+
+def from_pytorch(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+    """PyTorch's own answer, dense and row-major as ours are."""
+    return _FUNCTIONS[name](*args).contiguous()
+
+
+def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+    """The answer to ``torch.ops.tilewright.<name>(*args)``: no gradients are recorded."""
+    check_memory(name, args)
+    answer = serving.answer(name, args)
+    if isinstance(answer, Hit):
+        try:
+            out = answer(args)
+        except TypeError as e:
+            raise TilewrightError(f"tilewright::{name}: {e}") from e
+        if out is not None:
+            return out
+        serving.library.passed("alignment").add()
+    else:
+        answer.miss.add()
+    return from_pytorch(name, args)

@@ -1,0 +1,131 @@
+"""``torch.ops.tilewright``: answers, gradients, fake tensors, tuned kernels and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
+
+import tilewright.torch as tt  # noqa: E402
+from tilewright.torch.operators import DECLARATIONS, NAMES, filled  # noqa: E402
+
+T = torch.ops.tilewright
+M, N, K = 8, 16, 12
+
+
+@pytest.fixture(autouse=True)
+def nothing_tuned(tmp_path: Path) -> tilewright.Library:
+    return tt.use(tilewright.Library(tmp_path / "empty.db", missing_ok=True, watch=False))
+
+
+def r(*shape: int) -> Any:
+    return torch.randn(*shape, requires_grad=True)
+
+
+CALLS: list[tuple[str, Any]] = [
+    ("mm", lambda: (r(3, 4), r(4, 5))),
+    ("bmm", lambda: (r(2, 3, 4), r(2, 4, 5))),
+    ("matmul", lambda: (r(2, 3, 4), r(4, 5))),
+    ("matmul", lambda: (r(4), r(4, 5))),
+    ("matmul", lambda: (r(2, 4, 4), r(4))),
+    ("matmul", lambda: (r(4), r(4))),
+    ("matmul", lambda: (r(2, 1, 3, 4), r(5, 4, 6))),
+    ("linear", lambda: (r(2, 3, 4), r(5, 4), r(5))),
+    ("linear", lambda: (r(4), r(5, 4))),
+    ("conv1d", lambda: (r(1, 4, 8), r(6, 4, 3))),
+    ("conv2d", lambda: (r(1, 4, 8, 8), r(6, 2, 3, 3), r(6), [2, 1], [1], [1], 2)),
+    ("conv2d", lambda: (r(4, 8, 8), r(6, 4, 3, 3))),
+    ("conv3d", lambda: (r(1, 2, 5, 5, 5), r(2, 2, 3, 3, 3))),
+    ("layer_norm", lambda: (r(3, 4), [4], r(4), r(4))),
+    ("layer_norm", lambda: (r(3, 2, 4), [2, 4])),
+    ("layer_norm", lambda: (r(3, 4), [4], None, r(4))),
+    ("rms_norm", lambda: (r(3, 4), [4], r(4), 1e-6)),
+    ("rms_norm", lambda: (r(3, 4), [4])),
+    ("softmax", lambda: (r(3, 4), -1)),
+    ("log_softmax", lambda: (r(3, 4), 0)),
+    ("scaled_dot_product_attention", lambda: (r(1, 4, 5, 8), r(1, 2, 6, 8), r(1, 2, 6, 8), None, True, None, True)),
+    ("scaled_dot_product_attention", lambda: (r(1, 2, 5, 8), r(1, 2, 6, 8), r(1, 2, 6, 8), r(5, 6))),
+    ("scaled_dot_product_attention", lambda: (r(2, 5, 8), r(2, 6, 8), r(2, 6, 8))),
+]
+
+
+@pytest.mark.parametrize(("name", "make"), CALLS, ids=[f"{n}{i}" for i, (n, _) in enumerate(CALLS)])
+def test_operators_are_well_formed_and_agree_with_pytorch(name: str, make: Any) -> None:
+    torch.manual_seed(0)
+    args = make()
+    op = getattr(T, name).default
+    torch.library.opcheck(op, args)
+    function = next(d.function for d in DECLARATIONS if d.name == name)
+    got, wanted = op(*args), function(*filled(name, args))
+    torch.testing.assert_close(got, wanted)
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    flow = torch.randn_like(wanted)
+    ours, theirs = (torch.autograd.grad(y, tensors, flow) for y in (got, wanted))
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_every_operator_is_tried() -> None:
+    assert {n for n, _ in CALLS} == set(NAMES)
+
+
+def test_a_tuned_kernel_serves_the_product_and_its_gradients(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    how: dict[str, Any] = {"trials": 1, "cost_model": "random", "db": path}
+    tilewright.tune("matmul", m=M, n=N, k=K, **how)
+    tilewright.tune("matmul", m=M, n=K, k=N, trans_b=True, **how)
+    tilewright.tune("matmul", m=K, n=N, k=M, trans_a=True, **how)
+    library = tt.use(path)
+    a, b = r(M, K), r(K, N)
+    got = T.mm(a, b)
+    assert library.stats().tiers == {"exact": 1, "default": 0, "fallback": 0}
+    flow = torch.randn(M, N)
+    ga, gb = torch.autograd.grad(got, (a, b), flow)
+    assert library.stats().tiers == {"exact": 3, "default": 0, "fallback": 0}
+    torch.testing.assert_close(got, a @ b)
+    torch.testing.assert_close(ga, flow @ b.T)
+    torch.testing.assert_close(gb, a.T @ flow)
+    rows = a.detach().reshape(2, 4, K)
+    torch.testing.assert_close(T.matmul(rows, b.detach()), rows @ b)
+    assert library.stats().tiers["exact"] == 4
+
+
+def test_new_kernels_are_noticed_and_misses_counted(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    tilewright.tune("softmax", shape="4,8", trials=1, cost_model="random", db=path)
+    library = tt.use(tilewright.Library(path, watch=False))
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(T.softmax(x, -1), torch.softmax(x, -1))
+    assert library.stats().reasons == {"untuned": 1}
+    library.look()
+    tilewright.tune("softmax", shape="3,8", trials=1, cost_model="random", db=path)
+    library.look()
+    torch.testing.assert_close(T.softmax(x, -1), torch.softmax(x, -1))
+    assert library.stats().tiers["exact"] == 1
+    library.close()
+    from tilewright.database import Database
+
+    with Database.open(path) as database:
+        (miss,) = database.misses()
+        assert (miss.op, dict(miss.params)["shape"], miss.count) == ("softmax", "3,8", 1)
+
+
+def test_refusals_are_one_clear_line() -> None:
+    a = torch.randn(8, 8)
+    with pytest.raises(TypeError, match=r"^tilewright::mm: argument 2 is on the device meta, not cpu$"):
+        T.mm(a, a.to("meta"))
+    with pytest.raises(TypeError, match=r"^tilewright::mm: argument 1 has the layout torch.sparse_coo"):
+        T.mm(a.to_sparse(), a)
+    with pytest.raises(RuntimeError, match="same dtype"):
+        T.mm(a, a.double())
+    freed = torch.zeros(8, 8)
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match=r"^tilewright::mm: argument 1: its memory was freed$"):
+        T.mm(freed, a)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        T.mm(a, torch.randn(3, 3))
