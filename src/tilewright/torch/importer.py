@@ -102,7 +102,7 @@ class _Importer:
         if operand is None:
             return ""
         if isinstance(operand, Node):
-            return operand.name
+            return str(operand.name)
         name = f"{node.name}__number{len(self.builder._constants)}"
         return self.builder.constant(name, np.asarray(operand))
 
@@ -210,7 +210,8 @@ def _turned(node: Node) -> Node | None:
     source: Any = node.args[0] if node.args else None
     if not isinstance(source, Node) or not dense(source) or len(node.meta["val"].shape) != 2:
         return None
-    turns = node.target is aten.t.default or (node.target is aten.permute.default and list(node.args[1]) == [1, 0])  # type: ignore[arg-type]
+    rest: Any = node.args[1:]
+    turns = node.target is aten.t.default or (node.target is aten.permute.default and list(rest[0]) == [1, 0])
     return source if turns else None
 
 
