@@ -2,7 +2,7 @@
 
     python benchmarks/ranges.py --out benchmarks/results/ranges.json
 
-A range is tuned from an empty database (``tilewright.tune_range``). Then, at sizes that took no part, spaced by their
+A range is tuned from an empty database (``tilewright.tune_range``). Then, at sizes that were not tuned, drawn by their
 logarithm: the kernel that is served, paired with the same schedule compiled for this size alone (what taking the
 size costs), and with a kernel tuned for this size alone in ``--trials`` trials (what the portfolio loses). Ratios are
 of the range's time over the other's, medians of paired samples on one core; above 1 the range's is slower. The regret
@@ -36,6 +36,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+def span(task: Task) -> int:
+    """How many sizes a range has: the shortest answers."""
+    extent = varying(task.workload)
+    return 0 if extent is None else extent.high - extent.low
+
+
 def measure(name: str, kernels: int, count: int, trials: int, search: int, folder: str, seed: int) -> dict[str, Any]:
     op, params = CASES[name]
     db = Path(folder) / "ranges.db"
@@ -48,9 +54,11 @@ def measure(name: str, kernels: int, count: int, trials: int, search: int, folde
     extent = varying(whole)
     assert extent is not None
     rng = random.Random(seed)
-    sizes = sorted(
-        {round(extent.low * (extent.high / extent.low) ** ((k + rng.random()) / count)) for k in range(count)}
-    )
+    chosen: set[int] = set()
+    while len(chosen) < count:
+        size = round(extent.low * (extent.high / extent.low) ** rng.random())
+        chosen |= {size} - set(result.tuned)
+    sizes = sorted(chosen)
     place = find_place("auto", "auto", 1)
     rows = []
     for size in sizes:
@@ -65,9 +73,8 @@ def measure(name: str, kernels: int, count: int, trials: int, search: int, folde
             place.builder() as builder,
             place.runner() as runner,
         ):
-            serving = next(
-                k for k in database.kernels(op) if (e := varying(k.task.workload)) is not None and e.takes(size)
-            )
+            ranges = [k for k in database.kernels(op) if (e := varying(k.task.workload)) is not None and e.takes(size)]
+            serving = min(ranges, key=lambda k: span(k.task))
             template = get_template(serving.schedule.template)
             plain = dict(serving.schedule.launch)
             plain.pop(extent.argument)
