@@ -157,6 +157,16 @@ def test_on_the_command_line(
     assert library.stats().tiers["range"] == 1
 
 
+def test_ranges_of_other_shapes_stay(tmp_path: Path) -> None:
+    db = tmp_path / "two.db"
+    for width in (24, 40):
+        asked = {"shape": f"1..9,{width}"}
+        tune_range("softmax", params=asked, trials=6, kernels=1, cost_model="random", db=db)
+    library = tilewright.Library(db)
+    for width in (24, 40):
+        assert library.explain("softmax", shape=f"7,{width}").tier == "range"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

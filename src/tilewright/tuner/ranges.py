@@ -40,7 +40,7 @@ from tilewright.tuner.progress import LogProgress
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
-    from tilewright.database import Database
+    from tilewright.database import Database, StoredKernel
     from tilewright.kernels.operator import Operator
     from tilewright.measure.measuring import Runner, Site
 
@@ -240,22 +240,20 @@ class Comparing:
             if whole.shape and isinstance(whole.shape[0], Extent)
         )
 
-    def _serving(self) -> list[Any]:
-        """Stored kernels of intervals of this range."""
-        own = dict(self.task.workload.params)
-        out = []
-        for k in self.database.kernels(self.task.workload.op):
-            theirs = varying(k.task.workload)
-            if theirs is None or k.device_model != self.place.device.model or k.task.target.key != self.task.target.key:
-                continue
-            others = {n: v for n, v in k.task.workload.params if n != self.extent.name}
-            same = others == {n: v for n, v in own.items() if n != self.extent.name}
-            if same and theirs.name == self.extent.name and self._covers(theirs):
-                out.append(k)
-        return out
+    def _serving(self) -> list[StoredKernel]:
+        """Stored kernels of parts of this range."""
+        return [
+            k for k in self.database.kernels(self.task.workload.op)
+            if k.device_model == self.place.device.model and k.task.target.key == self.task.target.key
+            and self._has(k.task.workload)
+        ]  # fmt: skip
 
-    def _covers(self, other: Extent) -> bool:
-        return self.extent.low <= other.low and other.high <= self.extent.high
+    def _has(self, other: Workload) -> bool:
+        """Whether a workload is part of this range."""
+        theirs = varying(other)
+        if theirs is None or not self.extent.low <= theirs.low < theirs.high <= self.extent.high:
+            return False
+        return narrowed(self.task.workload, theirs.low, theirs.high).program == other.program
 
     def timed(self, found: Sequence[Found], sizes: Sequence[int]) -> list[Found]:
         """Those that are right at all sizes, with their seconds at each."""
