@@ -15,6 +15,7 @@ NUMPY = "compares with libraries of this processor"
 PRINTER = "prints for one kind, or says which language a kind's kernels are written in"
 OWN = "the language of a user's file: C++ or CUDA C++"
 OTHER = "another meaning of the word: a folder of the system, a clock, a field of a report"
+TORCH = "PyTorch's name of a kind of memory"
 CONTRACT = "a contract's examples"
 
 LEFT = {
@@ -57,6 +58,8 @@ LEFT = {
     "testing/cost_model.py": (1, CONTRACT),
     "testing/cuda_template.py": (3, CONTRACT),
     "testing/template.py": (4, CONTRACT),
+    "torch/importer.py": (1, TORCH),
+    "torch/serving.py": (2, TORCH),
 }
 """File -> how often it names a backend or imports from one, and why it may."""
 

@@ -63,20 +63,21 @@ class SimulatedCluster(SimulatedFarm):
 
     def leader(self) -> int | None:
         """The server that leads the jobs' stream; none while they agree on one."""
-        info = self._info(STREAM)
+        info = self._manage("stream_info", STREAM)
         leader = info.cluster.leader if info else None
         return next(
             (n for n, (_, own) in enumerate(self.ports) if leader == f"localhost:{own}" and n in self.hubs), None
         )
 
     def holds(self, *streams: str) -> int:
-        """Servers that hold all of each of these streams."""
-        infos = [self._info(s) for s in streams]
-        return min(1 + sum(bool(r.current) for r in i.cluster.replicas or ()) if i else 0 for i in infos)
+        """Servers that hold all of each of these streams, and of what is known of their consumers."""
+        held = [self._manage("stream_info", s) for s in streams]
+        held += [c for s in streams for c in self._manage("consumers_info", s) or ()]
+        return min(1 + sum(bool(r.current) for r in i.cluster.replicas or ()) if i else 0 for i in held)
 
-    def _info(self, stream: str) -> Any:
+    def _manage(self, what: str, stream: str) -> Any:
         try:
-            return self.call(next(iter(self.hubs.values())).keeper._link.manage("stream_info", stream))
+            return self.call(next(iter(self.hubs.values())).keeper._link.manage(what, stream))
         except FarmError:  # nobody leads it at the moment
             return None
 
