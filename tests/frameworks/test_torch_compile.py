@@ -232,7 +232,7 @@ def test_by_its_name_with_inductor_and_tuned_kernels(tmp_path: Path) -> None:
     with torch.no_grad():
         run = torch.compile(module, backend="tilewright", fullgraph=True)
         torch.testing.assert_close(run(x), module(x))
-    assert library.stats().tiers == {"exact": 1, "default": 0, "fallback": 0}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 1}
 
 
 def test_unknown_options_are_named() -> None:
@@ -247,7 +247,7 @@ def test_optimize_tunes_stores_and_serves(tmp_path: Path) -> None:
     fast = tt.optimize(module, (x,), trials=2, **how)
     with torch.no_grad():
         torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
-    assert fast.library.stats().tiers == {"exact": 4, "default": 0, "fallback": 0}
+    assert {n: c for n, c in fast.library.stats().tiers.items() if c} == {"exact": 4}
     again = tt.optimize(module, (x,), trials=2, **how)  # nothing is left to be tuned
     assert again.library.stats().tiers["exact"] == 2
     from tilewright.database import Database

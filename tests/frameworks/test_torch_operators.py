@@ -83,10 +83,10 @@ def test_a_tuned_kernel_serves_the_product_and_its_gradients(tmp_path: Path) -> 
     library = tt.use(path)
     a, b = r(M, K), r(K, N)
     got = T.mm(a, b)
-    assert library.stats().tiers == {"exact": 1, "default": 0, "fallback": 0}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 1}
     flow = torch.randn(M, N)
     ga, gb = torch.autograd.grad(got, (a, b), flow)
-    assert library.stats().tiers == {"exact": 3, "default": 0, "fallback": 0}
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 3}
     torch.testing.assert_close(got, a @ b)
     torch.testing.assert_close(ga, flow @ b.T)
     torch.testing.assert_close(gb, a.T @ flow)
