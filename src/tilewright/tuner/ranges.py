@@ -220,8 +220,7 @@ class Comparing:
         from tilewright.tuner.final import contenders
 
         found: dict[str, Found] = {}
-        for one in searched:
-            size = self._size(one)
+        for size, one in zip(anchors(self.extent), searched, strict=True):
             best = one.result.best
             known = [(best.schedule, best.run)] if best is not None else []
             known += [(r.schedule, one.result.run) for r in contenders(self.database.trials(one.result.run), each)]
@@ -230,15 +229,6 @@ class Comparing:
         for kernel in self._serving():
             found.setdefault(kernel.schedule.key, Found(kernel.schedule, kernel.run_id, {}))
         return list(found.values())
-
-    def _size(self, one: TunedTask) -> int:
-        """The size that was tuned by itself."""
-        shapes = zip(self.task.workload.inputs, one.result.task.workload.inputs, strict=True)
-        return next(
-            own.shape[0] // whole.shape[0].unit
-            for whole, own in shapes
-            if whole.shape and isinstance(whole.shape[0], Extent)
-        )
 
     def _serving(self) -> list[StoredKernel]:
         """Stored kernels of parts of this range."""
