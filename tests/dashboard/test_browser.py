@@ -135,6 +135,7 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
             for _ in range(2):
                 until(page, f"{trials} !== '{page.evaluate(trials)}'")
             tuning.send_signal(signal.SIGINT)
+            tuning.wait(120)  # the final waits for the processor, which other tests' measurements hold too
             until(page, "document.querySelector('[data-live-text=state]').textContent === 'interrupted'")
             until(page, "document.querySelector('#live-status').textContent === 'ended'")
         except BaseException:

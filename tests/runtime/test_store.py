@@ -53,7 +53,6 @@ def test_an_older_schema(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (b"", "is empty"),
         (b"this is no database, but it is long enough to be taken for one" * 20, "damaged or no database"),
         (b"SQLite format 3\x00" + bytes(4096), "damaged or no database"),
     ],
@@ -64,6 +63,17 @@ def test_files_that_are_no_database(tmp_path: Path, content: bytes, match: str) 
     for missing_ok in (False, True):
         with pytest.raises(DatabaseError, match=match):
             Library(path, missing_ok=missing_ok)
+
+
+def test_a_file_that_another_process_is_about_to_fill(tmp_path: Path, path: Path) -> None:
+    new = tmp_path / "new.db"
+    new.touch()
+    with pytest.raises(DatabaseError, match="is empty"):
+        Library(new)
+    library = Library(new, missing_ok=True)
+    assert library.explain("matmul", m=4, n=4, k=4).tier == "fallback"
+    shutil.copy(path, new)
+    assert library.explain("matmul", m=4, n=4, k=4).tier == "exact"
 
 
 def test_another_programs_database(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,29 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[TuneResult, Recorde
     db = tmp_path_factory.mktemp("tune") / "t.db"
     watcher = Recorder()
     return tune("matmul", trials=10, seed=3, db=db, observer=watcher, params=SIZES), watcher, db
+
+
+class Deaf(Recorder):
+    """Ctrl-C comes where Python drops what it raises: in a finaliser, such as those of XGBoost's matrices."""
+
+    def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+        class Matrix:
+            def __del__(self) -> None:
+                signal.raise_signal(signal.SIGINT)
+
+        self.trials.append(record)
+        if len(self.trials) == 5:
+            Matrix()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_in_a_finaliser_ends_the_search(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    result = tune("matmul", trials=200, db=tmp_path / "t.db", observer=Deaf(), params=SIZES)
+    assert result.interrupted
+    assert result.ended == "stopped"
+    assert 5 <= result.trials < 20
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_every_trial_is_stored_and_the_best_is_served(tuned: tuple[TuneResult, Recorder, Path]) -> None:

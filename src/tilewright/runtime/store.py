@@ -52,9 +52,9 @@ _RANKS = 1000  # of a task, all
 class Store:
     """One SQLite file of tuned kernels. Safe from several threads and after a fork.
 
-    Raises ``DatabaseError`` for a file that is missing (unless ``missing_ok``: then it is empty),
-    corrupt, of another version, or that others can write (unless ``trust``). ``pinned``: a lock file, whose kernels
-    alone are found; an error where one of them is gone.
+    Raises ``DatabaseError`` for a file that is missing or empty (unless ``missing_ok``), corrupt, of another version,
+    or that others can write (unless ``trust``). ``pinned``: a lock file, whose kernels alone are found; an error where
+    one of them is gone.
     """
 
     writable = True
@@ -77,7 +77,7 @@ class Store:
         self._pins = None if pinned is None else read_pins(pinned)
         if self._pins is not None:
             self._pins.require(self.every(), self.path)
-        elif self._present():
+        else:
             self._read(lambda c: None)
 
     def names(self) -> tuple[str, ...]:
@@ -166,6 +166,15 @@ class Store:
             "Run `tilewright tune` to fill it, name another file, or pass missing_ok=True",
         )
 
+    def _filled(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file has its tables; one without any may be about to get them from another process."""
+        tables = {r[0] for r in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables:
+            _check_version(connection, self.path, tables)
+        elif not self._missing_ok:
+            raise DatabaseError(f"{self.path} is empty", "Run `tilewright tune` to fill it")
+        return bool(tables)
+
     def _refresh(self) -> None:
         """Forget what was read if the file has changed since."""
         seen = _stamps(self.path)
@@ -174,7 +183,7 @@ class Store:
             self._entries.clear()
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What ``work`` returns, inside one read transaction; ``None`` for a missing file."""
+        """What ``work`` returns, inside one read transaction; ``None`` for a missing or empty file."""
         if not self._present():
             return None
         give_up = time.monotonic() + _BUSY_SECONDS
@@ -190,8 +199,7 @@ class Store:
                         require_trust(self.path)
                     with closing(_connect(self.path, immutable=alone)) as connection:
                         connection.execute("BEGIN")
-                        _check_version(connection, self.path)
-                        result = work(connection)
+                        result = work(connection) if self._filled(connection) else None
                 if not alone or _stamps(self.path) == before:
                     return result
             except _Busy:
@@ -243,27 +251,20 @@ def _connect(path: Path, *, immutable: bool) -> sqlite3.Connection:
     return connection
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    tables = {r[0] for r in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
-        return _refuse(f"{path} is empty", "Run `tilewright tune` to fill it")
+def _check_version(connection: sqlite3.Connection, path: Path, tables: set[str]) -> None:
     if not {"alembic_version", "workload", "kernel", "artifact"} <= tables:
-        return _refuse(f"{path} is not a Tilewright database", "Name another file")
+        raise DatabaseError(f"{path} is not a Tilewright database", "Name another file")
     found = [r[0] for r in connection.execute("SELECT version_num FROM alembic_version")]
     if len(found) == 1 and found[0] in SCHEMAS:
-        return None
+        return
     shown = ", ".join(map(str, found)) or "none"
     if len(found) == 1 and str(found[0]) < SCHEMAS[0]:
-        return _refuse(
+        raise DatabaseError(
             f"{path} has the older schema {shown}", "Run `tilewright runs --db` on it once: that upgrades it"
         )
-    return _refuse(
+    raise DatabaseError(
         f"{path} has schema {shown}, made by a newer version; this one reads {SCHEMAS[-1]}", "Upgrade Tilewright"
     )
-
-
-def _refuse(message: str, hint: str) -> None:
-    raise DatabaseError(message, hint)
 
 
 @contextmanager

@@ -73,18 +73,20 @@ class Autotuned:
     def _make(self, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> Callable[..., Any]:
         workload = self.workload(*arrays, **attributes)
         backend = next((b for b in map(backend_name, arrays) if b is not None), None)
-        found = None if backend else self._stored(workload)
-        if found is not None:
-            return found
-        turn = _Turn(workload.label, (int(workload.key[:12], 16),))
-        with DeviceLock(turn):  # another process may be at it
-            return (None if backend else self._stored(workload)) or self._tune(workload, backend)
+        if backend is not None:
+            return self._tune(workload, backend)
+        return self._stored(workload) or self._in_turn(workload)
+
+    def _in_turn(self, workload: Workload) -> Callable[..., Any]:
+        """What another process stored meanwhile, or stores while this one waits for it; else tuned now."""
+        with DeviceLock(_Turn(workload.label, (int(workload.key[:12], 16),))):
+            return self._stored(workload) or self._tune(workload)
 
     def _stored(self, workload: Workload) -> Callable[..., Any] | None:
         library = Library(default_path() if self._db is None else self._db, threads=self._threads, missing_ok=True)
         return library.plan(workload) if library.explain(workload).tier == "exact" else None
 
-    def _tune(self, workload: Workload, backend: str | None) -> Callable[..., Any]:
+    def _tune(self, workload: Workload, backend: str | None = None) -> Callable[..., Any]:
         from tilewright.tuner.api import tune
 
         where = {} if backend is None else {"target": backend}

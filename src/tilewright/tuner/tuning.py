@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FrameType
 
 from tilewright.building.builder import Builder
 from tilewright.core import Schedule, Task
@@ -84,21 +87,23 @@ class Tuning:
 
         Ctrl-C ends it, and what was measured stays; it is raised where nothing was.
         """
-        session = self.session
+        session, more = self.session, False
         try:
-            with session.clock.running():
+            with session.clock.running(), set_by_signals(session.stop):
                 if self._fresh:
                     self._fresh = False
                     if self.kernel is not None and not session.history:
                         with session.clock.on("probe"):
                             user_kernel.probe(self.kernel, self.task, self.tools.builder)
                     session.restore()
-                return session.search(trials)
+                more = session.search(trials)
         except KeyboardInterrupt:
             if session.best is None:
                 raise
+            session.stop.set()
+        if session.stop.is_set():
             self.interrupt()
-            return False
+        return more and not self.interrupted
 
     def interrupt(self) -> None:
         """What is left is not searched; a short final still is held."""
@@ -107,8 +112,6 @@ class Tuning:
     def finish(self) -> TuneResult:
         """Hold the final, and store and return what the run found."""
         session, place = self.session, self.tools.place
-        if session.stop.is_set():
-            self.interrupt()
         if self.interrupted:
             self.watcher.stage("stopping: final between the fastest (again to stop at once)")
         with session.clock.running(), session.clock.on("final"):
@@ -139,6 +142,29 @@ class Tuning:
             k.seconds, self.task.workload.flops / k.seconds / 1e9, k.peak_fraction, k.schedule.template, k.schedule,
             k.run_id or self.run.id, k.trial_number if k.trial_number is not None else -1,
         )  # fmt: skip
+
+
+@contextmanager
+def set_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM set ``stop`` too: what a signal raises in a finaliser or a callback, Python drops."""
+
+    def handler(then: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
+        def handle(number: int, frame: FrameType | None) -> None:
+            stop.set()
+            then(number, frame)
+
+        return handle
+
+    in_charge = threading.current_thread() is threading.main_thread()
+    found = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)} if in_charge else {}
+    held = {n: then for n, then in found.items() if callable(then)}
+    try:
+        for n, then in held.items():
+            signal.signal(n, handler(then))
+        yield
+    finally:
+        for n, then in held.items():
+            signal.signal(n, then)
 
 
 def fail(database: Database, run: StoredRun, error: BaseException) -> None:
