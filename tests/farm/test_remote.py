@@ -258,7 +258,7 @@ def test_closing_takes_back_what_has_not_begun(
                     future.result(LIMIT)
             f.wait_for(lambda: len(f.runners[0]._held) == 1)
             gate.set()
-        f.wait_for(lambda: not c.status()["workers"][0]["running"])
+        f.wait_for(lambda: not f.runners[0]._held)
         assert measurer.measured == 16  # one alone, and the job of 15 that had begun
 
 

@@ -62,7 +62,8 @@ def sticky_device(s: Scene) -> str:
     s.at(0.4, _break)
     result = s.tune()
     expect(result.failed == {}, f"failed trials: {result.failed}")
-    why = str(next((w["quarantine"] for w in s.status()["workers"] if w["quarantine"]), ""))
+    s.wait_for(lambda: any(w["quarantine"] for w in s.status()["workers"]))
+    why = str(next(w["quarantine"] for w in s.status()["workers"] if w["quarantine"]))
     expect("failures in a row" in why and "ILLEGAL_ADDRESS" in why, f"quarantine: {why!r}")
     return f"quarantine: {why}; its kernels were measured by others"
 
