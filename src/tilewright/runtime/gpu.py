@@ -28,7 +28,7 @@ from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Counters
 
 if TYPE_CHECKING:
-    from tilewright.backends.driver import Context
+    from tilewright.backends.driver import Context, Module
     from tilewright.backends.launches import DeviceKernel
 
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
@@ -71,6 +71,7 @@ class GpuRuntime:
         self._counters = counters
         self._open = driver
         self._contexts: dict[Key, Context] = {}
+        self._modules: dict[Key, Module] = {}
         self._kernels: dict[Key, GpuKernel] = {}
         self._known: dict[Key, GpuKernel | None] = {}
         self._lock = ForkLock()
@@ -91,7 +92,7 @@ class GpuRuntime:
         result = _checked(op, given, kernel.entry.output, kernel.entry.program, output=True)
         _together(op, kernel.entry, [*views, result])
         kernel.run([*views, result], arrays[0], views[0].stream)
-        self._counters.add("exact")
+        self._counters.add(kernel.entry.tier)
         return given
 
     def explain(self, op: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -101,7 +102,7 @@ class GpuRuntime:
             return None
         e = kernel.entry
         return {
-            "template": e.schedule.template, "schedule": dict(e.schedule.values), "seconds": e.seconds,
+            "tier": e.tier, "template": e.schedule.template, "schedule": dict(e.schedule.values), "seconds": e.seconds,
             "target": e.target.name, "device_model": e.device_model, "run": e.run, "sha256": e.sha256,
             "limits": dict(e.target.limits),
         }  # fmt: skip
@@ -133,10 +134,13 @@ class GpuRuntime:
         self, op: str, device: Key, views: Sequence[GpuArray], attributes: Mapping[str, Any]
     ) -> GpuKernel | None:
         backend = get_backend(device[0])
+        shapes = [v.shape for v in views]
         entries = [
             e
-            for e in self._store.entries(op, shapes=[v.shape for v in views])
-            if e.target.kind in backend.kinds
+            for stored in self._store.entries(op, shapes=shapes)
+            for e in [stored if stored.extent is None else stored.sized(shapes)]
+            if e is not None
+            and e.target.kind in backend.kinds
             and e.state == "verified"
             and e.program.abi == ABI_VERSION
             and len(e.inputs) == len(views)
@@ -152,7 +156,7 @@ class GpuRuntime:
         usable = [e for e in fit if backend.serves(e.target, context)]
         if not usable:
             return None
-        best = max(usable, key=lambda e: (e.device_model == model, e.updated))
+        best = max(usable, key=lambda e: (e.device_model == model, -e.span, e.updated))
         return self._load(best, device, context)
 
     def _context(self, backend: Backend, device: Key) -> Context:
@@ -163,25 +167,32 @@ class GpuRuntime:
     def _load(self, entry: Entry, device: Key, context: Context) -> GpuKernel:
         key = (device, entry.sha256, entry.schedule.key)
         if key not in self._kernels:
-            code = self._store.code(entry.sha256)
-            from hashlib import sha256
-
             from tilewright.backends.launches import DeviceKernel
 
-            if sha256(code).hexdigest() != entry.sha256:
-                raise DatabaseError(
-                    f"the kernel of {entry.op} {entry.label} in {self._store.path} is damaged",
-                    "Tune it again, or restore a copy of the database",
-                )
             try:
                 values = {k: int(v) for k, v in entry.schedule.launch}
-                kernel = DeviceKernel(context, context.load(code), entry.program, values)
+                kernel = DeviceKernel(context, self._module(entry, device, context), entry.program, values)
             except TilewrightError as e:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
                 ) from e
             self._kernels[key] = GpuKernel(entry, kernel, arrays_of(device[0]))
         return self._kernels[key]
+
+    def _module(self, entry: Entry, device: Key, context: Context) -> Module:
+        """A kernel's code on a device, loaded once for all sizes of a range."""
+        key = (device, entry.sha256)
+        if key not in self._modules:
+            from hashlib import sha256
+
+            code = self._store.code(entry.sha256)
+            if sha256(code).hexdigest() != entry.sha256:
+                raise DatabaseError(
+                    f"the kernel of {entry.op} {entry.label} in {self._store.path} is damaged",
+                    "Tune it again, or restore a copy of the database",
+                )
+            self._modules[key] = context.load(code)
+        return self._modules[key]
 
     # ----------------------------------------------------------------------- no kernel
 
