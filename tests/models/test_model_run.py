@@ -68,12 +68,13 @@ def test_a_model_is_tuned_and_runs_in_one_part(files: Path, capsys: Any) -> None
 
 def test_some_tuned_tasks_run_between_parts_of_onnxruntime(files: Path) -> None:
     found = extract(files / "resnet50.onnx")
-    write_tasks(found.tasks[:3], files / "some.toml")
+    some = [t for t in found.tasks if t.choice and t.workload.op == t.choice][:3]
+    write_tasks(some, files / "some.toml")
     tune_many(read_tasks(files / "some.toml"), trials=3, db=files / "some.db")
     inputs = random_inputs(found)
     with Library(files / "some.db", threads=1) as library:
         network = Network(found, library)
-    assert set(network.served) == {t.workload.op for t in found.tasks[:3]}
+    assert set(network.served) == {t.workload.op for t in some}
     assert len(network.parts) > 2
     assert largest_error(network.run(inputs), whole(found, 1)(inputs)) < 1e-5
     again = network.run(inputs)

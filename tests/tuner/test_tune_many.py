@@ -46,8 +46,9 @@ class Simulated:
         self.interrupted = True
 
 
-def shares(tunings: list[Simulated], weights: list[float], trials: int) -> list[int]:
-    _search(cast(Any, tunings), weights, trials)
+def shares(tunings: list[Simulated], weights: list[float], trials: int, choices: str = "") -> list[int]:
+    tasks = [TuneTask("matmul", weight=w, choice=choices[n : n + 1]) for n, w in enumerate(weights)]
+    _search(cast(Any, tunings), tasks, trials)
     return [len(t.session.history) for t in tunings]
 
 
@@ -88,7 +89,15 @@ def test_a_task_without_a_success_is_worth_nothing() -> None:
     failing = Simulated(1.0, 0.01)
     failing.search(FIRST)
     failing.session.best = None
-    assert _worth(cast(Any, failing), 1.0) == 0.0
+    assert _worth(cast(Any, [failing]), [TuneTask("matmul")], 0) == 0.0
+
+
+def test_of_tasks_that_stand_for_each_other_only_what_can_overtake_is_worth_trials() -> None:
+    behind, ahead, alone = Simulated(100.0, 0.01), Simulated(1.0, 0.01), Simulated(0.1, 0.01)
+    got = shares([behind, ahead, alone], [1.0, 1.0, 1.0], 3 * FIRST + 4 * SLICE, "aab")
+    assert got == [FIRST, FIRST + 4 * SLICE, FIRST]
+    steep, ahead = Simulated(1.05, 0.05), Simulated(1.0, 0.001)
+    assert shares([steep, ahead], [1.0, 1.0], 2 * FIRST + 4 * SLICE, "aa") == [FIRST + 4 * SLICE, FIRST]
 
 
 def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(tmp_path: Path) -> None:

@@ -364,7 +364,7 @@ class _Grouping:
                 continue
             name = "attention" if group.family == "attention" else _name(group.nodes)
             names = tuple(n.name for n in group.nodes)
-            workload = _workload(name, group.text)
+            workload = workload_of(name, group.text)
             waiting.append(Group(workload.op, group.family, names, group.reads, (group.output,), workload))
         for node in graph.nodes:
             if node.name in self.taken or not needed.intersection(node.outputs):
@@ -396,7 +396,7 @@ def _name(nodes: Sequence[Node]) -> str:
     return "_".join(kept)
 
 
-def _workload(name: str, text: str) -> Workload:
+def workload_of(name: str, text: str) -> Workload:
     """An anonymous operator's workload; its name tells it apart from others with the same operations."""
     key = from_program(name, text).workload().key
     return from_program(f"{name}_{key[:8]}", text).workload()
@@ -415,4 +415,4 @@ def _ordered(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(done)
 
 
-__all__ = ["Family", "Group", "families", "grouped", "state_nodes"]
+__all__ = ["Family", "Group", "families", "grouped", "state_nodes", "workload_of"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tilewright.core import UsageError, Workload
-from tilewright.graph import Group, grouped
+from tilewright.graph import Channels, Group, channels_last, grouped
 from tilewright.models.importer import Imported, Importer
 from tilewright.models.model_file import read_model
 from tilewright.models.operators import HANDLERS
@@ -18,16 +18,22 @@ from tilewright.models.operators import HANDLERS
 
 @dataclass(frozen=True)
 class ModelTask:
-    """One computation of a model. ``calls``: how often a run of the model computes it."""
+    """One computation of a model. ``calls``: how often a run of the model computes it.
+
+    ``choice``: shared by tasks that stand for each other (a convolution with channels first, and last); a run calls the
+    one that serves the whole model best.
+    """
 
     workload: Workload
     family: str
     calls: int
+    choice: str = ""
 
     def to_json(self) -> dict[str, Any]:
         w = self.workload
         return {
             "operator": w.op, "family": self.family, "calls": self.calls, "flops": w.flops,
+            "choice": self.choice or None,
             "inputs": [{"shape": list(s.shape), "dtype": s.dtype, "constant": s.constant} for s in w.inputs],
             "output": {"shape": list(w.output.shape), "dtype": w.output.dtype},
         }  # fmt: skip
@@ -35,11 +41,16 @@ class ModelTask:
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
-    """A model's tasks, those with the most operations first; ``imported`` and ``groups`` are the whole of it."""
+    """A model's tasks, those with the most operations first; ``imported`` and ``channels`` are the whole of it."""
 
     imported: Imported
-    groups: tuple[Group, ...]
+    channels: Channels
     tasks: tuple[ModelTask, ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The model's groups in the layout that it gives its tensors."""
+        return self.channels.groups
 
     def to_json(self) -> dict[str, Any]:
         return {"tasks": [t.to_json() for t in self.tasks], "left": dict(self.imported.left)}
@@ -48,19 +59,27 @@ class Extracted:
 def extract(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Extracted:
     """The tasks of the ONNX model in a file. Raises ``UsageError`` as ``read_model`` does."""
     imported = Importer(read_model(path, sizes), HANDLERS).run()
-    groups = grouped(imported.graph)
-    return Extracted(imported, groups, tasks_of(groups))
+    channels = channels_last(imported.graph, grouped(imported.graph))
+    return Extracted(imported, channels, tasks_of(channels))
 
 
-def tasks_of(groups: Sequence[Group]) -> tuple[ModelTask, ...]:
-    """Each computation once, those with the most operations over all calls first."""
+def tasks_of(channels: Channels) -> tuple[ModelTask, ...]:
+    """Each computation once, in every layout that a run may choose, those with the most operations first."""
     found: dict[str, ModelTask] = {}
-    for g in groups:
-        if g.workload is not None:
-            before = found.get(g.workload.key)
-            calls = 1 + (before.calls if before else 0)
-            found[g.workload.key] = ModelTask(before.workload if before else g.workload, g.family, calls)
-    return tuple(sorted(found.values(), key=lambda t: (-t.calls * t.workload.flops, t.workload.op)))
+
+    def add(group: Group, choice: str = "") -> None:
+        if group.workload is not None:
+            before = found.get(group.workload.key, ModelTask(group.workload, group.family, 0, choice))
+            found[group.workload.key] = replace(before, calls=before.calls + 1)
+
+    for g in channels.groups:
+        other = channels.last.get(g.output)
+        add(g, "" if other is None else g.name)
+        if other is not None:
+            add(other, g.name)
+    for move in channels.borders:
+        add(move)
+    return tuple(sorted(found.values(), key=lambda t: (-t.calls * t.workload.flops, t.choice, t.workload.op)))
 
 
 def write_tasks(tasks: Sequence[ModelTask], path: str | os.PathLike[str], threads: int = 1) -> None:
@@ -74,6 +93,7 @@ def write_tasks(tasks: Sequence[ModelTask], path: str | os.PathLike[str], thread
             f'operator = "{t.workload.op}"',
             f"weight = {t.calls}",
             f"threads = {threads}",
+            *([f'choice = "{t.choice}"'] if t.choice else []),
             f"program = {json.dumps(t.workload.program)}",
             "",
         ]

@@ -72,7 +72,7 @@ class Network:
     def _sequence(self, part: Part) -> Run:
         from tilewright.runtime.sequence import KernelSequence, Step
 
-        graph = self.extracted.imported.graph
+        graph = self.extracted.channels.graph
         groups = [u.group for u in part.units if u.group is not None]
         steps = [Step(self._plan.kernels[g.output][1], g.inputs, g.output) for g in groups if g.workload is not None]
         views = {g.output: g.inputs[0] for g in groups if g.workload is None}

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.graph import Group
+from tilewright.core import Workload
+from tilewright.graph import Group, cheapest
 from tilewright.models.extract import Extracted
 from tilewright.models.importer import captured
 
@@ -47,13 +48,26 @@ class Parts:
 
 
 def parts_of(extracted: Extracted, library: Library) -> Parts:
-    """Everything that has a tuned kernel in ``library`` is ours; values that nothing needs are not computed."""
-    graph, imported = extracted.imported.graph, extracted.imported
+    """Everything that has a tuned kernel in ``library`` is ours, in the layouts that take the least time together.
+
+    Values that nothing needs are not computed.
+    """
+    graph, imported = extracted.channels.graph, extracted.imported
     kernels: dict[str, Kernel] = {}
     ours: dict[str, Group] = {}
     available = {s.name for s in graph.inputs}
     found: dict[str, Kernel | None] = {}
-    for g in extracted.groups:
+
+    def kernel_of(workload: Workload) -> Kernel | None:
+        if workload.key not in found:
+            found[workload.key] = library.tuned(workload)
+        return found[workload.key]
+
+    def seconds(g: Group) -> float | None:
+        kernel = kernel_of(g.workload) if g.workload is not None else None
+        return None if kernel is None else kernel[0].seconds
+
+    for g in cheapest(extracted.channels, seconds):
         if g.family == "view":
             if g.inputs[0] in available or g.inputs[0] in ours:
                 ours[g.output] = g
@@ -62,9 +76,7 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
             n in ours or n in available or n in graph.constants or n in imported.producer for n in g.inputs
         ):
             continue
-        if g.workload.key not in found:
-            found[g.workload.key] = library.tuned(g.workload)
-        kernel = found[g.workload.key]
+        kernel = kernel_of(g.workload)
         if kernel is not None:
             ours[g.output], kernels[g.output] = g, kernel
     units = _needed(extracted, ours, available)
@@ -74,7 +86,7 @@ def parts_of(extracted: Extracted, library: Library) -> Parts:
 
 
 def _needed(extracted: Extracted, ours: Mapping[str, Group], available: Iterable[str]) -> list[Unit]:
-    graph, imported = extracted.imported.graph, extracted.imported
+    graph, imported = extracted.channels.graph, extracted.imported
     constant = {*graph.constants, *imported.folded}
     nodes = imported.model.graph.node
     units: dict[object, Unit] = {}

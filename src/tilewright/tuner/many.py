@@ -1,7 +1,8 @@
 """Several tasks under one budget: each slice of trials goes where it is expected to save most.
 
 A task's worth is its weight (calls) times the time that further trials are expected to save of a call, by the second
-that they take (:mod:`tilewright.tuner.gain`); every task gets its first trials before any gets more.
+that they take (:mod:`tilewright.tuner.gain`); every task gets its first trials before any gets more. Of tasks that
+stand for each other only the fastest is called, so the others save nothing before they overtake it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ LIKELY = 0.02
 class TuneTask:
     """One of several tasks. ``weight``: how often it is called, beside the others.
 
+    Tasks of one ``choice`` stand for each other: only the fastest of them is called.
     ``operator`` and ``params`` are :func:`tilewright.tune`'s.
     """
 
@@ -54,6 +56,7 @@ class TuneTask:
     params: Mapping[str, Value | str] = field(default_factory=dict)
     weight: float = 1.0
     threads: int = 1
+    choice: str = ""
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < math.inf:
@@ -158,7 +161,7 @@ def tune_many(
                         stop=stop,
                     )
                 )
-            _search(tunings, [t.weight for t in tasks], total)
+            _search(tunings, tasks, total)
             results = [t.finish() for t in tunings]
         except BaseException as e:
             for run in runs:
@@ -189,7 +192,7 @@ def _run(
     return begin(database, task, place.device, unfinished, limit, *settings)
 
 
-def _search(tunings: Sequence[Tuning], weights: Sequence[float], trials: int | None) -> None:
+def _search(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], trials: int | None) -> None:
     """Spend the budget, a slice at a time."""
     live = list(range(len(tunings)))
     last: Tuning | None = None
@@ -198,7 +201,7 @@ def _search(tunings: Sequence[Tuning], weights: Sequence[float], trials: int | N
         left = math.inf if trials is None else trials - made
         if left <= 0 and all(t.session.history for t in tunings):
             break
-        n = max(live, key=lambda n: (_worth(tunings[n], weights[n]), -len(tunings[n].session.history)))
+        n = max(live, key=lambda n: (_worth(tunings, tasks, n), -len(tunings[n].session.history)))
         tuning = tunings[n]
         if last is not None and last.tools is not tuning.tools:
             last.session.settle()  # what it has been building ahead would disturb the other's measurements
@@ -220,15 +223,30 @@ def _search(tunings: Sequence[Tuning], weights: Sequence[float], trials: int | N
         last.session.settle()
 
 
-def _worth(tuning: Tuning, weight: float) -> float:
-    """Seconds of calls that a second of trials is expected to save; without an end before the first trials."""
-    session = tuning.session
+def _worth(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> float:
+    """Seconds of calls that a second of trials of task ``n`` is expected to save; endless before the first trials."""
+    session = tunings[n].session
     count = len(session.history)
     if count < FIRST:
         return math.inf
-    best = session.best
-    if best is None or best.seconds is None:
+    best = _seconds(tunings[n])
+    if best is None:
         return 0.0
-    gain = expected_gain(session.history, SLICE)
-    gain = LIKELY if gain is None else gain
-    return weight * best.seconds * gain / (SLICE * max(session.clock.elapsed, 1e-6) / count)
+    others = _rivals(tunings, tasks, n)
+    called = min([best, *others])
+    # What lies behind may need more than a slice to overtake.
+    trials = (SLICE, 4 * SLICE, 16 * SLICE) if others else (SLICE,)
+    gains = {k: expected_gain(session.history, k) for k in trials}
+    saved: float = max((called - best * (1 - (LIKELY if g is None else g))) / k for k, g in gains.items())
+    return tasks[n].weight * max(0.0, saved) / (max(session.clock.elapsed, 1e-6) / count)
+
+
+def _rivals(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> list[float]:
+    """Seconds of the tasks that stand for task ``n``."""
+    same = [k for k, t in enumerate(tasks) if k != n and t.choice and t.choice == tasks[n].choice]
+    return [s for k in same if (s := _seconds(tunings[k])) is not None]
+
+
+def _seconds(tuning: Tuning) -> float | None:
+    best = tuning.session.best
+    return None if best is None else best.seconds

@@ -10,7 +10,7 @@
     threads = 2         # those of --threads if left out
 
 A task of a model (``tilewright extract``) has no operator of its own: ``program`` is then what it computes, and
-``operator`` what it is called.
+``operator`` what it is called. Tasks with the same ``choice`` stand for each other: only the fastest is called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tilewright.kernels.anonymous import from_program
 from tilewright.tuner.api import operator_of
 from tilewright.tuner.many import TuneTask
 
-KEYS = ("operator", "params", "weight", "dtype", "threads", "program")
+KEYS = ("operator", "params", "weight", "dtype", "threads", "program", "choice")
 _EXAMPLE = "[[task]] tables with operator, params, and if you want weight, dtype and threads"
 
 
@@ -76,6 +76,9 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
         raise UsageError(f"{at('threads')}: threads are a whole number above 0", "Write them as threads = 2")
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UsageError(f"{at('weight')}: a weight is a number above 0", "Write how often the task is called")
+    choice = table.get("choice", "")
+    if not isinstance(choice, str):
+        raise UsageError(f"{at('choice')}: a choice is a name", "Write the same for tasks that stand for each other")
     program = table.get("program")
     if program is not None and (not isinstance(program, str) or values):
         raise UsageError(
@@ -86,7 +89,7 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
     except TilewrightError as e:
         raise UsageError(f"{at('operator' if program is None else 'program')}: {e.message}", e.hint) from e
     try:
-        task = TuneTask(operator if program is None else found, values, float(weight), threads)
+        task = TuneTask(operator if program is None else found, values, float(weight), threads, choice)
     except UsageError as e:
         raise UsageError(f"{at('weight')}: {e.message}", e.hint) from e
     try:

@@ -1,0 +1,224 @@
+"""Where channels lie: groups over channels and space stated again with channels last, and the moves between the two.
+
+Values stay where they are unless somebody chooses otherwise (:mod:`tilewright.graph.layouts`). The value ``v`` with
+channels last is called ``v/channels_last``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import TensorSpec, UsageError, Workload
+from tilewright.graph.fold import CONVOLUTIONS
+from tilewright.graph.groups import Group, families, state_nodes, workload_of
+from tilewright.graph.ir import Graph, GraphBuilder, Node
+from tilewright.graph.operations import OPERATIONS
+from tilewright.kernels.nn.sizes import LAYOUTS
+
+Array = np.ndarray[Any, Any]
+Attributes = dict[str, Any]
+
+POOLS = tuple(f"{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
+REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "logsumexp")
+"""Those that may run over space."""
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """A graph's groups, and what can take their place.
+
+    ``graph``: with the values and constants of what follows besides its own. ``last``: by a group's output, the group
+    that reads and gives channels last. ``to_last``, ``to_first``: by a value's own name, what moves it.
+    """
+
+    graph: Graph
+    groups: tuple[Group, ...]
+    last: Mapping[str, Group]
+    to_last: Mapping[str, Group]
+    to_first: Mapping[str, Group]
+
+    @property
+    def borders(self) -> Iterator[Group]:
+        """Moves of values that a group of another kind, or none that has a choice, gives or takes."""
+        kinds: dict[str, set[str]] = {v: set() for v in self.to_last}
+        for g in self.groups:
+            kind = g.family if g.output in self.last else "fixed"
+            for v in (*g.inputs, *g.outputs):
+                if v in kinds:
+                    kinds[v].add(kind)
+        outside = {*self.graph.outputs, *(s.name for s in self.graph.inputs)}
+        for v, found in kinds.items():
+            if len(found) > 1 or v in outside:
+                yield from (self.to_last[v], self.to_first[v])
+
+
+def named_last(value: str) -> str:
+    """A value's name with channels last."""
+    return f"{value}/channels_last"
+
+
+def channels_last(graph: Graph, groups: Sequence[Group]) -> Channels:
+    """The groups; those of convolutions and windows, and of what else has channels beside them, in both ways."""
+    nodes = {n.name: n for n in graph.nodes}
+    found = {
+        g.output: made
+        for g in groups
+        if g.workload is not None and (made := _variant(graph, g, [nodes[n] for n in g.nodes])) is not None
+    }
+    kept = _over_space(graph, [g for g in groups if g.output in found], nodes)
+    values, constants = dict(graph.values), dict(graph.constants)
+    moved: set[str] = set()
+    for g in kept:
+        own = found[g.output][0]
+        values.update(own.values)
+        constants.update(own.constants)
+        moved.update(v for v in (*g.inputs, g.output) if v not in graph.constants and named_last(v) in own.values)
+    there = {v: _move(graph.values[v], True) for v in sorted(moved)}
+    back = {v: _move(graph.values[v], False) for v in sorted(moved)}
+    wider = replace(graph, values=MappingProxyType(values), constants=MappingProxyType(constants))
+    return Channels(wider, tuple(groups), {g.output: found[g.output][1] for g in kept}, there, back)
+
+
+def _over_space(graph: Graph, groups: Sequence[Group], nodes: Mapping[str, Node]) -> list[Group]:
+    """Those with a convolution or window, and what is connected to them by values: other axes are no channels."""
+    left = list(groups)
+    kept = [g for g in left if any(nodes[n].operation in (*CONVOLUTIONS, *POOLS) for n in g.nodes)]
+    new = kept
+    while new:
+        left = [g for g in left if g not in new]
+        near = {v for g in new for v in (*g.inputs, g.output) if v not in graph.constants}
+        new = [g for g in left if near.intersection((*g.inputs, g.output))]
+        kept = [*kept, *new]
+    return [g for g in groups if g in kept]
+
+
+def _order(rank: int) -> tuple[int, ...]:
+    """The axes in the order in which they lie with channels last."""
+    return (0, *range(2, rank), 1)
+
+
+def _moved_spec(spec: TensorSpec) -> TensorSpec:
+    shape = tuple(spec.shape[d] for d in _order(len(spec.shape)))
+    return TensorSpec(named_last(spec.name), shape, spec.dtype)
+
+
+# --------------------------------------------------------------------------- a group with channels last
+
+
+def _variant(graph: Graph, group: Group, nodes: Sequence[Node]) -> tuple[Graph, Group] | None:
+    """The group with channels last, and the graph that it alone makes; ``None`` where it has no such form."""
+    rank = _rank(graph, nodes)
+    if rank is None:
+        return None
+    builder = GraphBuilder()
+    names: dict[str, str] = {}
+    try:
+        for node in nodes:
+            attributes = _attributes(graph, node, rank)
+            if attributes is None:
+                return None
+            for place, name in enumerate(node.inputs):
+                if name and name not in names:
+                    made = _operand(graph, builder, node, place, rank)
+                    if made is None:
+                        return None
+                    names[name] = made
+            spec = graph.values[node.output]
+            names[node.output] = named_last(node.output) if len(spec.shape) == rank else node.output
+            inputs = [names[n] if n else n for n in node.inputs]
+            builder.add(node.operation, inputs, attributes, output=names[node.output], name=node.name)
+        made_graph = builder.build([names[group.output]])
+        text, reads = state_nodes(made_graph, made_graph.nodes)
+    except UsageError:
+        return None
+    if group.family not in families(text):
+        return None
+    assert group.workload is not None
+    workload = workload_of(f"{group.workload.op.rpartition('_')[0]}_{LAYOUTS[rank - 2][1].lower()}", text)
+    output = names[group.output]
+    return made_graph, Group(workload.op, group.family, group.nodes, reads, (output,), workload)
+
+
+def _rank(graph: Graph, nodes: Sequence[Node]) -> int | None:
+    """How many axes the values have that channels and space span: those of the first that is computed or read."""
+    ranks = {len(graph.values[v].shape) for n in nodes[:1] for v in (n.inputs[0], n.output) if v}
+    rank = max(ranks, default=0)
+    return rank if rank - 2 in LAYOUTS else None
+
+
+def _attributes(graph: Graph, node: Node, rank: int) -> Attributes | None:
+    """What the node's operation is told with channels last; ``None`` where it cannot be."""
+    given = dict(node.attributes)
+    place = {d: k for k, d in enumerate(_order(rank))}
+    first = graph.values[node.inputs[0]].shape if node.inputs[0] else ()
+    if node.operation in (*CONVOLUTIONS, *POOLS):
+        plain = not given.get("layout") and len(first) == rank
+        return {**given, "layout": LAYOUTS[rank - 2][1]} if plain else None
+    if node.operation in (*REDUCTIONS, "cat", "slice") and len(first) == rank:
+        dim = given.get("dim", ())
+        dims = tuple(d % rank for d in (dim if isinstance(dim, tuple | list) else (dim,)))
+        if node.operation in REDUCTIONS and sorted(dims) != list(range(2, rank)):
+            return None
+        moved = tuple(place[d] for d in dims)
+        return {**given, "dim": moved if isinstance(dim, tuple | list) else moved[0]}
+    if node.operation == "pad" and len(first) == rank:
+        flat = list(given["pad"])
+        pairs = [(flat[2 * k], flat[2 * k + 1]) for k in range(len(flat) // 2)] + [(0, 0)] * (rank - len(flat) // 2)
+        old = pairs[::-1]  # by axis; PyTorch counts from the last
+        new = [old[d] for d in _order(rank)]
+        return {**given, "pad": tuple(n for pair in reversed(new) for n in pair)}
+    if OPERATIONS[node.operation].kind == "elementwise" and node.operation != "batch_norm":
+        return given
+    return None
+
+
+def _operand(graph: Graph, builder: GraphBuilder, node: Node, place: int, rank: int) -> str | None:
+    """The name of what the node reads there, channels last, given to the builder; ``None`` if it has no such form."""
+    name = node.inputs[place]
+    spec = graph.values[name]
+    if name in graph.constants:
+        array = graph.constants[name]
+        convolution = node.operation in CONVOLUTIONS
+        if convolution and place == 1:
+            return builder.constant(f"{name}/kernel_last", array.transpose((*range(2, rank), 1, 0)))
+        if array.size == 1 or (convolution and place == 2):
+            return builder.constant(name, array)
+        if convolution or len(spec.shape) > rank:
+            return None
+        full = array.reshape((1,) * (rank - array.ndim) + array.shape)
+        return builder.constant(named_last(name), full.transpose(_order(rank)))
+    if len(spec.shape) != rank or (node.operation in CONVOLUTIONS and place):
+        return None
+    moved = _moved_spec(spec)
+    return builder.input(moved.name, moved.shape, moved.dtype)
+
+
+# --------------------------------------------------------------------------- moves
+
+
+def _move(spec: TensorSpec, to_last: bool) -> Group:
+    """A value moved to channels last, or back; a view where no element moves."""
+    rank, other = len(spec.shape), _moved_spec(spec)
+    source, target = (spec, other) if to_last else (other, spec)
+    if spec.shape[1] == 1 or math.prod(spec.shape[2:]) == 1:
+        return Group("reshape", "view", (), (source.name,), (target.name,))
+    order = _order(rank)
+    dims = order if to_last else tuple(order.index(d) for d in range(rank))
+    workload = _permutation(source, dims)
+    return Group(workload.op, "elementwise", (), (source.name,), (target.name,), workload)
+
+
+def _permutation(source: TensorSpec, dims: tuple[int, ...]) -> Workload:
+    builder = GraphBuilder()
+    out = builder.add("permute", [builder.input("x", source.shape, source.dtype)], {"dims": dims})
+    graph = builder.build([out])
+    return workload_of("permute", state_nodes(graph, graph.nodes)[0])
+
+
+__all__ = ["Channels", "channels_last", "named_last"]

@@ -1,0 +1,151 @@
+"""Groups with channels last, the moves between, and which of them are chosen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+import small_graphs as graphs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.graph import Channels, Graph, Group, channels_last, cheapest, fold_batch_norms, grouped
+
+
+def convolutions() -> Graph:
+    """What networks for images are made of: every operation that has a form with channels last."""
+    m = graphs.Maker()
+    x = m.b.input("image", (2, 3, 9, 8), "float32")
+    x = m.add("relu", m.add("conv2d", x, m.weight(8, 3, 3, 3), m.weight(8), padding=1))
+    x = m.add("max_pool2d", x, kernel_size=(2, 2), stride=(2, 1), padding=(1, 0))
+    deep = m.add("conv2d", m.add("pad", x, pad=(1, 0, 2, 1)), m.weight(8, 1, 3, 3), groups=8, stride=(1, 2))
+    deep = m.add("clamp", m.add("add", m.add("mul", deep, m.weight(1, 8, 1, 1)), m.number(0.3)), min=0.0, max=6.0)
+    squeezed = m.add("mean", deep, dim=(2, -1), keepdim=True)
+    gate = m.add("sigmoid", m.add("conv2d", squeezed, m.weight(8, 8, 1, 1), m.weight(8)))
+    wide = m.add("cat", m.add("mul", deep, gate), m.add("add", deep, m.weight(8, 1, 1)), dim=1)
+    y = m.add("conv2d", wide, m.weight(4, 8, 1, 1), groups=2)
+    return m.b.build([m.add("amax", y, dim=(2, 3)), m.add("avg_pool2d", y, kernel_size=(2, 2), stride=(2, 2))])
+
+
+def lines() -> Graph:
+    """One spatial axis, and three."""
+    m = graphs.Maker()
+    x, v = m.b.input("x", (1, 4, 10), "float32"), m.b.input("v", (1, 2, 4, 5, 3), "float32")
+    x = m.add("relu", m.add("conv1d", x, m.weight(6, 4, 3), dilation=2))
+    return m.b.build([x, m.add("conv3d", v, m.weight(2, 2, 2, 2, 2), m.weight(2))])
+
+
+def chosen(channels: Channels, seconds: Callable[[Group], float | None]) -> tuple[Group, ...]:
+    """What is chosen, after a check that each group reads what is there."""
+    groups = cheapest(channels, seconds)
+    ready = {s.name for s in channels.graph.inputs} | set(channels.graph.constants)
+    for g in groups:
+        assert ready.issuperset(g.inputs)
+        ready.update(g.outputs)
+    assert ready.issuperset(channels.graph.outputs)
+    return groups
+
+
+def is_last(g: Group) -> bool:
+    return bool(g.nodes) and any(n.endswith(("channels_last", "kernel_last")) for n in (*g.inputs, *g.outputs))
+
+
+@pytest.mark.parametrize("make", [convolutions, lines, graphs.residual_block])
+def test_channels_last_computes_the_same(make: Callable[[], Graph]) -> None:
+    graph = fold_batch_norms(make())
+    channels = channels_last(graph, grouped(graph))
+    anchored = [g for g in channels.groups if g.family != "elementwise"]
+    assert all(g.output in channels.last for g in anchored)
+    inputs = graphs.random_inputs(graph)
+    wanted = graphs.by_nodes(graph, inputs)
+    for last in (True, False):
+        groups = chosen(channels, lambda g, last=last: 1.0 if is_last(g) == last else 2.0 if g.nodes else 0.0)
+        assert sum(map(is_last, groups)) == (len(channels.last) if last else 0)
+        got = graphs.by_groups(channels.graph, groups, inputs)
+        for name in graph.outputs:
+            np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_no_matter_of_channels_stays() -> None:
+    graph = graphs.encoder_layer()
+    channels = channels_last(graph, grouped(graph))
+    assert channels.last == {}
+    assert cheapest(channels, lambda g: 1.0) == channels.groups
+
+
+def test_a_value_without_space_is_moved_by_no_kernel() -> None:
+    graph = convolutions()
+    channels = channels_last(graph, grouped(graph))
+    views = {v for v, g in channels.to_last.items() if g.workload is None}
+    assert {graph.values[v].shape[2:] for v in views} == {(1, 1)}
+    assert all(channels.to_first[v].workload is None for v in views)
+
+
+def test_only_what_has_a_kernel_is_chosen() -> None:
+    graph = fold_batch_norms(graphs.residual_block())
+    channels = channels_last(graph, grouped(graph))
+    assert not any(map(is_last, chosen(channels, lambda g: None)))
+    assert not any(map(is_last, chosen(channels, lambda g: 1.0 if is_last(g) else None))), "no kernel moves the input"
+    second = channels.groups[1]
+    known = {channels.last[second.output].name, *(g.name for g in channels.to_last.values())}
+    known |= {g.name for g in channels.to_first.values()}
+    groups = chosen(channels, lambda g: 1e-3 if g.name in known else None)
+    assert [is_last(g) for g in groups if g.nodes] == [False, True], "a kernel before none"
+
+
+def test_borders_are_where_layouts_may_change() -> None:
+    graph = convolutions()
+    channels = channels_last(graph, grouped(graph))
+    moved = {next(iter(g.inputs)) for g in channels.borders}
+    assert {"image", "image/channels_last"} <= moved
+    block = fold_batch_norms(graphs.residual_block())
+    inside = channels_last(block, grouped(block))
+    hidden = inside.groups[0].output
+    assert hidden in inside.to_last
+    assert all(hidden not in g.inputs for g in inside.borders), "two convolutions want the same"
+
+
+def total(channels: Channels, last: Mapping[str, bool], seconds: Callable[[Group], float]) -> float:
+    """Seconds of an assignment, each value moved once at most."""
+    lies: dict[str, bool] = {}
+    cost, moved = 0.0, set()
+    for g in channels.groups:
+        wants = last.get(g.output, False)
+        for v in set(g.inputs) & set(channels.to_last):
+            if lies.get(v, False) != wants and v not in moved:
+                moved.add(v)
+                cost += seconds((channels.to_last if wants else channels.to_first)[v])
+        cost += seconds(channels.last[g.output] if wants else g)
+        lies[g.output] = wants
+    for v in channels.graph.outputs:
+        if v in channels.to_first and lies.get(v) and v not in moved:
+            cost += seconds(channels.to_first[v])
+    return cost
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 3.0))
+def test_no_other_choice_takes_less_time(seed: int, moves: float) -> None:
+    channels = _small()
+    random = np.random.default_rng(seed)
+    every = (*channels.groups, *channels.last.values(), *channels.to_last.values(), *channels.to_first.values())
+    times = {g.workload.key: float(random.random()) * (1 if g.nodes else moves) for g in every if g.workload}
+
+    def seconds(g: Group) -> float:
+        return 0.0 if g.workload is None else times[g.workload.key]
+
+    names = list(channels.last)
+    least = min(
+        total(channels, dict(zip(names, c, strict=True)), seconds)
+        for c in itertools.product((False, True), repeat=len(names))
+    )
+    assert math.isclose(sum(map(seconds, chosen(channels, seconds))), least, rel_tol=1e-12)
+
+
+def _small(cache: list[Channels] = []) -> Channels:  # noqa: B006
+    if not cache:
+        graph = convolutions()
+        cache.append(channels_last(graph, grouped(graph)))
+    return cache[0]
