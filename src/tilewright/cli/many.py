@@ -22,21 +22,29 @@ def tune_tasks(
     resume: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Tune a file's tasks. ``shared``: settings of all; ``alone``: what goes with a single task only."""
-    from tilewright.tuner.many import tune_many
+    from tilewright.cli.ranges import report_range
+    from tilewright.tuner.many import TunedTask
+    from tilewright.tuner.ranges import listed_tasks
+    from tilewright.tuner.ranges import tune_tasks as tune_listed
 
     wrong = next((name for name, value in alone.items() if value), None)
     if wrong is not None:
         raise UsageError(f"{wrong} is for one task, and --tasks names several", "Write it in the file, or leave it out")
     if resume not in (None, "last"):
         raise UsageError(f"--resume {resume} names one run, and --tasks several", "Write --resume last")
-    board = Board(tasks)
+    board = Board(listed_tasks(tasks))
     with board:
-        tuned = tune_many(tasks, resume=resume == "last", observer=board.row, farm=farm, **shared)
+        results = tune_listed(tasks, resume=resume == "last", observer=board.row, farm=farm, **shared)
+    tuned = [t for t in results if isinstance(t, TunedTask)]
+    ranges = [t for t in results if not isinstance(t, TunedTask)]
     if as_json:
-        emit_json({"tasks": [t.to_json() for t in tuned]})
+        emit_json({"tasks": [t.to_json() for t in results]})
     else:
-        _report(tuned)
-    if any(t.result.interrupted for t in tuned):
+        if tuned:
+            _report(tuned)
+        for r in ranges:
+            report_range(r)
+    if any(r.interrupted for r in (*(t.result for t in tuned), *ranges)):
         say("stopped early; everything measured is stored. Go on with --resume last")
         return 130
     missing = [t.task.name for t in tuned if t.result.best is None]
