@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.many import Board
+from tilewright.cli.board import Board
 from tilewright.cli.output import console, emit_json, say, seconds
 from tilewright.core import UsageError
 
