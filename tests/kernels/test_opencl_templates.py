@@ -13,9 +13,12 @@ from tilewright.backends.launches import DeviceKernel
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.build import OpenClToolchain
 from tilewright.backends.opencl.driver import OpenClContext
-from tilewright.core import Candidate
+from tilewright.core import Candidate, Task, Value
 from tilewright.kernels.codegen.sources import GPUS, check_source
-from tilewright.kernels.templates import TEMPLATES, templates_for
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.ranges import at
+from tilewright.kernels.templates import TEMPLATES, get_template, templates_for
 from tilewright.testing import contractions, programs
 from tilewright.testing.cuda_template import check_launches, empty_output
 from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
@@ -110,3 +113,30 @@ def test_no_asynchronous_copies_and_no_tensor_cores() -> None:
     rng = random.Random(0)
     space = template.space(task)
     assert {dict(space.sample(rng).values)["copy"] for _ in range(50)} == {"direct"}
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "params"),
+    [
+        ("cuda_map", "elementwise", {"shape": "1..700", "fn": "x*2+1"}),
+        ("cuda_rows", "softmax", {"shape": "1..70,37"}),
+        ("cuda_simt", "matmul", {"m": "1..150", "n": 37, "k": 24, "bias": True}),
+    ],
+)
+def test_a_kernel_takes_its_size_when_it_is_called(
+    template: str, name: str, params: dict[str, Value], context: OpenClContext
+) -> None:
+    workload, target = get_operator(name).workload(**params), devices.target(context.device)
+    (extent,) = workload.ranges.values()
+    chosen, found_at = get_template(template), extent.high
+    schedule = chosen.default(Task(at(workload, found_at), target))
+    made = chosen.lower(Candidate(Task(workload, target), schedule.at(extent, found_at)))
+    symbols = [x.symbol for x in made.program.launches]
+    code = Path(OpenClToolchain(target).compile(made.source, symbols, 120).path).read_bytes()
+    module = context.load(code)
+    for size in (1, 2, 65, found_at):
+        program = Program.loads(at(workload, size).program)
+        values = {k: int(v) for k, v in schedule.at(extent, size).launch}
+        inputs = random_arrays(program, size)
+        out = empty_output(program.output.shape, program.output.dtype)
+        check(program, inputs, run(DeviceKernel(context, module, made.program, values), inputs, out))
