@@ -12,6 +12,7 @@ from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
 from tilewright.backends.cuda.ptxas import parse_log
 from tilewright.backends.emulator import EmulatedKernel, build, run
+from tilewright.cli.app import run as cli
 from tilewright.core import Candidate, Extent, IllegalSchedule, Schedule, Task, UsageError, Value, evaluate
 from tilewright.kernels import templates
 from tilewright.kernels.codegen.prelude import prelude
@@ -220,3 +221,8 @@ def test_vectors_that_not_all_sizes_allow_are_refused() -> None:
     template.lower(Candidate(alone, schedule))
     with pytest.raises(IllegalSchedule, match="vector is 4, and sizes that calls choose allow 1"):
         template.lower(Candidate(Task(workload, target), schedule.at(extent, 1)))
+
+
+def test_a_check_is_of_one_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["check", "matmul", "m=1..70", "n=37", "k=24", "--target", "cuda:sm_80"]) == 2
+    assert "a check is of one size, and m=1..70 is a range. Name one size" in " ".join(capsys.readouterr().err.split())

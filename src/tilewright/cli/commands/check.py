@@ -121,6 +121,11 @@ def _subjects(
 
     where = cuda_target(target)
     task = Task(find_operator(op).workload(**parse_params(params, dtype)), where)
+    for extent in task.workload.ranges.values():
+        raise UsageError(
+            f"a check is of one size, and {extent!r} is a range",
+            "Name one size; tilewright tune and verify check kernels of ranges at several, on --device emulator too",
+        )
     chosen = parse_schedules(task, schedule, template, seed)
     if not chosen:
         raise UsageError(f"no schedule of {task.workload.label} is legal on {where.name}", "See: tilewright space")

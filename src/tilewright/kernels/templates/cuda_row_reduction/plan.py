@@ -14,7 +14,7 @@ from tilewright.kernels.templates.cuda.grid import WARP, Grid
 from tilewright.kernels.templates.cuda.reduction import BYTES, Accumulators
 from tilewright.kernels.templates.cuda.runs import Run, places
 from tilewright.kernels.templates.cuda.sizes import expression, times, within
-from tilewright.kernels.templates.cuda.text import STORAGE, computed
+from tilewright.kernels.templates.cuda.text import NARROW, STORAGE, computed
 from tilewright.kernels.templates.tiles import ceildiv
 
 COMBINED = 128
@@ -344,6 +344,8 @@ def _read_bytes(r: RowReduction, vector: int, keeping: bool) -> int:
 def plan(r: RowReduction, values: Mapping[str, Value]) -> RowTiling:
     """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
     within("vector", int(values["vector"]), widest(r))
+    if int(values["pieces"]) > 1:
+        within("pieces", int(values["pieces"]), (NARROW - 1) // r.height)  # pieces of all rows are numbered
     return RowTiling(
         r,
         int(values["threads"]),
