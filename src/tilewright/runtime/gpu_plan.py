@@ -227,9 +227,7 @@ class GpuPlan:
         if len(devices) > 1:
             raise several(op, devices)
         if devices and devices != {device}:
-            raise ValueError(
-                f"{op}: arrays are on GPU {devices.pop()}, and the plan is for {device}. Make a plan there"
-            )
+            raise ValueError(f"{op}: arrays are on GPU {devices.pop()}, the plan on {device}. Make another plan")
         *inputs, out = views
         for v, spec in zip(inputs, entry.inputs, strict=True):
             if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:

@@ -24,6 +24,9 @@ def holds(a: object) -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         return bool(a.is_cuda)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(a, cupy.ndarray):
+        return True
     # The type alone does not tell: JAX's arrays have the attribute, and only those on a GPU its value.
     return not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__")
 
