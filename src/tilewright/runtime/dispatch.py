@@ -73,6 +73,10 @@ class Dispatch:
         return inspect.Signature([p("arrays", p.VAR_POSITIONAL), out, p("attributes", p.VAR_KEYWORD)])
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if args and type(args[0]) is not np.ndarray and not self._resolver.closed:
+            answer = self._resolver.gpu.again(self.__name__, args, keywords)
+            if answer is not None:
+                return answer
         out = keywords.get("out")
         attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
@@ -118,6 +122,7 @@ class Dispatch:
             known = list(self._known)
         for kinds, attributes in known:
             self._tuned(kinds, dict(attributes))
+        self._resolver.gpu.renew(self.__name__)
         with self._lock:
             self._generation += 1
             self._known.clear()
@@ -222,7 +227,7 @@ class Dispatch:
         """Arguments that are no plain arrays: numpy may know what to do with them."""
         self._resolver.require_open()
         if any(on_gpu(a) for a in args):
-            return self._resolver.gpu.call(self.__name__, args, attributes, out, self.built_in)
+            return self._resolver.gpu.call(self.__name__, args, keywords, self.built_in)
         lent = borrow(self.__name__, args, out)
         if lent is not None:
             return self._lent(lent, args, attributes, keywords)
