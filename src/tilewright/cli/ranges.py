@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.many import Board
+from tilewright.cli.board import Board
 from tilewright.cli.output import console, emit_json, say, seconds
 from tilewright.core import UsageError
 
@@ -18,26 +18,28 @@ def tune_for_range(
     operator: Operator, kernels: int | None, shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool
 ) -> int:
     """Tune for a range. ``shared``: settings of every tuning; ``alone``: what goes with a task of fixed sizes only."""
-    from tilewright.tuner.ranges import KERNELS, searched_tasks, tune_range, whole_task
+    from tilewright.tuner.many import TuneTask
+    from tilewright.tuner.ranges import KERNELS, listed_tasks, tune_range
 
     wrong = next((name for name, value in alone.items() if value), None)
     if wrong is not None:
         raise UsageError(f"{wrong} does not go with a range of sizes", "Leave it out")
-    workload = operator.workload(**shared["params"])
-    tasks = searched_tasks(workload, operator, shared["threads"])
-    with Board([*tasks, whole_task(workload, operator, shared["threads"])]) as board:
-        result = tune_range(operator, kernels=kernels or KERNELS, observer=board.row, **shared)
+    kernels = KERNELS if kernels is None else kernels
+    task = TuneTask(operator, shared["params"], threads=shared["threads"], portfolio=kernels)
+    with Board(listed_tasks([task])) as board:
+        result = tune_range(operator, kernels=kernels, observer=board.row, **shared)
     if as_json:
         emit_json(result.to_json())
     else:
-        _report(result)
+        report_range(result)
     if result.interrupted:
         say("stopped early; what was found by then is compared and stored. Tune again to go on from it")
         return 130
     return 0
 
 
-def _report(result: RangeResult) -> None:
+def report_range(result: RangeResult) -> None:
+    """A table of who serves what."""
     from rich.table import Table
 
     name = result.extent.name

@@ -70,16 +70,25 @@ class Entry:
         return None if size is None else self.at(size)
 
     def fitted(self, shapes: Sequence[tuple[tuple[int, ...], str]]) -> Entry | None:
-        """The kernel for inputs of these shapes, if its range has them."""
+        """The kernel for inputs of these shapes and dtypes, if its range has them."""
+        found = self.sized([shape for shape, _ in shapes])
+        return found if found is not None and found.shapes == tuple(shapes) else None
+
+    def sized(self, shapes: Sequence[tuple[int, ...]]) -> Entry | None:
+        """The kernel for the size that inputs of these shapes give its range, if it has that; not all need fit."""
         extent = self.extent
         if extent is None or len(shapes) != len(self.inputs):
             return None
-        for spec, (shape, _) in zip(self.inputs, shapes, strict=True):
+        for spec, shape in zip(self.inputs, shapes, strict=True):
             if spec.shape and isinstance(spec.shape[0], Extent) and len(shape) == len(spec.shape):
                 size, left = divmod(shape[0], spec.shape[0].unit)
-                found = self.at(size) if not left and extent.takes(size) else None
-                return found if found is not None and found.shapes == tuple(shapes) else None
+                return self.at(size) if not left and extent.takes(size) else None
         return None
+
+    @property
+    def span(self) -> int:
+        """How many sizes the range has of which this is one, less one; of a kernel of one size 0."""
+        return 0 if self.of is None else self.of.high - self.of.low
 
     @cached_property
     def shapes(self) -> tuple[tuple[tuple[int, ...], str], ...]:

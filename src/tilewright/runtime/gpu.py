@@ -21,7 +21,7 @@ from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Counters
 
 if TYPE_CHECKING:
-    from tilewright.backends.driver import Context
+    from tilewright.backends.driver import Context, Module
 
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
 Key = tuple[Any, ...]
@@ -36,6 +36,7 @@ class GpuRuntime:
         self._counters = counters
         self._open = driver
         self._contexts: dict[Key, Context] = {}
+        self._modules: dict[Key, Module] = {}
         self._kernels: dict[Key, GpuKernel] = {}
         self._known: dict[str, dict[Key, GpuPlan | None]] = {}  # operator -> device, inputs and attributes -> plan
         self._seen: dict[str, dict[Key, GpuPlan]] = {}  # operator -> kinds of arrays and attributes -> plan
@@ -87,7 +88,7 @@ class GpuRuntime:
         found = self._find(op, arrays, attributes)
         if found is None:
             raise self._untuned(op, arrays)
-        return GpuPlan(op, found.kernel, Kept(found.kernel), self._counters.tally("exact"))
+        return GpuPlan(op, found.kernel, Kept(found.kernel), self._counters.tally(found.kernel.entry.tier))
 
     def renew(self, op: str) -> None:
         """Look the kernels of an operator up again. Raises ``TilewrightError``, and keeps all, where one fails."""
@@ -104,7 +105,7 @@ class GpuRuntime:
             return None
         e = plan.kernel.entry
         return {
-            "template": e.schedule.template, "schedule": dict(e.schedule.values), "seconds": e.seconds,
+            "tier": e.tier, "template": e.schedule.template, "schedule": dict(e.schedule.values), "seconds": e.seconds,
             "target": e.target.name, "device_model": e.device_model, "run": e.run, "sha256": e.sha256,
             "limits": dict(e.target.limits),
         }  # fmt: skip
@@ -140,10 +141,13 @@ class GpuRuntime:
         attributes: tuple[tuple[str, Any], ...],
     ) -> GpuPlan | None:
         backend, given = get_backend(device[0]), dict(attributes)
+        shapes = [shape for shape, _ in inputs]
         entries = [
             e
-            for e in self._store.entries(op, shapes=[shape for shape, _ in inputs])
-            if e.target.kind in backend.kinds
+            for stored in self._store.entries(op, shapes=shapes)
+            for e in [stored if stored.extent is None else stored.sized(shapes)]
+            if e is not None
+            and e.target.kind in backend.kinds
             and e.state == "verified"
             and e.program.abi == ABI_VERSION
             and len(e.inputs) == len(inputs)
@@ -159,9 +163,9 @@ class GpuRuntime:
         usable = [e for e in fit if backend.serves(e.target, context)]
         if not usable:
             return None
-        best = max(usable, key=lambda e: (e.device_model == model, e.updated))
+        best = max(usable, key=lambda e: (e.device_model == model, -e.span, e.updated))
         kernel = self._load(best, device, context)
-        return GpuPlan(op, kernel, Lent(kernel), self._counters.tally("exact"))
+        return GpuPlan(op, kernel, Lent(kernel), self._counters.tally(best.tier))
 
     def _context(self, backend: Backend, device: Key) -> Context:
         if device not in self._contexts:
@@ -171,25 +175,32 @@ class GpuRuntime:
     def _load(self, entry: Entry, device: Key, context: Context) -> GpuKernel:
         key = (device, entry.sha256, entry.schedule.key)
         if key not in self._kernels:
-            code = self._store.code(entry.sha256)
-            from hashlib import sha256
-
             from tilewright.backends.launches import DeviceKernel
 
-            if sha256(code).hexdigest() != entry.sha256:
-                raise DatabaseError(
-                    f"the kernel of {entry.op} {entry.label} in {self._store.path} is damaged",
-                    "Tune it again, or restore a copy of the database",
-                )
             try:
                 values = {k: int(v) for k, v in entry.schedule.launch}
-                kernel = DeviceKernel(context, context.load(code), entry.program, values)
+                kernel = DeviceKernel(context, self._module(entry, device, context), entry.program, values)
             except TilewrightError as e:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
                 ) from e
             self._kernels[key] = GpuKernel(entry, kernel, (device[0], device[1]))
         return self._kernels[key]
+
+    def _module(self, entry: Entry, device: Key, context: Context) -> Module:
+        """A kernel's code on a device, loaded once for all sizes of a range."""
+        key = (device, entry.sha256)
+        if key not in self._modules:
+            from hashlib import sha256
+
+            code = self._store.code(entry.sha256)
+            if sha256(code).hexdigest() != entry.sha256:
+                raise DatabaseError(
+                    f"the kernel of {entry.op} {entry.label} in {self._store.path} is damaged",
+                    "Tune it again, or restore a copy of the database",
+                )
+            self._modules[key] = context.load(code)
+        return self._modules[key]
 
     # ----------------------------------------------------------------------- no kernel
 

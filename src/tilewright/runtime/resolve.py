@@ -427,8 +427,8 @@ def _explained(entry: Entry, reason: str) -> Explanation:
 
 def _narrowest(entries: list[Entry]) -> list[Entry]:
     """Those of the shortest range, of sizes of ranges."""
-    spans = [e.of.high - e.of.low for e in entries if e.of is not None]
-    return [e for e, span in zip(entries, spans, strict=True) if span == min(spans)]
+    least = min((e.span for e in entries), default=0)
+    return [e for e in entries if e.span == least]
 
 
 def _each(names: Any) -> str:

@@ -7,12 +7,12 @@ from tilewright.tuner.autotuned import Autotuned, autotune
 from tilewright.tuner.device_classes import tune_all
 from tilewright.tuner.many import TunedTask, TuneTask, tune_many
 from tilewright.tuner.observer import Observer
-from tilewright.tuner.ranges import RangeKernel, RangeResult, tune_range
+from tilewright.tuner.ranges import RangeKernel, RangeResult, tune_range, tune_tasks
 from tilewright.tuner.result import BestKernel, TuneResult
 
 __all__ = [
     "Autotuned", "BestKernel", "Observer", "RangeKernel", "RangeResult", "TuneResult", "TuneTask", "TunedTask",
-    "autotune", "tune", "tune_all", "tune_each", "tune_many", "tune_range",
+    "autotune", "tune", "tune_all", "tune_each", "tune_many", "tune_range", "tune_tasks",
 ]  # fmt: skip
 
 tune_each = tune_all

@@ -51,7 +51,8 @@ class TuneTask:
     """One of several tasks. ``weight``: how often it is called, beside the others.
 
     Tasks of one ``choice`` stand for each other: only the fastest of them is called.
-    ``operator`` and ``params`` are :func:`tilewright.tune`'s.
+    ``operator`` and ``params`` are :func:`tilewright.tune`'s. Of a task with a range of sizes, ``portfolio`` says how
+    many kernels share it at most (:func:`tilewright.tuner.ranges.tune_tasks`).
     """
 
     operator: str | Operator | Callable[..., Any]
@@ -59,8 +60,11 @@ class TuneTask:
     weight: float = 1.0
     threads: int = 1
     choice: str = ""
+    portfolio: int | None = None
 
     def __post_init__(self) -> None:
+        if self.portfolio is not None and (isinstance(self.portfolio, bool) or self.portfolio < 1):
+            raise UsageError(f"{self.portfolio} kernels cannot serve a range", "Give 1 or more")
         if not 0 < self.weight < math.inf:
             raise UsageError(f"a weight is a number above 0, not {self.weight}", "Write how often the task is called")
 
@@ -131,7 +135,7 @@ def tune_many(
     watchers = [observer(n) for n in range(len(tasks))]
     workloads = [operator_of(t.operator).workload(**t.params) for t in tasks]
     for workload in workloads:
-        no_range(workload, "tilewright tune for it alone, or list its sizes")
+        no_range(workload, "tilewright.tuner.tune_tasks")
     with ExitStack() as stack:
         connection = stack.enter_context(connected(farm, certs, watchers[0].warning))
         threads = sorted({t.threads for t in tasks})

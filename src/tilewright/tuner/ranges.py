@@ -41,6 +41,7 @@ from tilewright.tuner.progress import LogProgress
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
     from tilewright.database import Database, StoredKernel
+    from tilewright.farm.client import Farm
     from tilewright.kernels.operator import Operator
     from tilewright.measure.measuring import Runner, Site
 
@@ -49,6 +50,9 @@ KERNELS = 4
 SHARE = 0.75
 """Of a time budget, what the search for kernels gets; the rest is for comparing them."""
 PAIRS = 7
+
+Key = tuple[str, int]
+"""A workload's key, and threads."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +126,7 @@ def tune_range(
     *,
     kernels: int = KERNELS,
     weights: Mapping[int, float] | None = None,
-    trials: int | None = None,
-    time_budget: float | None = None,
     threads: int = 1,
-    target: str = "auto",
-    device: str = "auto",
-    db: str | os.PathLike[str] | None = None,
     observer: Callable[[int], Observer] = lambda place: LogProgress(f"size {place + 1}: "),
     params: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -135,32 +134,81 @@ def tune_range(
     """Tune an operator for every size of a range, ``m=1..4096`` in ``params``, and store what serves it.
 
     ``kernels``: at most so many share the range. ``weights``: how often sizes are asked for (alike unless given).
-    ``trials`` and ``time_budget`` (seconds): of all together. ``observer`` gives the watcher of each size that is tuned
-    by itself, by its place, and past these that of the comparison. The rest is
-    :func:`tilewright.tuner.many.tune_many`'s. Ctrl-C ends the search, and what was found is still compared and stored;
-    a second one stops at once.
+    ``trials`` and ``time_budget`` (seconds) are of all together, and ``observer`` gives the watchers of
+    :func:`listed_tasks`, by place. The rest is :func:`tilewright.tuner.many.tune_many`'s, ``farm`` too. Ctrl-C ends the
+    search, and what was found is still compared and stored; a second one stops at once.
 
     Raises ``UsageError`` where the operator, the target or ``kernels`` does not go with a range.
     """
-    from tilewright.database import Database
-    from tilewright.kernels.templates import templates_for
-    from tilewright.tuner.api import operator_of, place_for
+    task = TuneTask(operator, dict(params or {}), threads=threads, portfolio=kernels)
+    (result,) = tune_tasks([task], observer=observer, weights=weights, **settings)
+    assert isinstance(result, RangeResult)
+    return result
 
-    if isinstance(kernels, bool) or kernels < 1:
-        raise UsageError(f"{kernels} kernels cannot serve a range", "Give 1 or more")
-    op = operator_of(operator)
-    workload = op.workload(**(params or {}))
-    tasks = searched_tasks(workload, op, threads)
-    extent = varying(workload)
+
+def tune_tasks(
+    tasks: Sequence[TuneTask],
+    *,
+    time_budget: float | None = None,
+    target: str = "auto",
+    device: str = "auto",
+    db: str | os.PathLike[str] | None = None,
+    observer: Callable[[int], Observer] = lambda place: LogProgress(f"task {place + 1}: "),
+    farm: str | Farm | None = None,
+    certs: str | os.PathLike[str] | None = None,
+    weights: Mapping[int, float] | None = None,
+    **settings: Any,
+) -> list[TunedTask | RangeResult]:
+    """:func:`tilewright.tuner.many.tune_many` of tasks of which some have a range of sizes; results in their order.
+
+    The sizes of ranges that are tuned by themselves share the budget with the other tasks, and each range is compared
+    and stored after all searches. ``observer`` gives the watcher of each of :func:`listed_tasks`, by its place.
+    ``weights``: how often each size of a range is asked for (alike unless given).
+
+    Raises what :func:`~tilewright.tuner.many.tune_many` does, and ``UsageError`` for a range that no template takes.
+    """
+    from tilewright.kernels.templates import templates_for
+    from tilewright.tuner.api import connected, place_for
+
+    found = [_Listed.of(t) for t in tasks]
+    ranges = [x for x in found if x.workload.ranges]
+    searching = _searching(found)
+    with connected(farm, certs, lambda line: observer(0).warning(line)) as connection:
+        places = {n: place_for(connection, target, device, n) for n in sorted({x.task.threads for x in ranges})}
+        for x in ranges:
+            templates_for(Task(x.workload, places[x.task.threads].target))
+        share = SHARE if ranges and time_budget is not None else 1.0
+        tuned = tune_many(
+            list(searching.values()), time_budget=None if time_budget is None else share * time_budget, target=target,
+            device=device, db=db, observer=observer, farm=connection, **settings,
+        )  # fmt: skip
+        by_key = dict(zip(searching, tuned, strict=True))
+        results: list[TunedTask | RangeResult] = []
+        problems: list[TilewrightError] = []
+        for x in found:
+            mine = [by_key[key] for key in x.keys]
+            if not x.workload.ranges:
+                results.append(replace(mine[0], task=x.task))
+                continue
+            watcher = observer(len(searching) + ranges.index(x))
+            try:
+                results.append(_compared(x, mine, places[x.task.threads], db, watcher, weights))
+            except TilewrightError as e:
+                problems.append(e)  # the other ranges are compared all the same
+    if problems:
+        raise problems[0]
+    return results
+
+
+def _compared(
+    x: _Listed, searched: Sequence[TunedTask], place: Site, db: str | os.PathLike[str] | None, watcher: Observer,
+    weights: Mapping[int, float] | None,
+) -> RangeResult:  # fmt: skip
+    """A range after its sizes have been tuned: kernels compared, and what serves it stored."""
+    from tilewright.database import Database
+
+    task, extent = Task(x.workload, place.target), varying(x.workload)
     assert extent is not None
-    place = place_for(None, target, device, threads)
-    task = Task(workload, place.target)
-    templates_for(task)
-    searched = tune_many(
-        tasks, trials=trials, time_budget=None if time_budget is None else SHARE * time_budget, target=target,
-        device=device, db=db, observer=observer, **settings,
-    )  # fmt: skip
-    watcher = observer(len(tasks))
     interrupted = any(t.result.interrupted for t in searched)
     with (
         Database.open(os.fspath(db) if db is not None else default_path()) as database,
@@ -175,15 +223,58 @@ def tune_range(
             raise TilewrightError(
                 f"no kernel serves all of {extent!r}", "Sizes that were tuned by themselves are stored"
             )
-        stored = comparing.stored(portfolio([f.seconds for f in found], kernels, weights), found)
+        cut = portfolio([f.seconds for f in found], x.task.portfolio or KERNELS, weights)
+        stored = comparing.stored(cut, found)
         return RangeResult(
             task, extent, tuple(searched), stored, len(found), tuple(tried), database.location, interrupted
         )
 
 
-def whole_task(workload: Workload, operator: Operator, threads: int) -> TuneTask:
-    """The range itself, as it is shown beside the sizes that are tuned by themselves."""
-    return TuneTask(operator, _given(workload), threads=threads)
+def listed_tasks(tasks: Sequence[TuneTask]) -> list[TuneTask]:
+    """What :func:`tune_tasks` shows: the tasks of one size that it tunes, then the ranges."""
+    found = [_Listed.of(t) for t in tasks]
+    return [*_searching(found).values(), *(x.task for x in found if x.workload.ranges)]
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A task, and what is tuned for it: itself, or sizes of its range."""
+
+    task: TuneTask
+    workload: Workload
+    searched: tuple[TuneTask, ...]
+
+    @staticmethod
+    def of(task: TuneTask) -> _Listed:
+        from tilewright.tuner.api import operator_of
+
+        operator = operator_of(task.operator)
+        workload = operator.workload(**task.params)
+        if task.portfolio is None and not workload.ranges:
+            return _Listed(task, workload, (task,))
+        sizes = _searched_tasks(workload, operator, task.threads)
+        if task.choice:
+            raise UsageError(f"{workload.label} has a range, and a choice is of fixed sizes", "Leave the choice out")
+        return _Listed(task, workload, tuple(replace(t, weight=t.weight * task.weight) for t in sizes))
+
+    @property
+    def keys(self) -> list[Key]:
+        """What tells apart the tasks that are tuned for it."""
+        extent = varying(self.workload)
+        sizes = [self.workload] if extent is None else [at(self.workload, n) for n in anchors(extent)]
+        return [(w.key, self.task.threads) for w in sizes]
+
+
+def _searching(found: Sequence[_Listed]) -> dict[Key, TuneTask]:
+    """The tasks of one size, each once: a size of a range that is listed by itself too has the sum of the weights."""
+    if len({(x.workload.key, x.task.threads) for x in found}) < len(found):
+        raise UsageError("a task is given twice", "Give it once, with the sum of the weights")
+    together: dict[Key, TuneTask] = {}
+    for x in found:
+        for key, task in zip(x.keys, x.searched, strict=True):
+            known = together.get(key)
+            together[key] = task if known is None else replace(known, weight=known.weight + task.weight)
+    return together
 
 
 def _given(workload: Workload) -> dict[str, Value]:
@@ -192,7 +283,7 @@ def _given(workload: Workload) -> dict[str, Value]:
     return {k: v for k, v in workload.params if k not in plain or plain[k] != v}
 
 
-def searched_tasks(workload: Workload, operator: Operator, threads: int) -> list[TuneTask]:
+def _searched_tasks(workload: Workload, operator: Operator, threads: int) -> list[TuneTask]:
     """The sizes of a range that are tuned by themselves. Raises ``UsageError`` where there is no range."""
     extent = varying(workload)
     if extent is None:

@@ -9,6 +9,8 @@
     dtype = "float32"   # or among the params
     threads = 2         # those of --threads if left out
 
+A size may be a range, ``m = "1..256"``; ``portfolio = 4`` then says how many kernels share it at most.
+
 A task of a model (``tilewright extract``) has no operator of its own: ``program`` is then what it computes, and
 ``operator`` what it is called. Tasks with the same ``choice`` stand for each other: only the fastest is called.
 """
@@ -28,7 +30,7 @@ from tilewright.kernels.anonymous import from_program
 from tilewright.tuner.api import operator_of
 from tilewright.tuner.many import TuneTask
 
-KEYS = ("operator", "params", "weight", "dtype", "threads", "program", "choice")
+KEYS = ("operator", "params", "weight", "dtype", "threads", "program", "choice", "portfolio")
 _EXAMPLE = "[[task]] tables with operator, params, and if you want weight, dtype and threads"
 
 
@@ -79,6 +81,9 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
     choice = table.get("choice", "")
     if not isinstance(choice, str):
         raise UsageError(f"{at('choice')}: a choice is a name", "Write the same for tasks that stand for each other")
+    portfolio = table.get("portfolio")
+    if portfolio is not None and (isinstance(portfolio, bool) or not isinstance(portfolio, int) or portfolio < 1):
+        raise UsageError(f"{at('portfolio')}: a portfolio is a whole number above 0", "Write how many kernels share it")
     program = table.get("program")
     if program is not None and (not isinstance(program, str) or values):
         raise UsageError(
@@ -89,14 +94,18 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
     except TilewrightError as e:
         raise UsageError(f"{at('operator' if program is None else 'program')}: {e.message}", e.hint) from e
     try:
-        task = TuneTask(operator if program is None else found, values, float(weight), threads, choice)
+        task = TuneTask(operator if program is None else found, values, float(weight), threads, choice, portfolio)
     except UsageError as e:
         raise UsageError(f"{at('weight')}: {e.message}", e.hint) from e
     try:
-        found.workload(**values)
+        workload = found.workload(**values)
     except TilewrightError as e:
         blamed = next((k for k in values if re.search(rf"'{re.escape(k)}'|\b{re.escape(k)}(=| cannot)", e.message)), "")
         raise UsageError(f"{at(blamed or 'params')}: {e.message}", e.hint) from e
+    if portfolio is not None and not workload.ranges:
+        raise UsageError(f"{at('portfolio')}: no size of the task is a range", 'Write one as "1..256", or leave it out')
+    if choice and workload.ranges:
+        raise UsageError(f"{at('choice')}: a choice is of fixed sizes, and a size is a range", "Leave it out")
     return task
 
 

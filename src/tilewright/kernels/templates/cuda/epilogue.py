@@ -11,6 +11,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import vector_width
+from tilewright.kernels.templates.cuda.sizes import divisor, expression, text
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     VALUE,
@@ -108,10 +109,10 @@ class Epilogue:
         n is a multiple of ``values``, a power of two; what is outside of the output is left out.
         """
         c, v = self.c, self.values
-        body = f"    if (m >= {c.m.size}) return;\n" if "m" in self.edges else ""
-        inner = "n" in self.edges and c.n.size % v != 0
+        body = f"    if (m >= {text(expression(c.m.size))}) return;\n" if "m" in self.edges else ""
+        inner = "n" in self.edges and divisor(c.n.size) % v != 0
         if "n" in self.edges and not inner:
-            body += f"    if (n >= {c.n.size}) return;\n"
+            body += f"    if (n >= {text(expression(c.n.size))}) return;\n"
         own = {"out": f"{self.out} *out", "v": f"const {self.acc} (&v)[{v}]"}
         return self._function("store", "void", own, body + self.write(v, edge=inner))
 
@@ -141,7 +142,7 @@ class Epilogue:
             out += f"{pad}TW_UNROLL\n{pad}for (int i = 0; i < {values}; i += {w}) {{\n"
             pad += "    "
             if edge:
-                out += f"{pad}if (n + i >= {self.c.n.size}) continue;\n"
+                out += f"{pad}if (n + i >= {text(expression(self.c.n.size))}) continue;\n"
         if self.c.clips:
             out += f"{pad}if (!({self._exists(f'({n})')})) {'continue' if many else 'return'};\n"
         if w == 1:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.text import STORAGE, mentioned
 
 
 def pointers(program: Program) -> dict[str, str]:
-    """Declarations of a program's inputs as parameters, by name."""
-    return {t.name: f"const {STORAGE[t.dtype]} *{t.name}" for t in program.inputs}
+    """Declarations of a program's inputs, and of the size that calls choose, as parameters, by name."""
+    found = {t.name: f"const {STORAGE[t.dtype]} *{t.name}" for t in program.inputs}
+    return found | {n: f"int {n}" for n in sizes.arguments(program)}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
+from tilewright.core import Extent, IntExpr
 from tilewright.kernels.loopnest import Loop
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.tiles import ceildiv
 
 WARP = 32
@@ -32,12 +34,25 @@ class Grid:
     @cached_property
     def extents(self) -> dict[str, int]:
         """Threads' positions along each axis."""
-        return {a: ceildiv(n, self.own.get(a, 1)) for a, n in self.axes.items()}
+        return {a: n if self.own.get(a, 1) == 1 else ceildiv(n, self.own[a]) for a, n in self.axes.items()}
 
     @property
     def items(self) -> int:
         """All positions."""
         return prod(self.extents.values()) + max(0, self.left - 1)
+
+    @cached_property
+    def positions(self) -> IntExpr:
+        """All positions, as an expression of the size that calls choose."""
+        (outer, size), *rest = self.axes.items()
+        own = self.own.get(outer, 1)
+        if not isinstance(size, Extent):
+            return self.items
+        if own == 1:
+            return sizes.expression(prod(self.extents.values()))
+        assert not rest, "what calls choose is the outermost axis, and vectors lie along the innermost"
+        whole = ["//", sizes.expression(size), own]
+        return whole if size.unit % own == 0 else ["+", whole, ["%", sizes.expression(size), own]]
 
     @property
     def per_block(self) -> int:
@@ -48,9 +63,14 @@ class Grid:
         return ceildiv(self.items, self.per_block)
 
     @property
+    def count(self) -> IntExpr:
+        """Blocks, as an expression of the size that calls choose."""
+        return self.blocks if isinstance(self.positions, int) else ["ceildiv", self.positions, self.per_block]
+
+    @property
     def ragged(self) -> bool:
-        """Whether the last block has positions too many."""
-        return self.items % self.per_block != 0
+        """Whether the last block may have positions too many."""
+        return not isinstance(self.positions, int) or self.positions % self.per_block != 0
 
     # ------------------------------------------------------------------ as loops
 
@@ -60,9 +80,9 @@ class Grid:
         ``extents`` are those that blocks walk, where the grid is that of a block's tile.
         """
         own = {a: self.own.get(a, 1) for a in self.axes}
-        sizes = (self.per_block, self.threads // self.lanes, min(self.threads, WARP) // self.lanes)
+        counts = (self.per_block, self.threads // self.lanes, min(self.threads, WARP) // self.lanes)
         block, group, warp = (
-            {a: n * own[a] for a, n in spread(self.extents, max(1, count)).items()} for count in sizes
+            {a: n * own[a] for a, n in spread(self.extents, max(1, count)).items()} for count in counts
         )
         outer = [Loop(a, n, block[a], "parallel", "l2") for a, n in (extents or self.axes).items()]
         outer += narrowed(block, group, "unroll", "l1") + narrowed(group, warp, "serial", "l1")
@@ -77,7 +97,8 @@ class Grid:
 
     def clamped(self, place: str) -> str:
         """Text of a position that exists: threads beyond the last take that one."""
-        return f"{place} < {self.items} ? {place} : {self.items - 1}"
+        last = f"{sizes.text(self.positions)} - 1" if not isinstance(self.positions, int) else f"{self.items - 1}"
+        return f"{place} < {sizes.text(self.positions)} ? {place} : {last}"
 
     def walk(self, body: Callable[[str], str], kind: str = "int", rolled: bool = False) -> str:
         """Statements that do ``body``, given its indentation, for every position ``e`` of a thread.
@@ -87,9 +108,9 @@ class Grid:
         first = f"({kind})blockIdx.x * {self.per_block} + (int)threadIdx.x"
         if self.each > 1 or rolled:
             return f"    const {kind} first = {first};\n" + rounds(
-                self.items, self.threads, self.each, "first", body("        "), kind
+                self.positions, self.threads, self.each, "first", body("        "), kind
             )
-        end = f"    if (e >= {self.items}) return;\n" if self.ragged else ""
+        end = f"    if (e >= {sizes.text(self.positions)}) return;\n" if self.ragged else ""
         return f"    const {kind} e = {first};\n{end}{body('    ')}"
 
 
@@ -101,9 +122,10 @@ def fused(digits: Iterable[tuple[str, int]]) -> str:
     return text or "0"
 
 
-def rounds(count: int, threads: int, each: int, first: str, body: str, kind: str = "int") -> str:
+def rounds(count: IntExpr, threads: int, each: int, first: str, body: str, kind: str = "int") -> str:
     """A loop of ``each`` rounds: ``body`` for ``e`` from ``first`` on, a block's threads apart, below ``count``."""
-    end = f"        if (e >= {count}) break;\n" if count % (threads * each) else ""
+    ragged = not isinstance(count, int) or count % (threads * each)
+    end = f"        if (e >= {sizes.text(count)}) break;\n" if ragged else ""
     return (
         f"    TW_UNROLL\n    for (int u = 0; u < {each}; u++) {{\n"
         f"        const {kind} e = {first} + u * {threads};\n{end}{body}    }}\n"

@@ -59,6 +59,12 @@ class CudaContraction(family.Contraction):
         return self.is_sum and _at_zero(self.body) == 0
 
 
+def takes_range(c: CudaContraction) -> bool:
+    """Whether the size that calls choose is that of tiles alone: the outermost axis of M, N or the batch."""
+    chosen = next((g for g in (c.m, c.n, c.batch) if g.varying), None)
+    return chosen is not None and chosen.axes[0] == c.stage.axes[0] and c.program.varying is not None and not c.clips
+
+
 @lru_cache(maxsize=256)
 def match(text: str) -> CudaContraction | None:
     """The contraction that a program (canonical text) is, or ``None``; the same object each time."""

@@ -16,6 +16,7 @@ from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import position
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.sizes import divisor
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
 
 FAR = 1 << 40
@@ -177,7 +178,7 @@ def vector_width(
             continue
         if where.of(axis) != run or axis in stop:
             break
-        run *= extent
+        run *= divisor(extent)
         inside.add(axis)
     wide = {a for a, e in c.stage.ranges.items() if e > 1}
     steps = [abs(step) for axis, step in where.coef.items() if axis in wide and axis not in inside]

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tilewright.core import IntExpr
+from tilewright.kernels.templates.cuda.sizes import several, text, times, unsigned
 
 MAX_BLOCKS = (1 << 31) - 1
 """The most blocks a grid may have along x."""
 
 
 def raster(
-    tiles_m: int, tiles_n: int, batches: int, split: bool, group: str = "GROUP",
+    tiles_m: IntExpr, tiles_n: IntExpr, batches: IntExpr, split: bool, group: str = "GROUP",
     reads: Collection[str] = ("tile_m", "tile_n", "batch"),
 ) -> str:  # fmt: skip
     """Statements that declare ``tile_m``, ``tile_n``, ``batch`` and, when ``split``, ``piece``.
@@ -24,14 +25,14 @@ def raster(
     ``group`` is the text of how many rows of tiles are walked together (at least 1). Of what is always 0,
     only names in ``reads`` are declared.
     """
-    tiles = tiles_m * tiles_n
+    tiles, rows, columns = times(tiles_m, tiles_n), text(tiles_m), text(tiles_n)
     lines = ["int tile = (int)blockIdx.x;"]
     if split:
-        lines.append(f"const int piece = tile / {tiles * batches};")
-        lines.append(f"tile = int(unsigned(tile) % {tiles * batches}u);")
-    if batches > 1:
-        lines.append(f"const int batch = int(unsigned(tile) / {tiles}u);")
-        lines.append(f"tile = int(unsigned(tile) % {tiles}u);")
+        lines.append(f"const int piece = tile / {text(times(tiles, batches))};")
+        lines.append(f"tile = int(unsigned(tile) % {unsigned(times(tiles, batches))});")
+    if several(batches):
+        lines.append(f"const int batch = int(unsigned(tile) / {unsigned(tiles)});")
+        lines.append(f"tile = int(unsigned(tile) % {unsigned(tiles)});")
     elif "batch" in reads:
         lines.append("const int batch = 0;")
     if tiles_m == 1:
@@ -44,17 +45,17 @@ def raster(
             lines.append("const int tile_n = 0;")
     else:
         lines += [
-            f"const int first = tile / ({group} * {tiles_n}) * {group};",
-            f"const int rows = {tiles_m} - first < {group} ? {tiles_m} - first : {group};",
-            f"const int inside = tile - first * {tiles_n};",
+            f"const int first = tile / ({group} * {columns}) * {group};",
+            f"const int rows = {rows} - first < {group} ? {rows} - first : {group};",
+            f"const int inside = tile - first * {columns};",
             "const int tile_m = first + inside % rows, tile_n = inside / rows;",
         ]
     return "".join(f"    {line}\n" for line in lines)
 
 
-def blocks(tiles_m: int, tiles_n: int, batches: int, split: bool) -> IntExpr:
+def blocks(tiles_m: IntExpr, tiles_n: IntExpr, batches: IntExpr, split: bool) -> IntExpr:
     """How many blocks to launch; with ``split``, as an expression over ``SPLIT``."""
-    tiles = tiles_m * tiles_n * batches
+    tiles = times(tiles_m, tiles_n, batches)
     return ["*", "SPLIT", tiles] if split else tiles
 
 

@@ -10,6 +10,7 @@ from math import prod
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.flatten import Axes, linear
+from tilewright.kernels.templates.cuda.sizes import divisor
 
 WIDEST = 16
 """Bytes of the widest access."""
@@ -45,7 +46,7 @@ class Run:
 
     def aligned(self, where: Linear, count: int) -> bool:
         """Whether every vector of ``count`` elements lies in order, at a multiple of as many."""
-        if self.step(where) != 1 or (prod(n for _, n in self.axes) % count and not self.ragged):
+        if self.step(where) != 1 or (divisor(prod(n for _, n in self.axes)) % count and not self.ragged):
             return False
         steps = where.without(*self.single, *(a for a, _ in self.axes)).coef.values()
         return all(c % count == 0 for c in (where.const, *steps))

@@ -14,6 +14,8 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, text, times, wide
+from tilewright.kernels.templates.cuda.sizes import pieces as pieces_of
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -42,13 +44,13 @@ def whole(steps: int, split: int) -> bool:
 
 def workspace(c: CudaContraction, split: bool) -> IntExpr:
     """Bytes of workspace."""
-    return ["*", "SPLIT", c.outputs * VALUE_BYTES[c.acc]] if split else 0
+    return ["*", "SPLIT", times(VALUE_BYTES[c.acc], expression(c.outputs))] if split else 0
 
 
 def width(c: CudaContraction) -> int:
     """How many partial results along N one access may hold."""
     w = 16 // VALUE_BYTES[c.acc]
-    while c.n.size % w:
+    while divisor(c.n.size) % w:
         w //= 2
     return w
 
@@ -66,24 +68,26 @@ def partial(c: CudaContraction, values: int, edges: str) -> Function:
 
     ``values`` and ``edges`` as of :class:`.Epilogue`.
     """
-    row = f"batch * {c.m.size}LL + m" if c.batch.size > 1 else "(long long)m"
+    row = f"batch * {wide(expression(c.m.size))} + m" if c.batch.size > 1 else "(long long)m"
     w = min(values, width(c))
-    inner = "n" in edges and c.n.size % values != 0
+    inner = "n" in edges and divisor(c.n.size) % values != 0
+    columns = text(expression(c.n.size))
     holes = {
-        "acc": VALUE[c.acc], "values": values, "w": w, "m": c.m.size, "n": c.n.size, "outputs": c.outputs,
-        "edge_m": "m" in edges, "edge_n": "n" in edges and not inner, "inner": inner,
-        "place": f"({row}) * {c.n.size} + n" if c.outputs > c.n.size else "n",
+        "acc": VALUE[c.acc], "values": values, "w": w, "m": text(expression(c.m.size)), "n": columns,
+        "outputs": wide(expression(c.outputs)), "inner": inner,
+        "edge_m": "m" in edges, "edge_n": "n" in edges and not inner,
+        "place": f"({row}) * {columns} + n" if c.outputs > c.n.size else "n",
     }  # fmt: skip
     body = fill(PARTIAL + (WHOLE if w == values else SINGLE if w == 1 else PIECES), holes)
     taken = {"ws": "unsigned char *ws", "v": f"const {VALUE[c.acc]} (&v)[{values}]"}
-    taken |= {x: f"int {x}" for x in ("piece", "batch", "m", "n")}
+    taken |= {x: f"int {x}" for x in ("piece", "batch", "m", "n", *arguments(c.program))}
     return Function("store_partial", "void", taken, body)
 
 
 PARTIAL = """\
 $if edge_m:    if (m >= $m) return;
 $if edge_n:    if (n >= $n) return;
-    $acc *to = ($acc *)ws + piece * ${outputs}LL + $place;
+    $acc *to = ($acc *)ws + piece * $outputs + $place;
 """
 
 WHOLE = """\
@@ -126,18 +130,21 @@ def kernel(c: CudaContraction, symbol: str) -> str:
     It stands after the namespace that has ``finish``.
     """
     w, n, m = width(c), c.n.size, c.m.size
+    rows, columns, outputs = expression(m), text(expression(n)), expression(c.outputs)
     epilogue = Epilogue(c)
     wanted = [(c.n, 1), (c.m, n), (c.batch, m * n)]
     where = Linear(0, c.out_strides)
     in_order = not c.clips and all(group.size == 1 or group.stride(where) == step for group, step in wanted)
     store = epilogue.write(w, "e" if in_order else None, "        ")
     places = {
-        "batch": f"e / {m * n}", "m": f"e / {n} % {m}" if c.batch.size > 1 else f"e / {n}",
-        "n": f"e % {n}" if c.outputs > n else "e",
+        "batch": f"e / {text(times(rows, expression(n)))}",
+        "m": f"e / {columns} % {text(rows)}" if c.batch.size > 1 else f"e / {columns}",
+        "n": f"e % {columns}" if c.outputs > n else "e",
     }  # fmt: skip
     return fill(COMBINE, {
         "threads": THREADS, "symbol": symbol, "parameters": parameters(c.program, ("SPLIT",)), "acc": VALUE[c.acc],
-        "w": w, "by": f" * {w}" if w > 1 else "", "spare": c.outputs % (THREADS * w), "outputs": c.outputs,
+        "w": w, "by": f" * {w}" if w > 1 else "", "spare": divisor(c.outputs) % (THREADS * w), "outputs": text(outputs),
+        "apart": wide(outputs),
         "places": [f"    const int {x} = {places[x]};" for x in mentioned(store, "n", "m", "batch")],
         "combined": combine(c, "v[i]", "part.v[i]"), "store": store.splitlines(),
     })  # fmt: skip
@@ -155,7 +162,7 @@ $places
     TW_UNROLL
     for (int i = 0; i < $w; i++) v[i] = part.v[i];
     for (int s = 1; s < SPLIT; s++) {
-        part = tw::load_global<tw::pack<$acc, $w>>(from + s * ${outputs}LL);
+        part = tw::load_global<tw::pack<$acc, $w>>(from + s * $apart);
         TW_UNROLL
         for (int i = 0; i < $w; i++) v[i] = $combined;
     }
@@ -168,5 +175,5 @@ $store
 
 def launch(c: CudaContraction, symbol: str) -> Launch:
     """The second launch."""
-    count = ceildiv(c.outputs, THREADS * width(c))
-    return Launch(f"{symbol}_combine", ("SPLIT",), grid=(count, 1, 1), block=(THREADS, 1, 1))
+    count = pieces_of(c.outputs, THREADS * width(c))
+    return Launch(f"{symbol}_combine", ("SPLIT", *arguments(c.program)), grid=(count, 1, 1), block=(THREADS, 1, 1))

@@ -15,6 +15,7 @@ from tilewright.kernels.expression.expr import INDEX, Expr, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.group import Group
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.match import CudaContraction
 
 STORAGE = {
@@ -232,10 +233,10 @@ def declared(texts: Mapping[str, str], body: str, pad: str = "    ", kind: str =
 
 
 def parameters(program: Program, arguments: tuple[str, ...] = ()) -> str:
-    """A kernel's parameters: inputs, ``out``, ``ws`` and launch arguments."""
+    """A kernel's parameters: inputs, ``out``, ``ws``, launch arguments, and the size that calls choose."""
     inputs = [f"const {STORAGE[t.dtype]} *__restrict__ {t.name}" for t in program.inputs]
     rest = [f"{STORAGE[program.output.dtype]} *__restrict__ out", "unsigned char *__restrict__ ws"]
-    return ", ".join([*inputs, *rest, *(f"int {a}" for a in arguments)])
+    return ", ".join([*inputs, *rest, *(f"int {a}" for a in (*arguments, *sizes.arguments(program)))])
 
 
 __all__ = [

@@ -7,6 +7,7 @@ from functools import partial
 
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.grid import rounds
 from tilewright.kernels.templates.cuda.kernels import evaluated, kernel, stored
 from tilewright.kernels.templates.cuda.text import (
@@ -60,9 +61,9 @@ class _Kernel:
         p = self.p
         if not p.left:
             return self._vector("e", p.vector, pad)
-        one = f"e + {p.groups * (p.vector - 1)}"
+        one, groups = f"e + {sizes.text(sizes.times(p.groups, p.vector - 1))}", sizes.text(p.groups)
         return (
-            f"{pad}if (e < {p.groups}) {{\n{self._vector('e', p.vector, pad + '    ')}{pad}}} else {{\n"
+            f"{pad}if (e < {groups}) {{\n{self._vector('e', p.vector, pad + '    ')}{pad}}} else {{\n"
             f"{self._vector(one, 1, pad + '    ')}{pad}}}\n"
         )
 
@@ -70,7 +71,8 @@ class _Kernel:
         """Statements for the ``vector`` outputs at position ``e``."""
         body = self._outputs(vector, pad, {})
         *outer, inner = self.p.grid.extents.items()
-        last = inner[1] if outer else self.p.grid.items
+        # At the greatest size all may be one vector, and at a smaller one several elements.
+        last = inner[1] if outer else max(self.p.grid.items, sizes.several(self.p.grid.positions) + 1)
         places = digits({**dict(outer), "g": last}, "e0")
         groups = places.pop("g")
         places[self.inner + "b"] = f"({groups}) * {vector}" if vector > 1 else groups

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
-from tilewright.core import Value
+from tilewright.core import Extent, IntExpr, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.elementwise import Elementwise
 from tilewright.kernels.families.flatten import Axes, linear
@@ -15,6 +15,7 @@ from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda.banks import wavefronts
 from tilewright.kernels.templates.cuda.grid import Grid
 from tilewright.kernels.templates.cuda.runs import WIDEST, Place, Run, places
+from tilewright.kernels.templates.cuda.sizes import divisor, expression, within
 from tilewright.kernels.templates.tiles import ceildiv
 
 # --------------------------------------------------------------------------- what is turned
@@ -128,14 +129,15 @@ class ElementwiseTiling:
         return ITEMSIZE[self.p.output.dtype]
 
     @property
-    def groups(self) -> int:
+    def groups(self) -> IntExpr:
         """Vectors of the output, without what is left over."""
-        return self.p.output.size // self.vector
+        size = self.p.output.size
+        return ["//", expression(size), self.vector] if isinstance(size, Extent) else size // self.vector
 
     @property
     def left(self) -> int:
-        """Elements left over where one axis is no multiple of the vector."""
-        return self.p.output.size % self.vector
+        """Elements left over where one axis is no multiple of the vector; of one that calls choose, whether any may."""
+        return divisor(self.p.output.size) % self.vector
 
     @cached_property
     def grid(self) -> Grid:
@@ -174,6 +176,11 @@ class ElementwiseTiling:
         if not self.tile:
             return self.grid.blocks
         return prod((*self.tiles, *(n for _, n in self.others)))
+
+    @property
+    def count(self) -> IntExpr:
+        """Blocks, as an expression of the size that calls choose."""
+        return expression(prod((*self.tiles, *(n for _, n in self.others)))) if self.tile else self.grid.count
 
     @property
     def shared_bytes(self) -> int:
@@ -219,5 +226,7 @@ def widest_read(p: Elementwise) -> int:
 
 
 def plan(p: Elementwise, values: Mapping[str, Value]) -> ElementwiseTiling:
-    """The plan of a schedule's values."""
+    """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
+    within("vector", int(values["vector"]), widest(p))
+    within("read", int(values["read"]), max(1, widest_read(p)))
     return ElementwiseTiling(p, *(int(values[k]) for k in ("threads", "vector", "each", "tile", "read")))

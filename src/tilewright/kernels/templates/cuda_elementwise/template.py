@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.core import Launch, LaunchProgram, Target, Value
+from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.loopnest import Access, LoopNest, Staged
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_elementwise import space as spaces
 from tilewright.kernels.templates.cuda_elementwise.lower import source
-from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, plan
+from tilewright.kernels.templates.cuda_elementwise.plan import ElementwiseTiling, across, plan
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 OUT = "out"
@@ -29,7 +30,9 @@ def _static(p: ElementwiseTiling, values: Mapping[str, Value], target: Target) -
 
 
 def _kernel(p: ElementwiseTiling, symbol: str) -> LoweredKernel:
-    launch = Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes)
+    launch = Launch(
+        symbol, sizes.arguments(p.p.program), grid=(p.count, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes
+    )
     return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
 
 
@@ -60,6 +63,7 @@ CUDA_MAP = PlannedTemplate(
     refusal="is not elementwise",
     find=elementwise,
     refuses=spaces.refusal,
+    ranges=lambda m: isinstance(m.axes[0][1], Extent) and across(m) != m.axes[0][0],
     span=spaces.space,
     choose=spaces.default,
     plan=lambda m, _, values: plan(m, values),

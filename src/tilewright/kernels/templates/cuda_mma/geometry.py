@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from tilewright.core import IntExpr
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
+from tilewright.kernels.templates.cuda.sizes import divisor, pieces
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, DEPTH_BYTES, ROWS, Instruction
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -200,7 +202,7 @@ class MmaTiling:
     @property
     def edges(self) -> str:
         """The axes, of ``mn``, along which tiles reach beyond the output."""
-        return ("m" if self.p.m % self.bm else "") + ("n" if self.p.n % self.bn else "")
+        return ("m" if divisor(self.p.m) % self.bm else "") + ("n" if divisor(self.p.n) % self.bn else "")
 
     @property
     def short(self) -> bool:
@@ -213,12 +215,13 @@ class MmaTiling:
         return self.tiles_k if self.short else self.stages - 1
 
     @property
-    def tiles_m(self) -> int:
-        return ceildiv(self.p.m, self.bm)
+    def tiles_m(self) -> IntExpr:
+        """Tiles along M, as an expression of the size that calls choose."""
+        return pieces(self.p.m, self.bm)
 
     @property
-    def tiles_n(self) -> int:
-        return ceildiv(self.p.n, self.bn)
+    def tiles_n(self) -> IntExpr:
+        return pieces(self.p.n, self.bn)
 
     @property
     def tiles_k(self) -> int:
@@ -227,7 +230,7 @@ class MmaTiling:
     @property
     def tiles(self) -> int:
         """Output tiles, all batches together."""
-        return self.p.batch * self.tiles_m * self.tiles_n
+        return self.p.batch * ceildiv(self.p.m, self.bm) * ceildiv(self.p.n, self.bn)
 
     @property
     def unrolled(self) -> int:

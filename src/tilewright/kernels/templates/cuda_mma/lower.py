@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.cuda import raster, splitk
+from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda_mma import fragments, pack
@@ -34,8 +34,10 @@ def source(p: MmaTiling) -> str:
 
 def launch_program(p: MmaTiling) -> LaunchProgram:
     """Packing, the product, and the merge of partial results."""
-    grid = (raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k), 1, 1)
-    main = Launch(p.symbol, arguments(p), grid=grid, block=(p.threads, 1, 1), shared=p.shared)
+    grid = (raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.p.batch), p.split_k), 1, 1)
+    main = Launch(
+        p.symbol, (*arguments(p), *sizes.arguments(p.p.c.program)), grid=grid, block=(p.threads, 1, 1), shared=p.shared
+    )
     launches = [pack.launch(p, s) for s in pack.packed(p)]
     launches.append(main)
     if p.split_k:
@@ -102,12 +104,12 @@ def _main(p: MmaTiling) -> str:
     direct, carried = [x for x in loaders if x.s.direct], [x for x in loaders if not x.s.direct]
     declared = [*pack.declare(p), *(line for x in loaders for line in x.declare()), *fragments.declare(p)]
     read = [*(line for x in loaders for line in fragments.read(x.s, p)), *fragments.rounded(p)]
-    tiles = raster.raster(p.tiles_m, p.tiles_n, p.p.batch, p.split_k, reads=())
+    tiles = raster.raster(p.tiles_m, p.tiles_n, sizes.expression(p.p.batch), p.split_k, reads=())
     return fill(KERNEL, {
         "threads": p.threads, "min_blocks": p.min_blocks, "symbol": p.symbol,
         "parameters": parameters(p.p.c.program, arguments(p)), "raster": tiles.splitlines(),
-        "m0": f"tile_m * {p.bm}" if p.tiles_m > 1 else "0",
-        "n0": f"tile_n * {p.bn}" if p.tiles_n > 1 or p.tiles_m == 1 else "0",
+        "m0": f"tile_m * {p.bm}" if sizes.several(p.tiles_m) else "0",
+        "n0": f"tile_n * {p.bn}" if sizes.several(p.tiles_n) or p.tiles_m == 1 else "0",
         "one_warp": p.threads == 32, "many_warps": p.warps_m > 1 and p.warps_n > 1, "warps_n": p.warps_n,
         "ring_a": p.stages * p.a.bytes, "split": p.split_k,
         "pieces": splitk.pieces(p.tiles_k, "first_tile", "end_tile"), "declared": _indent(declared),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from tilewright.core import IntExpr, Launch
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda.sizes import arguments as chosen_of
+from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, text, times, total, wide
 from tilewright.kernels.templates.cuda.splitk import workspace
 from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
-from tilewright.kernels.templates.tiles import ceildiv
 
 THREADS = 256
 ALIGN = 128
@@ -28,29 +29,29 @@ def arguments(p: MmaTiling) -> tuple[str, ...]:
     return ("SPLIT",) if p.split_k else ()
 
 
-def _before(p: MmaTiling, s: Side) -> int:
+def _before(p: MmaTiling, s: Side) -> IntExpr:
     """Bytes of packed operands in front of this one."""
-    return sum(_size(x) for x in packed(p)[: packed(p).index(s)])
+    return total(*(_size(x) for x in packed(p)[: packed(p).index(s)]))
 
 
-def _size(s: Side) -> int:
-    return ceildiv(s.source.packed_bytes, ALIGN) * ALIGN
+def _size(s: Side) -> IntExpr:
+    return roundup(expression(s.source.packed_bytes), ALIGN)
 
 
 def workspace_bytes(p: MmaTiling) -> IntExpr:
     """Bytes of workspace: partial results, then packed operands."""
     partial = workspace(p.p.c, p.split_k)
-    total = sum(_size(s) for s in packed(p))
-    if not total:
+    copies = total(*(_size(s) for s in packed(p)))
+    if copies == 0:
         return partial
-    return ["+", ["*", "SPLIT", _partial(p)], total] if p.split_k else total
+    return ["+", ["*", "SPLIT", _partial(p)], copies] if p.split_k else copies
 
 
-def _partial(p: MmaTiling) -> int:
+def _partial(p: MmaTiling) -> IntExpr:
     """Bytes that each piece of k takes in front of packed operands, so that these stay aligned."""
     one = workspace(p.p.c, True)
     assert isinstance(one, list)
-    return ceildiv(int(one[2]), ALIGN) * ALIGN
+    return roundup(one[2], ALIGN)
 
 
 def declare(p: MmaTiling) -> list[str]:
@@ -58,9 +59,9 @@ def declare(p: MmaTiling) -> list[str]:
     out = []
     storage = p.instruction.storage
     for s in packed(p):
-        at = f"{_before(p, s)}LL"
+        at = wide(_before(p, s))
         if p.split_k:
-            at = f"{_partial(p)}LL * SPLIT + {at}"
+            at = f"{wide(_partial(p))} * SPLIT + {at}"
         out.append(f"{storage} *packed_{s.name} = ({storage} *)(ws + {at});")
     return out
 
@@ -68,7 +69,7 @@ def declare(p: MmaTiling) -> list[str]:
 KERNEL = """\
 TW_KERNEL($threads, 1) void ${symbol}_pack_$side($parameters) {
     const long long e = (long long)blockIdx.x * $threads + threadIdx.x;
-    if (e >= ${chunks}LL) return;
+    if (e >= $chunks) return;
     const int $place;
     $declared
     tw::pack<tw::u32, 4> v;
@@ -89,20 +90,21 @@ TW_KERNEL($threads, 1) void ${symbol}_pack_$side($parameters) {
 def kernel(p: MmaTiling, s: Side) -> str:
     """The kernel ``<symbol>_pack_<side>``: a thread collects 16 bytes of one row."""
     source, step = s.source, p.instruction.chunk
-    per_row, rows, batches = source.pitch // step, source.rows, source.batches
-    batch, where = ("batch", f"((long long)batch * {rows} + row)") if batches > 1 else ("0", "(long long)row")
+    per_row, rows, batches = source.pitch // step, expression(source.rows), source.batches
+    batch, where = ("batch", f"((long long)batch * {text(rows)} + row)") if batches > 1 else ("0", "(long long)row")
     # Neighbouring threads read neighbours in memory.
-    fast, slow = (("c", per_row), ("row", rows))[:: 1 if source.operand.contiguous == "k" else -1]
+    fast, slow = (("c", str(per_row)), ("row", text(rows)))[:: 1 if source.operand.contiguous == "k" else -1]
     outer = f"e / {fast[1]} % {slow[1]}" if batches > 1 else f"e / {fast[1]}"
     place = f"{fast[0]} = int(e % {fast[1]}), {slow[0]} = int({outer})"
     if batches > 1:
-        place += f", batch = int(e / {per_row * rows}LL)"
+        place += f", batch = int(e / {wide(times(per_row, rows))})"
     original = p.p.a if s.name == "a" else p.p.b
     guard = original.guard(batch, "row", "k")
     conditions = ([f"k < {source.depth}"] if source.pitch != source.depth else []) + ([f"({guard})"] if guard else [])
     return fill(KERNEL, {
         "threads": THREADS, "symbol": p.symbol, "side": s.name, "parameters": parameters(p.p.c.program, arguments(p)),
-        "chunks": batches * rows * per_row, "place": place, "per_word": 4 // s.item, "item_bits": 8 * s.item,
+        "chunks": wide(expression(batches * source.rows * per_row)), "place": place,
+        "per_word": 4 // s.item, "item_bits": 8 * s.item,
         "declared": next(x for x in declare(p) if f"packed_{s.name} " in x), "step": step, "pitch": source.pitch,
         "inside": f"if ({' && '.join(conditions)}) " if conditions else "", "row": where,
         "bits": original.bits(original.offset(batch, "row", "k")),
@@ -111,6 +113,7 @@ def kernel(p: MmaTiling, s: Side) -> str:
 
 def launch(p: MmaTiling, s: Side) -> Launch:
     source = s.source
-    pieces = source.batches * source.rows * (source.pitch // p.instruction.chunk)
-    grid = (ceildiv(pieces, THREADS), 1, 1)
-    return Launch(f"{p.symbol}_pack_{s.name}", arguments(p), grid=grid, block=(THREADS, 1, 1))
+    chunks = source.batches * source.rows * (source.pitch // p.instruction.chunk)
+    grid = (pieces(chunks, THREADS), 1, 1)
+    chosen = chosen_of(p.p.c.program)
+    return Launch(f"{p.symbol}_pack_{s.name}", (*arguments(p), *chosen), grid=grid, block=(THREADS, 1, 1))

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cuda.match import takes_range
+from tilewright.kernels.templates.cuda.sizes import within
 from tilewright.kernels.templates.cuda.static import static
 from tilewright.kernels.templates.cuda_mma import space as spaces
 from tilewright.kernels.templates.cuda_mma.default import default
-from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
+from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, copy_bytes
 from tilewright.kernels.templates.cuda_mma.lower import launch_program, source
 from tilewright.kernels.templates.cuda_mma.match import Product, match
 from tilewright.kernels.templates.cuda_mma.nests import nests
@@ -21,6 +23,10 @@ LEAST = 80
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> MmaTiling:
+    """Raises ``IllegalSchedule`` for copies that do not fit all sizes."""
+    for name, side in (("copy_a", p.a), ("copy_b", p.b)):
+        if v[name] != "pack":
+            within(name, copy_bytes(str(v[name])), side.vector * side.item)
     return MmaTiling(
         p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), warps_m=int(v["WARPS_M"]),
         warps_n=int(v["WARPS_N"]), stages=int(v["STAGES"]), double_buffer=bool(v["double_buffer"]),
@@ -55,6 +61,7 @@ CUDA_MMA = PlannedTemplate(
     refusal="is no product that Tensor Cores multiply",
     find=match,
     usable=lambda _, target: int(target.limit.get("cc", 0)) >= LEAST,
+    ranges=lambda p: takes_range(p.c),
     span=spaces.space,
     choose=default,
     plan=_plan,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import Launch, LaunchProgram, Target, Value
+from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.part_nests import nest, traffic
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_reduce_window import space as spaces
@@ -25,7 +26,8 @@ def _static(p: WindowTiling, values: Mapping[str, Value], target: Target) -> Map
 
 
 def _kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
-    launch = Launch(symbol, grid=(p.grid.blocks, 1, 1), block=(p.threads, 1, 1))
+    chosen = sizes.arguments(p.s.program)
+    launch = Launch(symbol, chosen, grid=(p.grid.count, 1, 1), block=(p.threads, 1, 1))
     return LoweredKernel(symbol, source(p, symbol), LaunchProgram((launch,), align=p.align))
 
 
@@ -36,6 +38,7 @@ CUDA_STENCIL = PlannedTemplate(
     kinds=GPUS,
     refusal="is no stencil",
     find=match,
+    ranges=lambda s: isinstance(s.part.extents[0], Extent) and s.part.axes[0] not in {w.axis for w in s.windows},
     span=spaces.space,
     choose=spaces.default,
     plan=lambda s, _, values: plan(s, values),

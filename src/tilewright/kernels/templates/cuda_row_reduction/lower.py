@@ -13,6 +13,7 @@ from tilewright.kernels.expression.expr import Expr, cast
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowStage
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.grid import WARP, fused
 from tilewright.kernels.templates.cuda.kernels import evaluated, kernel, stored
 from tilewright.kernels.templates.cuda.runs import Run
@@ -45,6 +46,7 @@ class _Kernel:
         self.rows, self.cols, self.run = self.r.row_axes, self.r.column_axes, Run(self.r.columns)
         self.row_reads = self._row_reads()
         self.ragged = self.r.width % p.span != 0
+        self.height = sizes.text(sizes.expression(self.r.height))
 
     # ------------------------------------------------------------------ values
 
@@ -80,7 +82,7 @@ class _Kernel:
         text = self._arrays() + self._scalars(0)
         for number in range(r.passes):
             text += self._pass(number) + (self._scalars(number + 1) if p.pieces == 1 else "")
-        inside = f"lane == 0 && place < {r.height}" if p.grid.ragged else "lane == 0"
+        inside = f"lane == 0 && place < {self.height}" if p.grid.ragged else "lane == 0"
         if p.pieces > 1:
             text += self._put(inside)
         elif r.result.kind != ELEMENT:
@@ -122,8 +124,9 @@ class _Kernel:
     def _partial(self, component: int) -> str:
         """Text of where the pieces' results of a component lie: rows of pieces."""
         acc = self.p.accumulators(self.p.reduction)
-        at = component * acc.slot * self.r.height * self.p.pieces
-        return f"({acc.types[component]} *)(ws{f' + {at}' if at else ''})"
+        before = sizes.times(component * acc.slot * self.p.pieces, sizes.expression(self.r.height)) if component else 0
+        at = str(before) if isinstance(before, int) else sizes.wide(before)
+        return f"({acc.types[component]} *)(ws{f' + {at}' if before else ''})"
 
     def _put(self, inside: str) -> str:
         acc = self.p.accumulators(self.p.reduction)
@@ -144,7 +147,7 @@ class _Kernel:
         )
         text = acc.start("    ") + f"    for (int k = lane; k < {p.pieces}; k += {WARP}) {{\n{reads}"
         text += acc.combine(others, "        ") + "    }\n" + acc.across(WARP, "    ")
-        text += self._final(p.reduction) + self._scalars(1) + self._last(f"lane == 0 && place < {r.height}")
+        text += self._final(p.reduction) + self._scalars(1) + self._last(f"lane == 0 && place < {self.height}")
         body = self._with_row(text)
         grid = p.combining
         places = {
@@ -292,7 +295,7 @@ class _Kernel:
                 v.line(f"const {self.a.stage_items[s.name].held} {s.name} = {texts[0]};")
 
     def _store_guard(self) -> str:
-        return f"if (place < {self.r.height}) " if self.p.grid.ragged else ""
+        return f"if (place < {self.height}) " if self.p.grid.ragged else ""
 
 
 def _base(offset: int) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from tilewright.core import Value
+from tilewright.core import IntExpr, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.families.flatten import unconditional
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, SCALAR, RowReduction, RowStage
 from tilewright.kernels.templates.cuda.grid import WARP, Grid
 from tilewright.kernels.templates.cuda.reduction import BYTES, Accumulators
 from tilewright.kernels.templates.cuda.runs import Run, places
+from tilewright.kernels.templates.cuda.sizes import expression, times, within
 from tilewright.kernels.templates.cuda.text import STORAGE, computed
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -231,9 +232,11 @@ class RowTiling:
         return [(n, count) for n, count in digits if count > 1 or (n == "k" and self.pieces > 1)]
 
     @property
-    def workspace(self) -> int:
+    def workspace(self) -> IntExpr:
         """Bytes of the pieces' results."""
-        return self.accumulators(self.reduction).bytes * self.r.height * self.pieces if self.pieces > 1 else 0
+        if self.pieces == 1:
+            return 0
+        return times(self.accumulators(self.reduction).bytes * self.pieces, expression(self.r.height))
 
     @property
     def reduction(self) -> RowStage:
@@ -339,7 +342,8 @@ def _read_bytes(r: RowReduction, vector: int, keeping: bool) -> int:
 
 
 def plan(r: RowReduction, values: Mapping[str, Value]) -> RowTiling:
-    """The plan of a schedule's values."""
+    """The plan of a schedule's values. Raises ``IllegalSchedule`` for vectors that do not fit all sizes."""
+    within("vector", int(values["vector"]), widest(r))
     return RowTiling(
         r,
         int(values["threads"]),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.core import Launch, LaunchProgram, Target, Value
+from tilewright.core import Extent, Launch, LaunchProgram, Target, Value
 from tilewright.kernels.families.row_reduction import ELEMENT, row_reduction
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
+from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda.static import numbers
 from tilewright.kernels.templates.cuda_row_reduction import space as spaces
 from tilewright.kernels.templates.cuda_row_reduction.lower import source
@@ -25,10 +26,11 @@ def _static(p: RowTiling, values: Mapping[str, Value], target: Target) -> Mappin
 
 
 def _kernel(p: RowTiling, symbol: str) -> LoweredKernel:
-    second = p.combining
-    launches = [Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes)]
+    second, chosen = p.combining, sizes.arguments(p.r.program)
+    grid = (sizes.times(p.grid.count, p.pieces), 1, 1)
+    launches = [Launch(symbol, chosen, grid=grid, block=(p.threads, 1, 1), shared=p.shared_bytes)]
     if p.pieces > 1:
-        launches.append(Launch(f"{symbol}_combine", grid=(second.blocks, 1, 1), block=(second.threads, 1, 1)))
+        launches.append(Launch(f"{symbol}_combine", chosen, grid=(second.count, 1, 1), block=(second.threads, 1, 1)))
     program = LaunchProgram(tuple(launches), workspace=p.workspace, align=p.align)
     return LoweredKernel(symbol, source(p, symbol), program)
 
@@ -41,6 +43,7 @@ CUDA_ROWS = PlannedTemplate(
     refusal="is no row reduction",
     find=row_reduction,
     refuses=spaces.refusal,
+    ranges=lambda r: bool(r.rows) and isinstance(r.rows[0][1], Extent),
     span=spaces.space,
     choose=spaces.default,
     plan=lambda r, _, values: plan(r, values),

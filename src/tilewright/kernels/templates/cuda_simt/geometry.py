@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from tilewright.core import Value
+from tilewright.core import IntExpr, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
+from tilewright.kernels.templates.cuda.sizes import pieces, within
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -176,12 +177,13 @@ class SimtTiling:
         return read_width(self.tn, VALUE_BYTES[self.c.rhs.dtype])
 
     @property
-    def tiles_m(self) -> int:
-        return ceildiv(self.c.m.size, self.bm)
+    def tiles_m(self) -> IntExpr:
+        """Tiles along M, as an expression of the size that calls choose."""
+        return pieces(self.c.m.size, self.bm)
 
     @property
-    def tiles_n(self) -> int:
-        return ceildiv(self.c.n.size, self.bn)
+    def tiles_n(self) -> IntExpr:
+        return pieces(self.c.n.size, self.bn)
 
     @property
     def steps(self) -> int:
@@ -261,7 +263,10 @@ def shared_bytes(c: CudaContraction, bm: int, bn: int, bk: int, stages: int) -> 
 
 
 def plan(c: CudaContraction, values: Mapping[str, Value]) -> SimtTiling:
-    """The plan of a schedule that is in the space."""
+    """The plan of a schedule that is in the space. Raises ``IllegalSchedule`` for reads that do not fit all sizes."""
+    for side in ("a", "b"):
+        o = operand(c, side)
+        within(f"V{side.upper()}", int(values[f"V{side.upper()}"]), o.width(o.contiguous))
 
     def get(name: str) -> int:
         return int(values[name])

@@ -16,7 +16,7 @@ from functools import lru_cache
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE, const
-from tilewright.kernels.templates.cuda import raster, splitk
+from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.epilogue import identity, update
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
@@ -35,8 +35,14 @@ from tilewright.kernels.templates.cuda_simt.geometry import SideTile, SimtTiling
 def launch_program(p: SimtTiling, symbol: str) -> LaunchProgram:
     """How the kernel is called: one launch, or two where K is split."""
     arguments = ("GROUP", "SPLIT") if p.split else ("GROUP",)
-    grid = raster.blocks(p.tiles_m, p.tiles_n, p.c.batch.size, p.split)
-    first = Launch(symbol, arguments, grid=(grid, 1, 1), block=(p.threads, 1, 1), shared=p.shared_bytes)
+    grid = raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.c.batch.size), p.split)
+    first = Launch(
+        symbol,
+        (*arguments, *sizes.arguments(p.c.program)),
+        grid=(grid, 1, 1),
+        block=(p.threads, 1, 1),
+        shared=p.shared_bytes,
+    )
     launches = (first, splitk.launch(p.c, symbol)) if p.split else (first,)
     return LaunchProgram(launches, workspace=splitk.workspace(p.c, p.split), align=p.align)
 
@@ -62,7 +68,7 @@ def source(p: SimtTiling, symbol: str) -> str:
 
 def _edges(p: SimtTiling) -> str:
     """Axes of the output along which tiles reach beyond it."""
-    return ("m" if p.c.m.size % p.bm else "") + ("n" if p.c.n.size % p.bn else "")
+    return ("m" if sizes.divisor(p.c.m.size) % p.bm else "") + ("n" if sizes.divisor(p.c.n.size) % p.bn else "")
 
 
 def _origin(s: SideTile) -> str:
@@ -72,8 +78,8 @@ def _origin(s: SideTile) -> str:
 def _inside(p: SimtTiling, s: SideTile) -> list[str]:
     """Conditions that an access is within the tensor."""
     found = []
-    if s.operand.group.size % s.extent:
-        found.append(f"mn < {s.operand.group.size}")
+    if sizes.divisor(s.operand.group.size) % s.extent:
+        found.append(f"mn < {sizes.text(sizes.expression(s.operand.group.size))}")
     if p.c.k.size % p.bk:
         found.append(f"k < {p.c.k.size}")
     return found
@@ -368,12 +374,13 @@ def _kernel(p: SimtTiling, symbol: str, holes: Mapping[str, object]) -> str:
     loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
     rest = fill(KERNEL, {**holes, "loop": loop})
     threads = {"tid": "(int)threadIdx.x", "warp": "tid / 32", "lane": "tid % 32", **_lanes(p)}
+    batches = sizes.expression(c.batch.size)
     rest = declared({**threads, "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}, rest)
     return (
         f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({parameters(c.program, arguments)}) {{\n"
         f"    using namespace {symbol}_;\n"
         "    TW_SHARED(smem);\n    (void)ws; (void)out; (void)GROUP;\n"
-        f"{raster.raster(p.tiles_m, p.tiles_n, c.batch.size, p.split, reads=mentioned(rest, *RASTER))}{rest}"
+        f"{raster.raster(p.tiles_m, p.tiles_n, batches, p.split, reads=mentioned(rest, *RASTER))}{rest}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
-from tilewright.kernels.templates.cuda.match import match
+from tilewright.kernels.templates.cuda.match import match, takes_range
 from tilewright.kernels.templates.cuda_simt.defaults import default
 from tilewright.kernels.templates.cuda_simt.geometry import plan
 from tilewright.kernels.templates.cuda_simt.lower import launch_program, source
@@ -18,6 +18,7 @@ CUDA_SIMT = PlannedTemplate(
     kinds=GPUS,
     refusal="is no contraction",
     find=match,
+    ranges=takes_range,
     span=space,
     choose=default,
     plan=lambda c, _, values: plan(c, values),

@@ -1,0 +1,116 @@
+"""Sizes that each call chooses: what the host computes from them for a launch, and the same as C++ in a kernel.
+
+A kernel takes such a size as its last launch argument, an ``int``. What follows from sizes that are fixed stays a
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.core import Extent, IllegalSchedule, IntExpr
+from tilewright.kernels.expression.program import Program
+
+
+def arguments(program: Program) -> tuple[str, ...]:
+    """Names of the launch arguments that say what a call chose."""
+    return () if program.varying is None else (program.varying.argument,)
+
+
+def expression(size: int) -> IntExpr:
+    """A size as an expression of launch arguments."""
+    if not isinstance(size, Extent):
+        return size
+    return size.argument if size.unit == 1 else ["*", size.argument, size.unit]
+
+
+def pieces(size: int, by: int) -> IntExpr:
+    """How many pieces of ``by`` a size has, the last one perhaps shorter."""
+    most = -(-size // by)
+    if not isinstance(size, Extent) or -(-size.low * size.unit // by) == most:
+        return most
+    return ["ceildiv", expression(size), by]
+
+
+def times(*factors: IntExpr) -> IntExpr:
+    """A product, its numbers multiplied out."""
+    number, others = 1, list[IntExpr]()
+    for f in factors:
+        if isinstance(f, int):
+            number *= f
+        else:
+            others.append(f)
+    if not others:
+        return number
+    if number == 1 and len(others) == 1:
+        return others[0]
+    return ["*", *others, *([number] if number != 1 else [])]
+
+
+def total(*terms: IntExpr) -> IntExpr:
+    """A sum, its numbers added up."""
+    number = sum(t for t in terms if isinstance(t, int))
+    others = [t for t in terms if not isinstance(t, int)]
+    if not others:
+        return number
+    if not number and len(others) == 1:
+        return others[0]
+    return ["+", *others, *([number] if number else [])]
+
+
+def roundup(e: IntExpr, by: int) -> IntExpr:
+    """The next multiple of a number."""
+    return -(-e // by) * by if isinstance(e, int) else ["roundup", e, by]
+
+
+def divisor(size: int) -> int:
+    """The largest number by which a size can be divided, whatever a call chooses."""
+    return size.unit if isinstance(size, Extent) else size
+
+
+def within(name: str, given: int, most: int) -> None:
+    """Raises ``IllegalSchedule`` for accesses, of a schedule of one size, that are wider than all sizes allow."""
+    if given > most:
+        raise IllegalSchedule(f"{name} is {given}, and sizes that calls choose allow {most}", "Use another schedule")
+
+
+def several(e: IntExpr) -> bool:
+    """Whether an expression may be more than 1."""
+    return not isinstance(e, int) or e > 1
+
+
+# --------------------------------------------------------------------------- as C++
+
+
+def text(e: IntExpr) -> str:
+    """C++ of an ``int``."""
+    return _text(e, "")
+
+
+def wide(e: IntExpr) -> str:
+    """C++ of a ``long long``."""
+    return f"{e}LL" if isinstance(e, int) else _text(e, "(long long)")
+
+
+def unsigned(e: IntExpr) -> str:
+    """C++ of an ``unsigned``."""
+    return f"{e}u" if isinstance(e, int) else f"unsigned({text(e)})"
+
+
+def _text(e: IntExpr, kind: str) -> str:
+    if isinstance(e, int):
+        return str(e)
+    if isinstance(e, str):
+        return kind + e
+    op, *rest = e
+    return _PRINTED[op](*(_text(x, kind) for x in rest))
+
+
+_PRINTED: dict[str, Callable[..., str]] = {
+    "*": lambda *xs: f"({' * '.join(xs)})",
+    "+": lambda *xs: f"({' + '.join(xs)})",
+    "//": lambda a, b: f"({a} / {b})",
+    "%": lambda a, b: f"({a} % {b})",
+    "ceildiv": lambda a, b: f"(({a} + {int(b) - 1}) / {b})",
+    "roundup": lambda a, b: f"(({a} + {int(b) - 1}) / {b} * {b})",
+}

@@ -1,0 +1,126 @@
+"""Tasks with a range of sizes beside others, under one budget: shared out, compared, stored, stopped, gone on with."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+import tilewright
+from tilewright.cli.app import run
+from tilewright.core import TrialRecord, UsageError
+from tilewright.database import Database
+from tilewright.kernels.ranges import varying
+from tilewright.tuner import Observer, RangeResult, TunedTask, TuneTask, tune_many, tune_tasks
+from tilewright.tuner.many import FIRST
+from tilewright.tuner.ranges import listed_tasks
+
+RANGE = TuneTask("matmul", {"m": "1..4", "n": 40, "k": 24}, 3.0, portfolio=1)
+WHOLE = TuneTask("matmul", {"m": 4, "n": 40, "k": 24}, 2.0)
+OTHER = TuneTask("softmax", {"shape": "8,40"})
+
+FILE = """
+[[task]]
+operator = "matmul"
+params = { m = "1..4", n = 40, k = 24 }
+portfolio = 1
+weight = 3
+
+[[task]]
+operator = "softmax"
+params = { shape = "8,40" }
+"""
+
+
+def test_sizes_of_ranges_are_tasks_beside_the_others() -> None:
+    """An end of the range that is a task too is tuned once, for both."""
+    listed = listed_tasks([RANGE, WHOLE, OTHER])
+    assert [t.params.get("m") for t in listed] == [1, 4, None, "1..4"]
+    weights = {t.params["m"]: t.weight for t in listed[:2]}
+    assert weights == {1: 12.0, 4: 3.0 + 2.0}
+
+
+def test_they_share_a_budget(tmp_path: Path) -> None:
+    db = tmp_path / "t.db"
+    results = tune_tasks([RANGE, WHOLE, OTHER], trials=12, cost_model="random", db=db)
+    ranged, whole, other = results
+    assert isinstance(ranged, RangeResult)
+    assert isinstance(whole, TunedTask)
+    assert isinstance(other, TunedTask)
+    assert whole.task == WHOLE
+    assert whole.result is ranged.searched[1].result
+    assert sum(t.result.trials for t in (*ranged.searched, other)) >= 12
+    assert [(k.low, k.high) for k in ranged.kernels] == [(1, 4)]
+    library = tilewright.Library(db)
+    assert library.explain("matmul", m=3, n=40, k=24).tier == "range"
+    assert library.explain("softmax", shape="8,40").tier == "exact"
+
+
+def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:
+    db, stop = tmp_path / "t.db", threading.Event()
+
+    class Stops(Observer):
+        def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+            stop.set()
+
+    total = 4 * FIRST
+    (first, _) = tune_tasks([RANGE, OTHER], trials=total, db=db, observer=lambda _n: Stops(), stop=stop)
+    assert isinstance(first, RangeResult)
+    assert first.interrupted
+    assert first.sizes == (1, 4)
+    assert [(k.low, k.high) for k in first.kernels] == [(1, 4)]
+    before = {t.result.run: t.result.trials for t in first.searched}
+    (again, _) = tune_tasks([RANGE, OTHER], trials=4, db=db, resume=True)
+    assert isinstance(again, RangeResult)
+    assert not again.interrupted
+    assert {t.result.run for t in again.searched} == set(before)
+    assert again.sizes == (1, 3, 4)
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, db = tmp_path / "tasks.toml", str(tmp_path / "t.db")
+    path.write_text(FILE)
+    asked = ["tune", "--tasks", str(path), "--trials", "4", "--cost-model", "random", "--db", db]
+    assert run([*asked, "--json"]) == 0
+    ranged, other = json.loads(capsys.readouterr().out)["tasks"]
+    assert [(k["low"], k["high"]) for k in ranged["kernels"]] == [(1, 4)]
+    assert other["best"]["template"] == "cpu_rows"
+    assert run([*asked, "--resume", "last"]) == 0
+    shown = capsys.readouterr().out
+    assert "1..4" in shown
+    assert "softmax" in shown
+    with Database.open(db) as database:
+        ranged_kernels = [k for k in database.kernels("matmul") if varying(k.task.workload)]
+    assert [k.task.workload.label for k in ranged_kernels] == ["matmul m=1..4 n=40 k=24"]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ("portfolio = 1", "portfolio = 0", "line 5: a portfolio is a whole number above 0"),
+    ("portfolio = 1", 'portfolio = "2"', "line 5: a portfolio is a whole number above 0"),
+    ('m = "1..4"', "m = 9", "line 5: no size of the task is a range. Write one as"),
+    ('m = "1..4"', 'm = "4..1"', "line 4: matmul: m=4..1 is no range. Write the least size first"),
+    ('n = 40', 'n = "1..40"', "m and n are ranges. One size may be a range"),
+    ("weight = 3", 'choice = "a"', "line 6: a choice is of fixed sizes, and a size is a range. Leave it out"),
+    ('operator = "softmax"\nparams = { shape = "8,40" }', 'operator = "matmul"\nparams = { m = "1..4", n = 40, k = 24 }',
+     "a task is given twice. Give it once, with the sum of the weights"),
+    ('operator = "softmax"\nparams = { shape = "8,40" }', 'operator = "cumsum"\nparams = { shape = "1..9,70" }',
+     "takes shape=1..9 in cumsum. Tune it for each size"),
+])  # fmt: skip
+def test_what_is_wrong_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str
+) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE.replace(old, new, 1))
+    assert run(["tune", "--tasks", str(path), "--trials", "2", "--db", str(tmp_path / "t.db")]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_only_tune_tasks_does_says_so(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"m=1\.\.4 is a range, and a run is of fixed sizes\. Use tilewright\.tuner\.tune_tasks"
+    ):
+        tune_many([RANGE], db=tmp_path / "t.db")
+    with pytest.raises(UsageError, match="0 kernels cannot serve a range"):
+        TuneTask("matmul", {"m": "1..4", "n": 40, "k": 24}, portfolio=0)
