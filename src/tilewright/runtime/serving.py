@@ -35,13 +35,14 @@ class Served:
 
     ``call``: what users get, ``(inputs..., out=None)``. ``checked``: the same, slower, with errors
     by reason. ``native``: whether ``call`` is a builtin that a dispatcher's table takes. ``kernel``: what it calls,
-    for those who call it by themselves; ``None`` where that is NumPy.
+    for those who call it by themselves; ``None`` where that is NumPy. ``tally``: what they count then.
     """
 
     explanation: Explanation
     call: Callable[..., Array]
     checked: Checked
     native: bool
+    tally: Tally
     kernel: LoadedKernel | None = None
 
 
@@ -83,7 +84,7 @@ def serve_kernel(
         served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, 0), keep)
         return served.call
 
-    return Served(explanation, ConstantPlan(checked, bind), checked, False)
+    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel)
 
 
 def _native(
@@ -103,7 +104,7 @@ def _native(
     tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, checked.output)]
     if native is None or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
         checked.keep = keep
-        return Served(explanation, checked, checked, False, kernel)
+        return Served(explanation, checked, checked, False, tally, kernel)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.
     launches: ctypes.Array[Any] = kernel._launches
     call = native.plan(
@@ -124,7 +125,7 @@ def _native(
         fallback=checked,
         bound=bound,
     )
-    return Served(explanation, call, checked, True, kernel)
+    return Served(explanation, call, checked, True, tally, kernel)
 
 
 def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> Served:
@@ -133,7 +134,7 @@ def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> S
     inputs = workload.inputs
     checked = Checked(workload.op, inputs, workload.output, run, tally=tally)
     if not any(s.constant for s in inputs):
-        return Served(explanation, checked, checked, False)
+        return Served(explanation, checked, checked, False, tally)
 
     def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
         def run_bound(arrays: Sequence[Array], out: Array) -> None:
@@ -141,7 +142,7 @@ def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> S
 
         return Checked(workload.op, rest(inputs), workload.output, run_bound, tally=tally)
 
-    return Served(explanation, ConstantPlan(checked, bind), checked, False)
+    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally)
 
 
 def _doc(explanation: Explanation, inputs: Sequence[TensorSpec]) -> str:

@@ -19,6 +19,8 @@ from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import from_program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported, dense, imported
+from tilewright.torch.native import Answer
+from tilewright.torch.operators import Registration
 from tilewright.torch.serving import serving
 
 REST = ("inductor", "eager")
@@ -42,7 +44,6 @@ class _Placed:
 
 
 _placed: list[_Placed] = []
-_library: list[Any] = []
 
 
 def parts(found: Imported) -> Iterator[list[Part]]:
@@ -155,10 +156,15 @@ def _finished(graph: GraphModule, example: Sequence[Any], rest: str) -> Any:
 
 def _run(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
     placed = _placed[number]
+    generation = serving.generation
     out = torch.empty(placed.shape, dtype=placed.dtype)
     given = [t.detach().contiguous() for t in inputs]
     given = [t.clone() if t.data_ptr() % placed.align else t for t in given]
     placed.served.call(*given, out=out)
+    kernel = placed.served.kernel
+    if kernel is not None and all(t.is_contiguous() for t in inputs):
+        answer = Answer(kernel, range(len(inputs)), placed.shape, placed.dtype, placed.align)
+        serving.settle(generation, answer, placed.served)
     return out
 
 
@@ -167,14 +173,5 @@ def _fake(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
     return inputs[0].new_empty(shown.shape, dtype=shown.dtype)
 
 
-def _register() -> None:
-    """``tilewright::kernel``: one of the kernels that were placed, by its number in this process."""
-    made: Any = torch.library
-    made = made.Library("tilewright", "FRAGMENT")
-    _library.append(made)
-    made.define("kernel(int number, Tensor[] inputs) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
-    made.impl("kernel", _run, "CPU")
-    torch.library.register_fake("tilewright::kernel", _fake, lib=made)
-
-
-_register()
+GRAPHS = (Registration("kernel(int number, Tensor[] inputs) -> Tensor", _run, _fake),)
+"""``tilewright::kernel``: one of the kernels that were placed, by its number in this process."""
