@@ -270,3 +270,45 @@ def test_the_backend_is_an_entry_point() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     declared = project["entry-points"]["torch_dynamo_backends"]
     assert EntryPoint("tilewright", declared["tilewright"], "torch_dynamo_backends").load() is backend.tilewright
+
+
+def test_weights_are_rearranged_once_and_after_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.backends.cpu.loader import LoadedKernel
+    from tilewright.torch import placed
+
+    torch.manual_seed(0)
+    module, x = nn.Linear(64, 96).eval(), torch.randn(48, 64)
+    fast = tt.optimize(module, (x,), db=tmp_path / "t.db", trials=12, rest="eager", cost_model="random", seed=0)
+    kernel = placed._placed[-1].served.kernel
+    assert kernel is not None
+    if not kernel.prepacks:
+        pytest.skip("the kernel that won rearranges nothing")
+    packs: list[int] = []
+    pack = LoadedKernel.pack
+
+    def counted(self: Any, pointers: Any) -> Any:
+        packs.append(1)
+        return pack(self, pointers)
+
+    monkeypatch.setattr(LoadedKernel, "pack", counted)
+
+    def agrees() -> int:
+        packs.clear()
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-4)
+        return len(packs)
+
+    before = fast.library.stats().tiers["exact"]
+    assert agrees() <= 1  # optimize has called it, perhaps under a mode of PyTorch's
+    assert agrees() == 0
+    with torch.no_grad():
+        module.weight.mul_(2.0)
+    assert agrees() == 1
+    module.load_state_dict({"weight": torch.randn(96, 64), "bias": torch.randn(96)})
+    assert agrees() == 1
+    module.weight.data = torch.randn(96, 64)
+    assert agrees() == 1
+    tt.use(tmp_path / "t.db")  # forgets answers; what is rearranged stays
+    assert agrees() == 0
+    assert fast.library.stats().tiers["exact"] == before + 18

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -69,15 +68,10 @@ def serve_kernel(
         packed = kernel.pack([*places, 0])
         for number, memory in packed.items():
             places[number] = memory.address
-        local = threading.local()  # a prepared call serves one thread
 
         def run_bound(arrays: Sequence[Array], out: Array) -> None:
-            call = getattr(local, "call", None)
-            if call is None:
-                call = local.call = kernel.prepare([0] * (len(inputs) + 1))
             given = iter(arrays)
-            call.tensors[:] = [p or address(next(given)) for p in places] + [address(out)]
-            call.run()
+            kernel.run_packed([p or address(next(given)) for p in places] + [address(out)])
 
         bound = Checked(explanation.op, rest(inputs), output, run_bound, align=align, tally=tally)
         keep = (held, packed)

@@ -5,9 +5,9 @@ Importing it imports PyTorch (2.4 or newer) and defines ``torch.ops.tilewright``
 
 from __future__ import annotations
 
-from tilewright.torch.backend import GRAPHS
 from tilewright.torch.operators import register
 from tilewright.torch.optimize import optimize
+from tilewright.torch.placed import GRAPHS
 from tilewright.torch.serving import library, use
 
 register(GRAPHS)

@@ -110,12 +110,15 @@ class Serving:
         """Changes whenever answers are forgotten."""
         return self._generation
 
-    def settle(self, generation: int, placed: Placed, served: Served) -> None:
-        """Have calls of the kind that this thread answers not come to Python, unless answers were forgotten since."""
+    def settle(self, generation: int, placed: Placed, served: Served, keep: object = None) -> None:
+        """Have calls of the kind that this thread answers not come to Python, unless answers were forgotten since.
+
+        ``keep`` owns what is bound.
+        """
         if self.native is not None:
             with self._lock:
                 if generation == self._generation:
-                    self.native.insert(placed, served.tally.shared_address, served)
+                    self.native.insert(placed, served.tally.shared_address, (served, keep))
 
     def answer(self, name: str, args: tuple[Any, ...]) -> Answer:
         """What answers ``torch.ops.tilewright.<name>(*args)``. Raises ``ValueError`` for memory that was freed."""
