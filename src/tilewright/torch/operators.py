@@ -39,6 +39,15 @@ def _convolution(rank: int, function: Callable[..., torch.Tensor]) -> Declaratio
     return Declaration(f"conv{rank}d", arguments, function, gradients.CONVOLUTION)
 
 
+def _transposed(rank: int, function: Callable[..., torch.Tensor]) -> Declaration:
+    window = (
+        f"SymInt[{rank}] stride=1, SymInt[{rank}] padding=0, SymInt[{rank}] output_padding=0, SymInt groups=1, "
+        f"SymInt[{rank}] dilation=1"
+    )
+    arguments = f"Tensor input, Tensor weight, Tensor? bias=None, {window}"
+    return Declaration(f"conv_transpose{rank}d", arguments, function, gradients.TRANSPOSED)
+
+
 def _attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, gqa: bool) -> torch.Tensor:
     return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=gqa)
 
@@ -51,6 +60,8 @@ DECLARATIONS = (
     _convolution(1, F.conv1d),
     _convolution(2, F.conv2d),
     _convolution(3, F.conv3d),
+    _transposed(1, F.conv_transpose1d),
+    _transposed(2, F.conv_transpose2d),
     Declaration(
         "layer_norm",
         "Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05",

@@ -37,7 +37,8 @@ def optimize(
     and stored in ``db``; what is stored there is not tuned again, and an interrupted run goes on. Ctrl-C ends the
     search and keeps what was found. ``rest``: who runs the other parts, ``inductor`` or ``eager``. ``settings`` are
     :func:`tilewright.tuner.tune_many`'s. Weights are rearranged at the first call, and again after they changed by
-    operations that PyTorch counts (not those on their ``.data``). Without gradients: training compiles ``backend="tilewright"``.
+    operations that PyTorch counts (not those on their ``.data``). Without gradients: training compiles
+    ``backend="tilewright"``.
 
     Raises ``UsageError`` for bad arguments, and ``TilewrightError`` where the result differs from the module's own.
     """

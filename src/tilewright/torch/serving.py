@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,6 +168,19 @@ def use(library: Library | str | os.PathLike[str] | None) -> Library:
 def library() -> Library:
     """The library in use; its ``stats()`` count what was served."""
     return serving.library
+
+
+def tuned(name: str, shapes: Sequence[Sequence[int]], like: torch.Tensor, *rest: Any) -> bool:
+    """Whether a kernel answers ``torch.ops.tilewright.<name>`` for dense tensors of these shapes, then ``rest``.
+
+    ``like`` has their dtype and device. Where none does, that is counted as a call that was not served.
+    """
+    if like.device.type != "cpu" or any(type(n) is not int for s in shapes for n in s):
+        return False
+    answer = serving.answer(name, (*(torch.empty(tuple(s), dtype=like.dtype, device="meta") for s in shapes), *rest))
+    if isinstance(answer, Passed):
+        answer.miss.add()
+    return isinstance(answer, Hit)
 
 
 def check_memory(name: str, args: tuple[Any, ...]) -> None:
