@@ -158,6 +158,44 @@ def test_small_modules_agree_with_eager(name: str, dtype: str, tmp_path: Path) -
         assert (a.dtype, a.stride()) == (b.dtype, b.stride())
 
 
+@pytest.mark.parametrize("kind", ["bool", "additive", "heads", "channels_last"])
+def test_masks_and_layouts(kind: str, tmp_path: Path) -> None:
+    shape = (1, 300, 2, 4) if kind == "heads" else (1, 2, 9, 4)
+    q, k, v = (torch.randn(shape) for _ in range(3))
+    if kind == "heads":  # as a projection wrote them
+        args = tuple(t.transpose(1, 2) for t in (q, k, v))
+        call = F.scaled_dot_product_attention
+    elif kind == "channels_last":
+        conv = nn.Conv2d(64, 32, 3, padding=1).to(memory_format=torch.channels_last)
+        args = (torch.randn(1, 64, 32, 32).to(memory_format=torch.channels_last), conv.weight.detach())
+        call = lambda x, w: F.relu(F.conv2d(x, w, padding=1))  # noqa: E731
+    else:
+        mask = torch.rand(9, 9) > 0.3
+        mask[:, 0], mask[3] = True, False  # the fourth query sees no key
+        mask = mask if kind == "bool" else torch.where(mask, torch.randn(9, 9), float("-inf"))
+        args = (q, k, v, mask)
+        call = F.scaled_dot_product_attention
+    reference = Reference(tmp_path / "t.db")
+
+    def run(*given: Any) -> Any:
+        return call(*given)
+
+    def with_kernels(graph: Any, inputs: Any) -> Any:
+        return backend.compiled(graph, inputs, reference, "eager")
+
+    def without(graph: Any, inputs: Any) -> Any:
+        return backend.compiled(graph, inputs, lambda _: None, "eager")
+
+    with torch.no_grad():
+        wanted = call(*args)
+        got = torch.compile(run, backend=with_kernels, fullgraph=True)(*args)
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
+        assert got.stride() == wanted.stride()
+        assert reference.library.stats().tiers["fallback"] > 0  # what a kernel would have answered
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(run, backend=without, fullgraph=True)(*args), wanted)
+
+
 TRAINED = (
     "mlp",
     "residual",

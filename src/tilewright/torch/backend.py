@@ -19,6 +19,7 @@ from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import from_program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported, dense, imported
+from tilewright.torch.layouts import WORTH, hide, order, ordered, plain, row_major, uncover
 from tilewright.torch.placed import Placed, add
 from tilewright.torch.serving import serving
 
@@ -58,9 +59,12 @@ def _alone(graph: Graph, node: Any) -> Part | None:
 
 
 def _placeable(found: Imported, part: Part) -> bool:
-    """Whether its inputs and output are nodes of PyTorch's graph and lie dense in memory."""
+    """Whether its inputs and output are nodes of PyTorch's graph, and copying those that do not lie dense pays."""
     names = (*part.inputs, part.output)
-    return all(n in found.nodes and dense(found.nodes[n]) for n in names)
+    if not all(n in found.nodes and plain(found.nodes[n]) for n in names) or order(found.nodes[part.output]) is None:
+        return False
+    copied = sum(found.nodes[n].meta["val"].numel() for n in names if not dense(found.nodes[n]))
+    return bool(part.workload.flops >= WORTH * copied)
 
 
 def place(module: GraphModule, find: Callable[[Workload], Served | None], weights: frozenset[str] = frozenset()) -> int:
@@ -69,6 +73,7 @@ def place(module: GraphModule, find: Callable[[Workload], Served | None], weight
     ``weights``: inputs of the graph by name that seldom change, so that kernels may keep them rearranged.
     """
     module.graph.eliminate_dead_code()
+    covers = hide(module)
     found = imported(module, weights)
     if found is None:
         return 0
@@ -83,14 +88,19 @@ def place(module: GraphModule, find: Callable[[Workload], Served | None], weight
             value = node.meta["val"]
             number = add(Placed(served, tuple(value.shape), value.dtype))
             with module.graph.inserting_before(node):
-                inputs = [nodes[n] for n in part.inputs]
+                inputs = [row_major(module, nodes[n]) for n in part.inputs]
                 made = module.graph.call_function(torch.ops.tilewright.kernel.default, (number, inputs))
-            made.meta.update(node.meta)
+                made.meta.update(node.meta)
+                axes = order(node)
+                assert axes is not None
+                made.meta["val"] = value.new_empty(value.shape)
+                made = ordered(module, made, axes)
             node.replace_all_uses_with(made)
             nodes[part.output] = made
             count += 1
             break
-    if count:
+    uncover(module, covers)
+    if count or covers:
         module.graph.eliminate_dead_code()
         module.graph.lint()
         module.recompile()

@@ -134,6 +134,7 @@ def _convolution_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
 
 def _input_gradient(x: Any, weight: Any, grad: Any, w: _Window) -> Any:
     rank = weight.dim() - 2
+    rest: tuple[Any, ...]
     if w.transposed:
         name, rest = f"conv{rank}d", (w.stride, w.padding, w.dilation, w.groups)
     elif rank <= 2:

@@ -283,10 +283,11 @@ def _batch_norm(node: Node, spec: TensorSpec) -> Statement | None:
 
 def _attention(node: Node, spec: TensorSpec) -> Statement | None:
     given = arguments(node)
-    if given["dropout_p"] or given["attn_mask"] is not None:
+    if given["dropout_p"]:
         return None
     own = {"is_causal": given["is_causal"], "scale": given["scale"]}
-    return Statement([("scaled_dot_product_attention", [given["query"], given["key"], given["value"]], own)])
+    operands = [given["query"], given["key"], given["value"], given["attn_mask"]]
+    return Statement([("scaled_dot_product_attention", operands, own)])
 
 
 def _known() -> dict[Any, Import]:
