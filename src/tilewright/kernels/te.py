@@ -42,14 +42,18 @@ from tilewright.kernels.expression.expr import (
 )
 from tilewright.kernels.expression.functions import (
     abs,
+    cos,
     erf,
     exp,
     floor,
     log,
+    log1p,
     maximum,
     minimum,
+    pow,
     round_tf32,
     rsqrt,
+    sin,
     sqrt,
     tanh,
 )
@@ -57,9 +61,10 @@ from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.parameters import Ints, Shape
 
 __all__ = [
-    "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute",
-    "default_dtype", "erf", "exp", "floor", "input", "left", "log", "max", "maximum", "min", "minimum", "monoid",
-    "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "select", "sqrt", "sum", "tanh",
+    "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "cos",
+    "default_dtype", "erf", "exp", "floor", "input", "left", "log", "log1p", "max", "maximum", "min", "minimum",
+    "monoid", "pow", "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "select", "sin",
+    "sqrt", "sum", "tanh",
 ]  # fmt: skip
 
 Extents = Union[int, Sequence[int]]
