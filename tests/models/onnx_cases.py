@@ -86,7 +86,7 @@ def _with_constants(model: ModelProto, given: Mapping[str, Array], outputs: list
     made.CopyFrom(model)
     node = made.graph.node[0]
     fixed = [n for n in node.input[1:] if n and given[n].dtype.kind in "iu"]
-    if node.op_type in ("Clip", "Pow", "Pad", "Dropout"):
+    if node.op_type in ("Clip", "Pad", "Dropout"):
         fixed = [n for n in node.input[1:] if n]
     if node.op_type == "Gather":
         fixed = list(node.input[:1])

@@ -36,7 +36,8 @@ def _plain(operation: str, onnx_name: str) -> None:
 for _name, _operation in {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Relu": "relu", "Sigmoid": "sigmoid",
     "Tanh": "tanh", "Erf": "erf", "Sqrt": "sqrt", "Exp": "exp", "Log": "log", "Neg": "neg", "Abs": "abs",
-    "Floor": "floor", "Reciprocal": "reciprocal", "HardSwish": "hardswish", "Softplus": "softplus", "Where": "where",
+    "Floor": "floor", "Sin": "sin", "Cos": "cos",
+    "Reciprocal": "reciprocal", "HardSwish": "hardswish", "Softplus": "softplus", "Where": "where",
     "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge",
     "And": "logical_and", "Or": "logical_or", "Not": "logical_not",
 }.items():  # fmt: skip

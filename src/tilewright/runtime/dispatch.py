@@ -29,7 +29,7 @@ from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.serving import Served
-from tilewright.runtime.stats import UNTUNED, Cell
+from tilewright.runtime.stats import Cell
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
@@ -144,12 +144,11 @@ class Dispatch:
         reason = self._why_not(args)
         if self.built_in:
             workload = self._workload(args, attributes) if reason == "untuned" else None
-            if workload is not None and self._resolver.defaults_exist:
-                served = self._resolver.untuned(workload, "nothing was tuned for it")
-                if served.explanation.tier in UNTUNED:
-                    return served
+            found = None if workload is None else self._resolver.kernel(workload)
+            if isinstance(found, Served):  # tuned under another operator's name, or a template's default
+                return found
             self._say_near(reason, args, attributes)
-            return reason if workload is None else self._resolver.missed(workload, "untuned")
+            return reason if found is None else found.cell
         raise self._unknown(args, attributes)
 
     def _tuned(

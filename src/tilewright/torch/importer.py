@@ -312,8 +312,26 @@ def _known() -> dict[Any, Import]:
         for overload in ("Tensor", "Scalar"):
             found[getattr(getattr(aten, name), overload)] = _binary(name)
     found[aten.maximum.default], found[aten.minimum.default] = _binary("maximum"), _binary("minimum")
-    for name in ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "sigmoid", "relu", "silu", "erf"):
+    for name in (
+        "neg",
+        "abs",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "tanh",
+        "sigmoid",
+        "relu",
+        "silu",
+        "erf",
+        "sin",
+        "cos",
+        "log1p",
+    ):
         found[getattr(aten, name).default] = _one(name, "self")
+    for overload in ("Tensor_Tensor", "Tensor_Scalar", "Scalar"):
+        found[getattr(aten.pow, overload)] = _one("pow", "self", "exponent")
     found[aten.sum.dim_IntList], found[aten.mean.dim] = _reduction("sum"), _reduction("mean")
     found[aten.amax.default], found[aten.amin.default] = _reduction("amax"), _reduction("amin")
     import operator
