@@ -519,9 +519,6 @@ class Tensor(DeviceArray):
     def is_neg(self) -> bool:
         return self.lazy
 
-    def is_conj(self) -> bool:
-        return False
-
     def get(self) -> Array:
         out = np.empty_like(self._like)
         self.context.download(self.address, out)

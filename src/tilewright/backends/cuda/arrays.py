@@ -84,7 +84,7 @@ def _look_at_tensors(torch: Any) -> Look:
             return NOWHERE
         device, address = a.get_device(), a.data_ptr()
         recorded = a.requires_grad and recording()
-        kind = ("torch", a.shape, a.dtype, a.stride(), device, recorded, a.is_neg() or a.is_conj())
+        kind = ("torch", a.shape, a.dtype, a.stride(), device, recorded, a.is_neg())
         return address, address, current(device), kind
 
     return look
@@ -99,7 +99,7 @@ def _described(kind: Any) -> tuple[tuple[int, ...], str, bool, bool, int | None]
         if recorded:
             raise gradient_error("a tensor")
         if lazy:
-            raise TypeError("a tensor is negated or conjugated lazily. Pass its resolve_neg() or resolve_conj()")
+            raise TypeError("a tensor is negated lazily. Pass its resolve_neg()")
         name = str(dtype).removeprefix("torch.")
         if name not in TORCH_DTYPES:
             raise TypeError(f"no kernel takes arrays of {dtype}. Convert it with .to() first")
