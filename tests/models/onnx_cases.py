@@ -12,8 +12,7 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 
 from tilewright.core import UsageError
-from tilewright.graph import grouped
-from tilewright.models.extract import Extracted, tasks_of
+from tilewright.models.extract import Extracted, extracted
 from tilewright.models.importer import Importer
 from tilewright.models.model_file import prepared
 from tilewright.models.operators import HANDLERS
@@ -104,5 +103,5 @@ def _taken_over(model: ModelProto) -> Extracted | None:
         imported = Importer(prepared(model), HANDLERS).run()
     except UsageError:  # inputs of texts, 16-bit whole numbers, no elements
         return None
-    groups = grouped(imported.graph)
-    return None if any(g.family == "opaque" for g in groups) else Extracted(imported, groups, tasks_of(groups))
+    found = extracted(imported)
+    return None if any(g.family == "opaque" for g in found.groups) else found

@@ -15,10 +15,9 @@ pytest.importorskip("onnxruntime")
 from default_kernels import default_kernels  # noqa: E402
 from onnx_cases import NodeTest, node_tests  # noqa: E402
 
-from tilewright.graph import grouped  # noqa: E402
 from tilewright.kernels.expression.program import Program  # noqa: E402
 from tilewright.kernels.reference import evaluate  # noqa: E402
-from tilewright.models.extract import Extracted  # noqa: E402
+from tilewright.models.extract import Extracted, extracted  # noqa: E402
 from tilewright.models.importer import Importer  # noqa: E402
 from tilewright.models.model_file import prepared  # noqa: E402
 from tilewright.models.network import Network  # noqa: E402
@@ -94,5 +93,5 @@ def test_rows_are_gathered_from_the_last_by_negative_numbers() -> None:
         [onnx.numpy_helper.from_array(table, "t")],
     )
     imported = Importer(prepared(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])), HANDLERS).run()
-    got = interpreted(Extracted(imported, grouped(imported.graph), ()), {"i": index})
+    got = interpreted(extracted(imported), {"i": index})
     np.testing.assert_array_equal(got["y"], table[index])
