@@ -152,7 +152,7 @@ FIGURES: dict[str, Any] = {
 
 def _call_table(data: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"{data[0]['device']}, Python {data[0]['python']}, NumPy {data[0]['numpy']}; paired in one process.\n"]
-    lines += ["| call | NumPy's time / ours | low | high |", "|---|---|---|---|"]
+    lines += ["| call | NumPy's or PyTorch's time / ours | low | high |", "|---|---|---|---|"]
     lines += [f"| `{r['name']}` | {r['ratio']:.1f} | {r['low']:.1f} | {r['high']:.1f} |" for r in data[1:]]
     return "\n".join(lines)
 

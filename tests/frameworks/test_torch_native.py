@@ -183,13 +183,20 @@ def test_threads_call_while_answers_are_forgotten(library: tilewright.Library) -
     assert not native._kept  # nobody uses what was dropped
 
 
-def test_a_forked_child_goes_on(library: tilewright.Library) -> None:
-    a, b = operands()
-    wanted = T.mm(a, b)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if torch.equal(T.mm(a, b), wanted) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def test_a_forked_child_goes_on(tuned: Path) -> None:
+    program = (
+        "import os, torch, tilewright.torch as tt\n"
+        f"tt.use({str(tuned)!r})\n"
+        f"a, b = torch.randn({M}, {K}), torch.randn({K}, {N})\n"
+        "mm = torch.ops.tilewright.mm\n"
+        "wanted = mm(a, b)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(0 if torch.equal(mm(a, b), wanted) else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["0"], ran.stderr
 
 
 def test_compiled_graphs_take_the_same_way(library: tilewright.Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +209,23 @@ def test_compiled_graphs_take_the_same_way(library: tilewright.Library, monkeypa
     monkeypatch.setattr(placed, "_placed", [])
     assert torch.equal(compiled(a, b), wanted)
     assert library.stats().tiers["exact"] == before + 1
+
+
+def test_a_kernel_of_a_range_answers_every_size(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    tilewright.tune_range(
+        "matmul", params={"m": "1..4", "n": 8, "k": 8}, kernels=1, db=path, trials=2, cost_model="random"
+    )
+    library = tt.use(path)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda a, b: T.mm(a, b) + 1, dynamic=True, backend="aot_eager", fullgraph=True)
+    b = torch.randn(8, 8)
+    for m in (2, 3, 3, 4):
+        a = torch.randn(m, 8)
+        torch.testing.assert_close(compiled(a, b), a @ b + 1)
+    tiers = library.stats().tiers
+    assert tiers["range"] + tiers["exact"] == 4
+    assert tiers["range"] > 0
 
 
 def test_without_a_compiler_python_answers(tuned: Path) -> None:
