@@ -2,7 +2,8 @@
 
     python benchmarks/call_overhead.py --out benchmarks/results/call_overhead.json
 
-Where PyTorch is installed, the same for its tensors: torch.mm beside lib.matmul and the plan.
+Where PyTorch is installed, the same for its tensors: torch.mm beside lib.matmul and the plan; and, with a new output
+in each call, torch.mm beside the operator torch.ops.tilewright.mm, and ATen's called in that way.
 
 The contestants take turns within each round of one process; a ratio is the median over rounds of
 the rival's time / ours, so drift cancels out. All of them check their arguments and write into
@@ -41,6 +42,16 @@ def loop(call: Callable[..., Any], args: Sequence[Any], out: Any, count: int) ->
     start = time.thread_time_ns()
     for _ in steps:
         call(a, b, out=out)
+    return (time.thread_time_ns() - start) / count
+
+
+def loop_new(call: Callable[..., Any], args: Sequence[Any], count: int) -> float:
+    """The same with a new output in each call."""
+    steps = range(count)
+    a, b = args
+    start = time.thread_time_ns()
+    for _ in steps:
+        call(a, b)
     return (time.thread_time_ns() - start) / count
 
 
@@ -96,6 +107,14 @@ def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
             "lib.matmul of tensors": lambda: loop_library(library, tensors, result, count),
             "plan of tensors": lambda: loop(plan, tensors, result, count),
         }
+        importlib.import_module("tilewright.torch").use(library)
+        ours, aten = torch.ops.tilewright.mm, torch.ops.aten.mm.default
+        contestants |= {
+            "torch.mm, new output": lambda: loop_new(torch.mm, tensors, count),
+            "torch.ops.aten.mm.default, new output": lambda: loop_new(aten, tensors, count),
+            "torch.ops.tilewright.mm, new output": lambda: loop_new(ours, tensors, count),
+            "torch.ops.tilewright.mm.default, new output": lambda: loop_new(ours.default, tensors, count),
+        }
     for run in contestants.values():
         run()
     samples: dict[str, list[float]] = {name: [] for name in contestants}
@@ -104,13 +123,13 @@ def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
             samples[name].append(run())
     rows = {}
     for name, times in samples.items():
-        base = samples["torch.mm" if "tensors" in name or name == "torch.mm" else "np.matmul"]
+        base = samples[_rival(name)]
         ratios = sorted(b / t for b, t in zip(base, times, strict=True))
         low, _, high = statistics.quantiles(ratios, n=4)
         rows[name] = {
             "nanoseconds": statistics.median(times), "ratio": statistics.median(ratios), "low": low, "high": high,
         }  # fmt: skip
-    expected = {"exact": (rounds + 1) * count * (2 if torch is None else 4)}
+    expected = {"exact": (rounds + 1) * count * (2 if torch is None else 6)}
     if {n: c for n, c in library.stats().tiers.items() if c} != expected:
         raise SystemExit(f"some calls were not answered by the kernel: {library.stats()}")
     return {
@@ -118,6 +137,13 @@ def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
         "import_seconds": import_seconds(), "device": told.device_model, "kernel": told.template,
         **versions,
     }  # fmt: skip
+
+
+def _rival(name: str) -> str:
+    """Beside whom a contestant is put."""
+    if "new output" in name:
+        return "torch.mm, new output"
+    return "torch.mm" if "tensors" in name or name == "torch.mm" else "np.matmul"
 
 
 def tuned(folder: str) -> str:
@@ -142,7 +168,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(options.db or tuned(folder), options.rounds, options.calls)
-    print(f"| call on 4x4 float32, out given | ns a call | np.matmul or torch.mm / it (quartiles) |\n{'|---' * 3}|")
+    print("| call on 4x4 float32, out given unless it says new | ns a call | np.matmul or torch.mm / it (quartiles) |")
+    print("|---|---|---|")
     for name, row in result["rows"].items():
         print(f"| {name} | {row['nanoseconds']:.0f} | {row['ratio']:.2f} ({row['low']:.2f}-{row['high']:.2f}) |")
     print(f"\nimport tilewright with Library: {result['import_seconds']:.3f} s")

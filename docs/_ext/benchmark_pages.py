@@ -17,7 +17,7 @@ SECTIONS = (
     ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
                          "gemm_squares_2048")),
     ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "tvm_suite")),
-    ("Calls and start-up", ("call_overhead", "startup", "bundle", "replaced_kernels")),
+    ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
     ("Sizes that change", ("ranges",)),
     ("Tuning", ("search_live", "search_replay", "search_spread", "search_ablation", "search_model")),
     ("Against earlier versions", ("versions",)),
@@ -33,7 +33,7 @@ TITLES = {
     "ansor_subgraphs": "Ansor's subgraphs against torch.compile",
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
-    "startup": "Start-up",
+    "gpu_call_overhead": "Host time of a GPU call, on the emulator's driver", "startup": "Start-up",
     "bundle": "Start from a bundle", "replaced_kernels": "Kernels replaced under calls",
     "ranges": "One tuning for many sizes",
     "search_live": "Trials a second, and where the time goes",
@@ -152,7 +152,7 @@ FIGURES: dict[str, Any] = {
 
 def _call_table(data: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"{data[0]['device']}, Python {data[0]['python']}, NumPy {data[0]['numpy']}; paired in one process.\n"]
-    lines += ["| call | NumPy's time / ours | low | high |", "|---|---|---|---|"]
+    lines += ["| call | NumPy's or PyTorch's time / ours | low | high |", "|---|---|---|---|"]
     lines += [f"| `{r['name']}` | {r['ratio']:.1f} | {r['low']:.1f} | {r['high']:.1f} |" for r in data[1:]]
     return "\n".join(lines)
 

@@ -60,6 +60,16 @@ class OperatorError(TilewrightError):
     kind = "operator"
 
 
+class NoFunction(OperatorError, AttributeError):
+    """A function that a part of the language lacks, and the nearest that it has."""
+
+    def __init__(self, module: str, name: str, known: Iterable[str]) -> None:
+        names = list(known)
+        near = nearest(name, names)
+        hint = near.replace("Did you mean ", f"Did you mean {module}.").strip() or f"It has {', '.join(names)}"
+        super().__init__(f"{module} has no function {name!r}", hint)
+
+
 class IllegalSchedule(TilewrightError, ValueError):
     """A schedule outside its space or over a hardware limit. Only the search catches it."""
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.backends.cuda import cubin, cupy_driver, driver, pycuda_driver, status
+from tilewright.backends.arguments import Arguments
+from tilewright.backends.cuda import cubin, cupy_driver, driver, status
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.driver import get_driver
 from tilewright.backends.driver import (
-    C_TYPES,
     DeviceError,
     LaunchError,
     LoadError,
@@ -31,9 +31,10 @@ TENSORS = (0x1000, 0x2000, 0x3000)
 
 def test_plain_launch() -> None:
     launch = Launch("k", ("n", "m"), grid=(["ceildiv", "n", 128], "m"), block=(32, 4), shared=["*", "m", 1024])
-    assert resolve(launch, TENSORS, 0x9000, {"n": 1000, "m": 3, "unused": 1}) == (
-        (8, 3, 1), (32, 4, 1), 3072,
-        (("pointer", 0x1000), ("pointer", 0x2000), ("pointer", 0x3000), ("pointer", 0x9000), ("int32", 1000), ("int32", 3)),
+    *shape, arguments = resolve(launch, TENSORS, 0x9000, {"n": 1000, "m": 3, "unused": 1})
+    assert shape == [(8, 3, 1), (32, 4, 1), 3072]
+    assert arguments.parameters == (
+        ("pointer", 0x1000), ("pointer", 0x2000), ("pointer", 0x3000), ("pointer", 0x9000), ("int32", 1000), ("int32", 3),
     )  # fmt: skip
 
 
@@ -43,7 +44,7 @@ def test_listed_parameters() -> None:
         ("int32", -5), ("tensor", 0),
     )  # fmt: skip
     launch = Launch("k", (), grid=(1,), block=(64,), parameters=given)
-    assert resolve(launch, TENSORS, 0x100, {"n": 10})[3] == (
+    assert resolve(launch, TENSORS, 0x100, {"n": 10})[3].parameters == (
         ("pointer", 0x3000), ("int64", 10 << 30), ("float32", 0.5), ("float64", 10.0), ("pointer", 0x110),
         ("int32", -5), ("pointer", 0x1000),
     )  # fmt: skip
@@ -85,22 +86,38 @@ class Block(ctypes.Structure):
     )  # fmt: skip
 
 
-def test_cupys_argument_pointers() -> None:
-    kept = cupy_driver._Arguments(ARGUMENTS)
-    pointers = (ctypes.c_void_p * len(ARGUMENTS)).from_address(kept.address)
-    got = [C_TYPES[kind].from_address(p).value for (kind, _), p in zip(ARGUMENTS, pointers, strict=True)]
-    assert got == [v if v != 0 else None for _, v in ARGUMENTS]
+C_TYPES: dict[str, Any] = {
+    "pointer": ctypes.c_void_p, "int32": ctypes.c_int32, "int64": ctypes.c_int64, "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+}  # fmt: skip
 
 
-def test_pycudas_argument_block_is_laid_out_as_c_does() -> None:
-    packed = pycuda_driver.pack(ARGUMENTS)
+def test_pointers_to_arguments() -> None:
+    kept = Arguments(ARGUMENTS)
+    for first in (ARGUMENTS[0][1], 0x7F0000002000):
+        kept.values[0] = first
+        pointers = (ctypes.c_void_p * len(ARGUMENTS)).from_address(kept.pointers())
+        got = [C_TYPES[kind].from_address(p).value for (kind, _), p in zip(ARGUMENTS, pointers, strict=True)]
+        assert got == [first, *(v if v != 0 else None for _, v in ARGUMENTS[1:])]
+    assert kept.pointers() == kept.pointers()
+    assert Arguments(()).pointers()
+
+
+def test_an_argument_block_is_laid_out_as_c_does() -> None:
+    kept = Arguments(ARGUMENTS)
+    packed = kept.packed()
     expected = bytes(Block(*(v for _, v in ARGUMENTS)))
     # Padding is not compared: struct writes zeros there, ctypes what was in memory.
     assert len(packed) == len(expected)
     assert bytes(Block.from_buffer_copy(packed)) == packed
     assert struct.unpack_from("@Piqf", packed) == tuple(v for _, v in ARGUMENTS[:4])
-    block = Block.from_buffer_copy(packed)
-    assert (block.a, block.b, block.c, block.d, block.e, block.f) == (0x7F0000001000, -7, 1 << 40, 1.5, None, 0.1)
+    for block in (Block.from_buffer_copy(packed), Block.from_address(_first(kept))):
+        assert (block.a, block.b, block.c, block.d, block.e, block.f) == (0x7F0000001000, -7, 1 << 40, 1.5, None, 0.1)
+
+
+def _first(arguments: Arguments) -> int:
+    """Where the memory behind the pointers begins."""
+    return ctypes.c_void_p.from_address(arguments.pointers()).value or 0
 
 
 # --------------------------------------------------------------------------- errors

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from emulated import SIZE, THREADS, numbers, reversed_blocks, unit
 
+from tilewright.backends.arguments import Arguments
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda import archs
@@ -91,7 +92,7 @@ def test_orders(code: bytes) -> None:
         x0, out = context.allocate(4 * SIZE), context.allocate(4 * SIZE)
         context.upload(x0, numbers())
         parameters = [("pointer", x0), ("pointer", out), ("pointer", 0), ("int32", 1)]
-        context.load(code).function("reverse").launch(*SHAPE, parameters)
+        context.load(code).function("reverse").launch(*SHAPE, Arguments(parameters))
         got = np.empty(SIZE, np.float32)
         context.download(out, got)
         np.testing.assert_array_equal(got, reversed_blocks(numbers()))
@@ -124,9 +125,9 @@ def test_refused_launches_leave_the_device_well(context: Context, module: Module
         (SHAPE, [*four[:3], ("half", 1)], "unknown kind"),
     ):
         with pytest.raises(LaunchError, match=message):
-            scale.launch(*shape, parameters)
+            scale.launch(*shape, Arguments(parameters))
     context.fill(out, 0, 4 * SIZE)
-    scale.launch(*SHAPE, four)
+    scale.launch(*SHAPE, Arguments(four))
     context.synchronize()
 
 
@@ -138,7 +139,7 @@ def test_bugs_spoil_the_context(context: Context, module: Module, name: str, mes
     x0, out = place(context), place(context)
     parameters = [("pointer", x0), ("pointer", out), ("pointer", 0), ("int32", SIZE)]
     with pytest.raises(DeviceError, match=message) as e:
-        module.function(name).launch(*SHAPE, parameters)
+        module.function(name).launch(*SHAPE, Arguments(parameters))
     assert e.value.sticky
     for use in (context.synchronize, lambda: context.allocate(4), lambda: context.busy(0.1)):
         with pytest.raises(DeviceError, match=message):
@@ -155,9 +156,9 @@ def test_a_module_runs_on_after_a_bug(code: bytes) -> None:
         parameters = [("pointer", x0), ("pointer", out), ("pointer", 0), ("int32", 1)]
         if name == "diverges":
             with pytest.raises(DeviceError):
-                loaded.function(name).launch(*SHAPE, parameters)
+                loaded.function(name).launch(*SHAPE, Arguments(parameters))
         else:
-            loaded.function(name).launch(*SHAPE, parameters)
+            loaded.function(name).launch(*SHAPE, Arguments(parameters))
             got = np.empty(SIZE, np.float32)
             context.download(out, got)
             np.testing.assert_array_equal(got, reversed_blocks(numbers()))

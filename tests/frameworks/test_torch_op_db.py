@@ -30,12 +30,13 @@ ROWS = (
 )  # fmt: skip
 ELEMENTS = (
     "add", "sub", "mul", "div", "maximum", "minimum", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh",
-    "sigmoid", "nn.functional.relu", "nn.functional.silu", "nn.functional.gelu", "erf",
+    "sigmoid", "nn.functional.relu", "nn.functional.silu", "nn.functional.gelu", "erf", "sin", "cos", "log1p", "pow",
 )  # fmt: skip
 CLAIMED = (*PRODUCTS, *WINDOWS, *ROWS, *ELEMENTS)
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")
 OURS = {"nn.functional." + n: n for n in NAMES} | {n: n for n in NAMES}
-WINDOW = ("stride", "padding", "dilation")
+WINDOW = ("stride", "padding", "output_padding", "dilation")
+TRANSPOSED = ("nn.functional.conv_transpose1d", "nn.functional.conv_transpose2d")
 KINDS = ("float32", "bfloat16")
 
 
@@ -94,7 +95,7 @@ def test_compiled_operators_agree(name: str, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [n for n in CLAIMED if n in OURS])
+@pytest.mark.parametrize("name", [n for n in (*CLAIMED, *TRANSPOSED) if n in OURS])
 def test_custom_operators_agree(name: str, kind: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     tt.use(tilewright.Library(tmp_path / "t.db", missing_ok=True, watch=False))

@@ -41,6 +41,8 @@ CALLS: list[tuple[str, Any]] = [
     ("conv2d", lambda: (r(1, 4, 8, 8), r(6, 2, 3, 3), r(6), [2, 1], [1], [1], 2)),
     ("conv2d", lambda: (r(4, 8, 8), r(6, 4, 3, 3))),
     ("conv3d", lambda: (r(1, 2, 5, 5, 5), r(2, 2, 3, 3, 3))),
+    ("conv_transpose1d", lambda: (r(1, 4, 8), r(4, 3, 3), r(6), [2], [1], [1], 2, [1])),
+    ("conv_transpose2d", lambda: (r(2, 4, 5, 5), r(4, 6, 3, 3))),
     ("layer_norm", lambda: (r(3, 4), [4], r(4), r(4))),
     ("layer_norm", lambda: (r(3, 2, 4), [2, 4])),
     ("layer_norm", lambda: (r(3, 4), [4], None, r(4))),
@@ -93,6 +95,32 @@ def test_a_tuned_kernel_serves_the_product_and_its_gradients(tmp_path: Path) -> 
     rows = a.detach().reshape(2, 4, K)
     torch.testing.assert_close(T.matmul(rows, b.detach()), rows @ b)
     assert library.stats().tiers["exact"] == 4
+
+
+def test_tuned_kernels_serve_the_gradients_of_a_convolution(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    how: dict[str, Any] = {"trials": 1, "cost_model": "random", "db": path}
+    window = {"stride": 2, "padding": 1}
+    tilewright.tune("conv_transpose2d", n=2, ci=6, h=4, w=4, co=4, kh=3, kw=3, output_padding="1,1", **window, **how)
+    tilewright.tune("conv2d", n=4, ci=2, h=8, w=8, co=6, kh=4, kw=4, dilation=2, padding=1, **how)
+    library = tt.use(path)
+    x, w, bias = r(2, 4, 8, 8), r(6, 4, 3, 3), r(6)
+    got = T.conv2d(x, w, bias, [2], [1])
+    flow = torch.randn_like(got)
+    ours = torch.autograd.grad(got, (x, w, bias), flow)
+    assert {n: c for n, c in library.stats().tiers.items() if c} == {"exact": 2, "fallback": 1}
+    wanted = torch.nn.functional.conv2d(x, w, bias, 2, 1)
+    for a, b in zip(ours, torch.autograd.grad(wanted, (x, w, bias), flow), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    # the gradient of a transposed convolution is a convolution, and both have gradients in turn
+    y = r(2, 6, 4, 4)
+    up = T.conv_transpose2d(y, w, None, [2], [1], [1])
+    torch.testing.assert_close(up, torch.nn.functional.conv_transpose2d(y, w, None, 2, 1, 1), rtol=1e-4, atol=1e-4)
+    assert library.stats().tiers["exact"] == 3
+    torch.autograd.gradgradcheck(
+        lambda a, b: T.conv2d(a, b, None, [2], [1]),
+        (r(1, 2, 4, 4).double().detach().requires_grad_(), r(2, 2, 3, 3).double().detach().requires_grad_()),
+    )
 
 
 def test_new_kernels_are_noticed_and_misses_counted(tmp_path: Path) -> None:

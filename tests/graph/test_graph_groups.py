@@ -125,6 +125,16 @@ def test_the_same_computation_has_one_identity_and_name() -> None:
     assert from_program(workload.op, workload.program).workload() == workload
 
 
+def test_a_norm_of_one_row_that_is_written_out_is_one_kernel() -> None:
+    m = graphs.Maker()
+    x = m.b.input("x", (1, 1, 64), "float32")
+    mean = m.add("mean", m.add("pow", x, m.number(2.0)), dim=-1, keepdim=True)
+    root = m.add("sqrt", m.add("add", mean, m.number(1e-6)))
+    graph = m.b.build([m.add("mul", m.add("div", x, root), m.weight(64))])
+    assert names(graph) == ["pow_mean_add_sqrt_div_mul"]
+    check(graph)
+
+
 @pytest.mark.parametrize("graph", [fold_batch_norms(graphs.residual_block()), graphs.encoder_layer()])
 def test_every_group_has_a_template_that_takes_its_family(graph: Graph) -> None:
     from tilewright.core import Task

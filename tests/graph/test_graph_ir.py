@@ -36,7 +36,7 @@ def test_what_nothing_reads_is_left_out() -> None:
         ("slice", ["x"], {"dim": 1, "start": 9, "end": 12}, "takes nothing"),
         ("relu", ["x"], {"slope": 1}, "slope"),
         ("relu", ["n"], {}, "input is int64"),
-        ("pow", ["x", "x"], {}, "exponent"),
+        ("pow", ["n", "n"], {}, "an operand is whole"),
         ("add", ["x", "n"], {}, "float32 and int64"),
     ],
 )  # fmt: skip

@@ -108,6 +108,16 @@ def kept_dims(m: int = 4, n: int = 33) -> Program:
     return program_of(te.compute((m, n), lambda i, j: (x[i, j] - low[i, 0]) / (high[i, 0] - low[i, 0] + 1e-3)))
 
 
+def single_row(n: int = 70) -> Program:
+    """The root mean square of one row, written out with the axis of one point kept: it is read at the number 0."""
+    x, w = te.input("x", (1, 1, n)), te.input("w", (n,))
+    square = te.compute((1, 1, n), lambda a, b, j: x[a, b, j] * x[a, b, j])
+    total = te.compute((1, 1, 1), lambda a, b, _: te.sum(n, lambda j: square[a, b, j]))
+    root = te.compute((1, 1, 1), lambda a, b, c: te.sqrt(total[a, b, c] / n + 1e-5))
+    scaled = te.compute((1, 1, n), lambda a, b, j: x[a, b, j] / root[a, b, 0])
+    return program_of(te.compute((1, 1, n), lambda a, b, j: scaled[a, b, j] * w[j]))
+
+
 def argmax(m: int = 6, n: int = 100, dtype: str = "float32", least: bool = False) -> Program:
     x = te.input("x", (m, n), dtype)
     pick = te.argmin if least else te.argmax
@@ -171,6 +181,7 @@ ROWS: dict[str, Callable[[], Program]] = {
     "norm": lambda: norm(3, 5, 70),
     "norm_of_one": lambda: norm(1, 9, 16, "float64"),
     "kept_dims": kept_dims,
+    "single_row": single_row,
     "argmax": argmax,
     "argmax_backwards": backwards,
     "argmin_int32": lambda: argmax(4, 33, "int32", True),

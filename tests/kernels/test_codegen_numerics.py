@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 
+import numpy as np
 import pytest
 
 from tilewright.backends import get_backend
@@ -16,7 +17,7 @@ TARGETS = [t for t in BACKEND.targets() if BACKEND.runs_here(t) and t.variant in
 
 LIMITS = {
     "exp": (1.2, 1.0), "log": (1.0, 1.0), "tanh": (1.5, 1.75), "erf": (1.5, 1.5), "rsqrt": (1.5, 1.5),
-    "sqrt": (0.5, 0.5), "floor": (0.0, 0.0),
+    "sqrt": (0.5, 0.5), "floor": (0.0, 0.0), "sin": (1.6, 2.2), "cos": (1.6, 2.2), "log1p": (1.6, 1.6),
 }  # fmt: skip
 """Largest errors of float32 and of float64 results; the tables in docs/numerics.md."""
 
@@ -44,6 +45,7 @@ template <class V, class F, class G> static void compare(V x, F f, G g, double *
     }
 }
 """
+_OF_LIBC = ("exp", "log", "tanh", "erf", "sqrt", "floor", "sin", "cos", "log1p")
 _EACH = "".join(
     f"""
 // Every step-th float, `first` the first of them.
@@ -81,7 +83,7 @@ EXPORT void some_{f}(const double *x, double *y, const float *u, float *v, long 
 }}
 """
     for f, single, double in (
-        *((f, f"__builtin_{f}", f"__builtin_{f}l") for f in ("exp", "log", "tanh", "erf", "sqrt", "floor")),
+        *((f, f"__builtin_{f}", f"__builtin_{f}l") for f in _OF_LIBC),
         ("rsqrt", "rsqrt_", "rsqrtl_"),
     )
 )
@@ -142,6 +144,9 @@ ENDS: dict[str, list[tuple[float, float]]] = {
     "erf": [(INF, 1), (-INF, -1), (7.0, 1)],
     "rsqrt": [(0.0, INF), (-0.0, -INF), (INF, 0), (-1.0, NAN), (1.4e-45, 2.6714e22)],
     "sqrt": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-1.0, NAN)],
+    "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (1.4e-45, 1.4e-45), (2.0**100, -0.8721836054182673)],
+    "cos": [(0.0, 1), (-0.0, 1), (INF, NAN), (1e-30, 1), (2.0**100, 0.48917865697472146)],
+    "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (INF, INF), (-1.5, NAN), (1.4e-45, 1.4e-45), (1e-10, 1e-10)],
     "floor": [(-0.5, -1), (0.5, 0.0), (-INF, -INF), (8388609.0, 8388609.0)],
 }  # fmt: skip
 
@@ -158,3 +163,67 @@ def test_ends_of_the_range(library: ctypes.CDLL, function: str) -> None:
         if abs(expected) in (0, 1, INF) and abs(at) in (0, 1, 20, INF):
             assert got == expected
         assert math.isnan(got) == math.isnan(expected)
+
+
+_POW = """
+EXPORT void pow_float(const float *x, const float *y, float *out, float *one, long n) {
+    for (long i = 0; i < n; i += TW_LANES(float))
+        tw::store_n(out + i, tw::pow(tw::load_n<tw::f32v>(x + i, n - i), tw::load_n<tw::f32v>(y + i, n - i)), n - i);
+    for (long i = 0; i < n; i++) one[i] = tw::pow(x[i], y[i]);
+}
+EXPORT void pow_double(const double *x, const double *y, double *out, double *one, long n) {
+    for (long i = 0; i < n; i += TW_LANES(double))
+        tw::store_n(out + i, tw::pow(tw::load_n<tw::f64v>(x + i, n - i), tw::load_n<tw::f64v>(y + i, n - i)), n - i);
+    for (long i = 0; i < n; i++) one[i] = tw::pow(x[i], y[i]);
+}
+"""
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -2.0,
+    3.0,
+    -3.0,
+    1e-45,
+    -1e-45,
+    3e38,
+    -3e38,
+    16777217.0,
+    INF,
+    -INF,
+    NAN,
+]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.variant)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers(target: Target, dtype: str) -> None:
+    """Every pair of special values as C has it (NumPy's power is C's), and random pairs within a unit."""
+    export = '#define EXPORT extern "C" __attribute__((visibility("default")))\n'
+    library = ctypes.CDLL(BACKEND.build([prelude(target), export, _POW], target).path)
+    random = np.random.default_rng(0)
+    ends = np.array(SPECIAL, dtype)
+    base = np.exp(random.uniform(-80, 80, 40_000)).astype(dtype)
+    wide = random.uniform(-95, 95, 40_000) / np.log(base.astype(np.float64))  # results over the whole range of float32
+    near = (1 + random.normal(size=40_000) * 1e-4).astype(dtype)
+    x = np.concatenate([np.repeat(ends, len(ends)), base, near])
+    y = np.concatenate([np.tile(ends, len(ends)), wide.astype(dtype), random.normal(size=40_000).astype(dtype) * 1e5])
+    out, one = np.empty_like(x), np.empty_like(x)
+    run = getattr(library, "pow_float" if dtype == "float32" else "pow_double")
+    run(*(ctypes.c_void_p(v.ctypes.data) for v in (x, y, out, one)), ctypes.c_long(len(x)))
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+        right = exact.astype(dtype)
+        units = np.abs(out - exact) / np.maximum(np.spacing(np.abs(right)), np.finfo(dtype).smallest_subnormal)
+    np.testing.assert_array_equal(out, one)
+    n = len(ends) ** 2
+    np.testing.assert_array_equal(out[:n], right[:n])
+    kept = ~np.isnan(right[:n])
+    np.testing.assert_array_equal(np.signbit(out[:n][kept]), np.signbit(right[:n][kept]))
+    finite = np.isfinite(right)
+    np.testing.assert_array_equal(out[~finite], right[~finite])
+    assert float(units[finite].max()) <= 1.0

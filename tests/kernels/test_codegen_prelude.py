@@ -24,6 +24,7 @@ TARGETS = [t for t in BACKEND.targets() if BACKEND.runs_here(t)]
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": special.erf, "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "abs": np.abs,
+    "sin": np.sin, "cos": np.cos, "log1p": np.log1p,
 }  # fmt: skip
 LIMIT = 2.0
 """Allowed error in units of the last place (float32)."""

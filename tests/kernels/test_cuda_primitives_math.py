@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
+from test_codegen_numerics import SPECIAL
 from test_codegen_prelude import FUNCTIONS, samples, ulps
 
 from tilewright.backends import emulator
@@ -120,3 +121,37 @@ def test_every_float16_widens(built: emulator.EmulatedKernel) -> None:
         right = bits.astype(np.uint16).view(np.float16).astype(np.float32)
     got = compute(built, "tw_halves", bits)
     assert ((got.view(np.uint32) == right.view(np.uint32)) | (np.isnan(got) & np.isnan(right))).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers(dtype: str) -> None:
+    """Every pair of special values as C has it (NumPy's power is C's), and random pairs within a unit."""
+    c = _CTYPE[dtype]
+    text = f"""#line 1 "kernel"
+TW_KERNEL(32, 1) void tw_p(const {c} *__restrict__ x0, const {c} *__restrict__ x1, {c} *__restrict__ out, unsigned char *ws, int n) {{
+    for (int i = threadIdx.x; i < n; i += 32) out[i] = tw::pow(x0[i], x1[i]);
+    (void)ws;
+}}
+"""
+    built = emulator.build(prelude(archs.target("sm_80"), emulated=True) + text, ["tw_p"])
+    random = np.random.default_rng(0)
+    ends = np.array(SPECIAL, dtype)
+    base = np.exp(random.uniform(-80, 80, 4000)).astype(dtype)
+    wide = random.uniform(-95, 95, 4000) / np.log(base.astype(np.float64))
+    x = np.concatenate([np.repeat(ends, len(ends)), base])
+    y = np.concatenate([np.tile(ends, len(ends)), wide.astype(dtype)])
+    output = np.zeros_like(x)
+    program = LaunchProgram((Launch("tw_p", ("n",), (1, 1, 1), (32, 1, 1)),), align=16)
+    report = emulator.run(built, program, {"n": len(x)}, [x, y], output)
+    assert report.ok, report.bugs
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+        right = exact.astype(dtype)
+        units = np.abs(output - exact) / np.maximum(np.spacing(np.abs(right)), np.finfo(dtype).smallest_subnormal)
+    odd = ~np.isfinite(right)
+    np.testing.assert_array_equal(output[odd], right[odd])
+    n = len(ends) ** 2
+    np.testing.assert_array_equal(output[:n], right[:n])
+    signed = ~np.isnan(right)
+    np.testing.assert_array_equal(np.signbit(output[signed]), np.signbit(right[signed]))
+    assert float(units[~odd].max()) <= 1.0

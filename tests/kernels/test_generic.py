@@ -78,8 +78,8 @@ def values(
     a = draw(values(tensors, axes, depth - 1))
     form = draw(st.sampled_from(("unary", "binary", "select", "pad", "cast")))
     if form == "unary":
-        fn = draw(st.sampled_from((te.abs, te.tanh, te.erf, lambda x: te.exp(-te.abs(x)), lambda x: -x,
-                                   lambda x: te.sqrt(te.abs(x) + 0.5), lambda x: te.log(te.abs(x) + 1.0))))  # fmt: skip
+        fn = draw(st.sampled_from((te.abs, te.tanh, te.erf, te.sin, te.cos, lambda x: te.pow(te.abs(x) + 0.5, 0.3), lambda x: te.exp(-te.abs(x)), lambda x: -x,
+                                   lambda x: te.sqrt(te.abs(x) + 0.5), lambda x: te.log1p(te.abs(x)))))  # fmt: skip
         return fn(a)
     if form == "cast":
         return te.cast(te.exp(-te.abs(te.cast(a, "float64"))) * 3.0, "float32")

@@ -52,6 +52,16 @@ CASES: list[tuple[str, dict[str, Value]]] = [
     ("sum", {"shape": "3,4,5", "dim": "-1,0"}),
     ("argmax", {"shape": "3,4,5"}),
     ("embedding", {"shape": "3,4", "num_embeddings": 9, "embedding_dim": 5, "index_dtype": "int32"}),
+    ("linear", {"m": 5, "n": 6, "k": 7, "activation": "silu", "residual": True}),
+    ("bmm", {"b": 2, "m": 5, "n": 6, "k": 7}),
+    ("logsumexp", {"shape": "3,4,5", "dim": "-1,0", "keepdim": True}),
+    ("pad", {"shape": "3,4,5", "pad": "-1,2,0,3", "value": 0.5}),
+    ("cat", {"a": "3,4", "b": "3,1", "c": "3,5", "dim": -1}),
+    ("group_norm", {"shape": "2,6,3,4", "num_groups": 3}),
+    ("group_norm", {"shape": "2,6,5", "num_groups": 2, "affine": False}),
+    ("gelu", {"shape": "6,5", "approximate": "tanh"}),
+    ("add", {"shape": "6,5", "other_shape": "5"}),
+    ("mul", {"shape": "6,5", "other_shape": "6,1"}),
     ("dequant_matmul", {"m": 5, "n": 6, "k": 12, "group_size": 4, "trans_b": True, "bias": True, "activation": "silu"}),
 ]
 
@@ -71,6 +81,27 @@ def test_numpy_and_infer_agree(name: str, params: dict[str, Value], dtype: str) 
     attributes = {k: v for k, v in workload.params if k not in op.sizes or k in op.told}
     assert op.infer is not None
     assert op.infer([s.shape for s in workload.inputs], **attributes) == dict(workload.params)
+
+
+SAME: list[tuple[str, dict[str, Value], str, dict[str, Value]]] = [
+    ("linear", {"m": 8, "n": 9, "k": 10}, "matmul", {"m": 8, "n": 9, "k": 10, "trans_b": True, "bias": True}),
+    ("bmm", {"b": 2, "m": 8, "n": 9, "k": 10}, "batch_matmul", {"b": 2, "m": 8, "n": 9, "k": 10}),
+    ("relu", {"shape": "8,9"}, "elementwise", {"shape": "8,9"}),
+    ("gelu", {"shape": "8,9"}, "elementwise", {"shape": "8,9", "fn": "gelu(x)"}),
+    ("silu", {"shape": "8,9"}, "elementwise", {"shape": "8,9", "fn": "silu(x)"}),
+    ("sigmoid", {"shape": "8,9"}, "elementwise", {"shape": "8,9", "fn": "sigmoid(x)"}),
+    ("add", {"shape": "8,9", "other_shape": "9"}, "elementwise", {"shape": "8,9", "fn": "x + y", "y_shape": "9"}),
+    ("mul", {"shape": "8,9"}, "elementwise", {"shape": "8,9", "fn": "x * y"}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("name", "params", "other", "same"), SAME)
+def test_two_names_of_one_computation_share_their_kernels(
+    name: str, params: dict[str, Value], other: str, same: dict[str, Value], dtype: str
+) -> None:
+    mine, its = get_operator(name).workload(**params, dtype=dtype), get_operator(other).workload(**same, dtype=dtype)
+    assert mine.key == its.key
 
 
 # ------------------------------------------------------------------ against other libraries

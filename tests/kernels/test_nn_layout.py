@@ -99,7 +99,7 @@ def test_what_does_not_fit(make: Callable[[], Any], message: str) -> None:
 
 
 def test_a_name_that_is_close() -> None:
-    with pytest.raises(AttributeError, match=r"nn has no function 'log_sum_exp'. Did you mean logsumexp\?"):
+    with pytest.raises(AttributeError, match=r"nn has no function 'log_sum_exp'. Did you mean nn.logsumexp\?"):
         _ = nn.log_sum_exp
 
 

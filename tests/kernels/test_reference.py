@@ -338,6 +338,9 @@ FUNCTIONS: Mapping[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "rsqrt": (lambda v: 1 / math.sqrt(v), np.geomspace(1e-300, 1e300, 301)),
     "tanh": (math.tanh, np.linspace(-25, 25, 301)),
     "erf": (math.erf, np.linspace(-7, 7, 301)),
+    "sin": (math.sin, np.linspace(-1e6, 1e6, 301)),
+    "cos": (math.cos, np.linspace(-1e6, 1e6, 301)),
+    "log1p": (math.log1p, np.geomspace(1e-300, 1e300, 301)),
     "floor": (math.floor, np.linspace(-3, 3, 25)),
     "abs": (abs, np.linspace(-3, 3, 25)),
 }
@@ -349,6 +352,13 @@ def test_functions(name):
     x = tensor("x", at)
     got = run(te.compute(at.shape, lambda i: getattr(te, name)(x[i])), at)
     np.testing.assert_allclose(got, [meaning(v) for v in at], rtol=2e-15, atol=0)
+
+
+def test_powers():
+    a, b = np.repeat(np.linspace(0.1, 9, 12), 12), np.tile(np.linspace(-3, 3, 12), 12)
+    x, y = tensor("x", a), tensor("y", b)
+    got = run(te.compute(a.shape, lambda i: te.pow(x[i], y[i]) + 2 ** y[i] + x[i] ** -2), a, b)
+    np.testing.assert_allclose(got, [p**q + 2**q + p**-2 for p, q in zip(a, b, strict=True)], rtol=2e-15)
 
 
 def test_erf_is_accurate_everywhere():
@@ -460,6 +470,7 @@ _UNARY: dict[str, Callable[[float], float]] = {
     "abs": abs,
     "tanh": math.tanh,
     "erf": math.erf,
+    "sin": lambda v: math.sin(v) if math.isfinite(v) else math.nan,
     "floor": lambda v: float(math.floor(v)) if math.isfinite(v) else v,
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilewright.core import OperatorError, UsageError
-from tilewright.kernels import te
+from tilewright.kernels import nn, te
 from tilewright.kernels.operator import operator
 
 Body = Callable[[te.TensorRef, te.Expr, te.Expr], Any]
@@ -38,8 +38,8 @@ REFUSED: dict[str, tuple[Body, tuple[str, ...]]] = {
     "division of axes": (lambda x, i, j: x[i, j / 2], ("i1 / 2", "use //")),
     "division by an axis": (lambda x, i, j: x[i, 7 // (j + 1)], ("(i1 + 1)", "outside the language")),
     "remainder of a real": (lambda x, i, j: x[i, j] % 2, ("x[i0, i1]", "te.floor")),
-    "a root as a power": (lambda x, i, j: x[i, j] ** 0.5, ("** 0.5", "te.exp(p * te.log(x))")),
-    "a power of a number": (lambda x, i, j: 2 ** x[i, j], ("2 ** x[i0, i1]",)),
+    "a power of an axis": (lambda x, i, j: x[i, j**9], ("pow", "i1 is index", "1 to 8")),
+    "a power of a text": (lambda x, i, j: x[i, j] ** "2", ("'2'", "real number")),
     "a shift": (lambda x, i, j: x[i, j << 1], ("i1", "outside the language")),
     "two types": (lambda x, i, j: x[i, j] + te.cast(x[i, j], "float64"), ("float32", "float64", "te.cast")),
     "arithmetic of conditions": (lambda x, i, j: (x[i, j] > 0) + 1, ("(x[i0, i1] > 0.0)", "te.select")),
@@ -87,6 +87,7 @@ def test_an_expression_outside_the_language(what: str) -> None:
         lambda x, i, j: te.select(np.float32(0) < x[i, j], abs(x[i, j]), math.nan),
         lambda x, i, j: x[np.int64(1), (np.int64(1) + j) % 5],
         lambda x, i, j: sum(x[i, k] for k in range(5)),
+        lambda x, i, j: x[i, j] ** 0.5 + 2 ** x[i, j] + x[i, j] ** -1 + x[i, j] ** 99,
     ],
 )
 def test_numbers_of_numpy_and_loops_of_python_are_welcome(body: Body) -> None:
@@ -135,21 +136,44 @@ def _itself(n: int) -> te.TensorRef:
 
 def _unknown(n: int) -> te.TensorRef:
     x = te.input("x", (n,))
-    return te.compute((n,), lambda i: te.expp(x[i]))
+    return te.compute((n,), lambda i: te.sine(x[i]))
+
+
+def _strange(n: int) -> te.TensorRef:
+    return nn.logsumexps(te.input("x", (n,)))  # type: ignore[no-any-return]
+
+
+def _outside(n: int) -> te.TensorRef:
+    x = te.input("x", (n,))
+    y = te.compute((n,), lambda i: x[i] * 2.0, name="y")
+    return te.compute((n,), lambda i: y[i + 1])
 
 
 @pytest.mark.parametrize(
-    ("define", "message"),
+    ("define", "line", "message"),
     [
-        (_two, "returns 2 tensors, and has one output. Make an operator of each"),
-        (_itself, "A te.compute cannot read itself: a recurrence along an axis is a te.scan"),
-        (_unknown, "te has no function 'expp'. Did you mean exp?"),
+        (_two, 0, "the operator returns 2 tensors, and has one output. Make an operator of each, or put them in one "
+                  "tensor: nn.cat, or an axis and te.select"),
+        (_itself, 2, "y is read before it is defined, and a te.compute cannot read itself. A recurrence along an axis is a "
+                     'te.scan, as in te.scan("sum", i, x[i]), or one with a te.monoid'),
+        (_unknown, 2, "te has no function 'sine'. Did you mean te.sin?"),
+        (_strange, 1, "nn has no function 'logsumexps'. Did you mean nn.logsumexp?"),
+        (_outside, 3, "y is read at 4 along axis 0, which has 4 elements. Guard the read with te.select(condition, read, "
+                      "other), or clamp the index with te.maximum and te.minimum"),
     ],
-)
-def test_what_to_write_instead(define: Callable[[int], Any], message: str) -> None:
+)  # fmt: skip
+def test_what_to_write_instead(define: Callable[[int], Any], line: int, message: str) -> None:
     with pytest.raises(OperatorError) as error:
         operator(define).workload(n=4)
-    assert message in str(error.value)
+    where = f"{__file__}:{define.__code__.co_firstlineno + line}"
+    assert str(error.value) == f"{define.__name__} ({where}): {message}"
+
+
+def test_a_function_that_is_far_from_all() -> None:
+    with pytest.raises(AttributeError, match=r"^te has no function 'zzz'\. It has abs, argmax") as error:
+        te.zzz  # noqa: B018
+    assert isinstance(error.value, OperatorError)
+    assert not hasattr(te, "zzz")
 
 
 def test_an_operator_that_is_called_with_arrays() -> None:

@@ -1,105 +1,85 @@
-"""ONNX's own tests of its operators: what the importer takes over means what the standard says."""
+"""What the importer takes over means what ONNX's own tests say: by the interpreter, and by compiled kernels."""
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
-from onnx import numpy_helper  # noqa: E402
+from default_kernels import default_kernels  # noqa: E402
+from onnx_cases import NodeTest, node_tests  # noqa: E402
 
-from tilewright.core import UsageError  # noqa: E402
-from tilewright.graph import grouped  # noqa: E402
 from tilewright.kernels.expression.program import Program  # noqa: E402
 from tilewright.kernels.reference import evaluate  # noqa: E402
+from tilewright.models.extract import Extracted, extracted  # noqa: E402
 from tilewright.models.importer import Importer  # noqa: E402
 from tilewright.models.model_file import prepared  # noqa: E402
+from tilewright.models.network import Network  # noqa: E402
 from tilewright.models.operators import HANDLERS  # noqa: E402
+from tilewright.runtime import Library  # noqa: E402
+
+NOT_COVERED = {"Gather"}
+"""Operators of whose tests none is of a form that is taken over."""
 
 
-def cases() -> list[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from onnx.backend.test.loader import load_node_model_tests
-
-        with np.errstate(all="ignore"):
-            found = load_node_model_tests()
-    return [c for c in found if len(c.model.graph.node) == 1 and c.model.graph.node[0].op_type in HANDLERS]
-
-
-def arrays(values: Any) -> list[Any]:
-    return [numpy_helper.to_array(v) if hasattr(v, "data_type") else v for v in values]
-
-
-def with_constants(case: Any, given: dict[str, Any]) -> Any:
-    """The model with whole numbers behind the first input as constants, which models have for axes and shapes."""
-    model = onnx.ModelProto()
-    model.CopyFrom(case.model)
-    node = model.graph.node[0]
-    fixed = [n for n in node.input[1:] if n and np.asarray(given[n]).dtype.kind in "iu"]
-    if node.op_type in ("Clip", "Pow", "Pad", "Dropout"):
-        fixed = [n for n in node.input[1:] if n]
-    if node.op_type == "Gather":
-        fixed = list(node.input[:1])
-    kept = [v for v in model.graph.input if v.name not in fixed]
-    del model.graph.input[:]
-    model.graph.input.extend(kept)
-    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(given[n]), n) for n in dict.fromkeys(fixed))
-    return model
-
-
-def computed(imported: Any, inputs: dict[str, Any]) -> dict[str, Any] | None:
-    """The model's outputs by the interpreter; ``None`` where something is left to onnxruntime."""
-    graph = imported.graph
+def interpreted(extracted: Extracted, inputs: Any) -> dict[str, Any]:
+    """The model's outputs by the interpreter."""
+    graph = extracted.imported.graph
     values = {**graph.constants, **{n: a for n, a in inputs.items() if n in graph.values}}
     with np.errstate(all="ignore"):
-        for g in grouped(graph):
-            if g.family == "opaque":
-                return None
+        for g in extracted.groups:
             if g.workload is None:
                 values[g.output] = values[g.inputs[0]].reshape(graph.values[g.output].shape)
             else:
                 values[g.output] = evaluate(Program.loads(g.workload.program), [values[n] for n in g.inputs])
-    return {n: values[n] if n in values else imported.folded[n] for n in graph.outputs}
+    return {n: values[n] if n in values else extracted.imported.folded[n] for n in graph.outputs}
 
 
 def test_operators_mean_what_the_standard_says() -> None:
-    taken: dict[str, int] = {}
+    tests = node_tests()
+    assert not [t.name for t in tests if not t.right(interpreted(t.extracted, t.inputs))]
+    assert set(HANDLERS) - {t.operator for t in tests} <= NOT_COVERED
+    assert len(tests) > 350
+
+
+def run_compiled(tests: list[NodeTest], db: Path) -> list[str]:
+    """Names of the tests that compiled kernels fail; every computation must be theirs."""
+    default_kernels([t.workload for n in tests for t in n.extracted.tasks], db)
     wrong = []
-    for case in cases():
-        for given, wanted in case.data_sets:
-            if any(not hasattr(v, "data_type") and not isinstance(v, np.ndarray) for v in (*given, *wanted)):
-                continue
-            names = [v.name for v in case.model.graph.input]
-            inputs = dict(zip(names, arrays(given), strict=True))
-            try:
-                imported = Importer(prepared(with_constants(case, inputs)), HANDLERS).run()
-            except UsageError:  # inputs of texts, 16-bit whole numbers, no elements
-                continue
-            got = computed(imported, inputs)
-            if got is None:
-                continue
-            operator = case.model.graph.node[0].op_type
-            taken[operator] = taken.get(operator, 0) + 1
-            for name, want in zip(case.model.graph.output, arrays(wanted), strict=True):
-                value = np.asarray(got[name.name])
-                same = value.shape == want.shape
-                near = same and np.allclose(
-                    value.astype(want.dtype), want, case.rtol, max(case.atol, 1e-6), equal_nan=True
-                )
-                if not near:
-                    wrong.append(case.name)
-    assert not wrong
-    assert set(HANDLERS) - set(taken) <= NOT_COVERED
-    assert sum(taken.values()) > 250
+    with Library(db, threads=1) as library:
+        for t in tests:
+            network = Network(t.extracted, library)
+            inputs = {s.name: t.inputs[s.name] for s in t.extracted.imported.graph.inputs}
+            if network.left or not t.right(network.run(inputs)):
+                wrong.append(t.name)
+    return wrong
 
 
-NOT_COVERED = {"Dropout", "Gather", "LayerNormalization", "Pad"}
-"""Operators of whose tests none is of a form that is taken over."""
+def test_default_kernels_of_every_operator_do_what_the_standard_says(tmp_path: Path) -> None:
+    """The test of most elements that each operator has, on each of its families."""
+    chosen: dict[tuple[str, ...], NodeTest] = {}
+    for t in node_tests():
+        key = (t.operator, *(x.family for x in t.extracted.tasks))
+        size = sum(a.size for a in t.wanted.values())
+        if key not in chosen or size > sum(a.size for a in chosen[key].wanted.values()):
+            chosen[key] = t
+    assert not run_compiled(list(chosen.values()), tmp_path / "kernels.db")
+
+
+@pytest.mark.nightly
+def test_default_kernels_pass_all_tests_of_the_standard(tmp_path: Path) -> None:
+    assert not run_compiled(list(node_tests()), tmp_path / "kernels.db")
+
+
+def test_tests_of_the_standard_are_of_many_forms() -> None:
+    families = Counter(x.family for t in node_tests() for x in t.extracted.tasks)
+    assert set(families) == {"elementwise", "row_reduction", "reduce_window", "contraction"}
 
 
 def test_rows_are_gathered_from_the_last_by_negative_numbers() -> None:
@@ -110,9 +90,8 @@ def test_rows_are_gathered_from_the_last_by_negative_numbers() -> None:
         "g",
         [helper.make_tensor_value_info("i", 7, (2, 2))],
         [helper.make_tensor_value_info("y", 1, (2, 2, 3))],
-        [numpy_helper.from_array(table, "t")],
+        [onnx.numpy_helper.from_array(table, "t")],
     )
-    model = prepared(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
-    got = computed(Importer(model, HANDLERS).run(), {"i": index})
-    assert got is not None
+    imported = Importer(prepared(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])), HANDLERS).run()
+    got = interpreted(extracted(imported), {"i": index})
     np.testing.assert_array_equal(got["y"], table[index])

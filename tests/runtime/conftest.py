@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from emulated_gpu import OneContext, fill
 from runtime_kernels import SOURCE, Built, Maker, scale, sqdist
 
 from tilewright.backends.cache import ArtifactCache
@@ -72,3 +73,14 @@ def filled_database(tmp_path_factory: pytest.TempPathFactory, built: Built) -> P
 @pytest.fixture
 def library(tmp_path: Path, filled_database: Path) -> Library:
     return Library(shutil.copy(filled_database, tmp_path / "filled.db"))
+
+
+@pytest.fixture(scope="session")
+def gpu_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with kernels for the emulated device."""
+    return fill(tmp_path_factory.mktemp("gpu"))
+
+
+@pytest.fixture
+def driver() -> OneContext:
+    return OneContext()

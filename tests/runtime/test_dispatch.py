@@ -50,6 +50,15 @@ def test_tuned_shapes_go_to_their_kernel(library: Library) -> None:
     assert library.stats().reasons == {}
 
 
+def test_what_was_tuned_under_another_name_of_one_computation_answers(library: Library) -> None:
+    for _ in range(2):
+        np.testing.assert_allclose(library.linear(A, B, bias=False), A @ B.T, rtol=1e-4, atol=1e-5)
+    assert counted(library, "exact") == 2
+    assert library.explain("linear", m=4, n=4, k=4, bias=False).tier == "exact"
+    np.testing.assert_allclose(library.linear(A, B, B[0]), A @ B.T + B[0], rtol=1e-4, atol=1e-5)
+    assert counted(library, "fallback") == 1
+
+
 def test_attributes_choose_among_kernels(library: Library) -> None:
     for _ in range(2):
         np.testing.assert_allclose(library.matmul(A, B, trans_b=True), A @ B.T, rtol=1e-4, atol=1e-5)

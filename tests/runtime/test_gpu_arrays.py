@@ -9,106 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulated_gpu import Array, DeviceArray, OneContext, random
 
 import tilewright
-from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.targets import runs_on
-from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver
-from tilewright.backends.emulator.toolchain import EmulatorToolchain
 from tilewright.bundles.build import build
-from tilewright.core import Candidate, Task, UsageError, Workload
-from tilewright.database import Database, StoredArtifact, StoredKernel
-from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates import get_template
+from tilewright.core import UsageError
+from tilewright.database import Database
 from tilewright.runtime.gpu import GpuRuntime
-
-Array = np.ndarray[Any, Any]
-TARGET = archs.target("sm_90a")
-
-
-class OneContext:
-    """The emulator's driver, always giving the same context, so that a test can share its memory."""
-
-    name = "emulator"
-
-    def __init__(self) -> None:
-        self.context = EmulatorDriver().open(0)
-
-    def count(self) -> int:
-        return 1
-
-    def open(self, index: int) -> EmulatorContext:
-        assert index == 0
-        return self.context
-
-
-class DeviceArray:
-    """A dense array in the emulated device's memory."""
-
-    def __init__(self, context: EmulatorContext, values: Array, *, offset: int = 0, **face: Any) -> None:
-        self.context, self.shape, self.dtype = context, values.shape, values.dtype
-        self.address = context.allocate(values.nbytes + offset) + offset
-        context.upload(self.address, np.ascontiguousarray(values))
-        self.__face = {
-            "shape": values.shape, "typestr": values.dtype.str, "data": (self.address, False), "version": 3,
-            "strides": None, **face,
-        }  # fmt: skip
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return self.__face
-
-    def get(self) -> Array:
-        out = np.empty(self.shape, self.dtype)
-        self.context.download(self.address, out)
-        return out
-
-
-def store(path: Path, cache: ArtifactCache, workload: Workload, template: str, split: bool = False) -> None:
-    """Write a default kernel as a tuning run on the emulator would."""
-    task = Task(workload, TARGET)
-    chosen = get_template(template)
-    schedule = chosen.default(task)
-    if split:
-        values = {**schedule.values, "split_k": True, "SPLIT": 2}
-        schedule = chosen.space(task).schedule(values)
-    candidate = Candidate(task, schedule)
-    kernel = chosen.lower(candidate)
-    from tilewright.kernels.codegen.prelude import prelude
-
-    toolchain = EmulatorToolchain(TARGET, cache)
-    built = toolchain.compile(
-        prelude(TARGET, emulated=True) + kernel.source, [x.symbol for x in kernel.program.launches]
-    )
-    data = Path(built.path).read_bytes()
-    artifact = StoredArtifact(built.sha256, data, TARGET, toolchain.version, (), kernel.source, "0" * 64)
-    stored = StoredKernel(task, "", 1, schedule, kernel.program, 1e-6, built.sha256)
-    with Database.open(path) as database:
-        database.set_kernels(task, "emulator", None, [stored], [artifact])
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("gpu")
-    cache = ArtifactCache(folder / "cache")
-    matmul = get_operator("matmul")
-    store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=24), "cuda_simt")
-    store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=128), "cuda_simt", split=True)
-    store(folder / "t.db", cache, matmul.workload(m=32, n=48, k=64, dtype="bfloat16", bias=True), "cuda_mma")
-    return folder / "t.db"
-
-
-@pytest.fixture
-def driver() -> OneContext:
-    return OneContext()
 
 
 @pytest.fixture(params=["database"])
 def library(
-    tmp_path: Path, filled: Path, driver: OneContext, request: pytest.FixtureRequest
+    tmp_path: Path, gpu_kernels: Path, driver: OneContext, request: pytest.FixtureRequest
 ) -> Iterator[tilewright.Library]:
-    path = Path(shutil.copy(filled, tmp_path / "t.db"))
+    path = Path(shutil.copy(gpu_kernels, tmp_path / "t.db"))
     if request.param == "bundle":
         with Database.open(path, create=False, readonly=True) as database:
             build(database, tmp_path / "t.twb", None)
@@ -116,10 +32,6 @@ def library(
     with tilewright.Library(path, trust="unsigned") as made:
         made._resolver.gpu = GpuRuntime(made._store, made._counters, driver.open)
         yield made
-
-
-def random(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("library", ["database", "bundle"], indirect=True)
@@ -185,19 +97,19 @@ def test_numpy_arrays_never_get_a_gpu_kernel(library: tilewright.Library) -> Non
     assert library.explain("matmul", m=33, n=40, k=24).tier == "fallback"
 
 
-def test_what_the_emulator_tuned_is_served_on_no_device(filled: Path, tmp_path: Path, driver: OneContext) -> None:
+def test_what_the_emulator_tuned_is_served_on_no_device(gpu_kernels: Path, tmp_path: Path, driver: OneContext) -> None:
     driver.context.model = "NVIDIA H200"  # type: ignore[misc]
-    with tilewright.Library(shutil.copy(filled, tmp_path / "t.db")) as library:
+    with tilewright.Library(shutil.copy(gpu_kernels, tmp_path / "t.db")) as library:
         library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         arrays = [DeviceArray(driver.context, x) for x in (random(33, 24), random(24, 40))]
         with pytest.raises(UsageError, match="not tuned for this GPU"):
             library.matmul(*arrays, out=DeviceArray(driver.context, random(33, 40)))
 
 
-def test_a_damaged_kernel_is_an_error(filled: Path, tmp_path: Path, driver: OneContext) -> None:
+def test_a_damaged_kernel_is_an_error(gpu_kernels: Path, tmp_path: Path, driver: OneContext) -> None:
     import sqlite3
 
-    path = shutil.copy(filled, tmp_path / "t.db")
+    path = shutil.copy(gpu_kernels, tmp_path / "t.db")
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE artifact SET data = zeroblob(64)")
     connection.close()

@@ -36,6 +36,10 @@ CASES: list[Case] = [
     ("norm", {"shape": "6,1000", "dim": 1}),
     ("cumsum", {"shape": "6,1000"}),
     ("elementwise", {"shape": "40,40", "fn": "exp(-x*x)*tanh(y) + erf(x)*rsqrt(abs(y)+0.1) + log(abs(x)+0.5)"}),
+    (
+        "elementwise",
+        {"shape": "40,40", "fn": "sin(x*9 + y)*cos(x*y) + log1p(exp(y)) - pow(abs(x*y), 2.5) + pow(2, x*y)"},
+    ),
     ("elementwise", {"shape": "40,40", "fn": "floor(x*3.7) + where(x*0.3 > y*0.7, x, y)"}),
     ("dequant_matmul", {"m": 20, "n": 30, "k": 64, "group_size": 16}),
 ]

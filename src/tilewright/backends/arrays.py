@@ -6,8 +6,9 @@ A framework is only ever looked up in ``sys.modules``: an array of it cannot exi
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -17,6 +18,16 @@ from tilewright.core import TensorSpec
 
 MAKERS = {"torch": "cuda", "cupy": "cuda", "pyopencl": "opencl"}
 """The package of an array's type -> the backend whose ``arrays`` module knows it."""
+
+
+Face = tuple[int, Any, Any, Any]
+"""What a call reads of an array each time: its address; what a launch takes (the address, or what stands for it); the
+stream on which its owner works now; and its kind, a value that is the same for arrays that differ in the others alone.
+``None`` as kind: it is no array on a device."""
+
+Look = Callable[[Any], Face]
+
+NOWHERE: Face = (0, 0, None, None)
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,18 @@ class GpuArray:
     maker: str  # "torch", "cupy", ... or "other"
     base: Any = None
     handle: Any = None  # what a launch takes where it is not the address
+    seen: Any = None  # what its maker's arrays are told apart by, where a look at one gives that
+
+    @property
+    def kind(self) -> Any:
+        """As in its :data:`Face`: all here but address, stream, base and handle follows from it."""
+        described = (self.maker, self.shape, self.dtype, self.dense, self.writable, self.device)
+        return described if self.seen is None else self.seen
+
+    @property
+    def pointer(self) -> Any:
+        """What a launch takes."""
+        return self.address if self.handle is None else self.handle
 
     @property
     def nbytes(self) -> int:
@@ -46,7 +69,10 @@ class GpuArray:
 
 
 class Arrays(Protocol):
-    """The ``arrays`` module of a backend."""
+    """The ``arrays`` module of a backend.
+
+    One that can look at arrays without describing them also has ``look_of(type)``, the quickest way to do so.
+    """
 
     def holds(self, a: object) -> bool:
         """Whether an argument is an array in a device's memory; cheap, and imports nothing."""
@@ -71,12 +97,42 @@ class Arrays(Protocol):
 
 def backend_name(a: object) -> str | None:
     """The backend that knows an array on a device; ``None`` for anything else. Imports no framework."""
-    if isinstance(a, np.ndarray):
-        return None
-    name = MAKERS.get(type(a).__module__.partition(".")[0])
-    if name is None and hasattr(type(a), "__cuda_array_interface__"):
-        name = "cuda"
+    name = _knowing(type(a))
     return name if name is not None and arrays_of(name).holds(a) else None
+
+
+def _knowing(kind: type) -> str | None:
+    """The backend that knows arrays of a type, if any does."""
+    if issubclass(kind, np.ndarray):
+        return None
+    name = MAKERS.get(kind.__module__.partition(".")[0])
+    return "cuda" if name is None and hasattr(kind, "__cuda_array_interface__") else name
+
+
+class _Looks(dict[type, Look]):
+    """How to look at arrays, decided once for each type."""
+
+    def __missing__(self, kind: type) -> Look:
+        name = _knowing(kind)
+        module = None if name is None else arrays_of(name)
+        look: Look = getattr(module, "look_of", lambda _: partial(_describe, module))(kind)
+        if len(self) >= _TYPES:
+            self.clear()
+        self[kind] = look
+        return look
+
+
+def _describe(module: Arrays | None, a: Any) -> Face:
+    if module is None or not module.holds(a):
+        return NOWHERE
+    v = module.view(a)
+    return v.address, v.pointer, v.stream, v.kind
+
+
+_TYPES = 256
+
+LOOKS: dict[type, Look] = _Looks()
+"""``LOOKS[type(a)](a)`` is an array's :data:`Face`. It may raise whatever the array raises."""
 
 
 def arrays_of(name: str) -> Arrays:
@@ -92,9 +148,14 @@ def on_gpu(a: object) -> bool:
 def refuse_gradient(name: str, a: Any) -> None:
     """Raise ``TypeError`` for a PyTorch tensor whose operations are being recorded: kernels record nothing."""
     if a.requires_grad and sys.modules["torch"].is_grad_enabled():
-        raise TypeError(
-            f"{name} requires a gradient, and none is recorded here. Call under torch.no_grad(), or pass its detach()"
-        )
+        raise gradient_error(name)
+
+
+def gradient_error(name: str) -> TypeError:
+    """For a PyTorch tensor whose operations are being recorded."""
+    return TypeError(
+        f"{name} requires a gradient, and none is recorded here. Call under torch.no_grad(), or pass its detach()"
+    )
 
 
 def dense(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) -> bool:
@@ -110,6 +171,11 @@ def dense(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int) ->
 
 
 def fits(a: GpuArray, spec: TensorSpec) -> bool:
-    """Whether an array has an input's shape and dtype; bfloat16 may travel as its bits."""
-    same = a.dtype == spec.dtype or (spec.dtype == "bfloat16" and a.dtype == "uint16")
-    return same and a.shape == spec.shape
+    """Whether an array has an input's shape and dtype."""
+    return stands_for(a.shape, a.dtype, spec)
+
+
+def stands_for(shape: tuple[int, ...], dtype: str, spec: TensorSpec) -> bool:
+    """Whether an array of this shape and dtype may be an input; bfloat16 may travel as its bits."""
+    same = dtype == spec.dtype or (spec.dtype == "bfloat16" and dtype == "uint16")
+    return same and shape == spec.shape

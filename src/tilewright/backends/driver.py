@@ -6,29 +6,20 @@ stream, or the one that is named; it runs in order.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from tilewright.backends.arguments import Arguments
 from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, UsageError, evaluate
-
-Parameters = Sequence[tuple[str, Any]]
-"""A kernel's arguments in order: ``("pointer", address)`` (or what the driver takes in its place), ``("int32", n)``,
-``("int64", n)``, ``("float32", x)``, ``("float64", x)``."""
 
 Size = tuple[int, int, int]
 """Blocks of a grid, or threads of a block, in x, y and z."""
 
-Resolved = tuple[Size, Size, int, tuple[tuple[str, Any], ...]]
-"""Grid, block, bytes of dynamic shared memory, parameters."""
-
-C_TYPES: Mapping[str, Any] = {
-    "pointer": ctypes.c_void_p, "int32": ctypes.c_int32, "int64": ctypes.c_int64, "float32": ctypes.c_float,
-    "float64": ctypes.c_double,
-}  # fmt: skip
-"""Kinds of parameters as C has them."""
+Resolved = tuple[Size, Size, int, Arguments]
+"""Grid, block, bytes of dynamic shared memory, arguments."""
 
 
 # --------------------------------------------------------------------------- errors
@@ -84,7 +75,7 @@ class Event(Protocol):
 class Function(Protocol):
     """A kernel of a loaded module."""
 
-    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: Any = None) -> None:
+    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None) -> None:
         """Queue one launch. Raises ``LaunchError`` or ``DeviceError``."""
         ...
 
@@ -189,29 +180,58 @@ class Driver(Protocol):
 # --------------------------------------------------------------------------- launching
 
 
-def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapping[str, int]) -> Resolved:
-    """A launch with every expression evaluated. ``tensors``: addresses of the inputs and the output, in order.
+@dataclass(frozen=True)
+class Prepared:
+    """A launch with every expression evaluated, but for addresses, which :meth:`point` sets.
+
+    ``tensors``: which parameters are tensors, by their numbers; ``scratch``: which lie in the workspace, and the bytes
+    from its start.
+    """
+
+    grid: Size
+    block: Size
+    shared: int
+    arguments: Arguments
+    tensors: tuple[tuple[int, int], ...]
+    scratch: tuple[tuple[int, int], ...]
+
+    def point(self, tensors: Sequence[Any], workspace: int) -> None:
+        """Have it work on these: addresses, or what the driver takes in their place."""
+        values = self.arguments.values
+        for place, number in self.tensors:
+            values[place] = tensors[number]
+        for place, offset in self.scratch:
+            values[place] = workspace + offset
+
+
+def prepare(launch: Launch, tensors: int, values: Mapping[str, int]) -> Prepared:
+    """A launch for so many tensors: its inputs and output.
 
     Raises ``LaunchError`` for a name without a value, a tensor that is not there, or an integer that does not fit.
     """
+    listed = launch.parameters or (
+        *(("tensor", n) for n in range(tensors)), ("workspace", 0), *(("int32", name) for name in launch.arguments)
+    )  # fmt: skip
     try:
         grid, block = _three(launch.grid, values, launch.symbol), _three(launch.block, values, launch.symbol)
         shared = evaluate(launch.shared, values)
-        parameters: list[tuple[str, Any]] = []
-        if launch.parameters:
-            for kind, value in launch.parameters:
-                parameters.append(_parameter(kind, value, tensors, workspace, values))
-        else:
-            parameters += [("pointer", t) for t in tensors]
-            parameters.append(("pointer", workspace))
-            parameters += [("int32", _bounded(int(values[name]), 32)) for name in launch.arguments]
+        arguments = Arguments([_parameter(kind, value, values) for kind, value in listed])
+        scratch = tuple((i, evaluate(v, values)) for i, (kind, v) in enumerate(listed) if kind == "workspace")
     except KeyError as e:
         raise LaunchError(f"{launch.symbol}: launch argument {e.args[0]!r} has no value") from None
-    except IndexError:
-        raise LaunchError(f"{launch.symbol} takes more tensors than the {len(tensors)} given") from None
     except OverflowError as e:
         raise LaunchError(f"{launch.symbol}: {e}") from None
-    return grid, block, int(shared), tuple(parameters)
+    places = tuple((i, number) for i, (kind, number) in enumerate(listed) if kind == "tensor")
+    if any(not 0 <= number < tensors for _, number in places):
+        raise LaunchError(f"{launch.symbol} takes more tensors than the {tensors} given")
+    return Prepared(grid, block, int(shared), arguments, places, scratch)
+
+
+def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapping[str, int]) -> Resolved:
+    """What a launch on these addresses (inputs, then the output) gives the driver. Raises ``LaunchError``."""
+    made = prepare(launch, len(tensors), values)
+    made.point(tensors, workspace)
+    return made.grid, made.block, made.shared, made.arguments
 
 
 def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> Size:
@@ -221,15 +241,11 @@ def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> Size
     return int(x), int(y), int(z)
 
 
-def _parameter(
-    kind: str, value: Any, tensors: Sequence[int], workspace: int, values: Mapping[str, int]
-) -> tuple[str, Any]:
-    if kind == "tensor":
-        return "pointer", tensors[value]
-    if kind == "workspace":
-        return "pointer", workspace + evaluate(value, values)
+def _parameter(kind: str, value: Any, values: Mapping[str, int]) -> tuple[str, Any]:
+    if kind in ("tensor", "workspace"):
+        return "pointer", 0
     if kind in ("int32", "int64"):
-        return kind, _bounded(evaluate(value, values), int(kind[3:]))
+        return kind, _bounded(int(evaluate(value, values)), int(kind[3:]))
     if kind in ("float32", "float64"):
         return kind, float(values[value] if isinstance(value, str) else value)
     raise LaunchError(f"no parameter of kind {kind!r}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256 as sha256_of
+from typing import Any
 
-from tilewright.backends.driver import Context, LoadError, Module, resolve
+from tilewright.backends.driver import Context, LoadError, Module, prepare
 from tilewright.core import ABI_VERSION, LaunchProgram, UsageError, evaluate
 
 Queue = Callable[..., None]
@@ -29,26 +30,46 @@ class DeviceKernel:
         self.values = values
         self.workspace = evaluate(program.workspace, values)
         self.zero_fill = evaluate(program.zero_fill, values)
-        self._functions = [module.function(x.symbol) for x in program.launches]
+        self.functions = [module.function(x.symbol) for x in program.launches]
 
-    def bind(self, tensors: Sequence[int], workspace: int) -> Queue:
-        """One call on these addresses (inputs, output) and this scratch memory, prepared. Raises ``LaunchError``.
+    def prepare(self, tensors: int) -> Call:
+        """One call on so many tensors (inputs, output). Raises ``LaunchError`` for one that cannot be launched."""
+        return Call(self, tensors)
+
+    def bind(self, tensors: Sequence[Any], workspace: int) -> Queue:
+        """One call on these addresses and this scratch memory. Raises ``LaunchError``.
 
         What is returned raises ``LaunchError`` and ``DeviceError``.
         """
-        steps = [
-            (function.launch, *resolve(launch, tensors, workspace, self.values))
-            for function, launch in zip(self._functions, self.program.launches, strict=True)
+        call = self.prepare(len(tensors))
+        call.point(tensors, workspace)
+        return call.queue
+
+
+class Call:
+    """A kernel's launches, prepared: all but addresses is known. One thread at a time may use it."""
+
+    def __init__(self, kernel: DeviceKernel, tensors: int) -> None:
+        self._made = [prepare(x, tensors, kernel.values) for x in kernel.program.launches]
+        self._steps = [
+            (f.launch, x.grid, x.block, x.shared, x.arguments)
+            for f, x in zip(kernel.functions, self._made, strict=True)
         ]
-        zero, fill = self.zero_fill, self.context.fill
+        self._zero, self._fill = kernel.zero_fill, kernel.context.fill
+        self._workspace = 0
 
-        def queue(stream: int | None = None) -> None:
-            if zero:
-                fill(workspace, 0, zero, stream)
-            for launch, grid, block, shared, parameters in steps:
-                launch(grid, block, shared, parameters, stream)
+    def point(self, tensors: Sequence[Any], workspace: int) -> None:
+        """Have it work on these: addresses, or what the driver takes in their place; and on this scratch memory."""
+        self._workspace = workspace
+        for x in self._made:
+            x.point(tensors, workspace)
 
-        return queue
+    def queue(self, stream: Any = None) -> None:
+        """Queue every launch. Raises ``LaunchError`` and ``DeviceError``."""
+        if self._zero:
+            self._fill(self._workspace, 0, self._zero, stream)
+        for launch, grid, block, shared, arguments in self._steps:
+            launch(grid, block, shared, arguments, stream)
 
 
 class DeviceLibrary:

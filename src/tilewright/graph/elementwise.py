@@ -82,8 +82,10 @@ def _divide(x: Element, y: Element) -> Element:
 
 
 def _power(x: Element, y: Element) -> Element:
+    if any(isinstance(v, te.Expr) and v.dtype not in FLOATS for v in (x, y)):
+        raise UsageError("pow: an operand is whole", "Give reals")
     if isinstance(y, te.Expr) or not isinstance(x, te.Expr):
-        raise UsageError("pow: the exponent is no number that is known now", "Give a constant exponent")
+        return te.pow(x, y)
     if y == 0.5:
         return te.sqrt(x)
     if y == -0.5:
@@ -92,7 +94,7 @@ def _power(x: Element, y: Element) -> Element:
         return x ** int(y)
     if y in range(-8, 0):
         return 1.0 / x ** int(-y)
-    raise UsageError(f"pow: the exponent is {y}", "Whole numbers from -8 to 8 but 0, 0.5 and -0.5 are known")
+    return te.pow(x, y)
 
 
 def _comparison(name: str, op: str) -> Callable[..., te.TensorRef]:
@@ -180,6 +182,9 @@ FUNCTIONS: dict[str, Callable[..., te.TensorRef]] = {
     "abs": _unary("abs", te.abs, reals=False),
     "exp": _unary("exp", te.exp),
     "log": _unary("log", te.log),
+    "log1p": _unary("log1p", te.log1p),
+    "sin": _unary("sin", te.sin),
+    "cos": _unary("cos", te.cos),
     "sqrt": _unary("sqrt", te.sqrt),
     "rsqrt": _unary("rsqrt", te.rsqrt),
     "reciprocal": _unary("reciprocal", lambda x: 1.0 / x),

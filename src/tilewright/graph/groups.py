@@ -99,7 +99,7 @@ def _weights(graph: Graph, nodes: Sequence[Node]) -> frozenset[str]:
         (name, OPERATIONS[n.operation].weight == k)
         for n in nodes
         for k, name in enumerate(n.inputs)
-        if name in graph.constants
+        if name in graph.constants or (name and graph.values[name].constant)
     ]
     return frozenset(name for name, is_weight in places if is_weight) - frozenset(
         n for n, is_weight in places if not is_weight

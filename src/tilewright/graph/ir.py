@@ -112,9 +112,9 @@ class GraphBuilder:
         self._names: set[str] = set()
         self.values: dict[str, TensorSpec] = {}
 
-    def input(self, name: str, shape: Sequence[int], dtype: str) -> str:
-        """A value that each call gives."""
-        spec = TensorSpec(name, tuple(int(n) for n in shape), dtype)
+    def input(self, name: str, shape: Sequence[int], dtype: str, constant: bool = False) -> str:
+        """A value that each call gives; ``constant``: one that seldom differs, such as a weight."""
+        spec = TensorSpec(name, tuple(int(n) for n in shape), dtype, constant)
         self._define(spec)
         self._inputs.append(spec)
         return name

@@ -157,7 +157,8 @@ class Operator:
             named = error.message if self.name in error.message else f"{self.name}: {error.message}"
             raise UsageError(named, error.hint) from error
         except Exception as error:
-            raise blame(error, self.define.__code__.co_filename, self.name) from error
+            code = self.define.__code__
+            raise blame(error, code.co_filename, self.name, code.co_firstlineno) from error
         inputs = zip(program.inputs, labels, strict=True)
         text = program.dumps()
         return Workload(
@@ -317,10 +318,10 @@ def _parameters(fn: Define, name: str, dtypes: tuple[str, ...]) -> tuple[Paramet
 # --------------------------------------------------------------------------- blame
 
 
-def blame(error: BaseException, filename: str, what: str) -> OperatorError:
-    """An ``OperatorError`` that names the line of ``filename`` where an error came from."""
+def blame(error: BaseException, filename: str, what: str, first: int | None = None) -> OperatorError:
+    """An ``OperatorError`` that names the line of ``filename`` where an error came from, or the ``first`` one."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
-    line = lines[-1] if lines else None
+    line = lines[-1] if lines else first
     if isinstance(error, SyntaxError) and error.filename == filename:
         line = error.lineno
     where = f"{filename}:{line}" if line else filename
@@ -328,7 +329,9 @@ def blame(error: BaseException, filename: str, what: str) -> OperatorError:
         return OperatorError(f"{what} ({where}): {error.message}", error.hint)
     text = error.msg if isinstance(error, SyntaxError) else str(error).partition("\n")[0]
     cause = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    hint = "Correct that line and try again"
     if isinstance(error, NameError) and "free variable" in text:
-        hint = "A te.compute cannot read itself: a recurrence along an axis is a te.scan"
-    return OperatorError(f"{what} ({where}) raised {cause}", hint)
+        return OperatorError(
+            f"{what} ({where}): {error.name} is read before it is defined, and a te.compute cannot read itself",
+            'A recurrence along an axis is a te.scan, as in te.scan("sum", i, x[i]), or one with a te.monoid',
+        )
+    return OperatorError(f"{what} ({where}) raised {cause}", "Correct that line and try again")

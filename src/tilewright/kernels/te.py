@@ -24,7 +24,7 @@ from numbers import Real
 from typing import Any, NoReturn, Union
 
 from tilewright.core import OperatorError, UsageError
-from tilewright.errors import nearest
+from tilewright.errors import NoFunction
 from tilewright.kernels.expression import expr as ex
 from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.bounds import check_reads
@@ -42,14 +42,18 @@ from tilewright.kernels.expression.expr import (
 )
 from tilewright.kernels.expression.functions import (
     abs,
+    cos,
     erf,
     exp,
     floor,
     log,
+    log1p,
     maximum,
     minimum,
+    pow,
     round_tf32,
     rsqrt,
+    sin,
     sqrt,
     tanh,
 )
@@ -57,9 +61,10 @@ from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.parameters import Ints, Shape
 
 __all__ = [
-    "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute",
-    "default_dtype", "erf", "exp", "floor", "input", "left", "log", "max", "maximum", "min", "minimum", "monoid",
-    "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "select", "sqrt", "sum", "tanh",
+    "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "cos",
+    "default_dtype", "erf", "exp", "floor", "input", "left", "log", "log1p", "max", "maximum", "min", "minimum",
+    "monoid", "pow", "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "select", "sin",
+    "sqrt", "sum", "tanh",
 ]  # fmt: skip
 
 Extents = Union[int, Sequence[int]]
@@ -246,7 +251,7 @@ def compute(
         out = dtype or ("int64" if m.finish.dtype == INDEX else m.finish.dtype)
         m = Monoid(m.name, m.identity, m.combine, cast(m.finish, out))
         body = _own(value.body, (*axes, *value.axes), name)
-        return TensorRef(name, extents, out, Definition(value.extents, body, m, _scanned(value, axes, name)))
+        return _defined(name, extents, out, Definition(value.extents, body, m, _scanned(value, axes, name)))
     if not isinstance(value, (Expr, Real)):
         raise OperatorError(
             f"the body of {name} is {value!r:.60} ({type(value).__name__}), not an expression",
@@ -254,7 +259,16 @@ def compute(
         )
     whole = ex.wrap(value) if isinstance(value, Expr) else ex.const(value, dtype or _default_dtype.get())
     whole = cast(whole, dtype or ("int64" if whole.dtype == INDEX else whole.dtype))
-    return TensorRef(name, extents, whole.dtype, Definition((), _own((whole,), axes, name), None))
+    return _defined(name, extents, whole.dtype, Definition((), _own((whole,), axes, name), None))
+
+
+def _defined(name: str, extents: tuple[int, ...], dtype: str, made: Definition) -> TensorRef:
+    """The tensor, its reads checked while the line that defines it is being run."""
+    reads: dict[object, tuple[int, ...]] = {
+        n.value: n.value.shape for e in made.body for n in e.loads() if isinstance(n.value, TensorRef)
+    }
+    check_reads(Stage(name, extents, made.reduce, made.body, dtype, made.monoid, made.scan), reads)
+    return TensorRef(name, extents, dtype, made)
 
 
 def _scanned(value: Reduction, axes: tuple[Expr, ...], name: str) -> int | None:
@@ -524,9 +538,7 @@ def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tup
         if (d := r.definition) is not None
     )
     tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype, a.constant) for a in args)
-    result = Program(tensors, stages)
-    check_reads(result, {names[id(r)]: r.label for r in (*args, *order)})
-    return result, tuple(labels)
+    return Program(tensors, stages), tuple(labels)
 
 
 @contextmanager
@@ -552,7 +564,8 @@ def trace(
         output: object = define()
     if isinstance(output, tuple | list):
         raise OperatorError(
-            f"the operator returns {len(output)} tensors, and has one output", "Make an operator of each"
+            f"the operator returns {len(output)} tensors, and has one output",
+            "Make an operator of each, or put them in one tensor: nn.cat, or an axis and te.select",
         )
     if not isinstance(output, TensorRef):
         raise OperatorError(f"the operator returns {type(output).__name__}, not a tensor", "Return a te.compute(...)")
@@ -568,4 +581,4 @@ def trace(
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"te has no function {name!r}. {nearest(name, __all__)}It has {', '.join(__all__)}")
+    raise NoFunction("te", name, [n for n in __all__ if n.islower()])

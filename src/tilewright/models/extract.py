@@ -58,7 +58,11 @@ class Extracted:
 
 def extract(path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Extracted:
     """The tasks of the ONNX model in a file. Raises ``UsageError`` as ``read_model`` does."""
-    imported = Importer(read_model(path, sizes), HANDLERS).run()
+    return extracted(Importer(read_model(path, sizes), HANDLERS).run())
+
+
+def extracted(imported: Imported) -> Extracted:
+    """The tasks of a model that was read."""
     channels = channels_last(imported.graph, grouped(imported.graph))
     return Extracted(imported, channels, tasks_of(channels))
 

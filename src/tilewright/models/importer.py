@@ -157,8 +157,12 @@ class Importer:
         for name in node.input:
             if name and name not in self.builder.values:
                 raise Left("a value is no tensor")
-            if name and 0 in self.shape(name):
+            if name and 0 in self.shape(name) and not self._lists(name):
                 raise Left("a tensor is empty")
+
+    def _lists(self, name: str) -> bool:
+        """Whether a value is a constant of whole numbers: axes or sizes, of which there may be none."""
+        return name in self.constants and self.constants[name].dtype.kind == "i"
 
     def _opaque(self, node: Any, why: str) -> None:
         name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"

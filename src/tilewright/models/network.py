@@ -51,7 +51,13 @@ class Network:
             if seconds is not None:
                 seconds.append(time.perf_counter() - begin)
         folded = self.extracted.imported.folded
-        return {n: values[n] if n in values else folded[n] for n in self.outputs}
+        return {n: self._typed_output(n, values[n]) if n in values else folded[n] for n in self.outputs}
+
+    def _typed_output(self, name: str, array: Array) -> Array:
+        """Kernels store bfloat16 and 8-bit reals as the whole numbers of their bits."""
+        dtype = self.extracted.imported.graph.values[name].dtype
+        same = array.dtype.name == dtype or name in self.extracted.imported.unshaped
+        return array if same else array.view(np.dtype(dtype))
 
     @property
     def served(self) -> dict[str, int]:

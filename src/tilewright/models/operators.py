@@ -36,7 +36,8 @@ def _plain(operation: str, onnx_name: str) -> None:
 for _name, _operation in {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Relu": "relu", "Sigmoid": "sigmoid",
     "Tanh": "tanh", "Erf": "erf", "Sqrt": "sqrt", "Exp": "exp", "Log": "log", "Neg": "neg", "Abs": "abs",
-    "Floor": "floor", "Reciprocal": "reciprocal", "HardSwish": "hardswish", "Softplus": "softplus", "Where": "where",
+    "Floor": "floor", "Sin": "sin", "Cos": "cos",
+    "Reciprocal": "reciprocal", "HardSwish": "hardswish", "Softplus": "softplus", "Where": "where",
     "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge",
     "And": "logical_and", "Or": "logical_or", "Not": "logical_not",
 }.items():  # fmt: skip
@@ -47,7 +48,8 @@ for _name, _operation in {
 def _extremum(imp: Importer, node: Node, a: Attributes) -> None:
     operation = "maximum" if node.op_type == "Max" else "minimum"
     if len(node.input) < 2:
-        raise Left("it has one operand")
+        imp.same(node.input[0], node.output[0])
+        return
     value = node.input[0]
     for k, other in enumerate(node.input[1:], 2):
         value = imp.add(operation, [value, other], node.output[0] if k == len(node.input) else None)
@@ -101,11 +103,21 @@ def _identity(imp: Importer, node: Node, a: Attributes) -> None:
 
 
 @handles("MatMul")
-def _matmul(imp: Importer, node: Node, a: Attributes) -> None:
+def _matmul(imp: Importer, node: Node, attributes: Attributes) -> None:
     x, y = node.input
-    if len(imp.shape(x)) < 2 or len(imp.shape(y)) < 2:
-        raise Left("an operand is a vector")
-    imp.add("matmul", [x, y], node.output[0])
+    a, b = imp.shape(x), imp.shape(y)
+    if len(a) > 1 and len(b) > 1:
+        imp.add("matmul", [x, y], node.output[0])
+        return
+    x = imp.add("reshape", [x], shape=(1, *a)) if len(a) == 1 else x
+    y = imp.add("reshape", [y], shape=(*b, 1)) if len(b) == 1 else y
+    made = imp.add("matmul", [x, y])
+    shape = list(imp.shape(made))
+    if len(b) == 1:
+        del shape[-1]
+    if len(a) == 1:
+        del shape[-1 if len(b) == 1 else -2]
+    imp.add("reshape", [made], node.output[0], shape=tuple(shape))
 
 
 @handles("Gemm")
@@ -148,10 +160,12 @@ def _pads(imp: Importer, node: Node, a: Attributes, kernel: list[int]) -> tuple[
     return before, after
 
 
-def _padded(imp: Importer, x: str, before: list[int], after: list[int], value: float) -> tuple[str, tuple[int, ...]]:
-    """The input with what padding is not the same on both sides around it, and the padding that is."""
+def _padded(
+    imp: Importer, x: str, before: list[int], after: list[int], value: float, most: tuple[int, ...] = ()
+) -> tuple[str, tuple[int, ...]]:
+    """The input with what padding is not the same on both sides, or more than ``most``, around it, and the rest."""
     both = [min(b, e) for b, e in zip(before, after, strict=True)]
-    if before == after:
+    if before == after and all(b <= m for b, m in zip(both, most, strict=False)):
         return x, tuple(both)
     flat = [n for b, e in reversed(list(zip(before, after, strict=True))) for n in (b, e)]
     return imp.add("pad", [x], pad=tuple(flat), value=value), (0,) * len(both)
@@ -184,9 +198,10 @@ def _pool(imp: Importer, node: Node, a: Attributes) -> None:
         raise Left("ceil_mode or dilations")
     before, after = _pads(imp, node, a, kernel)
     counted = bool(a.get("count_include_pad"))
-    if before != after and not largest and not counted:
-        raise Left("padding that is not the same on both sides")
-    x, padding = _padded(imp, node.input[0], before, after, -math.inf if largest else 0.0)
+    if not largest and not counted and (before != after or any(2 * b > k for b, k in zip(before, kernel, strict=True))):
+        raise Left("padding that is not the same on both sides, or more than half of the window")
+    half = tuple((d * (k - 1) + 1) // 2 for k, d in zip(kernel, a.get("dilations", [1] * rank), strict=True))
+    x, padding = _padded(imp, node.input[0], before, after, -math.inf if largest else 0.0, half)
     more: dict[str, Any] = (
         {"dilation": tuple(a.get("dilations", [1] * rank))} if largest else {"count_include_pad": counted}
     )

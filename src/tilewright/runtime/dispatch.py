@@ -29,7 +29,7 @@ from tilewright.runtime.numpy_fallback import DIRECT
 from tilewright.runtime.pycall import Builtins
 from tilewright.runtime.resolve import Resolver
 from tilewright.runtime.serving import Served
-from tilewright.runtime.stats import UNTUNED, Cell
+from tilewright.runtime.stats import Cell
 
 Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
@@ -73,6 +73,10 @@ class Dispatch:
         return inspect.Signature([p("arrays", p.VAR_POSITIONAL), out, p("attributes", p.VAR_KEYWORD)])
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if args and type(args[0]) is not np.ndarray and not self._resolver.closed:
+            answer = self._resolver.gpu.again(self.__name__, args, keywords)
+            if answer is not None:
+                return answer
         out = keywords.get("out")
         attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
@@ -118,6 +122,7 @@ class Dispatch:
             known = list(self._known)
         for kinds, attributes in known:
             self._tuned(kinds, dict(attributes))
+        self._resolver.gpu.renew(self.__name__)
         with self._lock:
             self._generation += 1
             self._known.clear()
@@ -139,12 +144,11 @@ class Dispatch:
         reason = self._why_not(args)
         if self.built_in:
             workload = self._workload(args, attributes) if reason == "untuned" else None
-            if workload is not None and self._resolver.defaults_exist:
-                served = self._resolver.untuned(workload, "nothing was tuned for it")
-                if served.explanation.tier in UNTUNED:
-                    return served
+            found = None if workload is None else self._resolver.kernel(workload)
+            if isinstance(found, Served):  # tuned under another operator's name, or a template's default
+                return found
             self._say_near(reason, args, attributes)
-            return reason if workload is None else self._resolver.missed(workload, "untuned")
+            return reason if found is None else found.cell
         raise self._unknown(args, attributes)
 
     def _tuned(
@@ -222,7 +226,7 @@ class Dispatch:
         """Arguments that are no plain arrays: numpy may know what to do with them."""
         self._resolver.require_open()
         if any(on_gpu(a) for a in args):
-            return self._resolver.gpu.call(self.__name__, args, attributes, out, self.built_in)
+            return self._resolver.gpu.call(self.__name__, args, keywords, self.built_in)
         lent = borrow(self.__name__, args, out)
         if lent is not None:
             return self._lent(lent, args, attributes, keywords)

@@ -8,59 +8,24 @@ operator is an error. Nothing is compiled, and nothing waits for the GPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import Backend, get_backend, is_emulated
-from tilewright.backends.arrays import Arrays, GpuArray, arrays_of, backend_name, fits
-from tilewright.core import (
-    ABI_VERSION,
-    DatabaseError,
-    LaunchProgram,
-    TensorSpec,
-    TilewrightError,
-    UsageError,
-)
+from tilewright.backends.arrays import LOOKS, Face, arrays_of, backend_name, stands_for
+from tilewright.core import ABI_VERSION, DatabaseError, TilewrightError, UsageError
 from tilewright.kernels.parameters import agree, settled
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.gpu_plan import GpuKernel, GpuPlan, Kept, Lent, several
 from tilewright.runtime.kernels import Kernels
 from tilewright.runtime.stats import Counters
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Module
-    from tilewright.backends.launches import DeviceKernel
 
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
 Key = tuple[Any, ...]
 Opener = Callable[[int], "Context"]
-
-
-@dataclass(frozen=True)
-class GpuKernel:
-    """A loaded kernel."""
-
-    entry: Entry
-    kernel: DeviceKernel
-    arrays: Arrays
-
-    def run(self, tensors: Sequence[GpuArray], owner: Any, stream: Any) -> None:
-        """Queue it on ``stream``; ``owner`` is an array whose framework lends scratch memory."""
-        size, context = self.kernel.workspace, self.kernel.context
-        pointers = [t.address if t.handle is None else t.handle for t in tensors]
-        if not size:
-            self.kernel.bind(pointers, 0)(stream)
-        elif self.arrays.lends_scratch(owner):
-            scratch, address = self.arrays.make_scratch(owner, size)
-            self.kernel.bind(pointers, address)(stream)
-            del scratch  # freed in stream order: the framework reuses it only for later work
-        else:
-            address = context.allocate(size)
-            try:
-                self.kernel.bind(pointers, address)(stream)
-                context.synchronize()  # nobody else would know when it may be freed
-            finally:
-                context.free(address)
 
 
 class GpuRuntime:
@@ -73,34 +38,72 @@ class GpuRuntime:
         self._contexts: dict[Key, Context] = {}
         self._modules: dict[Key, Module] = {}
         self._kernels: dict[Key, GpuKernel] = {}
-        self._known: dict[Key, GpuKernel | None] = {}
+        self._known: dict[str, dict[Key, GpuPlan | None]] = {}  # operator -> device, inputs and attributes -> plan
+        self._seen: dict[str, dict[Key, GpuPlan]] = {}  # operator -> kinds of arrays and attributes -> plan
         self._lock = ForkLock()
 
-    def call(self, op: str, args: Sequence[Any], attributes: Mapping[str, Any], out: Any, built_in: bool) -> Any:
-        """``op(*args, out=out, **attributes)``. Raises ``TypeError``, ``ValueError`` or ``UsageError``."""
-        arrays, given = list(args), out
-        kernel = self._find(op, arrays, attributes)
-        if kernel is None and given is None and len(arrays) > 1:
-            kernel = self._find(op, arrays[:-1], attributes)  # the last one may be the output
-            if kernel is not None:
-                given = arrays.pop()
-        if kernel is None:
+    def again(self, op: str, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """The answer to a call with arrays of kinds that :meth:`call` had before; ``None`` for any other."""
+        seen = self._seen.get(op)
+        if not seen:
+            return None
+        try:
+            faces = [LOOKS[type(a)](a) for a in args]
+            plan = seen.get(_seen_key(faces, keywords))
+        except Exception:  # whatever an array or a keyword raises, the other way names it
+            return None
+        if plan is None:
+            return None
+        out = keywords.get("out")
+        if len(args) == plan.count:
+            return plan.run(args, out, faces)
+        return plan.run(args[:-1], args[-1], faces[:-1]) if out is None else None
+
+    def call(self, op: str, args: Sequence[Any], keywords: Mapping[str, Any], built_in: bool) -> Any:
+        """``op(*args, **keywords)``. Raises ``TypeError``, ``ValueError`` or ``UsageError``."""
+        arrays, out = list(args), keywords.get("out")
+        attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
+        seen = self._seen.setdefault(op, {})  # what is found now belongs here, whatever replaces it meanwhile
+        plan = self._find(op, arrays, attributes)
+        if plan is None and out is None and len(arrays) > 1:
+            plan = self._find(op, arrays[:-1], attributes)  # the last one may be the output
+            if plan is not None:
+                out = arrays.pop()
+        if plan is None:
             return self._without(op, args, attributes, out, built_in)
-        views = [_checked(op, a, s, kernel.entry.program) for a, s in zip(arrays, kernel.entry.inputs, strict=True)]
-        if given is None:
-            given = kernel.arrays.make_output(arrays[0], kernel.entry.output)
-        result = _checked(op, given, kernel.entry.output, kernel.entry.program, output=True)
-        _together(op, kernel.entry, [*views, result])
-        kernel.run([*views, result], arrays[0], views[0].stream)
-        self._counters.add(kernel.entry.tier)
-        return given
+        faces = [LOOKS[type(a)](a) for a in args]
+        result = plan.run(arrays, out, faces[: len(arrays)])
+        if all(f[3] is not None for f in faces):
+            if len(seen) >= _KEPT:
+                seen.clear()
+            seen[_seen_key(faces, keywords)] = plan
+        return result
+
+    def plan(self, op: str, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> GpuPlan:
+        """A plan of its own for arrays like these, with scratch memory of its own. Raises ``UsageError``."""
+        attributes = {k: settled(v) for k, v in keywords.items()}
+        odd = next((a for a in arrays if backend_name(a) is None), None)
+        if odd is not None or not arrays:
+            raise TypeError(f"{op}: {'nothing' if odd is None else type(odd).__name__} is no array on a GPU")
+        found = self._find(op, arrays, attributes)
+        if found is None:
+            raise self._untuned(op, arrays)
+        return GpuPlan(op, found.kernel, Kept(found.kernel), self._counters.tally(found.kernel.entry.tier))
+
+    def renew(self, op: str) -> None:
+        """Look the kernels of an operator up again. Raises ``TilewrightError``, and keeps all, where one fails."""
+        with self._lock:
+            known = self._known.get(op, {})
+            fresh = {key: self._resolve(op, *key) for key in known}
+            self._known[op] = fresh
+            self._seen.pop(op, None)
 
     def explain(self, op: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> dict[str, Any] | None:
         """The kernel that would answer, as JSON, or ``None``."""
-        kernel = self._find(op, list(args), attributes)
-        if kernel is None:
+        plan = self._find(op, list(args), {k: settled(v) for k, v in attributes.items()})
+        if plan is None:
             return None
-        e = kernel.entry
+        e = plan.kernel.entry
         return {
             "tier": e.tier, "template": e.schedule.template, "schedule": dict(e.schedule.values), "seconds": e.seconds,
             "target": e.target.name, "device_model": e.device_model, "run": e.run, "sha256": e.sha256,
@@ -109,7 +112,8 @@ class GpuRuntime:
 
     # ----------------------------------------------------------------------- look-up
 
-    def _find(self, op: str, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> GpuKernel | None:
+    def _find(self, op: str, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> GpuPlan | None:
+        """The plan for arrays like these."""
         names = [backend_name(a) for a in arrays]
         name = next(n for n in names if n is not None)
         if set(names) != {name}:
@@ -118,23 +122,26 @@ class GpuRuntime:
         views = [arrays_of(name).view(a) for a in arrays]
         devices = {v.device for v in views if v.device is not None}
         if len(devices) > 1:
-            shown = sorted(map(str, devices))
-            raise ValueError(f"{op}: arrays are on several GPUs ({', '.join(shown)}). Move them to one")
-        device = (name, devices.pop() if devices else 0)
-        attributes = {k: settled(v) for k, v in attributes.items()}
-        key = (op, device, tuple((v.dtype, v.shape) for v in views), tuple(sorted(attributes.items())))
+            raise several(op, devices)
+        inputs = tuple((v.shape, v.dtype) for v in views)
+        key = ((name, devices.pop() if devices else 0), inputs, tuple(sorted(attributes.items())))
         with self._lock:
-            if key not in self._known:
-                if len(self._known) >= _KEPT:
-                    self._known.clear()
-                self._known[key] = self._resolve(op, device, views, attributes)
-            return self._known[key]
+            known = self._known.setdefault(op, {})
+            if key not in known:
+                if len(known) >= _KEPT:
+                    known.clear()
+                known[key] = self._resolve(op, *key)
+            return known[key]
 
     def _resolve(
-        self, op: str, device: Key, views: Sequence[GpuArray], attributes: Mapping[str, Any]
-    ) -> GpuKernel | None:
-        backend = get_backend(device[0])
-        shapes = [v.shape for v in views]
+        self,
+        op: str,
+        device: Key,
+        inputs: Sequence[tuple[tuple[int, ...], str]],
+        attributes: tuple[tuple[str, Any], ...],
+    ) -> GpuPlan | None:
+        backend, given = get_backend(device[0]), dict(attributes)
+        shapes = [shape for shape, _ in inputs]
         entries = [
             e
             for stored in self._store.entries(op, shapes=shapes)
@@ -143,9 +150,9 @@ class GpuRuntime:
             and e.target.kind in backend.kinds
             and e.state == "verified"
             and e.program.abi == ABI_VERSION
-            and len(e.inputs) == len(views)
-            and all(fits(v, s) for v, s in zip(views, e.inputs, strict=True))
-            and agrees(e, attributes)
+            and len(e.inputs) == len(inputs)
+            and all(stands_for(*i, s) for i, s in zip(inputs, e.inputs, strict=True))
+            and agrees(e, given)
         ]
         if not entries:
             return None
@@ -157,7 +164,8 @@ class GpuRuntime:
         if not usable:
             return None
         best = max(usable, key=lambda e: (e.device_model == model, -e.span, e.updated))
-        return self._load(best, device, context)
+        kernel = self._load(best, device, context)
+        return GpuPlan(op, kernel, Lent(kernel), self._counters.tally(best.tier))
 
     def _context(self, backend: Backend, device: Key) -> Context:
         if device not in self._contexts:
@@ -176,7 +184,7 @@ class GpuRuntime:
                 raise DatabaseError(
                     f"the kernel of {entry.op} {entry.label} cannot be loaded: {e.message}", "Tune it again"
                 ) from e
-            self._kernels[key] = GpuKernel(entry, kernel, arrays_of(device[0]))
+            self._kernels[key] = GpuKernel(entry, kernel, (device[0], device[1]))
         return self._kernels[key]
 
     def _module(self, entry: Entry, device: Key, context: Context) -> Module:
@@ -206,11 +214,14 @@ class GpuRuntime:
             if plain and framework is not None and isinstance(args[0], getattr(framework, array)):
                 self._counters.add("fallback", "untuned")
                 return framework.matmul(*args) if out is None else framework.matmul(*args, out=out)
+        raise self._untuned(op, args)
+
+    def _untuned(self, op: str, args: Sequence[Any]) -> UsageError:
         shown = ", ".join(f"{v.shape} {v.dtype}" for v in (arrays_of(str(backend_name(a))).view(a) for a in args))
         backend = get_backend(str(backend_name(args[0])))
         others = [e for e in self._store.entries(op) if e.target.kind in backend.kinds]
         tuned = sorted({f"{e.label} ({e.target.name})" for e in others})
-        raise UsageError(
+        return UsageError(
             f"{op} was not tuned for this GPU and inputs {shown}",
             f"It was tuned for {'; '.join(tuned[:5])}"
             if tuned
@@ -225,30 +236,10 @@ def agrees(entry: Entry, given: Mapping[str, Any]) -> bool:
     )
 
 
-def _checked(op: str, a: Any, spec: TensorSpec, program: LaunchProgram, output: bool = False) -> GpuArray:
-    name = f"{op}: {spec.name if not output else 'out'}"
-    holder = backend_name(a)
-    if holder is None:
-        raise TypeError(f"{name} is no array on a GPU. Move it to the device of the others")
-    v = arrays_of(holder).view(a)
-    if v.shape != spec.shape:
-        raise ValueError(f"{name} has shape {v.shape}, not {spec.shape}")
-    if not fits(v, spec):
-        raise TypeError(f"{name} has dtype {v.dtype}, not {spec.dtype}. Convert it first")
-    if not v.dense:
-        raise ValueError(f"{name} is not dense and row-major. Pass a contiguous copy of it")
-    if v.address % program.align:
-        raise ValueError(f"{name} starts at an address that is no multiple of {program.align} bytes. Pass a copy of it")
-    if output and not v.writable:
-        raise ValueError(f"{name} is read-only. Pass an array that can be written")
-    return v
-
-
-def _together(op: str, entry: Entry, views: Sequence[GpuArray]) -> None:
-    devices = {v.device for v in views if v.device is not None}
-    if len(devices) > 1:
-        raise ValueError(f"{op}: arrays are on several GPUs ({', '.join(sorted(map(str, devices)))}). Move them to one")
-    *inputs, out = views
-    for v, spec in zip(inputs, entry.inputs, strict=True):
-        if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:
-            raise ValueError(f"{op}: out shares memory with {spec.name}. Pass another array, or none")
+def _seen_key(faces: Sequence[Face], keywords: Mapping[str, Any]) -> Key:
+    """What tells calls apart that take different plans, or another place for the output."""
+    kinds = tuple([f[3] for f in faces])
+    has_out = keywords.get("out") is not None
+    if len(keywords) == has_out:
+        return kinds, has_out
+    return kinds, has_out, tuple(sorted((k, settled(v)) for k, v in keywords.items() if k != "out"))

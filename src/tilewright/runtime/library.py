@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.operator import Operator
     from tilewright.runtime.bundle.trusted import Trust
     from tilewright.runtime.entry import Entry
+    from tilewright.runtime.gpu_plan import GpuPlan
 
 Array = np.ndarray[Any, Any]
 
@@ -129,6 +130,17 @@ class Library(Closing):
         """
         self._resolver.require_open()
         return self._resolver.gpu.explain(op, arrays, attributes)
+
+    def plan_gpu(self, op: str, /, *arrays: Any, **attributes: Any) -> GpuPlan:
+        """A callable ``(inputs..., out=None)`` for inputs like ``arrays``, on their GPU; it returns the output.
+
+        It queues the kernel that :meth:`explain_gpu` names on the current stream of the first array's owner, and never
+        waits. Its scratch memory is its own, one for each stream: after a first call on a stream nothing is allocated
+        but an output that is not passed, and a CUDA graph can hold its calls. Raises ``UsageError`` where nothing was
+        tuned for them.
+        """
+        self._resolver.require_open()
+        return self._resolver.gpu.plan(op, arrays, attributes)
 
     def refresh(self) -> None:
         """Serve what was tuned since: the next calls by name look their kernels up again, ``f = library.matmul`` too.

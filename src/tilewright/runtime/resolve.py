@@ -230,6 +230,8 @@ class Resolver:
             if not matching:  # written differently: "512", 512.0, or by another default
                 full = dict(workload.params)
                 found = self._choose([e for e in self.store.entries(op, params=full) if e.params == full])
+                if found.entry is None:  # or under another operator's name
+                    found = self._of_workload(workload)
             return found, workload
         for workload in self.store.workloads(op):
             if _means(dict(workload.params), dict(workload.defaults), given):

@@ -51,7 +51,7 @@ class KernelSequence:
             raise UsageError("a sequence has no kernels", "Give one at least")
         self._values, self._views = dict(values), dict(views or {})
         self._lock = threading.Lock()
-        self._align = max(64, *(s.kernel.program.align for s in steps))
+        self._align = max(s.kernel.program.align for s in steps)
         written = {s.output for s in steps}
         self.outputs = tuple(outputs)
         stored = {self._source(o) for o in outputs}
@@ -136,7 +136,7 @@ class KernelSequence:
         if array is None or array.shape != spec.shape or array.dtype.name not in (spec.dtype, storage(spec.dtype).name):
             found = "nothing" if array is None else f"{array.shape} {array.dtype}"
             raise UsageError(f"the input {name} is {found}", f"Give an array {spec.shape} of {spec.dtype}")
-        fits = array.flags.c_contiguous and address(array) % self._align == 0
+        fits = array.flags.c_contiguous and array.flags.aligned and address(array) % self._align == 0
         return array if fits else self._copy(name, array)
 
 

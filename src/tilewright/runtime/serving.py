@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,13 +34,14 @@ class Served:
 
     ``call``: what users get, ``(inputs..., out=None)``. ``checked``: the same, slower, with errors
     by reason. ``native``: whether ``call`` is a builtin that a dispatcher's table takes. ``kernel``: what it calls,
-    for those who call it by themselves; ``None`` where that is NumPy.
+    for those who call it by themselves; ``None`` where that is NumPy. ``tally``: what they count then.
     """
 
     explanation: Explanation
     call: Callable[..., Array]
     checked: Checked
     native: bool
+    tally: Tally
     kernel: LoadedKernel | None = None
 
 
@@ -68,22 +68,17 @@ def serve_kernel(
         packed = kernel.pack([*places, 0])
         for number, memory in packed.items():
             places[number] = memory.address
-        local = threading.local()  # a prepared call serves one thread
 
         def run_bound(arrays: Sequence[Array], out: Array) -> None:
-            call = getattr(local, "call", None)
-            if call is None:
-                call = local.call = kernel.prepare([0] * (len(inputs) + 1))
             given = iter(arrays)
-            call.tensors[:] = [p or address(next(given)) for p in places] + [address(out)]
-            call.run()
+            kernel.run_packed([p or address(next(given)) for p in places] + [address(out)])
 
         bound = Checked(explanation.op, rest(inputs), output, run_bound, align=align, tally=tally)
         keep = (held, packed)
         served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, 0), keep)
         return served.call
 
-    return Served(explanation, ConstantPlan(checked, bind), checked, False)
+    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel)
 
 
 def _native(
@@ -103,7 +98,7 @@ def _native(
     tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, checked.output)]
     if native is None or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
         checked.keep = keep
-        return Served(explanation, checked, checked, False, kernel)
+        return Served(explanation, checked, checked, False, tally, kernel)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.
     launches: ctypes.Array[Any] = kernel._launches
     call = native.plan(
@@ -124,7 +119,7 @@ def _native(
         fallback=checked,
         bound=bound,
     )
-    return Served(explanation, call, checked, True, kernel)
+    return Served(explanation, call, checked, True, tally, kernel)
 
 
 def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> Served:
@@ -133,7 +128,7 @@ def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> S
     inputs = workload.inputs
     checked = Checked(workload.op, inputs, workload.output, run, tally=tally)
     if not any(s.constant for s in inputs):
-        return Served(explanation, checked, checked, False)
+        return Served(explanation, checked, checked, False, tally)
 
     def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
         def run_bound(arrays: Sequence[Array], out: Array) -> None:
@@ -141,7 +136,7 @@ def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> S
 
         return Checked(workload.op, rest(inputs), workload.output, run_bound, tally=tally)
 
-    return Served(explanation, ConstantPlan(checked, bind), checked, False)
+    return Served(explanation, ConstantPlan(checked, bind), checked, False, tally)
 
 
 def _doc(explanation: Explanation, inputs: Sequence[TensorSpec]) -> str:

@@ -1,7 +1,7 @@
 """Counts of calls.
 
-A count has two cells: one that the C side adds to while it holds the GIL, one that Python adds to
-under a lock. Neither ever writes the other's, so no count is lost.
+A count has three cells: one that the C side adds to while it holds the GIL, one that is added to atomically without
+it, one that Python adds to under a lock. None ever writes another's, so no count is lost.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ REASONS = (
     "arguments",  # their number, or a keyword
 )
 _CELLS = (*TIERS, *REASONS)
+_WORD = ctypes.sizeof(ctypes.c_ulonglong)
 
 
 @dataclass(frozen=True)
@@ -52,23 +53,23 @@ class Cell:
     def __init__(self, name: str) -> None:
         self.name = name
         self.python = 0
-        self._native = ctypes.c_ulonglong()
+        self._native = (ctypes.c_ulonglong * 2)()
 
     @property
     def address(self) -> int:
-        """Where the C side counts."""
+        """Where the C side counts; behind it, where it counts without the GIL."""
         return ctypes.addressof(self._native)
 
     @property
     def value(self) -> int:
-        return self.python + self._native.value
+        return self.python + sum(self._native)
 
 
 class Counters:
     """The cells behind :class:`Stats`; plans keep them alive."""
 
     def __init__(self) -> None:
-        self._native = (ctypes.c_ulonglong * len(_CELLS))()
+        self._native = (ctypes.c_ulonglong * (2 * len(_CELLS)))()  # two a name, as in a cell
         self._python = dict.fromkeys(_CELLS, 0)
         self._cells: list[Cell] = []
         self._lock = ForkLock()
@@ -85,10 +86,10 @@ class Counters:
         return Tally(self, names)
 
     def address(self, name: str | Cell) -> int:
-        """Where the C side counts ``name``."""
+        """Where the C side counts ``name``; behind it, where it counts without the GIL."""
         if isinstance(name, Cell):
             return name.address
-        return ctypes.addressof(self._native) + _CELLS.index(name) * ctypes.sizeof(ctypes.c_ulonglong)
+        return ctypes.addressof(self._native) + _CELLS.index(name) * 2 * _WORD
 
     def add(self, *names: str | Cell) -> None:
         with self._lock:
@@ -100,7 +101,7 @@ class Counters:
 
     def snapshot(self) -> Stats:
         with self._lock:
-            total = {n: self._python[n] + self._native[i] for i, n in enumerate(_CELLS)}
+            total = {n: self._python[n] + sum(self._native[2 * i : 2 * i + 2]) for i, n in enumerate(_CELLS)}
             for cell in self._cells:
                 total[cell.name] += cell.value
         tiers = {n: total[n] for n in TIERS}
@@ -120,3 +121,8 @@ class Tally:
     def address(self) -> int:
         """Where the C side counts: it adds to the first alone."""
         return self._counters.address(self._names[0])
+
+    @property
+    def shared_address(self) -> int:
+        """Where code without the GIL counts, atomically: it adds to the first alone."""
+        return self.address + _WORD

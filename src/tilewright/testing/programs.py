@@ -163,6 +163,25 @@ def floats(n: int = 50) -> Program:
     return _program(te.compute((n,), body))
 
 
+def rotary(n: int = 12, d: int = 20) -> Program:
+    x = te.input("x", (n, d))
+
+    def body(i: te.Expr, j: te.Expr) -> te.Expr:
+        angle = te.cast(i * 3, "float32") * te.pow(10000.0, te.cast(j // 2, "float32") * (-2.0 / d))
+        return x[i, j] * te.cos(angle) + x[i, j - j % 2 + (j + 1) % 2] * te.sin(angle)
+
+    return _program(te.compute((n, d), body))
+
+
+def growth(n: int = 50) -> Program:
+    x, rate = te.input("x", (n,), "float64"), te.input("rate", (n,), "float64")
+
+    def body(i: te.Expr) -> te.Expr:
+        return te.log1p(te.abs(x[i])) * te.pow(te.abs(x[i]) + 0.5, rate[i]) - te.sin(x[i] * 1e7) * te.cos(rate[i])
+
+    return _program(te.compute((n,), body))
+
+
 def whole_numbers(n: int = 40) -> Program:
     a, b = te.input("a", (n,), "int64"), te.input("b", (n,), "int8")
 
@@ -214,7 +233,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     for f in (
         matmul, matmul_epilogue, conv2d, conv2d_strided, softmax, layernorm, chebyshev, argmax, argmin_columns,
         welford, gather, gather_lanes, transpose, reshape, roll, total, double_sum, int8_dot, saturate, masks,
-        causal, floats, whole_numbers, mean_of_halves, running_sums, running_maxima, recurrence, eight_bit_floats,
+        causal, floats, rotary, growth, whole_numbers, mean_of_halves, running_sums, running_maxima, recurrence,
+        eight_bit_floats,
     )
 }  # fmt: skip
 """Builders of small programs by name; together they use the whole language."""

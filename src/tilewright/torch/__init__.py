@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from tilewright.torch.operators import register
 from tilewright.torch.optimize import optimize
+from tilewright.torch.placed import GRAPHS
 from tilewright.torch.serving import library, use
 
-register()
+register(GRAPHS)
 
 __all__ = ["library", "optimize", "use"]

@@ -19,6 +19,8 @@ from tilewright.graph.groups import state_nodes
 from tilewright.kernels.anonymous import from_program
 from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported, dense, imported
+from tilewright.torch.layouts import WORTH, hide, order, ordered, plain, row_major, uncover
+from tilewright.torch.placed import Placed, add
 from tilewright.torch.serving import serving
 
 REST = ("inductor", "eager")
@@ -31,18 +33,6 @@ class Part:
     workload: Workload
     inputs: tuple[str, ...]
     output: str
-
-
-@dataclass(frozen=True)
-class _Placed:
-    served: Served
-    align: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-
-_placed: list[_Placed] = []
-_library: list[Any] = []
 
 
 def parts(found: Imported) -> Iterator[list[Part]]:
@@ -69,15 +59,22 @@ def _alone(graph: Graph, node: Any) -> Part | None:
 
 
 def _placeable(found: Imported, part: Part) -> bool:
-    """Whether its inputs and output are nodes of PyTorch's graph and lie dense in memory."""
+    """Whether its inputs and output are nodes of PyTorch's graph, and copying those that do not lie dense pays."""
     names = (*part.inputs, part.output)
-    return all(n in found.nodes and dense(found.nodes[n]) for n in names)
+    if not all(n in found.nodes and plain(found.nodes[n]) for n in names) or order(found.nodes[part.output]) is None:
+        return False
+    copied = sum(found.nodes[n].meta["val"].numel() for n in names if not dense(found.nodes[n]))
+    return bool(part.workload.flops >= WORTH * copied)
 
 
-def place(module: GraphModule, find: Callable[[Workload], Served | None]) -> int:
-    """Put kernels in the place of the parts that ``find`` has one for; how many."""
+def place(module: GraphModule, find: Callable[[Workload], Served | None], weights: frozenset[str] = frozenset()) -> int:
+    """Put kernels in the place of the parts that ``find`` has one for; how many.
+
+    ``weights``: inputs of the graph by name that seldom change, so that kernels may keep them rearranged.
+    """
     module.graph.eliminate_dead_code()
-    found = imported(module)
+    covers = hide(module)
+    found = imported(module, weights)
     if found is None:
         return 0
     count = 0
@@ -89,25 +86,25 @@ def place(module: GraphModule, find: Callable[[Workload], Served | None]) -> int
                 continue
             node = nodes[part.output]
             value = node.meta["val"]
-            kernel = _Placed(served, _align(served), tuple(value.shape), value.dtype)
-            _placed.append(kernel)
+            number = add(Placed(served, tuple(value.shape), value.dtype))
             with module.graph.inserting_before(node):
-                inputs = [nodes[n] for n in part.inputs]
-                made = module.graph.call_function(torch.ops.tilewright.kernel.default, (len(_placed) - 1, inputs))
-            made.meta.update(node.meta)
+                inputs = [row_major(module, nodes[n]) for n in part.inputs]
+                made = module.graph.call_function(torch.ops.tilewright.kernel.default, (number, inputs))
+                made.meta.update(node.meta)
+                axes = order(node)
+                assert axes is not None
+                made.meta["val"] = value.new_empty(value.shape)
+                made = ordered(module, made, axes)
             node.replace_all_uses_with(made)
             nodes[part.output] = made
             count += 1
             break
-    if count:
+    uncover(module, covers)
+    if count or covers:
         module.graph.eliminate_dead_code()
         module.graph.lint()
         module.recompile()
     return count
-
-
-def _align(served: Served) -> int:
-    return max(1, served.kernel.program.align if served.kernel is not None else 1, served.checked.align)
 
 
 def _find(workload: Workload) -> Served | None:
@@ -128,16 +125,33 @@ def tilewright(module: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     return compiled(module, inputs, _find, rest)
 
 
-def compiled(module: GraphModule, inputs: Sequence[Any], find: Callable[[Workload], Served | None], rest: str) -> Any:
-    """A graph of Dynamo's, compiled with the kernels that ``find`` gives."""
+def compiled(
+    module: GraphModule,
+    inputs: Sequence[Any],
+    find: Callable[[Workload], Served | None],
+    rest: str,
+    keep_weights: bool = False,
+) -> Any:
+    """A graph of Dynamo's, compiled with the kernels that ``find`` gives.
+
+    ``keep_weights``: parameters and buffers of the module seldom change.
+    """
     from torch._dynamo.backends.common import aot_autograd
 
     def compile_one(graph: GraphModule, example: Sequence[Any]) -> Any:
-        place(graph, find)
+        place(graph, find, _weights(graph) if keep_weights else frozenset())
         return _finished(graph, example, rest)
 
     make: Any = aot_autograd(fw_compiler=compile_one, bw_compiler=compile_one)
     return make(module, inputs)
+
+
+def _weights(graph: GraphModule) -> frozenset[str]:
+    """The graph's inputs that are parameters or buffers of the module."""
+    context = torch._guards.TracingContext.try_get()
+    known = getattr(context, "fw_metadata", None)
+    names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
+    return frozenset(names[i] for i in getattr(known, "static_input_indices", ()) if i < len(names))
 
 
 def _finished(graph: GraphModule, example: Sequence[Any], rest: str) -> Any:
@@ -151,30 +165,3 @@ def _finished(graph: GraphModule, example: Sequence[Any], rest: str) -> Any:
 
     lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
     return compile_fx_inner(lowered, list(example))
-
-
-def _run(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
-    placed = _placed[number]
-    out = torch.empty(placed.shape, dtype=placed.dtype)
-    given = [t.detach().contiguous() for t in inputs]
-    given = [t.clone() if t.data_ptr() % placed.align else t for t in given]
-    placed.served.call(*given, out=out)
-    return out
-
-
-def _fake(number: int, inputs: list[torch.Tensor]) -> torch.Tensor:
-    shown = _placed[number]
-    return inputs[0].new_empty(shown.shape, dtype=shown.dtype)
-
-
-def _register() -> None:
-    """``tilewright::kernel``: one of the kernels that were placed, by its number in this process."""
-    made: Any = torch.library
-    made = made.Library("tilewright", "FRAGMENT")
-    _library.append(made)
-    made.define("kernel(int number, Tensor[] inputs) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
-    made.impl("kernel", _run, "CPU")
-    torch.library.register_fake("tilewright::kernel", _fake, lib=made)
-
-
-_register()

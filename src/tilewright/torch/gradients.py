@@ -1,4 +1,4 @@
-"""Gradients of the operators: the products in them are operators of ours again, so tuned kernels serve them too.
+"""Gradients of the operators: products and convolutions in them are operators of ours, for tuned kernels to serve.
 
 Sources: the derivatives of PyTorch's own operators (``derivatives.yaml``), softmax and norms by their formulas.
 """
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from tilewright.torch.serving import tuned
 
 aten = torch.ops.aten
 Grads = tuple[Any, ...]
@@ -27,7 +29,7 @@ class Gradient:
 
     def backward(self, ctx: Any, grad: Any) -> Grads:
         given = ctx.needs_input_grad  # the dispatcher leaves out arguments that have their default
-        return self.formula(ctx, grad, (*given, *(False,) * (7 - len(given))))[: len(given)]
+        return self.formula(ctx, grad, (*given, *(False,) * (8 - len(given))))[: len(given)]
 
 
 def _save(tensors: Sequence[int], result: bool = False) -> Callable[..., None]:
@@ -77,24 +79,90 @@ def _linear_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
     return gx, gw, gb
 
 
+@dataclass(frozen=True)
+class _Window:
+    """A convolution's arguments, each with one number for every spatial axis."""
+
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    output_padding: list[int]
+    groups: int
+    transposed: bool
+
+
 def _save_convolution(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    stride, padding, dilation, groups = inputs[3:]
+    _save_window(ctx, inputs, (stride, padding, dilation, [0]), groups, False)
+
+
+def _save_transposed(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    stride, padding, output_padding, groups, dilation = inputs[3:]
+    _save_window(ctx, inputs, (stride, padding, dilation, output_padding), groups, True)
+
+
+def _save_window(ctx: Any, inputs: tuple[Any, ...], lists: Sequence[Any], groups: int, transposed: bool) -> None:
     ctx.save_for_backward(inputs[0], inputs[1])
-    ctx.window = inputs[3:]
+    rank = inputs[1].dim() - 2
+    wide = [list(v) if len(v) == rank else [*v] * rank for v in lists]
+    ctx.window = _Window(wide[0], wide[1], wide[2], wide[3], groups, transposed)
     ctx.bias = None if inputs[2] is None else list(inputs[2].shape)
 
 
 def _convolution_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    """The input's gradient is a convolution of the other kind, the weight's one of the input with the gradient.
+
+    Each by a kernel where one is tuned for it; the rest is PyTorch's.
+    """
     x, weight = ctx.saved_tensors
-    stride, padding, dilation, groups = ctx.window
-    rank = weight.dim() - 2
-    batched = x.dim() == rank + 2
-    wide = [list(v) if len(v) == rank else [*v] * rank for v in (stride, padding, dilation)]
-    gx, gw, gb = aten.convolution_backward(
-        grad if batched else grad.unsqueeze(0), x if batched else x.unsqueeze(0), weight, ctx.bias, *wide, False,
-        [0] * rank, groups, wants[:3],
-    )  # fmt: skip
+    w = ctx.window
+    batched = x.dim() == weight.dim()
+    x, grad = (x, grad) if batched else (x.unsqueeze(0), grad.unsqueeze(0))
+    gx = _input_gradient(x, weight, grad, w) if wants[0] else None
+    gw = _weight_gradient(x, weight, grad, w) if wants[1] else None
+    rest = [wants[0] and gx is None, wants[1] and gw is None, wants[2]]
+    if any(rest):
+        theirs = aten.convolution_backward(
+            grad, x, weight, ctx.bias, w.stride, w.padding, w.dilation, w.transposed, w.output_padding, w.groups, rest
+        )
+        gx, gw, gb = (ours if ours is not None else t for ours, t in zip((gx, gw, None), theirs, strict=True))
+    else:
+        gb = None
     gx = gx.squeeze(0) if gx is not None and not batched else gx
-    return gx, gw, gb, None, None, None, None
+    return gx, gw, gb, None, None, None, None, None
+
+
+def _input_gradient(x: Any, weight: Any, grad: Any, w: _Window) -> Any:
+    rank = weight.dim() - 2
+    rest: tuple[Any, ...]
+    if w.transposed:
+        name, rest = f"conv{rank}d", (w.stride, w.padding, w.dilation, w.groups)
+    elif rank <= 2:
+        short = [
+            n - ((m - 1) * s - 2 * p + d * (k - 1) + 1)
+            for n, m, s, p, d, k in zip(
+                x.shape[2:], grad.shape[2:], w.stride, w.padding, w.dilation, weight.shape[2:], strict=True
+            )
+        ]
+        name, rest = f"conv_transpose{rank}d", (w.stride, w.padding, short, w.groups, w.dilation)
+    else:
+        return None
+    if not tuned(name, (grad.shape, weight.shape), grad, None, *rest):
+        return None
+    return getattr(_ours(), name)(grad.contiguous(), weight.contiguous(), None, *rest)
+
+
+def _weight_gradient(x: Any, weight: Any, grad: Any, w: _Window) -> Any:
+    if w.transposed or w.groups != 1:
+        return None
+    name, rest = f"conv{weight.dim() - 2}d", (w.dilation, w.padding, w.stride, 1)
+    images, kernels = x.transpose(0, 1), grad.transpose(0, 1)
+    if not tuned(name, (images.shape, kernels.shape), grad, None, *rest):
+        return None
+    made = getattr(_ours(), name)(images.contiguous(), kernels.contiguous(), None, *rest)
+    for axis, size in enumerate(weight.shape[2:], 2):  # rows that a stride leaves over give more
+        made = made.narrow(axis, 0, size)
+    return made.transpose(0, 1).contiguous()
 
 
 def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -186,6 +254,7 @@ MM = BMM = Gradient(_save((0, 1)), _mm_backward)
 MATMUL = Gradient(_save((0, 1)), _matmul_backward)
 LINEAR = Gradient(_save((0, 1)), _linear_backward)
 CONVOLUTION = Gradient(_save_convolution, _convolution_backward)
+TRANSPOSED = Gradient(_save_transposed, _convolution_backward)
 LAYER_NORM = Gradient(_save_norm, _layer_norm_backward)
 RMS_NORM = Gradient(_save_norm, _rms_norm_backward)
 SOFTMAX = Gradient(_save((), result=True), _softmax_backward)

@@ -40,9 +40,12 @@ def dense(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and value.is_contiguous() and not value.is_conj() and not value.is_neg()
 
 
-def imported(module: GraphModule) -> Imported | None:
-    """The graph of a module, or ``None`` where it has no output that is a tensor."""
-    builder = _Importer()
+def imported(module: GraphModule, weights: frozenset[str] = frozenset()) -> Imported | None:
+    """The graph of a module, or ``None`` where it has no output that is a tensor.
+
+    ``weights``: inputs that seldom change.
+    """
+    builder = _Importer(weights)
     outputs: list[str] = []
     for node in module.graph.nodes:
         if node.op == "output":
@@ -53,7 +56,8 @@ def imported(module: GraphModule) -> Imported | None:
 
 
 class _Importer:
-    def __init__(self) -> None:
+    def __init__(self, weights: frozenset[str]) -> None:
+        self.weights = weights
         self.builder = GraphBuilder()
         self.nodes: dict[str, Node] = {}
 
@@ -62,7 +66,7 @@ class _Importer:
         spec = spec_of(node)
         if node.op in ("placeholder", "get_attr"):
             given = spec or TensorSpec(node.name, (1,), "float32")
-            self.builder.input(node.name, given.shape, given.dtype)
+            self.builder.input(node.name, given.shape, given.dtype, node.name in self.weights)
             return
         known = _KNOWN.get(node.target) if node.op == "call_function" else None
         if known is not None and spec is not None and self._state(node, spec, known):
@@ -279,10 +283,11 @@ def _batch_norm(node: Node, spec: TensorSpec) -> Statement | None:
 
 def _attention(node: Node, spec: TensorSpec) -> Statement | None:
     given = arguments(node)
-    if given["dropout_p"] or given["attn_mask"] is not None:
+    if given["dropout_p"]:
         return None
     own = {"is_causal": given["is_causal"], "scale": given["scale"]}
-    return Statement([("scaled_dot_product_attention", [given["query"], given["key"], given["value"]], own)])
+    operands = [given["query"], given["key"], given["value"], given["attn_mask"]]
+    return Statement([("scaled_dot_product_attention", operands, own)])
 
 
 def _known() -> dict[Any, Import]:
@@ -307,8 +312,26 @@ def _known() -> dict[Any, Import]:
         for overload in ("Tensor", "Scalar"):
             found[getattr(getattr(aten, name), overload)] = _binary(name)
     found[aten.maximum.default], found[aten.minimum.default] = _binary("maximum"), _binary("minimum")
-    for name in ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "sigmoid", "relu", "silu", "erf"):
+    for name in (
+        "neg",
+        "abs",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "tanh",
+        "sigmoid",
+        "relu",
+        "silu",
+        "erf",
+        "sin",
+        "cos",
+        "log1p",
+    ):
         found[getattr(aten, name).default] = _one(name, "self")
+    for overload in ("Tensor_Tensor", "Tensor_Scalar", "Scalar"):
+        found[getattr(aten.pow, overload)] = _one("pow", "self", "exponent")
     found[aten.sum.dim_IntList], found[aten.mean.dim] = _reduction("sum"), _reduction("mean")
     found[aten.amax.default], found[aten.amin.default] = _reduction("amax"), _reduction("amin")
     import operator

@@ -6,7 +6,7 @@ and row-major.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,8 +14,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tilewright.torch import gradients
-from tilewright.torch.serving import check_memory, reference, serve
+from tilewright.core import TilewrightError
+from tilewright.torch import gradients, native
+from tilewright.torch.serving import check_memory, reference, serve, serving
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,15 @@ def _convolution(rank: int, function: Callable[..., torch.Tensor]) -> Declaratio
     return Declaration(f"conv{rank}d", arguments, function, gradients.CONVOLUTION)
 
 
+def _transposed(rank: int, function: Callable[..., torch.Tensor]) -> Declaration:
+    window = (
+        f"SymInt[{rank}] stride=1, SymInt[{rank}] padding=0, SymInt[{rank}] output_padding=0, SymInt groups=1, "
+        f"SymInt[{rank}] dilation=1"
+    )
+    arguments = f"Tensor input, Tensor weight, Tensor? bias=None, {window}"
+    return Declaration(f"conv_transpose{rank}d", arguments, function, gradients.TRANSPOSED)
+
+
 def _attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, gqa: bool) -> torch.Tensor:
     return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=gqa)
 
@@ -50,6 +60,8 @@ DECLARATIONS = (
     _convolution(1, F.conv1d),
     _convolution(2, F.conv2d),
     _convolution(3, F.conv3d),
+    _transposed(1, F.conv_transpose1d),
+    _transposed(2, F.conv_transpose2d),
     Declaration(
         "layer_norm",
         "Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05",
@@ -73,6 +85,20 @@ DECLARATIONS = (
     ),
 )
 """Every operator. ``scaled_dot_product_attention`` has no dropout: it would have to be the same in the gradient."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """How an operator is registered: what Python computes on the CPU, and of fake tensors."""
+
+    schema: str
+    kernel: Callable[..., torch.Tensor]
+    fake: Callable[..., torch.Tensor]
+
+    @property
+    def name(self) -> str:
+        return self.schema.partition("(")[0]
+
 
 NAMES = tuple(d.name for d in DECLARATIONS)
 
@@ -108,22 +134,35 @@ def _kernel(name: str, *args: Any) -> torch.Tensor:
     return serve(name, filled(name, args))
 
 
-def register() -> None:
-    """Define the operators, once; a second call does nothing."""
+def register(schemas_of_graphs: Sequence[Registration]) -> None:
+    """Define the operators, and those of compiled graphs, once; a second call does nothing.
+
+    What Python computes of them is registered under their own names, or, where C++ answers first, in a namespace that
+    C++ falls back on.
+    """
     from torch._library.autograd import Info, make_autograd_impl
 
     if _libraries:
         return
     made: Any = torch.library
-    made = made.Library("tilewright", "DEF")
-    _libraries.append(made)
-    for d in DECLARATIONS:
-        made.define(d.schema, tags=(torch.Tag.pt2_compliant_tag,))
+    defined = made.Library("tilewright", "DEF")
+    serving.native = native.load()
+    python = defined if serving.native is None else made.Library("tilewright_python", "DEF")
+    _libraries.extend((defined, python))
+    everything = [
+        *(Registration(d.schema, partial(_kernel, d.name), partial(_fake, d.name, d.function)) for d in DECLARATIONS),
+        *schemas_of_graphs,
+    ]
+    for r in everything:
+        for library in {id(x): x for x in (defined, python)}.values():
+            library.define(r.schema, tags=(torch.Tag.pt2_compliant_tag,))
+        torch.library.register_fake(f"tilewright::{r.name}", r.fake, lib=defined)
+        python.impl(r.name, r.kernel, "CPU")
     for d in DECLARATIONS:
         reference(d.name, d.function)
         op = getattr(torch.ops.tilewright, d.name).default
-        torch.library.register_fake(f"tilewright::{d.name}", partial(_fake, d.name, d.function), lib=made)
         gradient = make_autograd_impl(op, Info(d.gradient.backward, d.gradient.save))
-        made.impl(d.name, gradient, "Autograd", with_keyset=True)
-        made.impl(d.name, partial(_elsewhere, d.name), "CompositeExplicitAutograd")
-        made.impl(d.name, partial(_kernel, d.name), "CPU")
+        python.impl(d.name, gradient, "Autograd", with_keyset=True)
+        defined.impl(d.name, partial(_elsewhere, d.name), "CompositeExplicitAutograd")
+    if serving.native is not None and not serving.native.register([r.name for r in everything]):
+        raise TilewrightError("PyTorch refuses kernels in C++", "Report this; CXX=none imports without them")

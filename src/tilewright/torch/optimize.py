@@ -36,7 +36,9 @@ def optimize(
     The parts of its graph are tuned as tasks of one budget (``trials``, or ``time_budget`` in seconds, of all together)
     and stored in ``db``; what is stored there is not tuned again, and an interrupted run goes on. Ctrl-C ends the
     search and keeps what was found. ``rest``: who runs the other parts, ``inductor`` or ``eager``. ``settings`` are
-    :func:`tilewright.tuner.tune_many`'s. Without gradients: training compiles ``backend="tilewright"``.
+    :func:`tilewright.tuner.tune_many`'s. Weights are rearranged at the first call, and again after they changed by
+    operations that PyTorch counts (not those on their ``.data``). Without gradients: training compiles
+    ``backend="tilewright"``.
 
     Raises ``UsageError`` for bad arguments, and ``TilewrightError`` where the result differs from the module's own.
     """
@@ -81,7 +83,7 @@ def _compiled(
     """The module compiled afresh, and its answer to the example."""
 
     def backend(graph: Any, inputs: Sequence[Any]) -> Any:
-        return compiled(graph, inputs, find, rest)
+        return compiled(graph, inputs, find, rest, keep_weights=True)
 
     made = torch.compile(module, backend=backend, dynamic=False)
     with torch.no_grad():

@@ -137,6 +137,35 @@ def _convolution(rank: int) -> Callable[..., Asked]:
     return conv
 
 
+def _transposed(rank: int) -> Callable[..., Asked]:
+    names = _SPATIAL[-rank:]
+
+    def conv(
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        output_padding: Sequence[int],
+        groups: int,
+        dilation: Sequence[int],
+    ) -> Asked:
+        _fits(x.dim() == weight.dim() == rank + 2)
+        _fits(groups > 0 and x.shape[1] == weight.shape[0] and x.shape[1] % groups == 0)
+        _fits(bias is None or bias.shape[0] == weight.shape[1] * groups)
+        _dense(x, weight, bias)
+        params: dict[str, Any] = {"n": x.shape[0], "ci": x.shape[1], "co": weight.shape[1] * groups}
+        params |= {a: x.shape[2 + i] for i, a in enumerate(names)}
+        params |= {f"k{a}": weight.shape[2 + i] for i, a in enumerate(names)}
+        lists = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
+        for name, value in lists.items():
+            params[name] = ",".join(str(int(v)) for v in (value if len(value) == rank else [*value] * rank))
+        params |= {"groups": groups, "bias": bias is not None}
+        return f"conv_transpose{rank}d", params, (0, 1) if bias is None else (0, 1, 2)
+
+    return conv
+
+
 def _sizes(values: Sequence[int]) -> str:
     return ",".join(str(int(v)) for v in values)
 
@@ -205,6 +234,8 @@ _RECOGNISERS: dict[str, Callable[..., Asked]] = {
     "conv1d": _convolution(1),
     "conv2d": _convolution(2),
     "conv3d": _convolution(3),
+    "conv_transpose1d": _transposed(1),
+    "conv_transpose2d": _transposed(2),
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "softmax": _softmax("softmax"),

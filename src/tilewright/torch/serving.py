@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from tilewright.runtime.checked import storage
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served
+from tilewright.torch.native import Answer as Placed
+from tilewright.torch.native import Native
 from tilewright.torch.requests import NoRequest, Request, request
 
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
@@ -41,6 +43,13 @@ class Hit:
         out = torch.empty(self.shape, dtype=inputs[0].dtype)
         self.served.call(*inputs, out=out.view(workload.output.shape))
         return out
+
+    def placed(self, args: tuple[Any, ...]) -> Placed:
+        """The same for calls that do not come to Python."""
+        tensors = [n for n, a in enumerate(args) if isinstance(a, torch.Tensor)]
+        inputs = [tensors.index(place) for place in self.request.places]
+        assert self.served.kernel is not None
+        return Placed(self.served.kernel, inputs, self.shape, args[tensors[0]].dtype, self.align)
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ class Serving:
         self._library: Library | None = None
         self._known: dict[Any, Answer] = {}
         self._generation = 0
-        self.forgetting: list[Callable[[], None]] = []  # called when answers are forgotten
+        self.native: Native | None = None
 
     @property
     def library(self) -> Library:
@@ -93,8 +102,23 @@ class Serving:
         with self._lock:
             self._generation += 1
             self._known.clear()
-            for listener in self.forgetting:
-                listener()
+            if self.native is not None:
+                self.native.clear()
+
+    @property
+    def generation(self) -> int:
+        """Changes whenever answers are forgotten."""
+        return self._generation
+
+    def settle(self, generation: int, placed: Placed, served: Served, keep: object = None) -> None:
+        """Have calls of the kind that this thread answers not come to Python, unless answers were forgotten since.
+
+        ``keep`` owns what is bound.
+        """
+        if self.native is not None:
+            with self._lock:
+                if generation == self._generation:
+                    self.native.insert(placed, served.tally.shared_address, (served, keep))
 
     def answer(self, name: str, args: tuple[Any, ...]) -> Answer:
         """What answers ``torch.ops.tilewright.<name>(*args)``. Raises ``ValueError`` for memory that was freed."""
@@ -146,6 +170,19 @@ def library() -> Library:
     return serving.library
 
 
+def tuned(name: str, shapes: Sequence[Sequence[int]], like: torch.Tensor, *rest: Any) -> bool:
+    """Whether a kernel answers ``torch.ops.tilewright.<name>`` for dense tensors of these shapes, then ``rest``.
+
+    ``like`` has their dtype and device. Where none does, that is counted as a call that was not served.
+    """
+    if like.device.type != "cpu" or any(type(n) is not int for s in shapes for n in s):
+        return False
+    answer = serving.answer(name, (*(torch.empty(tuple(s), dtype=like.dtype, device="meta") for s in shapes), *rest))
+    if isinstance(answer, Passed):
+        answer.miss.add()
+    return isinstance(answer, Hit)
+
+
 def check_memory(name: str, args: tuple[Any, ...]) -> None:
     """Raise ``TypeError`` for a tensor that is elsewhere, ``ValueError`` for one whose memory was freed."""
     for place, a in enumerate(args):
@@ -186,6 +223,7 @@ def from_pytorch(name: str, args: tuple[Any, ...]) -> torch.Tensor:
 def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
     """The answer to ``torch.ops.tilewright.<name>(*args)``: no gradients are recorded."""
     check_memory(name, args)
+    generation = serving.generation
     answer = serving.answer(name, args)
     if isinstance(answer, Hit):
         try:
@@ -193,6 +231,7 @@ def serve(name: str, args: tuple[Any, ...]) -> torch.Tensor:
         except TypeError as e:
             raise TilewrightError(f"tilewright::{name}: {e}") from e
         if out is not None:
+            serving.settle(generation, answer.placed(args), answer.served)
             return out
         serving.library.passed("alignment").add()
     else:

@@ -40,6 +40,8 @@ TRIALS = 64
 """Trials a task, where neither trials nor seconds are given."""
 MOST = 1000
 """Trials of one task where only seconds are given."""
+BEHIND = 1.1
+"""Times apart from which on another task of the same choice is as good as chosen."""
 LIKELY = 0.02
 """Expected gain of a slice where too few trials succeeded to tell."""
 
@@ -166,7 +168,7 @@ def tune_many(
                     )
                 )
             _search(tunings, tasks, total)
-            results = [t.finish() for t in tunings]
+            results = [t.finish(_behind(tunings, tasks, n)) for n, t in enumerate(tunings)]
         except BaseException as e:
             for run in runs:
                 if database.run(run.id).state == "running":
@@ -249,6 +251,12 @@ def _rivals(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> lis
     """Seconds of the tasks that stand for task ``n``."""
     same = [k for k, t in enumerate(tasks) if k != n and t.choice and t.choice == tasks[n].choice]
     return [s for k in same if (s := _seconds(tunings[k])) is not None]
+
+
+def _behind(tunings: Sequence[Tuning], tasks: Sequence[TuneTask], n: int) -> bool:
+    """Whether one that stands for task ``n`` is so much faster that little depends on this one's final."""
+    own, others = _seconds(tunings[n]), _rivals(tunings, tasks, n)
+    return own is not None and bool(others) and own > BEHIND * min(others)
 
 
 def _seconds(tuning: Tuning) -> float | None:

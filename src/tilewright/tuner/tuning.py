@@ -109,8 +109,8 @@ class Tuning:
         """What is left is not searched; a short final still is held."""
         self.interrupted, self.session.ended = True, "stopped"
 
-    def finish(self) -> TuneResult:
-        """Hold the final, and store and return what the run found."""
+    def finish(self, brief: bool = False) -> TuneResult:
+        """Hold the final, and store and return what the run found. ``brief``: between the two fastest trials alone."""
         session, place = self.session, self.tools.place
         if self.interrupted:
             self.watcher.stage("stopping: final between the fastest (again to stop at once)")
@@ -120,7 +120,7 @@ class Tuning:
             final = Final(
                 self.task, self.run.id, place.device.model, self.database, self.tools.builder, self.tools.runner,
                 self.watcher,
-            ).play(session.history, 2 if self.interrupted else FINALISTS, peaks.flops, untried)  # fmt: skip
+            ).play(session.history, 2 if brief or self.interrupted else FINALISTS, peaks.flops, untried)  # fmt: skip
         counts = self.tools.builder.gate_counts()
         result = TuneResult(
             task=self.task, run=self.run.id, device=place.device.name, device_model=place.device.model,

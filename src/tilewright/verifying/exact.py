@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, Expr
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, TRANSCENDENTAL, Expr
 from tilewright.kernels.expression.program import Program, Stage
 
 MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
@@ -93,7 +93,7 @@ def _stage(stage: Stage, known: Mapping[str, Grid], last: bool) -> Grid | None:
     ops = {n.op for e in m.combine for n in e.walk()} - {"var", "const"}
     if len(parts) == 1 and ops == {"add"}:
         parts = [Grid(parts[0].bound * count, parts[0].step, parts[0].size * math.sqrt(count))]
-    elif ops & {"add", "sub", "mul", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor"}:
+    elif ops & {"add", "sub", "mul", "div", "sqrt", "rsqrt", "floor", *TRANSCENDENTAL}:
         return None
     fitted = [_fits(p, e.dtype) for p, e in zip(parts, stage.body, strict=True)]
     if any(f is None for f in fitted):

@@ -29,7 +29,7 @@ UNIT = {
     "float8_e5m2": 2.0**-3,
 }  # fmt: skip
 SLACK = 2.0
-FUNCTION_UNITS = 4.0  # what exp, log, tanh, erf and rsqrt of a kernel may be off by, in u
+FUNCTION_UNITS = 4.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
 TINY = 1e-35  # results below this may be flushed to zero
 TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
 HALF_STEP = {"float16": 2.0**-25, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
@@ -407,6 +407,8 @@ class _Deriver:
             return True
         if e.op in ("add", "mul", "div", "min"):
             return all(self._nonnegative(a) for a in e.args)
+        if e.op == "pow":
+            return self._nonnegative(e.args[0])
         if e.op == "max":
             return any(self._nonnegative(a) for a in e.args)
         if e.op == "select":
@@ -529,6 +531,8 @@ class _Deriver:
         if op == "round_tf32":  # defined to the bit, but a value that is off may be rounded the other way
             return _add(parts[0], _term(TF32_STEP, (size,))) if parts[0] else {}
         near = _term(FUNCTION_UNITS * u, (size,))
+        if op == "pow":
+            return _add(near, *self._power(args[0], args[1], size, parts))
         return _add(near, self._carried(op, args[0], value, parts[0]), _term(u, ()) if op == "log" else {})
 
     def _carried(self, op: str, x: Expr, value: Expr, error: Terms) -> Terms:
@@ -545,10 +549,25 @@ class _Deriver:
             return _term(math.sqrt(2.0), (f64("div", e, below),))
         if op == "rsqrt":
             return _times(error, 0.5, (value, value, value))
+        if op == "log1p":
+            return _times(error, 1.0, (f64("div", _const(1.0), f64("abs", f64("add", _const(1.0), x))),))
+        if op in ("sin", "cos"):  # the derivative's bound: it is 0 where the function turns
+            return error
         if op == "tanh":
             return _times(error, 1.0, (f64("sub", _const(1.0), f64("mul", value, value)),))
         assert op == "erf", op
         return _times(error, 2 / math.sqrt(math.pi), (f64("exp", f64("neg", f64("mul", x, x))),))
+
+    def _power(self, x: Expr, y: Expr, size: Expr, errors: list[Terms]) -> tuple[Terms, Terms]:
+        """What errors of base and exponent carry on. The base's by a difference: the derivative is infinite at 0."""
+        base, exponent = f64("abs", x), _times(errors[1], 1.0, (size,))
+        log = f64("abs", f64("log", f64("max", base, _const(1e-300))))
+        if not errors[0]:
+            return {}, _times(exponent, 1.0, (log,))
+        reach = f64("mul", _const(SLACK), _expression(errors[0]))
+        low = f64("pow", f64("max", f64("sub", base, reach), _const(0.0)), y)
+        apart = f64("abs", f64("sub", f64("pow", f64("add", base, reach), y), low))
+        return _term(1 / SLACK, (apart,)), _times(exponent, 1.0, (log,))
 
 
 def _holds(dtype: str, source: str) -> bool:

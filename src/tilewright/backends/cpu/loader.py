@@ -179,6 +179,14 @@ class LoadedKernel:
         """
         self._prepare(pointers).run()
 
+    def run_packed(self, pointers: Sequence[int]) -> None:
+        """The same where constant inputs lie at ``pointers`` as :meth:`pack` rearranged them."""
+        prepared: PreparedCall | None = getattr(self._local, "packed", None)
+        if prepared is None:
+            prepared = self._local.packed = PreparedCall(self, (0,) * len(pointers))
+        prepared.tensors[:] = list(pointers)
+        prepared.run()
+
     def time(self, pointers: Sequence[int], repeats: int = 1, clock: str = "monotonic") -> float:
         """Seconds a call, over ``repeats`` calls back to back."""
         seconds: float = self._support.tw_time(self._prepare(pointers).reference, repeats, CLOCKS[clock])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.arrays import GpuArray, dense, refuse_gradient
+from tilewright.backends.arrays import LOOKS, NOWHERE, Face, GpuArray, Look, dense, gradient_error
 from tilewright.core import TensorSpec
 
 TORCH_DTYPES = (
@@ -24,42 +24,91 @@ def holds(a: object) -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         return bool(a.is_cuda)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(a, cupy.ndarray):
+        return True
     # The type alone does not tell: JAX's arrays have the attribute, and only those on a GPU its value.
     return not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__")
 
 
 def view(a: Any) -> GpuArray:
     """The description of an array on a GPU. Raises ``TypeError`` for a dtype that no kernel takes."""
+    address, _, stream, kind = LOOKS[type(a)](a)
+    if kind is None:
+        raise TypeError(f"a {type(a).__name__} is no array on a GPU")
+    shape, dtype, laid, writable, device = _described(kind)
+    return GpuArray(int(address), shape, dtype, laid, writable, device, stream, kind[0], seen=kind)
+
+
+def look_of(kind: type) -> Look:
+    """The quickest way to look at arrays of a type; a kind begins with who made the array."""
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(a, torch.Tensor):
-        return _torch_view(torch, a)
-    face = a.__cuda_array_interface__
+    if torch is not None and issubclass(kind, torch.Tensor):
+        return _look_at_tensors(torch)
     cupy = sys.modules.get("cupy")
-    is_cupy = cupy is not None and isinstance(a, cupy.ndarray)
-    dtype = np.dtype(face["typestr"])
-    shape = tuple(int(n) for n in face["shape"])
+    return _look_at_cupy(cupy) if cupy is not None and issubclass(kind, cupy.ndarray) else _look
+
+
+def _look(a: Any) -> Face:
+    face = getattr(a, "__cuda_array_interface__", None)
+    if face is None:
+        return NOWHERE
     address, read_only = face["data"]
-    if is_cupy:
-        device, stream = int(a.device.id), int(cupy.cuda.get_current_stream().ptr)  # type: ignore[union-attr]
-    else:
-        # Version 3 of the interface: 1 is the legacy default stream, which is also 0; none means none.
-        device, stream = None, int(face.get("stream") or 0)
-        stream = 0 if stream == 1 else stream
-    return GpuArray(
-        int(address), shape, dtype.name, dense(shape, face.get("strides"), dtype.itemsize), not read_only, device,
-        stream, "cupy" if is_cupy else "other",
-    )  # fmt: skip
+    strides = face.get("strides")
+    stream = face.get("stream")
+    # Version 3 of the interface: 1 is the legacy default stream, which is also 0; none means none.
+    stream = 0 if stream is None or stream == 1 else int(stream)
+    laid = None if strides is None else tuple(strides)
+    return address, address, stream, ("other", tuple(face["shape"]), face["typestr"], laid, read_only)
 
 
-def _torch_view(torch: Any, a: Any) -> GpuArray:
-    refuse_gradient("a tensor", a)
-    name = str(a.dtype).removeprefix("torch.")
-    if name not in TORCH_DTYPES:
-        raise TypeError(f"no kernel takes arrays of {a.dtype}. Convert it with .to() first")
-    return GpuArray(
-        int(a.data_ptr()), tuple(a.shape), name, bool(a.is_contiguous()), True, int(a.device.index or 0),
-        int(torch.cuda.current_stream(a.device).cuda_stream), "torch",
-    )  # fmt: skip
+def _look_at_cupy(cupy: Any) -> Look:
+    current = cupy.cuda.get_current_stream
+
+    def look(a: Any) -> Face:
+        data = a.data
+        kind = ("cupy", a.shape, a.dtype, a.strides, data.device_id)
+        return data.ptr, data.ptr, current().ptr, kind
+
+    return look
+
+
+def _look_at_tensors(torch: Any) -> Look:
+    # What torch.compile's own launchers ask; torch.cuda.current_stream makes an object each time.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    current = raw or (lambda device: torch.cuda.current_stream(device).cuda_stream)
+    recording = torch.is_grad_enabled
+
+    def look(a: Any) -> Face:
+        if not a.is_cuda:
+            return NOWHERE
+        device, address = a.get_device(), a.data_ptr()
+        recorded = a.requires_grad and recording()
+        kind = ("torch", a.shape, a.dtype, a.stride(), device, recorded, a.is_neg())
+        return address, address, current(device), kind
+
+    return look
+
+
+def _described(kind: Any) -> tuple[tuple[int, ...], str, bool, bool, int | None]:
+    """Shape, dtype, whether it is dense and can be written, and device: what a kind says."""
+    maker, shape, dtype, strides, *more = kind
+    shape = tuple(int(n) for n in shape)
+    if maker == "torch":
+        device, recorded, lazy = more
+        if recorded:
+            raise gradient_error("a tensor")
+        if lazy:
+            raise TypeError("a tensor is negated lazily. Pass its resolve_neg()")
+        name = str(dtype).removeprefix("torch.")
+        if name not in TORCH_DTYPES:
+            raise TypeError(f"no kernel takes arrays of {dtype}. Convert it with .to() first")
+        return shape, name, dense(shape, strides, 1), True, device
+    dtype = np.dtype(dtype)
+    laid = dense(shape, strides, dtype.itemsize)
+    if maker == "cupy":
+        return shape, dtype.name, laid, True, more[0]
+    return shape, dtype.name, laid, not more[0], None
 
 
 def make_output(like: Any, spec: TensorSpec) -> Any:
@@ -80,7 +129,9 @@ def make_output(like: Any, spec: TensorSpec) -> Any:
 
 def lends_scratch(like: Any) -> bool:
     """Whether the framework that made ``like`` allocates memory in stream order."""
-    return view(like).maker != "other"
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    made_by_torch = torch is not None and isinstance(like, torch.Tensor)
+    return made_by_torch or (cupy is not None and isinstance(like, cupy.ndarray))
 
 
 def make_scratch(like: Any, size: int) -> tuple[Any, int]:

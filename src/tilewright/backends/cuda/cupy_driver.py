@@ -5,25 +5,22 @@ CuPy 13 or later, for CUDA 12 or 13. Memory is CUDA's own, not CuPy's pool: what
 
 from __future__ import annotations
 
-import ctypes
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy.typing as npt
 
+from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import status
 from tilewright.backends.cuda.archs import limits_of
-from tilewright.backends.cuda.driver import CudaContext, CudaDriver, import_problem, release
-from tilewright.backends.driver import C_TYPES, NoDriver, NotInstalled, Parameters, Size, contiguous
+from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunction, import_problem, release
+from tilewright.backends.driver import NoDriver, NotInstalled, Size, contiguous
 from tilewright.installed import installed_version
 
 _PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
 _OLDEST = 13  # major version of CuPy
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _TO_DEVICE, _TO_HOST, _WITHIN = 1, 2, 3  # cudaMemcpyKind
-_KEPT = 512  # argument lists kept a kernel
 
 
 class CupyDriver(CudaDriver):
@@ -56,6 +53,7 @@ class CupyDriver(CudaDriver):
         self.runtime: Any = runtime
         self.driver: Any = driver
         self.version = version
+        self.errors = (RuntimeError,)  # those of CUDA among them
         check_releases(next(iter(installed)), int(runtime.runtimeGetVersion()), int(runtime.driverGetVersion()))
 
     def count(self) -> int:
@@ -65,16 +63,12 @@ class CupyDriver(CudaDriver):
     def _open(self, index: int) -> CupyContext:
         return CupyContext(self, index)
 
-    @contextmanager
-    def guarded(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except (self.runtime.CUDARuntimeError, self.driver.CUDADriverError) as e:
-            raise status.error_of(getattr(e, "status", None), str(e), doing) from None
-        except RuntimeError as e:
-            if "libcuda.so" in str(e):
-                raise NoDriver("there is no NVIDIA driver on this machine", "Install one") from None
-            raise
+    def named(self, error: Exception, doing: str) -> Exception:
+        if isinstance(error, (self.runtime.CUDARuntimeError, self.driver.CUDADriverError)):
+            return status.error_of(getattr(error, "status", None), str(error), doing)
+        if "libcuda.so" in str(error):
+            return NoDriver("there is no NVIDIA driver on this machine", "Install one")
+        return error
 
 
 def installed_packages() -> dict[str, str]:
@@ -119,18 +113,15 @@ class CupyContext(CudaContext):
             self.model = name.decode() if isinstance(name, bytes) else str(name)
             self.facts = self._facts(release(int(self._r.runtimeGetVersion())), int(self._r.driverGetVersion()))
 
-    @contextmanager
-    def current(self, doing: str) -> Iterator[None]:
-        with self._guarded(doing):
-            before = self._d.ctxGetCurrent()
-            if before == self._handle:
-                yield
-                return
+    def enter(self) -> int:
+        before = int(self._d.ctxGetCurrent())
+        if before != self._handle:
             self._d.ctxSetCurrent(self._handle)
-            try:
-                yield
-            finally:
-                self._d.ctxSetCurrent(before)
+        return before
+
+    def leave(self, before: int) -> None:
+        if before != self._handle:
+            self._d.ctxSetCurrent(before)
 
     def stream(self, given: int | None) -> int:
         """The stream to queue on: the one given, or CuPy's current one."""
@@ -208,48 +199,17 @@ class CupyModule:
                 self._context._d.moduleUnload(handle)
 
 
-class CupyFunction:
+class CupyFunction(CudaFunction):
     """A kernel."""
 
-    def __init__(self, context: CupyContext, handle: int, symbol: str) -> None:
-        self._context = context
-        self._handle = handle
-        self._doing = f"launching {symbol}"
-        self._shared = 0
-        self._arguments: dict[tuple[tuple[str, Any], ...], _Arguments] = {}
+    _context: CupyContext
 
-    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: int | None = None) -> None:
-        key = tuple(parameters)
-        arguments = self._arguments.get(key)
-        if arguments is None:
-            if len(self._arguments) >= _KEPT:
-                self._arguments.clear()
-            arguments = self._arguments[key] = _Arguments(key)
-        # The path that serving and timing take: context managers would cost as much as the launch itself.
-        c, d = self._context, self._context._d
-        before = c._handle
-        try:
-            before = d.ctxGetCurrent()
-            if before != c._handle:
-                d.ctxSetCurrent(c._handle)
-            if shared > self._shared:  # beyond 48 KB a kernel must ask; it never hurts
-                d.funcSetAttribute(self._handle, _DYNAMIC_SHARED, shared)
-                self._shared = shared
-            d.launchKernel(self._handle, *grid, *block, shared, c.stream(stream), arguments.address, 0)
-        except (d.CUDADriverError, c._r.CUDARuntimeError) as e:
-            raise status.error_of(e.status, str(e), self._doing) from None
-        finally:
-            if before != c._handle:
-                d.ctxSetCurrent(before)
+    def _allow(self, shared: int) -> None:
+        self._context._d.funcSetAttribute(self._handle, _DYNAMIC_SHARED, shared)
 
-
-class _Arguments:
-    """A kernel's arguments in memory, and the array of pointers to them that a launch takes."""
-
-    def __init__(self, parameters: Parameters) -> None:
-        self._values = [C_TYPES[kind](value) for kind, value in parameters]
-        self._pointers = (ctypes.c_void_p * max(1, len(self._values)))(*(ctypes.addressof(v) for v in self._values))
-        self.address = ctypes.addressof(self._pointers)
+    def _launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None) -> None:
+        c = self._context
+        c._d.launchKernel(self._handle, *grid, *block, shared, c.stream(stream), arguments.pointers(), 0)
 
 
 class CupyEvent:

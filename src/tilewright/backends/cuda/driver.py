@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pkgutil import resolve_name
-from typing import cast
+from typing import Any, cast
 
+from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import archs, nvml
 from tilewright.backends.cuda.nvrtc import find_nvrtc
-from tilewright.backends.driver import Context, Driver, Function, LoadError, Module, NoDriver, NotInstalled
+from tilewright.backends.driver import Context, Driver, Function, LoadError, Module, NoDriver, NotInstalled, Size
 from tilewright.core import Pairs, UsageError
 
 DRIVERS = {
@@ -57,16 +58,28 @@ def _make(name: str) -> Driver:
 
 
 class CudaDriver(ABC):
-    """Opens devices through a package. Making it imports that, and raises ``NoDriver`` where it does not work."""
+    """Opens devices through a package. Making it imports that, and raises ``NoDriver`` where it does not work.
+
+    ``errors``: the package's own exceptions.
+    """
 
     name: str
     version: str
+    errors: tuple[type[Exception], ...]
 
     @abstractmethod
     def count(self) -> int: ...
     @abstractmethod
-    def guarded(self, doing: str) -> AbstractContextManager[None]:
+    def named(self, error: Exception, doing: str) -> Exception:
+        """One of the package's exceptions as ours."""
+
+    @contextmanager
+    def guarded(self, doing: str) -> Iterator[None]:
         """The package's exceptions as ours."""
+        try:
+            yield
+        except self.errors as e:
+            raise self.named(e, doing) from None
 
     @abstractmethod
     def _open(self, index: int) -> Context: ...
@@ -97,7 +110,7 @@ class CudaContext(ABC):
         self.index = index
         self._name = driver.name
         self._version = driver.version
-        self._guarded = driver.guarded
+        self.errors, self.named, self._guarded = driver.errors, driver.named, driver.guarded
         self._blocker: Function | None = None
         self._lock = threading.Lock()
 
@@ -113,8 +126,22 @@ class CudaContext(ABC):
         )
 
     @abstractmethod
-    def current(self, doing: str) -> AbstractContextManager[None]:
-        """Make this device's context the calling thread's for a while."""
+    def enter(self) -> Any:
+        """Make this device's context the calling thread's; gives what :meth:`leave` takes."""
+
+    @abstractmethod
+    def leave(self, before: Any) -> None:
+        """Give the calling thread back the context that it had."""
+
+    @contextmanager
+    def current(self, doing: str) -> Iterator[None]:
+        """Make this device's context the calling thread's for a while, and the package's exceptions ours."""
+        with self._guarded(doing):
+            before = self.enter()
+            try:
+                yield
+            finally:
+                self.leave(before)
 
     @abstractmethod
     def _load(self, code: bytes) -> Module: ...
@@ -126,14 +153,46 @@ class CudaContext(ABC):
             return self._load(code)
 
     def busy(self, seconds: float) -> None:
-        parameters = blocker_parameters(seconds)
+        arguments = Arguments(blocker_parameters(seconds))
         with self._lock:
             if self._blocker is None:
                 self._blocker = self.load(_blocker_for(self.model, self.limits)).function(BLOCKER)
-        self._blocker.launch((1, 1, 1), (1, 1, 1), 0, parameters)
+        self._blocker.launch((1, 1, 1), (1, 1, 1), 0, arguments)
 
     def clocks(self) -> Mapping[str, float]:
         return nvml.clocks(self.bus_id)
+
+
+class CudaFunction(ABC):
+    """A kernel."""
+
+    def __init__(self, context: CudaContext, handle: Any, symbol: str) -> None:
+        self._context = context
+        self._handle = handle
+        self._doing = f"launching {symbol}"
+        self._shared = 0
+
+    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None) -> None:
+        # The path that serving and timing take: context managers would cost as much as the launch itself.
+        context = self._context
+        try:
+            before = context.enter()
+            try:
+                if shared > self._shared:  # beyond 48 KB a kernel must ask; it never hurts
+                    self._allow(shared)
+                    self._shared = shared
+                self._launch(grid, block, shared, arguments, stream)
+            finally:
+                context.leave(before)
+        except context.errors as e:
+            raise context.named(e, self._doing) from None
+
+    @abstractmethod
+    def _allow(self, shared: int) -> None:
+        """Have it take so many bytes of dynamic shared memory."""
+
+    @abstractmethod
+    def _launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None) -> None: ...
 
 
 def release(version: int) -> str:

@@ -7,21 +7,18 @@ cannot queue on another library's stream.
 from __future__ import annotations
 
 import atexit
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy.typing as npt
 
+from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import status
 from tilewright.backends.cuda.archs import limits_of
-from tilewright.backends.cuda.driver import CudaContext, CudaDriver, import_problem
-from tilewright.backends.driver import LoadError, NotInstalled, Parameters, Size, contiguous
+from tilewright.backends.cuda.driver import CudaContext, CudaDriver, CudaFunction, import_problem
+from tilewright.backends.driver import LoadError, NotInstalled, Size, contiguous
 from tilewright.core import UsageError
 from tilewright.installed import installed_version
 
-_FORMATS = {"pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 _RECIPE = "PATH=/usr/local/cuda/bin:$PATH pip install 'tilewright[pycuda]', see docs/cuda.md"
 
 
@@ -40,6 +37,7 @@ class PycudaDriver(CudaDriver):
         except ImportError as e:
             raise import_problem("PyCUDA", e, f"Build it again: {_RECIPE}") from None
         self.cuda: Any = cuda
+        self.errors = (cuda.Error,)
         with self.guarded("starting CUDA"):
             cuda.init()
 
@@ -50,14 +48,10 @@ class PycudaDriver(CudaDriver):
     def _open(self, index: int) -> PycudaContext:
         return PycudaContext(self, index)
 
-    @contextmanager
-    def guarded(self, doing: str) -> Iterator[None]:
-        """PyCUDA's exceptions as ours; they carry CUDA's text, not its number."""
-        try:
-            yield
-        except self.cuda.Error as e:
-            code = status.OUT_OF_MEMORY if isinstance(e, self.cuda.MemoryError) else status.code_of(str(e))
-            raise status.error_of(code, str(e), doing) from None
+    def named(self, error: Exception, doing: str) -> Exception:
+        """One of PyCUDA's exceptions as ours; they carry CUDA's text, not its number."""
+        known = isinstance(error, self.cuda.MemoryError)
+        return status.error_of(status.OUT_OF_MEMORY if known else status.code_of(str(error)), str(error), doing)
 
 
 class PycudaContext(CudaContext):
@@ -80,14 +74,11 @@ class PycudaContext(CudaContext):
         self.facts = self._facts(".".join(str(x) for x in cuda.get_version()[:2]), version)
         self._allocations: dict[int, Any] = {}
 
-    @contextmanager
-    def current(self, doing: str) -> Iterator[None]:
-        with self._guarded(doing):
-            self._handle.push()
-            try:
-                yield
-            finally:
-                self._cuda.Context.pop()
+    def enter(self) -> None:
+        self._handle.push()
+
+    def leave(self, before: None) -> None:
+        self._cuda.Context.pop()
 
     # ------------------------------------------------------------------ memory
 
@@ -172,24 +163,17 @@ class PycudaModule:
             self._handle = None
 
 
-class PycudaFunction:
+class PycudaFunction(CudaFunction):
     """A kernel."""
 
-    def __init__(self, context: PycudaContext, handle: Any, symbol: str) -> None:
-        self._context = context
-        self._handle = handle
-        self._doing = f"launching {symbol}"
-        self._shared = 0
+    _context: PycudaContext
 
-    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: int | None = None) -> None:
+    def _allow(self, shared: int) -> None:
+        self._handle.set_attribute(self._context._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+
+    def _launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None) -> None:
         _default(stream)
-        packed = pack(parameters)
-        with self._context.current(self._doing):
-            if shared > self._shared:
-                attribute = self._context._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                self._handle.set_attribute(attribute, shared)
-                self._shared = shared
-            self._handle._launch_kernel(grid, block, packed, shared, None)
+        self._handle._launch_kernel(grid, block, arguments.packed(), shared, None)
 
 
 class PycudaEvent:
@@ -202,11 +186,6 @@ class PycudaEvent:
     def record(self) -> None:
         with self._context.current("recording an event"):
             self.handle.record()
-
-
-def pack(parameters: Parameters) -> bytes:
-    """A kernel's parameter block: each value at its natural alignment."""
-    return struct.pack("@" + "".join(_FORMATS[kind] for kind, _ in parameters), *(v for _, v in parameters))
 
 
 def _default(stream: int | None) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import struct
 import tempfile
 import threading
 import time
@@ -19,15 +20,14 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tilewright.backends.arguments import FORMATS, Arguments
 from tilewright.backends.cuda import archs
 from tilewright.backends.driver import (
-    C_TYPES,
     DeviceError,
     LaunchError,
     LoadError,
     NoDriver,
     OutOfMemory,
-    Parameters,
     Size,
     contiguous,
 )
@@ -181,21 +181,18 @@ class EmulatorContext:
         with self._lock:
             return [(address, held[0]) for address, held in self._allocations.items()]
 
-    def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], parameters: Parameters) -> None:
+    def launch(self, module: EmulatorModule, symbol: str, shape: Sequence[int], arguments: Arguments) -> None:
         """Run a kernel to its end. Raises ``LaunchError`` and ``DeviceError``."""
         self.check()
         if min(shape) < 0 or max(shape) >= 1 << 32:
             raise LaunchError(f"{symbol}: impossible grid, block or shared memory {tuple(shape)}")
-        values = []
-        for i, (kind, value) in enumerate(parameters):
-            if kind not in C_TYPES:
+        for i, kind in enumerate(arguments.kinds):
+            if kind not in FORMATS:
                 raise LaunchError(f"{symbol}: unknown kind of parameter {kind!r}")
-            given = C_TYPES[kind](value)
+            given = struct.calcsize(FORMATS[kind])
             wanted = module.library.tw_emu_parameter_size(symbol.encode(), i)
-            if wanted not in (-1, ctypes.sizeof(given)):
-                raise LaunchError(f"{symbol}: parameter {i} has {wanted} bytes, not {ctypes.sizeof(given)}")
-            values.append(given)
-        pointers = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(v) for v in values))
+            if wanted not in (-1, given):
+                raise LaunchError(f"{symbol}: parameter {i} has {wanted} bytes, not {given}")
         error = ctypes.create_string_buffer(2048)
         order, seed = self._driver.order
         lazy = int(self._driver.lazy)
@@ -204,8 +201,8 @@ class EmulatorContext:
             flat = [n for pair in table for n in pair]
             module.library.tw_emu_memory((ctypes.c_ulonglong * max(1, len(flat)))(*flat), len(table))
             code = module.library.tw_emu_launch(
-                symbol.encode(), (ctypes.c_uint * 7)(*shape), pointers, len(values), order, seed, lazy,
-                error, len(error),
+                symbol.encode(), (ctypes.c_uint * 7)(*shape), arguments.pointers(), len(arguments.kinds), order, seed,
+                lazy, error, len(error),
             )  # fmt: skip
         text = error.value.decode(errors="replace")
         if code == 1:
@@ -257,10 +254,10 @@ class EmulatorFunction:
     def __init__(self, context: EmulatorContext, module: EmulatorModule, symbol: str) -> None:
         self._context, self._module, self.symbol = context, module, symbol
 
-    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: int | None = None) -> None:
+    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: int | None = None) -> None:
         if self._module.closed:
             raise LaunchError(f"{self.symbol}: its module is closed")
-        self._context.launch(self._module, self.symbol, (*grid, *block, shared), parameters)
+        self._context.launch(self._module, self.symbol, (*grid, *block, shared), arguments)
 
 
 # --------------------------------------------------------------------------- the system

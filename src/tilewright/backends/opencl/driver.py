@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.backends.driver import DeviceError, LaunchError, LoadError, OutOfMemory, Parameters, Size, contiguous
+from tilewright.backends.arguments import Arguments, Parameters
+from tilewright.backends.driver import DeviceError, LaunchError, LoadError, OutOfMemory, Size, contiguous
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.code import unpacked
 from tilewright.core import Pairs, UsageError
@@ -189,7 +190,8 @@ class OpenClFunction:
         self._set: Any = None
         self._lock = threading.Lock()
 
-    def launch(self, grid: Size, block: Size, shared: int, parameters: Parameters, stream: Any = None) -> None:
+    def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None) -> None:
+        parameters = arguments.parameters
         cl, context = self._context._cl, self._context
         whole = tuple(g * b for g, b in zip(grid, block, strict=True))
         try:

@@ -41,7 +41,11 @@ TW_ACCESS(tw_bf16, bf16)
     TW_DEVICE T tw_exp(T x) { return exp(x); } \
     TW_DEVICE T tw_log(T x) { return log(x); } \
     TW_DEVICE T tw_tanh(T x) { return tanh(x); } \
-    TW_DEVICE T tw_erf(T x) { return erf(x); }
+    TW_DEVICE T tw_erf(T x) { return erf(x); } \
+    TW_DEVICE T tw_sin(T x) { return sin(x); } \
+    TW_DEVICE T tw_cos(T x) { return cos(x); } \
+    TW_DEVICE T tw_log1p(T x) { return log1p(x); } \
+    TW_DEVICE T tw_pow(T x, T y) { return pow(x, y); }
 TW_WHOLE(int)
 TW_WHOLE(long)
 TW_REAL(float)

@@ -124,7 +124,8 @@ class Printer:
         if op in ("min", "max"):
             t = computed(e.dtype)
             return f"tw::{op}<{t}>({self.scalar(a[0])}, {self.scalar(a[1])})"
-        return f"tw::{op}({computed(e.dtype)}({self.scalar(a[0])}))"
+        t = computed(e.dtype)
+        return f"tw::{op}({', '.join(f'{t}({self.scalar(x)})' for x in a)})"
 
     def _scalar_cast(self, a: Expr, dtype: str) -> str:
         text = self.scalar(a)
@@ -276,7 +277,7 @@ class Printer:
             return f"tw::{op}<{v}>({self.vector_text(a[0], lane)}, {self.vector_text(a[1], lane)})"
         if op in _INFIX:
             return f"({self._operand(a[0], lane)} {_INFIX[op]} {self._operand(a[1], lane)})"
-        return f"tw::{op}({self.vector_text(a[0], lane)})"
+        return f"tw::{op}({', '.join(self.vector_text(x, lane) for x in a)})"
 
     def _operand(self, e: Expr, lane: str) -> str:
         # A scalar beside a vector is widened by the compiler (a broadcast operand of the multiply-add).

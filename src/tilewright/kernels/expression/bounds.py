@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.core import OperatorError
 from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, Expr, ValueNumbers
 from tilewright.kernels.expression.linear import Linear, atom, linearise
-from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.expression.program import Stage
 
 Interval = tuple[int, int]
 """Least and greatest value, both included."""
@@ -147,16 +147,14 @@ def _normal(form: Linear) -> tuple[Terms, int]:
 # --------------------------------------------------------------------------- reads within tensors
 
 
-def check_reads(program: Program, labels: Mapping[str, str]) -> None:
-    """Raise ``OperatorError`` for a read that no condition keeps within its tensor.
+def check_reads(stage: Stage, shapes: Mapping[object, tuple[int, ...]]) -> None:
+    """Raise ``OperatorError`` for a read of the stage that no condition keeps within its tensor.
 
-    ``labels``: the user's name of each tensor.
+    ``shapes``: of each tensor, by what its reads name: a symbol that is shown by its label, or a name.
     """
-    shapes = {t.name: t.shape for t in program.tensors.values()}
-    for stage in program.stages:
-        bounds = Bounds({a: (0, n - 1) for a, n in stage.ranges.items()})
-        for body in stage.body:
-            _check(body, stage, bounds, {}, (), shapes, labels)
+    bounds = Bounds({a: (0, n - 1) for a, n in stage.ranges.items()})
+    for body in stage.body:
+        _check(body, stage, bounds, {}, (), shapes)
 
 
 Guards = tuple[tuple[Expr, bool], ...]
@@ -168,29 +166,28 @@ def _check(
     bounds: Bounds,
     facts: Facts,
     guards: Guards,
-    shapes: Mapping[str, tuple[int, ...]],
-    labels: Mapping[str, str],
+    shapes: Mapping[object, tuple[int, ...]],
 ) -> None:
     if e.op == "select":
         condition, yes, no = e.args
-        _check(condition, stage, bounds, facts, guards, shapes, labels)
+        _check(condition, stage, bounds, facts, guards, shapes)
         for branch, holds in ((yes, True), (no, False)):
             if any(n.op == "load" for n in branch.walk()):
                 learnt = bounds.facts(condition, holds, facts)
-                _check(branch, stage, bounds, learnt, (*guards, (condition, holds)), shapes, labels)
+                _check(branch, stage, bounds, learnt, (*guards, (condition, holds)), shapes)
         return
     for a in e.args:
-        _check(a, stage, bounds, facts, guards, shapes, labels)
+        _check(a, stage, bounds, facts, guards, shapes)
     if e.op != "load":
         return
-    for dim, (index, extent) in enumerate(zip(e.args, shapes[str(e.value)], strict=True)):
+    for dim, (index, extent) in enumerate(zip(e.args, shapes[e.value], strict=True)):
         low, high = bounds.of(index, facts)
         if low > high or (low >= 0 and high < extent):
             continue
         worst = _worst(index, extent, guards, stage)
         if worst is not None:
             raise OperatorError(
-                f"{labels[str(e.value)]} is read at {worst} along axis {dim}, which has {extent} elements",
+                f"{e.value} is read at {worst} along axis {dim}, which has {extent} elements",
                 "Guard the read with te.select(condition, read, other), or clamp the index with "
                 "te.maximum and te.minimum",
             )

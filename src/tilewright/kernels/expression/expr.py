@@ -35,7 +35,8 @@ ITEMSIZE = {
 }  # fmt: skip
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-FUNCTIONS = ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor", "round_tf32")
+TRANSCENDENTAL = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
+FUNCTIONS = ("neg", "abs", "sqrt", "rsqrt", "floor", "round_tf32", *TRANSCENDENTAL)
 LEAVES = ("const", "axis", "load", "var")
 
 
@@ -83,10 +84,10 @@ class Expr:
     def __abs__(self) -> Expr: return unary("abs", self)
 
     # fmt: on
-    def __pow__(self, exponent: int) -> Expr:
-        """Small positive whole powers only; they become multiplications."""
+    def __pow__(self, exponent: ExprLike) -> Expr:
+        """Whole powers from 1 to 8 become multiplications; any other is ``te.pow``."""
         if not isinstance(exponent, int) or not 1 <= exponent <= 8:
-            raise TypeError(f"{_shown(self)} ** {exponent!r}: ** takes a whole exponent from 1 to 8; {_POWER}")
+            return binary("pow", self, exponent)
         result = self
         for _ in range(exponent - 1):
             result = result * self
@@ -131,8 +132,8 @@ class Expr:
     def __index__(self) -> int:
         raise TypeError(f"{_shown(self)} has no number while it is being defined; sizes and loops are fixed numbers")
 
-    def __rpow__(self, base: object) -> Expr:
-        raise TypeError(f"{base!r} ** {_shown(self)}: ** takes a whole exponent from 1 to 8; {_POWER}")
+    def __rpow__(self, base: ExprLike) -> Expr:
+        return binary("pow", base, self)
 
     def _foreign(self, *_: object) -> Expr:
         raise TypeError(f"{_shown(self)} is used with an operator outside the language: it has + - * / // % ** & | ~")
@@ -212,10 +213,9 @@ class Expr:
         return f"{name}({', '.join(map(repr, self.args))})"
 
 
-_POWER = "use te.exp(p * te.log(x)) otherwise"
 _FUNCTION_RULE = (
-    "functions of Python, math and numpy do not apply to expressions, use te.abs exp log sqrt rsqrt tanh erf floor "
-    "maximum minimum"
+    "functions of Python, math and numpy do not apply to expressions, use te.abs exp log log1p pow sqrt rsqrt sin cos "
+    "tanh erf floor maximum minimum"
 )
 
 
@@ -333,6 +333,8 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
         raise TypeError(f"{_shown(x)} is a condition, which has no arithmetic; {_CONDITION}")
     if op == "div" and x.dtype not in FLOATS:
         raise TypeError(f"{_shown(x)} / {_shown(y)}: / is for real values; use // on indices and integers")
+    if op == "pow" and x.dtype not in FLOATS:
+        raise TypeError(f"pow takes real values, and {_shown(x)} is {x.dtype}; whole numbers have ** from 1 to 8")
     if op in ("floordiv", "mod"):
         if x.dtype in FLOATS:
             raise TypeError(f"{_shown(x)}: // and % are for whole numbers; use te.floor on reals")

@@ -50,6 +50,26 @@ def erf(a: ExprLike) -> Expr:
     return unary("erf", a)
 
 
+def sin(a: ExprLike) -> Expr:
+    """Sine of an angle in radians, of any size."""
+    return unary("sin", a)
+
+
+def cos(a: ExprLike) -> Expr:
+    """Cosine of an angle in radians, of any size."""
+    return unary("cos", a)
+
+
+def log1p(a: ExprLike) -> Expr:
+    """Natural logarithm of ``1 + a``, accurate next to 0; NaN below -1, minus infinity at -1."""
+    return unary("log1p", a)
+
+
+def pow(base: ExprLike, exponent: ExprLike) -> Expr:
+    """``base`` to the power ``exponent``, both real, as C's ``pow``: NaN for a negative base and a broken exponent."""
+    return binary("pow", base, exponent)
+
+
 def floor(a: ExprLike) -> Expr:
     """The largest whole number that is at most ``a``, as a real value."""
     return unary("floor", a)

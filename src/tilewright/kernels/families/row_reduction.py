@@ -137,7 +137,10 @@ def _matched(program: Program) -> RowReduction | None:
 
 def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, ...]] | None:
     """Every stage in the first reduction's axes, and the output's axes; ``None`` where one does not fit."""
-    shapes = (dict(zip(first.axes, first.extents, strict=True)), first.ranges)
+    shapes: tuple[Mapping[str, int], ...] = (dict(zip(first.axes, first.extents, strict=True)), first.ranges)
+    single = frozenset(a for a, n in zip(first.axes, first.extents, strict=True) if n == 1)
+    if len(single) == len(first.axes):  # a single row: its elements may have the columns' axes alone
+        shapes = (*shapes, dict(zip(first.reduce_axes, first.reduce, strict=True)))
     places: dict[str, tuple[str, ...]] = {}  # of every stage: its own axes under the common names
     found: list[RowStage] = []
     for s in program.stages:
@@ -151,7 +154,7 @@ def _stages(program: Program, first: Stage) -> tuple[list[RowStage], tuple[str, 
             return None
         places[s.name] = names
         rename = {a: axis(n) for a, n in zip(s.axes, names, strict=True)}
-        body = tuple(_renamed(e, rename, places, s.name) for e in s.body)
+        body = tuple(_renamed(e, rename, places, s.name, single) for e in s.body)
         if any(e is None for e in body):
             return None
         kind = REDUCTION if s.monoid is not None else ELEMENT if set(names) & set(first.reduce_axes) else SCALAR
@@ -193,17 +196,25 @@ def _places(
     return None
 
 
-def _renamed(e: Expr, rename: Mapping[str, Expr], places: Mapping[str, tuple[str, ...]], own: str) -> Expr | None:
-    """A body in the common axes, with reads of stages as vars; ``None`` where one is not read in place."""
+def _renamed(
+    e: Expr, rename: Mapping[str, Expr], places: Mapping[str, tuple[str, ...]], own: str, single: frozenset[str]
+) -> Expr | None:
+    """A body in the common axes, with reads of stages as vars; ``None`` where one is not read in place.
+
+    ``single``: axes of one point, whose position may stand as the number 0.
+    """
     wrong = False
+
+    def in_place(index: Expr, name: str) -> bool:
+        return (index.op, index.value) in (("axis", name), ("const", 0 if name in single else None))
 
     def rebuilt(x: Expr) -> Expr | None:
         nonlocal wrong
         if x.op == "axis":
             return rename.get(str(x.value))
         if x.op == "load" and str(x.value) in places:
-            here = [("axis", n) for n in places[str(x.value)]]
-            wrong = wrong or x.value == own or [(i.op, i.value) for i in x.args] != here
+            here = zip(x.args, places[str(x.value)], strict=True)
+            wrong = wrong or x.value == own or not all(in_place(i, n) for i, n in here)
             return Expr("var", x.dtype, (), str(x.value))
         return None
 

@@ -75,7 +75,7 @@ from tilewright.kernels.nn.softmax import softmax as softmax
 
 
 def __getattr__(name: str) -> NoReturn:
-    from tilewright.errors import nearest
+    from tilewright.errors import NoFunction
 
     known = sorted(n for n, v in globals().items() if getattr(v, "__module__", "").startswith(__name__) and n[0] != "_")
-    raise AttributeError(f"nn has no function {name!r}. {nearest(name, known)}It has {', '.join(known)}")
+    raise NoFunction("nn", name, known)

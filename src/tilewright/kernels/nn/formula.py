@@ -25,12 +25,12 @@ from tilewright.kernels.nn.activation import SQRT_2_OVER_PI, SQRT_HALF, activate
 Array = np.ndarray[Any, Any]
 
 FUNCTIONS = (
-    "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floor", "maximum", "minimum", "where", "relu", "gelu",
-    "gelu_tanh", "silu", "sigmoid",
+    "abs", "exp", "log", "log1p", "pow", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "maximum", "minimum",
+    "where", "relu", "gelu", "gelu_tanh", "silu", "sigmoid",
 )  # fmt: skip
 """What a formula may call. ``where(condition, a, b)``; ``gelu`` is the exact one."""
 
-_ARGUMENTS = {"maximum": 2, "minimum": 2, "where": 3}
+_ARGUMENTS = {"maximum": 2, "minimum": 2, "pow": 2, "where": 3}
 _CONSTANTS = {"inf": math.inf, "pi": math.pi}
 _LONGEST = 2000
 
@@ -75,7 +75,7 @@ def _check(op: str, text: str, tree: ast.expr) -> None:
             if type(n.op) not in _BINARY:
                 wrong = f"uses {ast.unparse(n)}"
             elif isinstance(n.op, ast.Pow) and not _whole_power(n.right):
-                wrong = f"raises to {ast.unparse(n.right)}, and powers are whole numbers from 1 to 8"
+                wrong = f"raises to {ast.unparse(n.right)}, and ** takes a whole number from 1 to 8: write pow(a, b)"
         elif isinstance(n, ast.Compare):
             if len(n.ops) != 1 or type(n.ops[0]) not in _COMPARE:
                 wrong = f"compares as in {ast.unparse(n)}"
@@ -187,6 +187,8 @@ def _call(
     if name in ("maximum", "minimum"):
         a, b = both(args[0], args[1])
         return te.maximum(a, b) if name == "maximum" else te.minimum(a, b)
+    if name == "pow":
+        return te.pow(_real(args[0], dtype), _real(args[1], dtype))
     (x,) = args
     if name == "abs":
         return te.abs(x if isinstance(x, te.Expr) and _is_whole(x) else _real(x, dtype))
@@ -248,6 +250,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "mod": np.mod, "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "eq": np.equal, "ne": np.not_equal, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": lambda x: _as(x, erf(x)), "floor": np.floor,
+    "sin": np.sin, "cos": np.cos, "log1p": np.log1p,
     "maximum": np.maximum, "minimum": np.minimum, "where": np.where, "relu": lambda x: np.maximum(x, 0),
     "gelu": lambda x: _as(x, x * (0.5 + 0.5 * erf(x * SQRT_HALF))),
     "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x * x * x))),

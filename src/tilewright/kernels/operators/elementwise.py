@@ -66,9 +66,9 @@ def elementwise(
 
     Inputs in call order: those that ``fn`` names: ``x`` (``shape``), ``y`` and ``z`` (the same, or ``y_shape``
     and ``z_shape``, which stretch to it as in NumPy). Output: ``shape``. A formula has ``+ - * / **``,
-    comparisons, ``and or not``, numbers, ``inf``, ``pi``, and ``abs exp log sqrt rsqrt tanh erf floor maximum minimum
-    where relu gelu gelu_tanh silu sigmoid``; ``where(condition, a, b)``. 16-bit reals are computed in float32
-    and rounded once.
+    comparisons, ``and or not``, numbers, ``inf``, ``pi``, and ``abs exp log log1p pow sqrt rsqrt sin cos tanh erf floor
+    maximum minimum where relu gelu gelu_tanh silu sigmoid``; ``where(condition, a, b)``, ``pow(a, b)``. 16-bit reals
+    are computed in float32 and rounded once.
     """
     shapes = {"x": shape, "y": y_shape or shape, "z": z_shape or shape}
     read = _read(fn)

@@ -13,7 +13,8 @@ from tilewright.kernels.primitives.primitive import Array, Conformance, Primitiv
 _BODY = "    for (int i = threadIdx.x; i < 128; i += 32) out[i] = tw::{name}(x0[i]);\n"
 
 
-def _values() -> tuple[Array, ...]:
+def values() -> tuple[Array, ...]:
+    """128 floats: special ones, moderate ones, any bits."""
     any_bits = words(32, 90).view(np.float32)
     return (np.concatenate([special(), floats(48, 91, -5.0, 5.0), floats(16, 92, -105.0, 90.0), any_bits]),)
 
@@ -21,7 +22,7 @@ def _values() -> tuple[Array, ...]:
 def function(name: str, text: str) -> Primitive:
     """A math function of one value; its float version is checked on recorded bits."""
     body = _BODY.format(name=name)
-    cases = (Conformance("float", body, _values, "float32", 128),)
+    cases = (Conformance("float", body, values, "float32", 128),)
     return Primitive(f"math_{name}", f"{name} of float and double", 80, text, text, (name,), cases)
 
 
@@ -74,7 +75,7 @@ PRIMITIVE = Primitive(
     "",
     (),
     (
-        Conformance("plain", _PLAIN, _values, "float32", 768, _plain),
+        Conformance("plain", _PLAIN, values, "float32", 768, _plain),
         Conformance("whole", _WHOLE, lambda: (words(64, 93),), "int32", 384, _whole),
     ),
 )

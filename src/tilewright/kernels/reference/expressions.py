@@ -49,6 +49,7 @@ _FUNCTIONS: dict[str, Any] = {
     "eq": np.equal, "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
     "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "tanh": np.tanh, "erf": erf,
+    "sin": np.sin, "cos": np.cos, "log1p": np.log1p, "pow": np.power,
     "floor": np.floor, "round_tf32": round_tf32,
 }  # fmt: skip
 

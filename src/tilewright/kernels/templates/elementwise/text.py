@@ -96,7 +96,7 @@ class Text:
         for e in invariants(value, fixed, self.memo.numbers):
             name = self.emitter.fresh("h")
             printer.names = names
-            w.line(f"const {computed(e.dtype)} {name} = {printer.scalar(e)};")
+            w.line(f"const {RAW_TYPES.get(e.dtype) or computed(e.dtype)} {name} = {printer.scalar(e)};")
             names[self.memo.numbers.of(e)] = name
         return names
 

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from itertools import permutations, product
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, NARROW
+from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, NARROW, TRANSCENDENTAL
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage
 from tilewright.kernels.families.parts import (
@@ -168,7 +168,7 @@ def settled_values(program: Program, stage: Stage, target: Target) -> dict[str, 
 
 
 def _cheap(stage: Stage) -> bool:
-    slow = ("div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "floordiv", "mod")
+    slow = ("div", "sqrt", "rsqrt", "floordiv", "mod", *TRANSCENDENTAL)
     return not any(n.op in slow and n.dtype != "index" for e in stage.body for n in e.walk())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.kernels.codegen.printer import VECTOR_TYPE, Printer
-from tilewright.kernels.expression.expr import LEAVES, Expr
+from tilewright.kernels.expression.expr import LEAVES, TRANSCENDENTAL, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.index_forms import position
 from tilewright.kernels.templates.mixed_precision.geometry import DotTiling
@@ -46,7 +46,7 @@ class Epilogue:
                 if str(x.value) not in stages and all(repr(x) != repr(r.load) for r in self.reads):
                     self.reads.append(self._read(x))
         ops = [x for _, e in self.chain for x in e.walk() if x.op not in LEAVES and x.dtype != "index"]
-        self.cheap = len(ops) <= CHEAP_LIMIT and all(x.op not in ("exp", "log", "erf", "tanh", "div") for x in ops)
+        self.cheap = len(ops) <= CHEAP_LIMIT and all(x.op not in ("div", *TRANSCENDENTAL) for x in ops)
 
     def _read(self, x: Expr) -> Read:
         c = self.p.c

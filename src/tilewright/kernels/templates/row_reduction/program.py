@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tilewright.core import cached_property
-from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, axis, cast, const
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, TRANSCENDENTAL, Expr, axis, cast, const
 from tilewright.kernels.expression.program import Monoid, Tensor
 from tilewright.kernels.families.flatten import Axes, linear, ordered
 from tilewright.kernels.families.row_reduction import ELEMENT, REDUCTION, RowReduction, RowStage, row_reduction
 from tilewright.kernels.templates.row_reduction.monoids import commutes, narrowed
 
-SLOW = ("div", "exp", "log", "sqrt", "rsqrt", "tanh", "erf")
+SLOW = ("div", "sqrt", "rsqrt", *TRANSCENDENTAL)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,9 @@ TW_DEVICE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 TW_DEVICE float fmul(float a, float b) { return __fmul_rn(a, b); }
 TW_DEVICE float fadd(float a, float b) { return __fadd_rn(a, b); }
 TW_DEVICE float fdiv(float a, float b) { return __fdiv_rn(a, b); }
+TW_DEVICE double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+TW_DEVICE double fmul(double a, double b) { return __dmul_rn(a, b); }
+TW_DEVICE double fdiv(double a, double b) { return __ddiv_rn(a, b); }
 TW_DEVICE float sqrt(float x) { return __fsqrt_rn(x); }
 TW_DEVICE double sqrt(double x) { return __dsqrt_rn(x); }
 TW_DEVICE float floor(float x) { return ::floorf(x); }
@@ -32,4 +35,8 @@ TW_DEVICE double exp(double x) { return ::exp(x); }
 TW_DEVICE double log(double x) { return ::log(x); }
 TW_DEVICE double tanh(double x) { return ::tanh(x); }
 TW_DEVICE double erf(double x) { return ::erf(x); }
+TW_DEVICE double sin(double x) { return ::sin(x); }
+TW_DEVICE double cos(double x) { return ::cos(x); }
+TW_DEVICE double log1p(double x) { return ::log1p(x); }
+TW_DEVICE double pow(double x, double y) { return ::pow(x, y); }
 }  // namespace tw

@@ -11,6 +11,9 @@ TW_DEVICE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c);
 TW_DEVICE float fmul(float a, float b) { return a * b; }
 TW_DEVICE float fadd(float a, float b) { return a + b; }
 TW_DEVICE float fdiv(float a, float b) { return a / b; }
+TW_DEVICE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+TW_DEVICE double fmul(double a, double b) { return a * b; }
+TW_DEVICE double fdiv(double a, double b) { return a / b; }
 TW_DEVICE float sqrt(float x) { return __builtin_sqrtf(x); }
 TW_DEVICE double sqrt(double x) { return __builtin_sqrt(x); }
 TW_DEVICE float floor(float x) { return __builtin_floorf(x); }
@@ -21,4 +24,8 @@ TW_DEVICE double exp(double x) { return __builtin_exp(x); }
 TW_DEVICE double log(double x) { return __builtin_log(x); }
 TW_DEVICE double tanh(double x) { return __builtin_tanh(x); }
 TW_DEVICE double erf(double x) { return __builtin_erf(x); }
+TW_DEVICE double sin(double x) { return __builtin_sin(x); }
+TW_DEVICE double cos(double x) { return __builtin_cos(x); }
+TW_DEVICE double log1p(double x) { return __builtin_log1p(x); }
+TW_DEVICE double pow(double x, double y) { return __builtin_pow(x, y); }
 }  // namespace tw

@@ -1,0 +1,259 @@
+"""One kernel on one device as a callable: arrays are looked at, compared with what was checked before, and launched.
+
+What a kernel depends on is checked in full, with errors that name the array, for arrays of a kind
+(``backends.arrays.Face``) that it has not had yet. After that a call reads addresses, and compares kinds, alignment and
+overlap.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.backends.arrays import LOOKS, Arrays, Face, GpuArray, arrays_of, backend_name, fits
+from tilewright.core import LaunchProgram, TensorSpec, TilewrightError
+from tilewright.runtime.checked import signature
+from tilewright.runtime.entry import Entry
+from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.stats import Tally
+
+if TYPE_CHECKING:
+    from tilewright.backends.driver import Context
+    from tilewright.backends.launches import Call, DeviceKernel
+
+_KEPT = 256  # kinds of arrays that a plan has checked; then all are forgotten and checked again
+
+
+class GpuKernel:
+    """A loaded kernel on a device: a backend's name, and what that opens. Safe from several threads."""
+
+    def __init__(self, entry: Entry, kernel: DeviceKernel, device: tuple[str, Any]) -> None:
+        self.entry = entry
+        self.backend, self.device = device
+        self.arrays: Arrays = arrays_of(self.backend)
+        self.workspace = kernel.workspace
+        self.context: Context = kernel.context
+        self._kernel = kernel
+        self._calls: list[Call] = [kernel.prepare(len(entry.inputs) + 1)]
+
+    def queue(self, pointers: Sequence[Any], workspace: int, stream: Any) -> None:
+        """Queue it once. Each call under way has prepared launches of its own, kept for later ones."""
+        try:
+            call = self._calls.pop()
+        except IndexError:
+            call = self._kernel.prepare(len(pointers))
+        try:
+            call.point(pointers, workspace)
+            call.queue(stream)
+        finally:
+            self._calls.append(call)
+
+
+# --------------------------------------------------------------------------- scratch memory
+
+
+class Lent:
+    """Scratch memory for one call, lent by the framework of ``owner``, an array of the call."""
+
+    def __init__(self, kernel: GpuKernel) -> None:
+        self._kernel = kernel
+
+    @contextmanager
+    def of(self, owner: Any, stream: Any) -> Iterator[int]:
+        """Its address, while the call is queued."""
+        kernel = self._kernel
+        if kernel.arrays.lends_scratch(owner):
+            made, address = kernel.arrays.make_scratch(owner, kernel.workspace)
+            yield address
+            del made  # freed in stream order: the framework reuses it only for later work
+            return
+        address = kernel.context.allocate(kernel.workspace)
+        try:
+            yield address
+            kernel.context.synchronize()  # nobody else would know when it may be freed
+        finally:
+            kernel.context.free(address)
+
+
+@dataclass(frozen=True)
+class _Held:
+    address: int
+    owner: Any
+    lock: ForkLock
+
+
+class Kept:
+    """Scratch memory for every stream on which there was a call: a stream's calls follow each other, and share one.
+
+    Its address stays, and nothing is allocated after the first call on a stream; freed with this object.
+    """
+
+    def __init__(self, kernel: GpuKernel) -> None:
+        self._kernel = kernel
+        self._held: dict[Any, _Held] = {}
+        self._lock = ForkLock()
+        self._own: list[int] = []
+        weakref.finalize(self, _free, kernel.context, self._own).atexit = False
+
+    @contextmanager
+    def of(self, owner: Any, stream: Any) -> Iterator[int]:
+        """Its address; another thread's call on the stream waits until this one is queued."""
+        held = self._held.get(stream)
+        if held is None:
+            with self._lock:
+                held = self._held.get(stream) or self._make(owner)
+                self._held[stream] = held
+        with held.lock:
+            yield held.address
+
+    def _make(self, owner: Any) -> _Held:
+        kernel = self._kernel
+        if kernel.arrays.lends_scratch(owner):
+            made, address = kernel.arrays.make_scratch(owner, kernel.workspace)
+            return _Held(address, made, ForkLock())
+        address = kernel.context.allocate(kernel.workspace)
+        self._own.append(address)
+        return _Held(address, None, ForkLock())
+
+
+def _free(context: Context, addresses: list[int]) -> None:
+    with suppress(TilewrightError):  # a device that failed took its memory with it
+        if addresses:
+            context.synchronize()
+        for address in addresses:
+            context.free(address)
+
+
+# --------------------------------------------------------------------------- plans
+
+
+class GpuPlan:
+    """``(inputs..., out=None)`` on one device: what :meth:`tilewright.Library.plan_gpu` gives.
+
+    Takes dense, row-major arrays on the plan's device, of exactly its shapes and dtypes, queues the kernel on the
+    current stream of the first one's owner, and returns the output. Nothing waits. Without ``out`` the framework of the
+    first array makes one. Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape,
+    layout, device or overlap. Safe from several threads.
+    """
+
+    def __init__(self, op: str, kernel: GpuKernel, scratch: Lent | Kept, tally: Tally) -> None:
+        self.__name__ = self.__qualname__ = op
+        self.kernel = kernel
+        self.count = len(kernel.entry.inputs)
+        program, specs = kernel.entry.program, (*kernel.entry.inputs, kernel.entry.output)
+        self._align = program.align
+        *self._sizes, self._size = (_bytes(s) for s in specs)
+        self._scratch = scratch if kernel.workspace else None
+        self._tally = tally
+        self._checked: dict[tuple[Any, ...], set[Any]] = {}  # kinds of inputs -> kinds of outputs
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        p = inspect.Parameter
+        given = [p(s.name, p.POSITIONAL_ONLY) for s in self.kernel.entry.inputs]
+        return inspect.Signature([*given, p("out", p.POSITIONAL_OR_KEYWORD, default=None)])
+
+    def __repr__(self) -> str:
+        return f"<plan {signature(self.__name__, self.kernel.entry.inputs)} on {self.kernel.backend}>"
+
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        if len(args) != self.count:
+            if len(args) != self.count + 1 or out is not None:
+                call = signature(self.__name__, self.kernel.entry.inputs)
+                raise TypeError(f"{self.__name__} takes {self.count} arrays, got {len(args)}. Call {call}")
+            *args, out = args  # type: ignore[assignment]
+        return self.run(args, out, [LOOKS[type(a)](a) for a in args])
+
+    def run(self, args: Sequence[Any], out: Any, faces: list[Face]) -> Any:
+        """The call's output, made where it is ``None``. ``faces``: of ``args``, one for each input."""
+        known = self._checked.get(tuple([f[3] for f in faces]))
+        if known is None:
+            return self._first(args, out)
+        if out is None:
+            out = self.kernel.arrays.make_output(args[0], self.kernel.entry.output)
+        address, pointer, _, kind = LOOKS[type(out)](out)
+        if kind not in known:
+            return self._first(args, out)
+        align, end = self._align, address + self._size
+        doubtful = not address or address % align
+        for face, size in zip(faces, self._sizes, strict=True):
+            at = face[0]
+            doubtful = doubtful or not at or at % align or (at < end and address < at + size)
+        if doubtful:  # what is wrong is named there; what only looked so is launched
+            return self._first(args, out)
+        self._queue([*[f[1] for f in faces], pointer], args[0], faces[0][2])
+        return out
+
+    def _first(self, args: Sequence[Any], out: Any) -> Any:
+        """A call with arrays of another kind than before: checked in full, and remembered."""
+        entry = self.kernel.entry
+        views = [self._view(a, s) for a, s in zip(args, entry.inputs, strict=True)]
+        if out is None:
+            out = self.kernel.arrays.make_output(args[0], entry.output)
+        result = self._view(out, entry.output, output=True)
+        self._together([*views, result])
+        if len(self._checked) >= _KEPT:
+            self._checked.clear()
+        outs = self._checked.setdefault(tuple(v.kind for v in views), set())
+        if len(outs) >= _KEPT:
+            outs.clear()
+        outs.add(result.kind)
+        self._queue([v.pointer for v in (*views, result)], args[0], views[0].stream)
+        return out
+
+    def _queue(self, pointers: list[Any], owner: Any, stream: Any) -> None:
+        if self._scratch is None:
+            self.kernel.queue(pointers, 0, stream)
+        else:
+            with self._scratch.of(owner, stream) as workspace:
+                self.kernel.queue(pointers, workspace, stream)
+        self._tally.add()
+
+    # ----------------------------------------------------------------------- checks in full
+
+    def _view(self, a: Any, spec: TensorSpec, output: bool = False) -> GpuArray:
+        name = f"{self.__name__}: {spec.name if not output else 'out'}"
+        if backend_name(a) != self.kernel.backend:
+            raise TypeError(f"{name} is no array on a GPU. Move it to the device of the others")
+        return _fitting(name, self.kernel.arrays.view(a), spec, self.kernel.entry.program, output)
+
+    def _together(self, views: Sequence[GpuArray]) -> None:
+        op, entry, device = self.__name__, self.kernel.entry, self.kernel.device
+        devices = {v.device for v in views if v.device is not None}
+        if len(devices) > 1:
+            raise several(op, devices)
+        if devices and devices != {device}:
+            raise ValueError(f"{op}: arrays are on GPU {devices.pop()}, the plan on {device}. Make another plan")
+        *inputs, out = views
+        for v, spec in zip(inputs, entry.inputs, strict=True):
+            if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:
+                raise ValueError(f"{op}: out shares memory with {spec.name}. Pass another array, or none")
+
+
+def several(op: str, devices: set[Any]) -> ValueError:
+    """For arrays on more than one device."""
+    return ValueError(f"{op}: arrays are on several GPUs ({', '.join(sorted(map(str, devices)))}). Move them to one")
+
+
+def _fitting(name: str, v: GpuArray, spec: TensorSpec, program: LaunchProgram, output: bool) -> GpuArray:
+    if v.shape != spec.shape:
+        raise ValueError(f"{name} has shape {v.shape}, not {spec.shape}")
+    if not fits(v, spec):
+        raise TypeError(f"{name} has dtype {v.dtype}, not {spec.dtype}. Convert it first")
+    if not v.dense:
+        raise ValueError(f"{name} is not dense and row-major. Pass a contiguous copy of it")
+    if not v.address and v.handle is None and v.nbytes:
+        raise ValueError(f"{name}: its memory was freed")
+    if v.address % program.align:
+        raise ValueError(f"{name} starts at an address that is no multiple of {program.align} bytes. Pass a copy of it")
+    if output and not v.writable:
+        raise ValueError(f"{name} is read-only. Pass an array that can be written")
+    return v
+
+
+def _bytes(spec: TensorSpec) -> int:
+    return GpuArray(0, spec.shape, spec.dtype, True, True, None, None, "").nbytes

@@ -1,0 +1,83 @@
+"""What a graph needs around a kernel, which takes and gives dense tensors: copies into other orders of axes, and zeros
+where a mask hides all keys of a query.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+aten = torch.ops.aten
+
+WORTH = 256
+"""Operations for each element copied from which a copy is taken to cost less than a tuned kernel saves."""
+
+
+def order(node: Node) -> tuple[int, ...] | None:
+    """The axes of a node's tensor in the order in which they lie in memory; ``None`` where that is not dense."""
+    value = node.meta["val"]
+    axes = sorted(range(value.dim()), key=lambda d: (-value.stride(d), d))
+    return tuple(axes) if value.permute(axes).is_contiguous() else None
+
+
+def plain(node: Node) -> bool:
+    """Whether a node gives a tensor whose elements are stored as they are."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and not value.is_conj() and not value.is_neg()
+
+
+def row_major(graph: GraphModule, node: Node) -> Node:
+    """A node that gives the same tensor, dense and row-major."""
+    if node.meta["val"].is_contiguous():
+        return node
+    return _call(graph, aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
+
+
+def ordered(graph: GraphModule, made: Node, axes: tuple[int, ...]) -> Node:
+    """A node that gives the same as the dense ``made``, its axes lying in this order."""
+    if made.meta["val"].permute(axes).is_contiguous():
+        return made
+    back = [axes.index(d) for d in range(len(axes))]
+    moved = _call(graph, aten.permute.default, (made, list(axes)))
+    dense = _call(graph, aten.clone.default, (moved,), {"memory_format": torch.contiguous_format})
+    return _call(graph, aten.permute.default, (dense, back))
+
+
+def _call(graph: GraphModule, target: Any, args: tuple[Any, ...], keywords: dict[str, Any] | None = None) -> Node:
+    given = keywords or {}
+    node: Node = graph.graph.call_function(target, args, given)
+    node.meta["val"] = target(*(a.meta["val"] if isinstance(a, Node) else a for a in args), **given)
+    return node
+
+
+def hide(graph: GraphModule) -> list[Node]:
+    """Zeros behind each attention with a mask, for queries that see no key: what PyTorch gives, and kernels do not.
+
+    Returns what was put there, for :func:`uncover`.
+    """
+    target = getattr(aten, "_scaled_dot_product_flash_attention_for_cpu", None)
+    covers = []
+    for node in [n for n in graph.graph.nodes if target is not None and n.target is target.default]:
+        mask = node.kwargs.get("attn_mask")
+        for result in [u for u in node.users if u.args[1:] == (0,)]:
+            if not isinstance(mask, Node) or "val" not in result.meta:
+                continue
+            with graph.graph.inserting_before(result.next):
+                top = _call(graph, aten.amax.default, (mask, [-1], True))
+                blind = _call(graph, aten.eq.Scalar, (top, -math.inf))
+                cover = _call(graph, aten.masked_fill.Scalar, (result, blind, 0.0))
+            result.replace_all_uses_with(cover, delete_user_cb=lambda user, cover=cover: user is not cover)
+            covers.append(cover)
+    return covers
+
+
+def uncover(graph: GraphModule, covers: list[Node]) -> None:
+    """Take away what :func:`hide` put behind attentions that PyTorch computes after all."""
+    for cover in covers:
+        source = cover.args[0]
+        if isinstance(source, Node) and source.target is operator.getitem:
+            cover.replace_all_uses_with(source)

@@ -1,0 +1,378 @@
+/* torch.ops.tilewright in C++: calls of a kind seen before run their kernel without coming to Python.
+
+   Python (native.py) fills a table from kinds of calls to kernels; what is not there, and whatever needs gradients,
+   goes to the operator of the same name in the namespace tilewright_python. Operators run without the interpreter's
+   lock, so the table has a lock of its own, counts are atomic, and what is dropped is kept until no call uses it.
+   Nothing here touches Python's objects. */
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/GradMode.h>
+#include <pthread.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "tw.h"
+
+namespace {
+
+constexpr size_t kWords = 128;   // of a kind of call
+constexpr size_t kTensors = 16;  // of a call
+constexpr size_t kKinds = 4096;  // in the table; then all are forgotten
+
+/* What calls are told apart by: the operator, and of each argument its type and value, of tensors dtype, shape and
+   strides. */
+struct Key {
+    uint64_t hash = 0;
+    size_t size = 0;
+    int64_t words[kWords];
+
+    bool add(int64_t word)
+    {
+        if (size == kWords)
+            return false;
+        words[size++] = word;
+        hash = (hash ^ static_cast<uint64_t>(word)) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 29;
+        return true;
+    }
+};
+
+struct Tensors {
+    size_t count = 0;
+    const at::Tensor *at[kTensors];
+};
+
+bool read(Key &key, Tensors &tensors, const c10::IValue &value)
+{
+    if (value.isTensor()) {
+        const at::Tensor &t = value.toTensor();
+        if (!t.defined())
+            return key.add(0);
+        if (tensors.count == kTensors)
+            return false;
+        tensors.at[tensors.count++] = &t;
+        const auto sizes = t.sizes(), strides = t.strides();
+        bool good = key.add(static_cast<int64_t>(t.scalar_type()) * 256 + static_cast<int64_t>(sizes.size()) + 65536);
+        for (size_t d = 0; d < sizes.size(); d++)
+            good = good && key.add(sizes[d]) && key.add(strides[d]);
+        return good;
+    }
+    if (value.isNone())
+        return key.add(0);
+    if (value.isInt())
+        return key.add(1) && key.add(value.toInt());
+    if (value.isBool())
+        return key.add(value.toBool() ? 3 : 2);
+    if (value.isDouble()) {
+        const double number = value.toDouble();
+        int64_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        return key.add(4) && key.add(bits);
+    }
+    if (!value.isList())
+        return false;
+    const auto all = value.toListRef();
+    bool good = key.add(static_cast<int64_t>(all.size()) * 8 + 5);
+    for (const c10::IValue &one : all)
+        good = good && read(key, tensors, one);
+    return good;
+}
+
+/* A tensor whose elements were rearranged once: the answer holds while they are those that were read. */
+struct Watched {
+    size_t number;
+    const void *data;
+    uint32_t version;
+};
+
+struct Entry {
+    std::vector<int64_t> words, shape;
+    uint64_t hash;
+    at::ScalarType dtype;
+    std::vector<long> slots;     // of each input of the kernel: which tensor of the call, or -1: bound
+    std::vector<void *> tensors; // of the kernel, the output last
+    std::vector<Watched> watched;
+    tw_call call;
+    int (*run)(const tw_call *);
+    size_t workspace;
+    uintptr_t misaligned; // address bits that must be clear
+    unsigned long long *served;
+    std::atomic<long> uses{0};
+};
+
+std::mutex table_lock;
+std::unordered_multimap<uint64_t, Entry *> table;
+std::vector<Entry *> retired; // dropped from the table, perhaps still in use
+
+Entry *find(const Key &key)
+{
+    const auto range = table.equal_range(key.hash);
+    for (auto i = range.first; i != range.second; ++i) {
+        Entry *e = i->second;
+        if (e->words.size() == key.size && !memcmp(e->words.data(), key.words, key.size * sizeof *key.words))
+            return e;
+    }
+    return nullptr;
+}
+
+/* An entry that is in use as long as this lives. */
+class Held {
+  public:
+    explicit Held(const Key &key)
+    {
+        const std::lock_guard<std::mutex> guard(table_lock);
+        entry_ = find(key);
+        if (entry_)
+            entry_->uses.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Held()
+    {
+        if (entry_)
+            entry_->uses.fetch_sub(1, std::memory_order_release);
+    }
+    Held(const Held &) = delete;
+    Held &operator=(const Held &) = delete;
+    const Entry *get() const { return entry_; }
+
+  private:
+    Entry *entry_;
+};
+
+/* A thread's workspace: as large as the largest that it needed. */
+struct Scratch {
+    void *memory = nullptr;
+    size_t size = 0;
+
+    void *take(size_t bytes)
+    {
+        if (bytes > size) {
+            std::free(memory);
+            size = (bytes + 4095) / 4096 * 4096;
+            memory = std::aligned_alloc(4096, size);
+            if (!memory)
+                size = 0;
+        }
+        return memory;
+    }
+    ~Scratch() { std::free(memory); }
+};
+
+thread_local Scratch scratch;
+thread_local const Key *pending; // of the call that this thread asks Python to answer
+
+bool answer(const Entry &e, const Tensors &given, at::Tensor &out)
+{
+    void *tensors[kTensors + 1];
+    const size_t inputs = e.slots.size();
+    for (const Watched &w : e.watched) {
+        const at::Tensor &t = *given.at[w.number];
+        if (t.const_data_ptr() != w.data || t.is_inference() ||
+            t.unsafeGetTensorImpl()->version_counter().current_version() != w.version)
+            return false;
+    }
+    for (size_t i = 0; i < inputs; i++) {
+        tensors[i] = e.slots[i] < 0 ? e.tensors[i] : const_cast<void *>(given.at[e.slots[i]]->const_data_ptr());
+        if (!tensors[i] || (reinterpret_cast<uintptr_t>(tensors[i]) & e.misaligned))
+            return false;
+    }
+    out = at::detail::empty_cpu(e.shape, e.dtype);
+    tensors[inputs] = out.data_ptr();
+    if (reinterpret_cast<uintptr_t>(tensors[inputs]) & e.misaligned)
+        return false;
+    tw_call call = e.call;
+    call.tensors = tensors;
+    if (e.workspace && !(call.workspace = scratch.take(e.workspace)))
+        return false;
+    if (e.run(&call))
+        return false; // Python says what failed
+    __atomic_fetch_add(e.served, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+bool wants_gradient(const Tensors &tensors)
+{
+    for (size_t i = 0; i < tensors.count; i++)
+        if (tensors.at[i]->requires_grad())
+            return true;
+    return false;
+}
+
+class Kernel : public c10::OperatorKernel {
+  public:
+    Kernel(long number, c10::OperatorHandle python) : number_(number), python_(std::move(python)) {}
+
+    void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack)
+    {
+        const auto below = keys & c10::after_autograd_keyset;
+        const bool first = keys.highestPriorityTypeId() != c10::DispatchKey::CPU; // of Autograd and CPU
+        const size_t arguments = op.schema().arguments().size();
+        Key key;
+        Tensors tensors;
+        bool good = key.add(number_);
+        for (const c10::IValue &value : torch::jit::last(*stack, arguments))
+            good = good && read(key, tensors, value);
+        if (!good || (first && c10::GradMode::is_enabled() && wants_gradient(tensors)))
+            return slow(keys, stack, nullptr);
+        if (below.highestPriorityTypeId() != c10::DispatchKey::CPU)
+            return op.redispatchBoxed(below, stack);
+        {
+            const Held held(key);
+            at::Tensor out;
+            if (held.get() && answer(*held.get(), tensors, out)) {
+                torch::jit::drop(*stack, arguments);
+                stack->emplace_back(std::move(out));
+                return;
+            }
+        }
+        slow(below, stack, &key);
+    }
+
+  private:
+    void slow(c10::DispatchKeySet keys, torch::jit::Stack *stack, const Key *key)
+    {
+        struct Pending {
+            const Key *before;
+            explicit Pending(const Key *now) : before(pending) { pending = now; }
+            ~Pending() { pending = before; }
+        } guard(key);
+        python_.redispatchBoxed(keys, stack);
+    }
+
+    long number_;
+    c10::OperatorHandle python_;
+};
+
+void before_fork() { table_lock.lock(); }
+void after_fork() { table_lock.unlock(); }
+
+} // namespace
+
+extern "C" {
+
+/* What an answer is made of; native.py has the same. */
+struct tw_torch_plan {
+    long inputs;              /* of the kernel */
+    const long *slots;        /* of each: which tensor of the call, or -1 */
+    void *const *bound;       /* of each that is bound: where it lies */
+    long dims;
+    const long long *shape;   /* of the output */
+    long dtype;               /* PyTorch's number */
+    long watched;
+    const long *watching;     /* tensors of the call, their addresses and versions */
+    const void *const *addresses;
+    const long *versions;
+    long launches;
+    const struct tw_launch *launch;
+    long long workspace, zero_fill;
+    long align;
+    const struct tw_env *env;
+    int (*run)(const struct tw_call *);
+    unsigned long long *served;
+};
+
+TW_API long tw_torch_plan_size(void) { return static_cast<long>(sizeof(tw_torch_plan)); }
+
+/* Have C++ answer the operators tilewright::<name>, and tilewright_python::<name> what it cannot. 0, or 1 with a
+   message on what is missing. */
+TW_API int tw_torch_register(const char *const *names, long count)
+{
+    static std::vector<std::unique_ptr<torch::Library>> libraries; // registrations last as long as these
+    try {
+        auto &dispatcher = c10::Dispatcher::singleton();
+        for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::Autograd}) {
+            auto made = std::make_unique<torch::Library>(torch::Library::IMPL, "tilewright", key, __FILE__, __LINE__);
+            for (long i = 0; i < count; i++) {
+                auto python = dispatcher.findSchemaOrThrow((std::string("tilewright_python::") + names[i]).c_str(), "");
+                auto kernel = std::make_unique<Kernel>(i, python);
+                made->impl(names[i], torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
+            }
+            libraries.push_back(std::move(made));
+        }
+        pthread_atfork(before_fork, after_fork, after_fork);
+    } catch (const std::exception &) {
+        return 1;
+    }
+    return 0;
+}
+
+/* Have the calls of the kind that this thread is answering answered by a plan, whose pointers stay good until the entry
+   that is returned is retired. NULL where there is no such call. */
+TW_API void *tw_torch_insert(const tw_torch_plan *plan)
+{
+    const Key *key = pending;
+    if (!key || plan->inputs > static_cast<long>(kTensors))
+        return nullptr;
+    auto made = std::make_unique<Entry>();
+    made->words.assign(key->words, key->words + key->size);
+    made->hash = key->hash;
+    made->shape.assign(plan->shape, plan->shape + plan->dims);
+    made->dtype = static_cast<at::ScalarType>(plan->dtype);
+    made->slots.assign(plan->slots, plan->slots + plan->inputs);
+    made->tensors.assign(plan->bound, plan->bound + plan->inputs);
+    for (long i = 0; i < plan->watched; i++)
+        made->watched.push_back({static_cast<size_t>(plan->watching[i]), plan->addresses[i],
+                                 static_cast<uint32_t>(plan->versions[i])});
+    made->call = {plan->launch, plan->launches, nullptr, nullptr, static_cast<size_t>(plan->zero_fill), plan->env};
+    made->run = plan->run;
+    made->workspace = static_cast<size_t>(plan->workspace);
+    made->misaligned = static_cast<uintptr_t>(plan->align) - 1;
+    made->served = plan->served;
+    const std::lock_guard<std::mutex> guard(table_lock);
+    if (table.size() >= kKinds) {
+        for (const auto &[hash, entry] : table)
+            retired.push_back(entry);
+        table.clear();
+    }
+    if (Entry *before = find(*key)) {
+        const auto range = table.equal_range(key->hash);
+        for (auto i = range.first; i != range.second; ++i)
+            if (i->second == before) {
+                table.erase(i);
+                break;
+            }
+        retired.push_back(before);
+    }
+    table.emplace(made->hash, made.get());
+    return made.release();
+}
+
+/* Forget all kinds of calls. */
+TW_API void tw_torch_clear(void)
+{
+    const std::lock_guard<std::mutex> guard(table_lock);
+    for (const auto &[hash, entry] : table)
+        retired.push_back(entry);
+    table.clear();
+}
+
+/* An entry that was dropped and that no call uses any more, freed; NULL where there is none. */
+TW_API void *tw_torch_retired(void)
+{
+    const std::lock_guard<std::mutex> guard(table_lock);
+    for (auto &entry : retired) {
+        if (entry->uses.load(std::memory_order_acquire) == 0) {
+            Entry *found = entry;
+            entry = retired.back();
+            retired.pop_back();
+            delete found;
+            return found;
+        }
+    }
+    return nullptr;
+}
+
+/* Kinds of calls in the table. */
+TW_API long tw_torch_kinds(void)
+{
+    const std::lock_guard<std::mutex> guard(table_lock);
+    return static_cast<long>(table.size());
+}
+
+} // extern "C"

@@ -1,0 +1,177 @@
+"""The Python half of ``native.cpp``: it is compiled once for a compiler and a PyTorch, loaded, and told which kernels
+answer which kinds of calls.
+
+Where there is no compiler, or it does not compile, calls go through Python, with the same answers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.confine import scratch
+from tilewright.backends.cpu.compiler import SUPPORT, CompileError, Compiler, find_compiler, run_compiler, support_hash
+from tilewright.backends.toolchain import CompileTimeout
+from tilewright.core import TilewrightError, digest
+from tilewright.runtime.forking import ForkLock
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.loader import LoadedKernel
+
+_SOURCE = Path(__file__).with_name("native.cpp")
+_DEADLINE = 300.0  # seconds: PyTorch's headers take ten on an idle machine
+_SCALARS = {torch.float16: 5, torch.float32: 6, torch.float64: 7, torch.bfloat16: 15}  # of c10::ScalarType
+_LONG = ctypes.c_long
+_P = ctypes.c_void_p
+
+_log = logging.getLogger("tilewright.torch")
+
+
+class _Plan(ctypes.Structure):
+    """``struct tw_torch_plan``."""
+
+    _fields_ = (
+        ("inputs", _LONG), ("slots", _P), ("bound", _P), ("dims", _LONG), ("shape", _P), ("dtype", _LONG),
+        ("watched", _LONG), ("watching", _P), ("addresses", _P), ("versions", _P), ("launches", _LONG), ("launch", _P),
+        ("workspace", ctypes.c_longlong), ("zero_fill", ctypes.c_longlong), ("align", _LONG), ("env", _P), ("run", _P),
+        ("served", _P),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A tensor of a call, by its number among them, whose elements were read once: where it lay, and its version."""
+
+    number: int
+    address: int
+    version: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What answers a kind of call: a kernel's inputs are tensors of the call by number, or bound addresses."""
+
+    kernel: LoadedKernel
+    inputs: Sequence[int]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    align: int
+    bound: Sequence[int] = ()
+    watched: Sequence[Watched] = ()
+
+
+class Native:
+    """The loaded library. Safe from any number of threads."""
+
+    def __init__(self, path: str) -> None:
+        self._library = library = ctypes.CDLL(path)
+        library.tw_torch_insert.restype, library.tw_torch_insert.argtypes = _P, [_P]
+        library.tw_torch_retired.restype = _P
+        library.tw_torch_kinds.restype = library.tw_torch_plan_size.restype = _LONG
+        if library.tw_torch_plan_size() != ctypes.sizeof(_Plan):
+            raise TilewrightError("native.cpp and native.py differ", "Install one version of tilewright")
+        self._kept: dict[int, object] = {}
+        self._lock = ForkLock()
+
+    def register(self, names: Sequence[str]) -> bool:
+        """Have C++ answer ``tilewright::<name>``, and ``tilewright_python::<name>`` what it cannot; whether it does."""
+        texts = (ctypes.c_char_p * len(names))(*(n.encode() for n in names))
+        return bool(self._library.tw_torch_register(texts, _LONG(len(names))) == 0)
+
+    def insert(self, answer: Answer, served: int, keep: object) -> None:
+        """Have ``answer`` answer the kind of call that this thread is answering, and those to come.
+
+        ``served``: the address where they are counted; ``keep`` owns it and what is bound.
+        """
+        count = len(answer.inputs)
+        launches: ctypes.Array[Any] = answer.kernel._launches
+        slots = (_LONG * max(1, count))(*answer.inputs)
+        bound = (_P * max(1, count))(*answer.bound)
+        shape = (ctypes.c_longlong * max(1, len(answer.shape)))(*answer.shape)
+        many = len(answer.watched)
+        watching = (_LONG * max(1, many))(*(w.number for w in answer.watched))
+        addresses = (_P * max(1, many))(*(w.address for w in answer.watched))
+        versions = (_LONG * max(1, many))(*(w.version for w in answer.watched))
+        at = ctypes.addressof
+        plan = _Plan(
+            count, at(slots), at(bound), len(answer.shape), at(shape), _SCALARS[answer.dtype], many, at(watching),
+            at(addresses), at(versions), len(launches), at(launches), answer.kernel.workspace_bytes,
+            answer.kernel.zero_fill, answer.align, answer.kernel._env, _address(answer.kernel._tw_run), served,
+        )  # fmt: skip
+        with self._lock:
+            entry = self._library.tw_torch_insert(at(plan))
+            if entry is not None:
+                self._kept[entry] = (answer, keep)
+            self._let_go()
+
+    def clear(self) -> None:
+        """Forget all kinds of calls."""
+        with self._lock:
+            self._library.tw_torch_clear()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        while (entry := self._library.tw_torch_retired()) is not None:
+            del self._kept[entry]
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of calls are answered."""
+        return int(self._library.tw_torch_kinds())
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, _P).value or 0
+
+
+def load() -> Native | None:
+    """The library for this PyTorch, compiled where it was not yet; ``None`` where it cannot be."""
+    try:
+        compiler = find_compiler()
+        command = [*compiler.command, "-x", "c++", *_flags(), "-"]
+        cache = ArtifactCache()
+        key = digest(["torch", compiler.key, torch.__version__, str(torch.version.git_version), support_hash(),
+                      _flags(), sha256(_SOURCE.read_bytes()).hexdigest()])  # fmt: skip
+        path, _ = cache.made(key, lambda: _compiled(compiler, command))
+        if os.path.getsize(path) == 0:  # did not compile when it was tried
+            return None
+        return Native(path)
+    except (TilewrightError, OSError, AttributeError) as e:
+        _log.info("calls of torch.ops.tilewright go through Python: %s", e)
+        return None
+
+
+def _flags() -> list[str]:
+    root = Path(torch.__file__).parent
+    include = root / "include"
+    abi = int(torch.compiled_with_cxx11_abi())
+    undefined = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-Wl,-z,now",)
+    return [
+        "-std=c++20", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
+        "-isystem", str(include), "-isystem", str(include / "torch" / "csrc" / "api" / "include"), f"-I{SUPPORT}",
+        f"-L{root / 'lib'}", *undefined,
+    ]  # fmt: skip
+
+
+def _compiled(compiler: Compiler, command: Sequence[str]) -> bytes:
+    """The library's bytes; none where the compiler refuses these headers."""
+    with scratch() as folder:
+        out = os.path.join(folder, "native.so")
+        try:
+            run_compiler([*command, "-o", out, "-ltorch_cpu", "-lc10"], _SOURCE.read_text(), _DEADLINE)
+        except CompileTimeout:
+            raise
+        except CompileError as e:
+            _log.warning("calls of torch.ops.tilewright go through Python: %s", e)
+            return b""
+        return Path(out).read_bytes()

@@ -1,0 +1,30 @@
+"""Databases of kernels with default schedules: compiled, not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tilewright.core import Artifact, Candidate, Task, Workload
+from tilewright.database import Database, StoredArtifact, StoredKernel
+from tilewright.kernels import templates
+from tilewright.measure.places import find_place
+
+
+def default_kernels(workloads: Iterable[Workload], path: Path) -> None:
+    """Compile each workload's default schedule, many in a library, and store it as if it had been tuned."""
+    place = find_place("auto", "auto", 1)
+    tasks = [Task(w, place.target) for w in {w.key: w for w in workloads}.values()]
+    candidates = [Candidate(t, templates.default_schedule(t)) for t in tasks]
+    with place.builder() as builder:
+        results = builder.build(candidates)
+    refused = [(c.task.workload.op, r) for c, r in zip(candidates, results, strict=True) if not isinstance(r, Artifact)]
+    assert not refused, refused
+    with Database.open(path) as database:
+        for candidate, built in zip(candidates, results, strict=True):
+            assert isinstance(built, Artifact)
+            kernel = StoredKernel(
+                candidate.task, "", 1, candidate.schedule, built.program, 1e-6, built.sha256, state="verified"
+            )  # fmt: skip
+            artifact = StoredArtifact.read(built, templates.full_source(candidate))
+            database.set_kernels(candidate.task, place.device.model, None, [kernel], [artifact])

@@ -1,0 +1,107 @@
+"""ONNX's own tests of its operators, those of one node that the importer takes over."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, numpy_helper
+
+from tilewright.core import UsageError
+from tilewright.models.extract import Extracted, extracted
+from tilewright.models.importer import Importer
+from tilewright.models.model_file import prepared
+from tilewright.models.operators import HANDLERS
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTest:
+    """One set of arrays of a test. ``inputs`` and ``wanted`` by the model's names."""
+
+    name: str
+    operator: str
+    extracted: Extracted
+    inputs: Mapping[str, Array]
+    wanted: Mapping[str, Array]
+    rtol: float
+    atol: float
+
+    def right(self, got: Mapping[str, Array]) -> bool:
+        def near(value: Array, want: Array) -> bool:
+            return value.shape == want.shape and np.allclose(
+                value.astype(want.dtype), want, self.rtol, max(self.atol, 1e-6), equal_nan=True
+            )
+
+        return all(near(np.asarray(got[n]), w) for n, w in self.wanted.items())
+
+
+@cache
+def node_tests() -> tuple[NodeTest, ...]:
+    """Everything of the standard's that is taken over as a whole."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_node_model_tests
+
+        with np.errstate(all="ignore"):
+            cases = load_node_model_tests()
+    found = []
+    for case in cases:
+        if len(case.model.graph.node) != 1 or case.model.graph.node[0].op_type not in HANDLERS:
+            continue
+        operator = case.model.graph.node[0].op_type
+        for given, wanted in case.data_sets:
+            values = [_array(v) for v in (*given, *wanted)]
+            if any(v is None for v in values):  # sequences, optional values
+                continue
+            arrays = [v for v in values if v is not None]
+            inputs = dict(zip((v.name for v in case.model.graph.input), arrays, strict=False))
+            outputs = dict(zip((v.name for v in case.model.graph.output), arrays[len(given) :], strict=True))
+            if operator == "LayerNormalization":  # its tests ask for means and deviations too
+                outputs = dict([next(iter(outputs.items()))])
+            extracted = _taken_over(_with_constants(case.model, inputs, list(outputs)))
+            if extracted is not None:
+                found.append(NodeTest(case.name, operator, extracted, inputs, outputs, case.rtol, case.atol))
+    return tuple(found)
+
+
+def _array(value: Any) -> Array | None:
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    return numpy_helper.to_array(value) if hasattr(value, "data_type") else None
+
+
+def _with_constants(model: ModelProto, given: Mapping[str, Array], outputs: list[str]) -> ModelProto:
+    """The model with whole numbers behind the first input as constants, which models have for axes and shapes.
+
+    It gives ``outputs`` alone.
+    """
+    made = ModelProto()
+    made.CopyFrom(model)
+    node = made.graph.node[0]
+    fixed = [n for n in node.input[1:] if n and given[n].dtype.kind in "iu"]
+    if node.op_type in ("Clip", "Pad", "Dropout"):
+        fixed = [n for n in node.input[1:] if n]
+    if node.op_type == "Gather":
+        fixed = list(node.input[:1])
+    del node.output[len(outputs) :], made.graph.output[len(outputs) :]
+    kept = [v for v in made.graph.input if v.name not in fixed]
+    del made.graph.input[:]
+    made.graph.input.extend(kept)
+    made.graph.initializer.extend(numpy_helper.from_array(given[n], n) for n in dict.fromkeys(fixed))
+    return made
+
+
+def _taken_over(model: ModelProto) -> Extracted | None:
+    """``None`` where something is left to onnxruntime, or the model is refused."""
+    try:
+        imported = Importer(prepared(model), HANDLERS).run()
+    except UsageError:  # inputs of texts, 16-bit whole numbers, no elements
+        return None
+    found = extracted(imported)
+    return None if any(g.family == "opaque" for g in found.groups) else found
