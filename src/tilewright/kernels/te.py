@@ -13,7 +13,6 @@ own) or one ``scan`` along an axis. Maps over a computed tensor are further ``co
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -58,17 +57,18 @@ from tilewright.kernels.expression.functions import (
     tanh,
 )
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
+from tilewright.kernels.expression.size import check_size
 from tilewright.kernels.parameters import Ints, Shape
 
 __all__ = [
     "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "cos",
     "default_dtype", "erf", "exp", "floor", "input", "left", "log", "log1p", "max", "maximum", "min", "minimum",
-    "monoid", "pow", "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "select", "sin",
+    "monoid", "pow", "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "scatter", "select",
+    "sin",
     "sqrt", "sum", "tanh",
 ]  # fmt: skip
 
 Extents = Union[int, Sequence[int]]
-_MAX_DEPTH, _MAX_NODES = 200, 20_000
 _MAX_ELEMENTS = (1 << 31) - 1  # of an input or the output; stages between them may never exist as a whole
 _serial = itertools.count()
 _declared: ContextVar[list[TensorRef] | None] = ContextVar("declared", default=None)
@@ -150,6 +150,12 @@ _INDEX_RULE = "Indices use axes, whole constants and whole-number tensors, with 
 
 
 def _index(value: ExprLike, extent: int) -> Expr:
+    index = _whole_index(value)
+    # What a tensor holds is known at run time only: a wrong value must not read beyond the axis.
+    return minimum(maximum(index, 0), extent - 1) if index.loads() else index
+
+
+def _whole_index(value: ExprLike) -> Expr:
     given: object = value
     if not isinstance(given, (Expr, Real)):
         rule = "Read one element; take several with te.sum or te.compute"
@@ -158,11 +164,9 @@ def _index(value: ExprLike, extent: int) -> Expr:
     if index.dtype in FLOATS or index.dtype == "bool":
         raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number", _INDEX_RULE)
     index = cast(index, INDEX)
-    _check_size((index,), "an index")
-    gathered = False
+    check_size((index,), "an index")
     for node in index.walk():
         if node.op == "load":
-            gathered = True
             if node.dtype not in INTEGERS:
                 raise OperatorError(f"{node!r} is {node.dtype}; an index is a whole number", _INDEX_RULE)
         elif node.dtype in FLOATS:
@@ -171,8 +175,7 @@ def _index(value: ExprLike, extent: int) -> Expr:
             raise OperatorError(f"{node.op} is not allowed in the index {index!r}", _INDEX_RULE)
         elif node.op == "mul" and not any(a.op == "const" for a in node.args):
             raise OperatorError(f"index {index!r} multiplies two axes", _INDEX_RULE)
-    # What a tensor holds is known at run time only: a wrong value must not read beyond the axis.
-    return minimum(maximum(index, 0), extent - 1) if gathered else index
+    return index
 
 
 def input(name: str, shape: Sequence[int], dtype: str | None = None, constant: bool = False) -> TensorRef:
@@ -283,7 +286,7 @@ def _scanned(value: Reduction, axes: tuple[Expr, ...], name: str) -> int | None:
 
 def _own(body: tuple[Expr, ...], axes: tuple[Expr, ...], name: str) -> tuple[Expr, ...]:
     """The body in named axes. Raises for an axis that is not among ``axes``."""
-    _check_size(body, name)
+    check_size(body, name)
     named = {id(a.value): ex.axis(str(a.value)) for a in axes}
 
     def rename(node: Expr) -> Expr | None:
@@ -300,34 +303,6 @@ def _own(body: tuple[Expr, ...], axes: tuple[Expr, ...], name: str) -> tuple[Exp
         return found
 
     return tuple(e.map(rename) for e in body)
-
-
-def _check_size(body: tuple[Expr, ...], name: str) -> None:
-    # Measured on the graph: a value squared twenty times has twenty nodes here, a million printed.
-    sizes: dict[int, tuple[int, int]] = {}
-
-    def measure(root: Expr) -> tuple[int, int]:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            waiting = [a for a in node.args if id(a) not in sizes]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            parts = [sizes[id(a)] for a in node.args]
-            nodes = 1 + builtins.sum(n for n, _ in parts)
-            sizes[id(node)] = nodes, 1 + builtins.max((d for _, d in parts), default=0)
-            stack.pop()
-        return sizes[id(root)]
-
-    for root in body:
-        nodes, depth = measure(root)
-        if nodes > _MAX_NODES or depth > _MAX_DEPTH:
-            size = f"is nested {depth} deep" if depth > _MAX_DEPTH else f"has {nodes} operations"
-            raise OperatorError(
-                f"the body of {name} {size}, beyond {_MAX_DEPTH} deep or {_MAX_NODES} operations",
-                "Compute the repeated part in a te.compute of its own, and loop with te.sum or te.reduce",
-            )
 
 
 # --------------------------------------------------------------------------- reductions
@@ -379,7 +354,7 @@ def _check_monoid(m: Monoid) -> None:
     if any(e.op != "const" for e in m.identity):
         raise OperatorError(f"{m.name}'s identity must be numbers")
     for known, roots in ((both, m.combine), (lefts, (m.finish,))):
-        _check_size(roots, m.name)
+        check_size(roots, m.name)
         for node in itertools.chain.from_iterable(r.walk() for r in roots):
             if node.op in ("axis", "load"):
                 raise OperatorError(
@@ -425,6 +400,45 @@ def scan(monoid: Monoid | str, along: Expr, value: Any) -> Reduction:
     else:
         made = reduce(monoid, (), lambda: value)
     return replace(made, along=along)
+
+
+def scatter(monoid: str, at: Expr | Sequence[Expr], extents: Extents, fn: Callable[..., Any]) -> Reduction:
+    """What lands at this element of sources spread over the result: ``out[index(r)] += value(r)`` for all ``r``.
+
+    ``te.compute((bins,), lambda b: te.scatter("sum", b, n, lambda r: (index[r], x[r])))`` adds each ``x[r]`` to the
+    element ``index[r]``. ``monoid``: ``sum``, ``prod``, ``max`` or ``min``. ``at``: the axes of the compute that the
+    sources choose, or one; ``fn`` returns an index for each and the value. A source outside of the result is dropped;
+    where none lands is the monoid's neutral value. It is computed as a reduction over all sources at every element.
+    """
+    if monoid not in monoids.SIMPLE:
+        raise OperatorError(f"te.scatter knows no {monoid!r}", f"Use {', '.join(monoids.SIMPLE)}")
+    axes = (at,) if isinstance(at, Expr) else tuple(at)
+    if any(a.op != "axis" for a in axes):
+        raise OperatorError(
+            f"te.scatter: {axes!r} in 'at' is no axis", "Give axes that the compute's function receives"
+        )
+
+    def landing(*r: Expr) -> Expr:
+        made: object = fn(*r)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise OperatorError(
+                "te.scatter's function returns an index and a value", "As in lambda r: (index[r], x[r])"
+            )
+        found, value = made
+        indices = found if isinstance(found, tuple) else (found,)
+        if len(indices) != len(axes) or not axes:
+            raise OperatorError(
+                f"te.scatter gives {len(indices)} indices for {len(axes)} axes",
+                "Return one index for each axis, and the value: lambda r: ((rows[r], columns[r]), x[r])",
+            )
+        here = None
+        for axis, index in zip(axes, indices, strict=True):
+            same = ex.compare("eq", axis, _whole_index(index))
+            here = same if here is None else here & same
+        element = _element(value)
+        return select(here, element, monoids.simple(monoid, element.dtype).identity[0])  # type: ignore[arg-type]
+
+    return _accumulate(monoid, extents, landing)
 
 
 def _element(value: Any, like: Expr | None = None) -> Expr:

@@ -182,6 +182,16 @@ def growth(n: int = 50) -> Program:
     return _program(te.compute((n,), body))
 
 
+def histogram(bins: int = 7, n: int = 60) -> Program:
+    at, x = te.input("at", (n,), "int32"), te.input("x", (n,))
+    return _program(te.compute((bins,), lambda b: te.scatter("sum", b, n, lambda r: (at[r], x[r] * 0.5))))
+
+
+def largest_of_rows(rows: int = 5, n: int = 33, d: int = 18) -> Program:
+    at, x = te.input("at", (n,), "int32"), te.input("x", (n, d))
+    return _program(te.compute((rows, d), lambda b, j: te.scatter("max", b, n, lambda r: (at[r] // 2, x[r, j]))))
+
+
 def whole_numbers(n: int = 40) -> Program:
     a, b = te.input("a", (n,), "int64"), te.input("b", (n,), "int8")
 
@@ -233,7 +243,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     for f in (
         matmul, matmul_epilogue, conv2d, conv2d_strided, softmax, layernorm, chebyshev, argmax, argmin_columns,
         welford, gather, gather_lanes, transpose, reshape, roll, total, double_sum, int8_dot, saturate, masks,
-        causal, floats, rotary, growth, whole_numbers, mean_of_halves, running_sums, running_maxima, recurrence,
+        causal, floats, rotary, growth, histogram, largest_of_rows,
+        whole_numbers, mean_of_halves, running_sums, running_maxima, recurrence,
         eight_bit_floats,
     )
 }  # fmt: skip

@@ -40,6 +40,7 @@ from tilewright.kernels.nn.elementwise import elementwise as elementwise
 from tilewright.kernels.nn.elementwise import mul as mul
 from tilewright.kernels.nn.layout import cat as cat
 from tilewright.kernels.nn.layout import embedding as embedding
+from tilewright.kernels.nn.layout import index_add as index_add
 from tilewright.kernels.nn.layout import pad as pad
 from tilewright.kernels.nn.layout import permute as permute
 from tilewright.kernels.nn.layout import transpose as transpose

@@ -9,6 +9,7 @@ from tilewright.core import UsageError
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import INTEGERS
 from tilewright.kernels.nn.dims import one_dim
+from tilewright.kernels.nn.element import value as element_of
 from tilewright.kernels.nn.sizes import check_rank
 from tilewright.kernels.parameters import numbers
 
@@ -45,6 +46,30 @@ def embedding(input: te.TensorRef, weight: te.TensorRef) -> te.TensorRef:
     if input.dtype not in INTEGERS:
         raise UsageError(f"embedding: input is {input.dtype}", "It holds whole numbers")
     return te.compute((*input.shape, weight.shape[1]), lambda *i: weight[input[i[:-1]], i[-1]])
+
+
+def index_add(
+    input: te.TensorRef, dim: int, index: te.TensorRef, source: te.TensorRef, alpha: float = 1.0
+) -> te.TensorRef:
+    """``input`` with ``alpha * source[r]`` added at ``index[r]`` along the axis ``dim``, for every ``r``.
+
+    The gradient of ``embedding`` is one on zeros. An index outside of the axis is dropped.
+    """
+    d = one_dim("index_add", dim, len(input.shape))
+    if len(index.shape) != 1 or index.dtype not in INTEGERS:
+        raise UsageError(f"index_add: index is {index.dtype} of shape {index.shape}", "It is a row of whole numbers")
+    wanted = (*input.shape[:d], index.shape[0], *input.shape[d + 1 :])
+    if source.shape != wanted or source.dtype != input.dtype:
+        raise UsageError(
+            f"index_add: source is {source.dtype} of shape {source.shape}", f"It is {input.dtype} of shape {wanted}"
+        )
+    added = te.compute(
+        input.shape,
+        lambda *i: te.scatter(
+            "sum", i[d], index.shape[0], lambda r: (index[r], element_of(source[(*i[:d], r, *i[d + 1 :])]))
+        ),
+    )
+    return te.compute(input.shape, lambda *i: element_of(input[i]) + (added[i] if alpha == 1 else added[i] * alpha))
 
 
 def pad(input: te.TensorRef, pad: te.Ints, value: float = 0.0) -> te.TensorRef:
