@@ -59,7 +59,9 @@ LEFT = {
     "testing/cuda_template.py": (3, CONTRACT),
     "testing/template.py": (4, CONTRACT),
     "torch/importer.py": (1, TORCH),
-    "torch/serving.py": (2, TORCH),
+    "torch/native.py": (2, HOST),
+    "torch/placed.py": (1, HOST),
+    "torch/serving.py": (3, TORCH),
 }
 """File -> how often it names a backend or imports from one, and why it may."""
 

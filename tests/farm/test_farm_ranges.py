@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,8 @@ from tilewright.tuner import RangeResult, TunedTask, TuneTask, tune_tasks
 @pytest.fixture(params=["cpu", "emulator"])
 def farm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SimulatedFarm]:
     place = find_place("cuda:sm_90a", "emulator") if request.param == "emulator" else find_place("cpu")
-    bench = local_bench(place, describe_place(place))
+    everywhere = os.sched_getaffinity(0)
+    bench = local_bench(place, describe_place(place))  # keeps this process off the cores that it measures on
     with SimulatedFarm(tmp_path, []) as made:
 
         async def join() -> None:
@@ -38,6 +40,7 @@ def farm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SimulatedFa
 
         made.call(join())
         yield made
+    os.sched_setaffinity(0, everywhere)
 
 
 def test_a_farm_builds_checks_and_times_at_many_sizes(

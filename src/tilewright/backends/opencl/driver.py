@@ -191,8 +191,7 @@ class OpenClFunction:
         self._lock = threading.Lock()
 
     def launch(self, grid: Size, block: Size, shared: int, arguments: Arguments, stream: Any = None) -> None:
-        parameters = arguments.parameters
-        cl, context = self._context._cl, self._context
+        cl, context, parameters = self._context._cl, self._context, arguments.parameters
         whole = tuple(g * b for g, b in zip(grid, block, strict=True))
         try:
             with self._lock:
