@@ -66,11 +66,11 @@ def named_last(value: str) -> str:
 def channels_last(graph: Graph, groups: Sequence[Group]) -> Channels:
     """The groups; those of convolutions and windows, and of what else has channels beside them, in both ways."""
     nodes = {n.name: n for n in graph.nodes}
-    found = {
-        g.output: made
-        for g in groups
-        if g.workload is not None and (made := _variant(graph, g, [nodes[n] for n in g.nodes])) is not None
-    }
+    found: dict[str, tuple[Graph, Group]] = {}
+    for g in _over_space(graph, [g for g in groups if g.workload is not None], nodes):
+        variant = _variant(graph, g, [nodes[n] for n in g.nodes])
+        if variant is not None:
+            found[g.output] = variant
     kept = _over_space(graph, [g for g in groups if g.output in found], nodes)
     values, constants = dict(graph.values), dict(graph.constants)
     moved: set[str] = set()
