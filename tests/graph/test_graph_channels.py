@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 import pytest
@@ -144,8 +145,7 @@ def test_no_other_choice_takes_less_time(seed: int, moves: float) -> None:
     assert math.isclose(sum(map(seconds, chosen(channels, seconds))), least, rel_tol=1e-12)
 
 
-def _small(cache: list[Channels] = []) -> Channels:  # noqa: B006
-    if not cache:
-        graph = convolutions()
-        cache.append(channels_last(graph, grouped(graph)))
-    return cache[0]
+@cache
+def _small() -> Channels:
+    graph = convolutions()
+    return channels_last(graph, grouped(graph))

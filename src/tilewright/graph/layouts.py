@@ -46,7 +46,10 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
 
     A dynamic programme over the groups in order; its state is how the values lie that are read later.
     """
-    measured = _Measured(seconds)
+
+    def measured(group: Group) -> float | None:
+        return 0.0 if group.workload is None else seconds(group)
+
     graph = channels.graph
     reads = {g.output: [v for v in dict.fromkeys(g.inputs) if v in channels.to_last] for g in channels.groups}
     until = {v: k for k, g in enumerate(channels.groups) for v in reads[g.output]}
@@ -80,23 +83,7 @@ def cheapest(channels: Channels, seconds: Seconds) -> tuple[Group, ...]:
     return best.groups()
 
 
-class _Measured:
-    """Seconds of kernels, each asked for once."""
-
-    def __init__(self, seconds: Seconds) -> None:
-        self._seconds = seconds
-        self._known: dict[str, float | None] = {}
-
-    def __call__(self, group: Group) -> float | None:
-        if group.workload is None:
-            return 0.0
-        key = group.workload.key
-        if key not in self._known:
-            self._known[key] = self._seconds(group)
-        return self._known[key]
-
-
-def _cost(channels: Channels, group: Group, last: bool, measured: _Measured) -> float:
+def _cost(channels: Channels, group: Group, last: bool, measured: Seconds) -> float:
     """Seconds of a group in one layout. What has no kernel at all stays with channels first."""
     other = channels.last.get(group.output)
     own = measured(other if last and other is not None else group)
@@ -109,7 +96,7 @@ def _cost(channels: Channels, group: Group, last: bool, measured: _Measured) -> 
 
 
 def _moved(
-    channels: Channels, lies: Mapping[str, int], path: _Path, reads: list[str], last: bool, measured: _Measured
+    channels: Channels, lies: Mapping[str, int], path: _Path, reads: list[str], last: bool, measured: Seconds
 ) -> tuple[dict[str, int], _Path | None]:
     """The values to read in one layout, moved where they lie in the other; no path where a move has no kernel."""
     after = dict(lies)

@@ -110,9 +110,28 @@ def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) ->
 _SPATIAL = ("d", "h", "w")
 
 
-def _convolution(rank: int) -> Callable[..., Asked]:
+def _windowed(
+    operator: str,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    co: int,
+    groups: int,
+    lists: dict[str, Sequence[int]],
+) -> Asked:
+    """What a convolution of either direction asks for; ``lists``: numbers for each spatial axis, or one for all."""
+    rank = x.dim() - 2
     names = _SPATIAL[-rank:]
+    params: dict[str, Any] = {"n": x.shape[0], "ci": x.shape[1], "co": co}
+    params |= {a: x.shape[2 + i] for i, a in enumerate(names)}
+    params |= {f"k{a}": weight.shape[2 + i] for i, a in enumerate(names)}
+    for name, value in lists.items():
+        params[name] = ",".join(str(int(v)) for v in (value if len(value) == rank else [*value] * rank))
+    params |= {"groups": groups, "bias": bias is not None}
+    return operator, params, (0, 1) if bias is None else (0, 1, 2)
 
+
+def _convolution(rank: int) -> Callable[..., Asked]:
     def conv(
         x: torch.Tensor,
         weight: torch.Tensor,
@@ -126,20 +145,13 @@ def _convolution(rank: int) -> Callable[..., Asked]:
         _fits(groups > 0 and x.shape[1] == weight.shape[1] * groups and weight.shape[0] % groups == 0)
         _fits(bias is None or bias.shape == weight.shape[:1])
         _dense(x, weight, bias)
-        params: dict[str, Any] = {"n": x.shape[0], "ci": x.shape[1], "co": weight.shape[0]}
-        params |= {a: x.shape[2 + i] for i, a in enumerate(names)}
-        params |= {f"k{a}": weight.shape[2 + i] for i, a in enumerate(names)}
-        for name, value in (("stride", stride), ("padding", padding), ("dilation", dilation)):
-            params[name] = ",".join(str(int(v)) for v in (value if len(value) == rank else [*value] * rank))
-        params |= {"groups": groups, "bias": bias is not None}
-        return f"conv{rank}d", params, (0, 1) if bias is None else (0, 1, 2)
+        lists = {"stride": stride, "padding": padding, "dilation": dilation}
+        return _windowed(f"conv{rank}d", x, weight, bias, weight.shape[0], groups, lists)
 
     return conv
 
 
 def _transposed(rank: int) -> Callable[..., Asked]:
-    names = _SPATIAL[-rank:]
-
     def conv(
         x: torch.Tensor,
         weight: torch.Tensor,
@@ -154,14 +166,8 @@ def _transposed(rank: int) -> Callable[..., Asked]:
         _fits(groups > 0 and x.shape[1] == weight.shape[0] and x.shape[1] % groups == 0)
         _fits(bias is None or bias.shape[0] == weight.shape[1] * groups)
         _dense(x, weight, bias)
-        params: dict[str, Any] = {"n": x.shape[0], "ci": x.shape[1], "co": weight.shape[1] * groups}
-        params |= {a: x.shape[2 + i] for i, a in enumerate(names)}
-        params |= {f"k{a}": weight.shape[2 + i] for i, a in enumerate(names)}
         lists = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
-        for name, value in lists.items():
-            params[name] = ",".join(str(int(v)) for v in (value if len(value) == rank else [*value] * rank))
-        params |= {"groups": groups, "bias": bias is not None}
-        return f"conv_transpose{rank}d", params, (0, 1) if bias is None else (0, 1, 2)
+        return _windowed(f"conv_transpose{rank}d", x, weight, bias, weight.shape[1] * groups, groups, lists)
 
     return conv
 
