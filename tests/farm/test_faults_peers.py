@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from harness.farm import CODE, SHA256, SimulatedFarm, SleepingMeasurer, steady
 from tilewright.core import Candidate, Failure, FailureKind, Measurement, Outcome, Task
 from tilewright.farm import client
-from tilewright.farm.client import Farm
+from tilewright.farm.client import SHARE_SECONDS, Farm
 from tilewright.farm.errors import FarmError
 from tilewright.farm.jobs import item_json, task_json
 from tilewright.farm.remote import FarmRunner
@@ -200,13 +201,24 @@ def test_a_class_whose_every_runner_is_in_quarantine_is_told(tmp_path: Path, tas
 def test_clients_get_equal_shares(tmp_path: Path, task: Task, make_items: MakeItems, clients: int) -> None:
     """The first may bring twice the work: it is done at the pace of the others.
 
-    Jobs last long enough for a client that this machine lets wait to still have some in the queue.
+    A client that this machine lets wait is waited for: no job begins while one of them has not been heard of lately.
     """
     done: list[int] = []
     each, seconds = 48, 0.05
     items = make_items(clients)
     owner = {c.key: n for n, (c, _) in enumerate(items)}
-    with SimulatedFarm(tmp_path, []) as f, contextlib.ExitStack() as stack:
+    ready = threading.Event()
+
+    def note(candidate: Candidate) -> None:
+        ready.wait(LIMIT)
+        until = time.monotonic() + LIMIT
+        while not heard(f, within=2 * SHARE_SECONDS) and time.monotonic() < until:
+            time.sleep(seconds / 5)
+        done.append(owner[candidate.key])
+
+    with SimulatedFarm(tmp_path, [SleepingMeasurer(seconds, note)] * 4) as f, contextlib.ExitStack() as stack:
+        for r in f.runners:
+            steady(r, seconds)
         farms = [stack.enter_context(Farm(f.address)) for _ in range(clients)]
         farms[0].put(CODE)
         futures: list[Future[dict[str, Any]]] = []
@@ -214,19 +226,17 @@ def test_clients_get_equal_shares(tmp_path: Path, task: Task, make_items: MakeIt
             payload = {"do": "measure", "task": task_json(task), "items": [item_json(items[n])], "pairs": None}
             futures += [farm.submit(CLASS, payload, [SHA256]) for _ in range(each * (2 if n == 0 else 1))]
         f.wait_for(lambda: sum(c["jobs"] for c in farms[0].status()["clients"]) == len(futures))
-        ready = threading.Event()
-
-        def note(candidate: Candidate) -> None:
-            ready.wait(LIMIT)
-            done.append(owner[candidate.key])
-
-        for n in range(4):
-            f.call(_start(f, f"sim-{n}", SleepingMeasurer(seconds, note)))
-            steady(f.runners[n], seconds)
         ready.set()
         for future in futures:
-            future.result(LIMIT)
+            assert "outcomes" in future.result(LIMIT)
     # Until the first of the others has all of its own, every client waits for the farm.
     last = min(max(i for i, c in enumerate(done) if c == n) for n in range(1, clients))
     shares = [done[: last + 1].count(n) / (last + 1) for n in range(clients)]
     assert all(abs(share * clients - 1) < 0.2 for share in shares), shares
+
+
+def heard(farm: SimulatedFarm, within: float) -> bool:
+    """Whether every client that waits has said so in the last seconds."""
+    assert farm.hub is not None
+    shares = farm.hub.keeper._shares[CLASS].clients.values()
+    return all(time.monotonic() - s.heard < within for s in list(shares) if s.waiting)
