@@ -62,10 +62,13 @@ class Json:
 
 
 class JsonList(Json):
-    """As :class:`Json`, but a list of the fields in order; ``sparse`` ones are the last."""
+    """As :class:`Json`, but a list of the fields in order; ``sparse`` ones are the last, left out from the end."""
 
     def to_json(self) -> Any:
-        return list(super().to_json().values())
+        kept = list(_fields(type(self)).items())
+        while kept and kept[-1][0] in self._sparse and getattr(self, kept[-1][0]) == kept[-1][1][2]:
+            kept.pop()
+        return [write(getattr(self, name)) for name, (write, _, _) in kept]
 
     @classmethod
     def from_json(cls, data: Any) -> Self:

@@ -167,6 +167,24 @@ def test_operators_of_ones_own_are_tuned_and_served_without_their_source(tmp_pat
     np.testing.assert_allclose(d, ((x[:, None] - y[None]) ** 2).sum(-1), rtol=1e-4, atol=1e-5)
 
 
+def test_a_recurrence_is_checked_and_timed_on_decays_that_it_is_said_to_have(tmp_path: Path) -> None:
+    te = tilewright.te
+
+    @tilewright.operator
+    def gated(n: int, channels: int) -> te.TensorRef:
+        gate, x = te.input("gate", (n, channels), high=0.0), te.input("x", (n, channels))
+        linear = te.monoid("linear", (1.0, 0.0), lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), lambda _, at: at)
+        return te.compute((n, channels), lambda t, c: te.scan(linear, t, (te.exp(4.0 * gate[t, c]), x[t, c])))
+
+    assert tune(gated, trials=3, cost_model="random", db=tmp_path / "t.db", n=3000, channels=2).best is not None
+    rng = np.random.default_rng(0)
+    gate, x = -np.abs(rng.standard_normal((3000, 2), np.float32)), rng.standard_normal((3000, 2), np.float32)
+    out, state = tilewright.Library(tmp_path / "t.db").gated(gate, x), np.zeros(2)
+    for t in range(3000):
+        state = np.exp(4.0 * gate[t].astype(np.float64)) * state + x[t]
+        np.testing.assert_allclose(out[t], state, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("op", "params"),
     [

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tilewright.kernels import te
-from tilewright.kernels.expression.program import Program
-from tilewright.verifying.exact import _grids, whole_reach
+from tilewright.kernels.expression.program import Program, Tensor
+from tilewright.verifying.exact import _grids, whole_reach, whole_values
+from tilewright.verifying.verify import Verifier
 
 
 def product(k: int, finish: str = "none", dtype: str = "float32") -> Program:
@@ -57,3 +58,28 @@ def test_comparisons_and_arguments_of_maxima_are_exact() -> None:
     assert whole_reach(te.program(te.compute((4,), lambda i: te.argmax(9, lambda r: x[i, r])))[0])[1]
     assert not whole_reach(te.program(te.compute((4, 9), lambda i, j: te.sqrt(x[i, j])))[0])[1]
     assert not whole_reach(te.program(te.compute((4, 9), lambda i, j: x[i, j] / 3.0))[0])[1]
+
+
+def test_a_range_of_values_has_its_own_grid() -> None:
+    """Products of eighths within [0.5, 1] are multiples of a 64th: exact, and one that is dropped shows."""
+    narrow = Tensor("x0", (8,), "float32", low=0.6, high=1.0)
+    assert whole_values(narrow, 4) == (5, 8, 0.125)
+    assert whole_values(Tensor("x0", (8,), "float32"), 4) == (-4, 4, 1.0)
+    assert whole_values(Tensor("x0", (8,), "float32", low=100.0), 4) == (100, 108, 1.0)
+    assert whole_values(Tensor("x0", (8,), "float32", high=-100.0), 4) == (-108, -100, 1.0)
+    assert whole_values(Tensor("x0", (8,), "float32", low=0.1, high=0.1), 4) is None
+    assert whole_values(Tensor("x0", (8,), "int8", low=7, high=7), 4) == (7, 7, 1.0)
+
+
+def test_a_recurrence_of_decays_is_finite_where_one_of_normal_values_is_not() -> None:
+    def define(**ends: float) -> Program:
+        def recurrence() -> te.TensorRef:
+            decay, x = te.input("decay", (4000, 2), **ends), te.input("x", (4000, 2))
+            linear = te.monoid("linear", (1.0, 0.0), lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), lambda _, at: at)
+            return te.compute((4000, 2), lambda t, c: te.scan(linear, t, (te.exp(4.0 * decay[t, c]), x[t, c])))
+
+        return te.trace(recurrence)[0]
+
+    free = [Verifier(define(**ends)).input_set(0).intervals[0].free for ends in ({}, {"high": 0.0})]
+    assert free[0] is not None
+    assert free[1] is None

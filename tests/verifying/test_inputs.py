@@ -50,3 +50,22 @@ def test_bfloat16_rounds_to_nearest_even() -> None:
     given = np.array([1.0, 1 + ulp / 4, 1 + ulp / 2, 1 + 1.5 * ulp, 1 + 0.75 * ulp, -2.5], np.float32)
     back = (to_bfloat16(given).astype(np.uint32) << 16).view(np.float32)
     assert list(back) == [1.0, 1.0, 1.0, 1 + 2 * ulp, 1 + ulp, -2.5]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.9, 1.0), (100.0, 200.0), (-0.25, 0.0), (0.0, None), (None, -20.0)])
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: r.name)
+def test_a_range_of_values_holds_in_every_set(recipe: Recipe, low: float | None, high: float | None) -> None:
+    values = make_input(Tensor("x0", (4000,), "float32", low=low, high=high), 0, recipe, {})
+    assert low is None or (values >= np.float32(low)).all()
+    assert high is None or (values <= np.float32(high)).all()
+    assert len(np.unique(values)) > 1
+    if recipe.kind == "whole":
+        steps = values * 2**10
+        assert (steps == np.rint(steps)).all()
+
+
+def test_whole_numbers_with_a_range_take_all_of_it() -> None:
+    tensor = Tensor("x0", (4000,), "int32", low=-3, high=60)
+    normal, *_, whole = (make_input(tensor, 0, r, {}, full=True) for r in RECIPES)
+    assert set(np.unique(normal)) == set(range(-3, 61))
+    assert set(np.unique(whole)) == {-1, 0, 1}

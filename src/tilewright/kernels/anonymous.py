@@ -39,7 +39,7 @@ _MEND = "Extract the tasks again"
 
 def stating(program: Program) -> te.TensorRef:
     """The program as the expression that it was normalised from."""
-    refs = {t.name: te.input(t.name, t.shape, t.dtype, t.constant) for t in program.inputs}
+    refs = {t.name: te.input(t.name, t.shape, t.dtype, t.constant, t.low, t.high) for t in program.inputs}
 
     def named(e: Expr) -> Expr | None:
         return load(refs[str(e.value)], e.dtype, e.args) if e.op == "load" else None

@@ -58,6 +58,7 @@ from tilewright.kernels.expression.functions import (
 )
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
 from tilewright.kernels.expression.size import check_size
+from tilewright.kernels.expression.value_range import checked_range
 from tilewright.kernels.parameters import Ints, Shape
 
 __all__ = [
@@ -87,6 +88,8 @@ class TensorRef(Symbol):
     dtype: str
     definition: Definition | None = None  # None for inputs
     constant: bool = False
+    low: float | None = None
+    high: float | None = None
     serial: int = field(default_factory=_serial.__next__)
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
@@ -178,19 +181,24 @@ def _whole_index(value: ExprLike) -> Expr:
     return index
 
 
-def input(name: str, shape: Sequence[int], dtype: str | None = None, constant: bool = False) -> TensorRef:
+def input(
+    name: str, shape: Sequence[int], dtype: str | None = None, constant: bool = False,
+    low: float | None = None, high: float | None = None,
+) -> TensorRef:  # fmt: skip
     """An argument of the operator: a dense, row-major array of ``shape`` elements.
 
     ``dtype``: float32 unless given; the ``dtype`` parameter of the operator being defined. ``constant``:
     given once, before the first call, so that kernels may rearrange it; the operator's attribute
-    ``constant`` says the same from outside.
+    ``constant`` says the same from outside. ``low`` and ``high``: that its values lie between them, both included,
+    which kernels are checked and timed with (a decay is at most 1, a variance not negative); calls are not checked.
     """
     dtype = dtype or _default_dtype.get()
     if dtype not in DTYPES:
         raise OperatorError(f"input {name} has the unknown dtype {dtype!r}", f"Use one of {', '.join(DTYPES)}")
     constant = constant or name in _constants.get()
     extents = _check_elements(_positive(shape, f"input {name}"), f"tensor {name}")
-    ref = TensorRef(name, extents, dtype, constant=constant)
+    low, high = checked_range(name, dtype, low, high)
+    ref = TensorRef(name, extents, dtype, constant=constant, low=low, high=high)
     declared = _declared.get()
     if declared is not None:
         declared.append(ref)
@@ -202,9 +210,9 @@ def default_dtype() -> str:
     return _default_dtype.get()
 
 
-def scalar(name: str, dtype: str | None = None) -> TensorRef:
+def scalar(name: str, dtype: str | None = None, low: float | None = None, high: float | None = None) -> TensorRef:
     """An argument that is one number given at run time; read it as ``eps[()]``."""
-    return input(name, (), dtype)
+    return input(name, (), dtype, low=low, high=high)
 
 
 def _positive(shape: Sequence[int], what: str) -> tuple[int, ...]:
@@ -551,7 +559,7 @@ def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tup
         for r in order
         if (d := r.definition) is not None
     )
-    tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype, a.constant) for a in args)
+    tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype, a.constant, a.low, a.high) for a in args)
     return Program(tensors, stages), tuple(labels)
 
 

@@ -152,6 +152,7 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
     from tilewright.kernels.expression.expr import FLOATS
     from tilewright.kernels.expression.numerics import decode, encode
     from tilewright.kernels.expression.program import Program
+    from tilewright.kernels.expression.value_range import draw
     from tilewright.kernels.reference import evaluate_block, index_bounds
     from tilewright.runtime.checked import address, empty, storage
 
@@ -159,12 +160,9 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
     bounds = index_bounds(program)
     rng = np.random.default_rng(0)
     inputs = []
-    for tensor, spec in zip(program.inputs, workload.inputs, strict=True):
-        a = empty(spec.shape, storage(spec.dtype), 4096)
-        if spec.dtype in FLOATS:
-            a[...] = encode(rng.standard_normal(spec.shape), spec.dtype)
-        else:
-            a[...] = rng.integers(0, min(bounds.get(tensor.name, 8), 100), spec.shape)
+    for tensor in program.inputs:
+        a = empty(tensor.shape, storage(tensor.dtype), 4096)
+        a[...] = draw(tensor, rng, bound=bounds.get(tensor.name))
         inputs.append(a)
     kind = workload.output.dtype
     out = empty(workload.output.shape, storage(kind), 4096)

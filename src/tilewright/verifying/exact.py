@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, TRANSCENDENTAL, Expr
-from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.expression.program import Program, Stage, Tensor
 
 MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 TF32_BITS = 11
+SMALLEST_STEP = 2.0**-10
+_LARGEST = {"int8": 128.0, "uint8": 255.0}
 REACHES = (8, 4, 3, 2, 1)
 ROOM = 4.0  # a narrow real result should hold sums of this many times their typical size
 
@@ -28,6 +30,37 @@ class Grid:
     bound: float
     step: float = 1.0
     size: float = 1.0
+
+
+def whole_values(tensor: Tensor, reach: int) -> tuple[int, int, float] | None:
+    """The smallest and largest multiple of a step that a tensor holds in the whole set, and the step.
+
+    From ``-reach`` to ``reach`` in steps of 1, or as near to that as its range of values allows: ``None`` where
+    there are not three multiples of a step in it (of whole numbers, one).
+    """
+    low, high = (-math.inf if tensor.low is None else tensor.low), (math.inf if tensor.high is None else tensor.high)
+    first, last = max(low, min(-reach, high - 2 * reach)), min(high, max(reach, low + 2 * reach))
+    if low <= reach and high >= -reach:
+        first, last = max(low, -reach), min(high, reach)
+    step, least = 1.0, 1 if tensor.dtype in INTEGERS else 3
+    while math.floor(last / step) - math.ceil(first / step) + 1 < least:
+        step /= 2
+        if step < SMALLEST_STEP or tensor.dtype in INTEGERS:
+            return None
+    return math.ceil(first / step), math.floor(last / step), step
+
+
+def _given(tensor: Tensor, reach: int) -> Grid | None:
+    """What is known of an input in the whole set."""
+    if tensor.dtype == "bool":
+        return Grid(1.0)
+    found = whole_values(tensor, reach)
+    if found is None:
+        return None
+    first, last, step = found
+    mean, count = (first + last) / 2, last - first + 1
+    typical = math.sqrt(mean * mean + (count * count - 1) / 12)
+    return _fits(Grid(max(abs(first), abs(last)) * step, step, typical * step), tensor.dtype)
 
 
 def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
@@ -49,12 +82,15 @@ def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
 
 
 def full_range(program: Program) -> frozenset[str]:
-    """8-bit whole inputs that may hold anything: no whole arithmetic of the program overflows then.
+    """Whole inputs of 8 bits, or of a range of values, that may hold all: no whole arithmetic overflows then.
 
     All of them, or none.
     """
-    names = frozenset(t.name for t in program.inputs if t.dtype in ("int8", "uint8"))
-    known = {t.name: Grid({"int8": 128.0, "uint8": 255.0}.get(t.dtype, 8.0)) for t in program.inputs}
+    names = frozenset(t.name for t in program.inputs if t.dtype in ("int8", "uint8") or _bounded(t))
+    known = {
+        t.name: Grid(max(abs(t.low or 0.0), abs(t.high or 0.0)) if _bounded(t) else _LARGEST.get(t.dtype, 8.0))
+        for t in program.inputs
+    }
     for s in program.stages:
         ranges = s.ranges
         parts = [*s.body] if s.monoid is None else [*s.body, s.monoid.finish]
@@ -69,10 +105,12 @@ def full_range(program: Program) -> frozenset[str]:
     return names
 
 
+def _bounded(t: Tensor) -> bool:
+    return t.dtype in INTEGERS and t.low is not None and t.high is not None
+
+
 def _grids(program: Program, reach: int) -> dict[str, Grid]:
-    known: dict[str, Grid] = {}
-    for t in program.inputs:
-        known[t.name] = Grid(1.0) if t.dtype == "bool" else Grid(float(reach), 1.0, math.sqrt(reach * (reach + 1) / 3))
+    known = {t.name: grid for t in program.inputs if (grid := _given(t, reach)) is not None}
     for s in program.stages:
         grid = _stage(s, known, s is program.stages[-1])
         if grid is not None:
@@ -138,7 +176,7 @@ def _constant(value: float) -> Grid | None:
     if not math.isfinite(value):
         return None
     step = 1.0
-    while value % step and step > 2.0**-10:
+    while value % step and step > SMALLEST_STEP:
         step /= 2
     return Grid(abs(value), step, abs(value)) if value % step == 0 else None
 

@@ -17,9 +17,11 @@ import numpy.typing as npt
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
 from tilewright.kernels.expression.program import Program, Tensor
-from tilewright.verifying.exact import full_range
+from tilewright.kernels.expression.value_range import draw
+from tilewright.verifying.exact import full_range, whole_values
 
 Array = npt.NDArray[Any]
+EVERYTHING = (-(2**63), 2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Recipe:
     """How one input set is drawn and where its buffers lie.
 
     ``kind``: ``normal``, ``positive`` (uniform in [0.5, 1.5), where normal values leave the domain of
-    a log or a root) or ``whole`` (whole numbers from ``-reach`` to ``reach``).
+    a log or a root) or ``whole`` (whole numbers from ``-reach`` to ``reach``). An input with a range of values
+    (``low``, ``high``) is drawn from it, whatever the kind.
     """
 
     kind: str
@@ -52,25 +55,20 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def make_input(tensor: Tensor, index: int, recipe: Recipe, bounds: Mapping[str, int], full: bool = False) -> Array:
-    """Values of the program's input number ``index``; ``full``: 8-bit whole numbers over their whole range."""
+    """Values of the program's input number ``index``; ``full``: whole numbers over their whole range."""
     rng = np.random.default_rng([recipe.seed, index])
-    if tensor.dtype == "bool":
-        return rng.integers(0, 2, tensor.shape).astype(np.bool_)
-    if tensor.dtype not in FLOATS:
-        low, high = (0, bounds[tensor.name]) if tensor.name in bounds else (-recipe.reach, recipe.reach + 1)
-        if full and tensor.name not in bounds and recipe.kind != "whole":
-            kind = np.iinfo(tensor.dtype)
-            low, high = int(kind.min), int(kind.max) + 1
-        return rng.integers(max(low, 0) if tensor.dtype == "uint8" else low, high, tensor.shape).astype(
-            numpy_dtype(tensor.dtype)
-        )
-    if recipe.kind == "whole":
-        values: Array = rng.integers(-recipe.reach, recipe.reach + 1, tensor.shape).astype(np.float32)
-    elif recipe.kind == "positive":
-        values = rng.random(tensor.shape, dtype=np.float32) + np.float32(0.5)
-    else:
-        values = rng.standard_normal(tensor.shape, dtype=np.float32)
-    return encode(values, tensor.dtype)
+    real = tensor.dtype in FLOATS
+    ranged = tensor.low is not None or tensor.high is not None
+    whole = whole_values(tensor, recipe.reach) if tensor.dtype != "bool" else None
+    if real and recipe.kind == "whole" and whole is not None:
+        first, last, step = whole
+        return encode(rng.integers(first, last + 1, tensor.shape).astype(np.float32) * np.float32(step), tensor.dtype)
+    if real and recipe.kind == "positive" and not ranged:
+        return encode(rng.random(tensor.shape, dtype=np.float32) + np.float32(0.5), tensor.dtype)
+    if real or whole is None:
+        return draw(tensor, rng)
+    everything = full and recipe.kind != "whole"
+    return draw(tensor, rng, EVERYTHING if everything else whole[:2], bounds.get(tensor.name))
 
 
 def make_inputs(program: Program, recipe: Recipe, bounds: Mapping[str, int]) -> tuple[Array, ...]:

@@ -115,6 +115,7 @@ class _Deriver:
     stepwise: bool = False
 
     def run(self) -> ErrorProgram:
+        self.positive |= {t.name for t in self.source.inputs if t.low is not None and t.low >= 0}
         for s in self.source.stages:
             self._stage(s)
         out = self.source.output

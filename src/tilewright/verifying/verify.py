@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.kernels.expression.expr import FLOATS
 from tilewright.kernels.expression.numerics import decode, encode
-from tilewright.kernels.expression.program import Program
+from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.reference import evaluate_block, index_bounds
 from tilewright.verifying import tolerance
 from tilewright.verifying.buffers import LINE, GuardedArray
@@ -144,7 +144,7 @@ class Verifier:
             return self._make(recipe, align)
         everything = exact >= {s.name for s in self.program.stages}
         if whole and not everything and any(i.free is not None for i in intervals):
-            values = tuple(natural(v, t.dtype) for v, t in zip(values, self.program.inputs, strict=True))
+            values = tuple(natural(v, t) for v, t in zip(values, self.program.inputs, strict=True))
             recipe = Recipe("natural", recipe.seed, recipe.place, recipe.reach)
             intervals = self.references.intervals(recipe, values, blocks, frozenset())
         partial = len(blocks) > 1
@@ -200,9 +200,11 @@ class Verifier:
         return seconds[2] / points[2]
 
 
-def natural(values: Array, dtype: str) -> Array:
-    """Reals made positive whole numbers; whole inputs as they are."""
-    return encode(np.abs(decode(values, dtype)) + 1, dtype) if dtype in FLOATS else values
+def natural(values: Array, tensor: Tensor) -> Array:
+    """Reals made positive whole numbers; whole inputs, and those with a range of values, as they are."""
+    if tensor.dtype not in FLOATS or tensor.low is not None or tensor.high is not None:
+        return values
+    return encode(np.abs(decode(values, tensor.dtype)) + 1, tensor.dtype)
 
 
 def sample_blocks(shape: Sequence[int], budget: int, seed: int = 7) -> list[Block]:

@@ -46,16 +46,19 @@ def right(component: int, dtype: str) -> Expr:
 
 
 @dataclass(frozen=True)
-class Tensor(JsonList, sparse=("constant",)):
+class Tensor(JsonList, sparse=("constant", "low", "high")):
     """A dense, row-major array: a program's input or a stage's result.
 
-    ``constant``: an input that is given once, before the first call (weights).
+    ``constant``: an input that is given once, before the first call (weights). ``low`` and ``high``: between which
+    an input's values lie; without them, anywhere.
     """
 
     name: str
     shape: tuple[Size, ...]
     dtype: str
     constant: bool = False
+    low: float | None = None
+    high: float | None = None
 
     @property
     def size(self) -> int:

@@ -1,0 +1,83 @@
+"""Ranges of values: what an input is said to hold, and random values of it."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import OperatorError
+from tilewright.kernels.expression.expr import INTEGERS
+from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.program import Tensor
+
+Array = np.ndarray[Any, Any]
+End = float | None
+"""The smallest or largest value; ``None`` where there is none."""
+
+
+def checked_range(name: str, dtype: str, low: object, high: object) -> tuple[End, End]:
+    """Both ends as floats. Raises ``OperatorError`` unless they are numbers that the dtype has values between."""
+    what = f"input {name} has low={low} and high={high}"
+    ends: list[End] = []
+    for end in (low, high):
+        if end is not None and (isinstance(end, bool) or not isinstance(end, Real) or not math.isfinite(float(end))):
+            raise OperatorError(what, "Give finite numbers, or leave an end out")
+        ends.append(None if end is None else float(end))
+    if dtype == "bool" and ends != [None, None]:
+        raise OperatorError(f"{what}, and is bool", "Leave them out")
+    if dtype != "bool" and not len(_some(dtype, ends[0], ends[1])):
+        raise OperatorError(f"{what}: no {dtype} lies between them", "Give low below high, both within the dtype")
+    return ends[0], ends[1]
+
+
+def _some(dtype: str, low: End, high: End) -> Array:
+    """A few values of ``dtype`` from ``low`` to ``high``, none where it has none; without one end, near the other."""
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    first = max(least, -1.0 if math.isinf(most) else most - max(1.0, abs(most)))
+    last = min(most, 1.0 if math.isinf(least) else least + max(1.0, abs(least)))
+    points = np.linspace(first, last, 17)
+    if dtype in INTEGERS:
+        kind = np.iinfo(dtype)
+        points = np.rint(points).clip(float(kind.min), float(kind.max))
+    with np.errstate(over="ignore"):
+        values = decode(encode(points, dtype), dtype)
+    found: Array = values[np.isfinite(values) & (values >= least) & (values <= most)]
+    return found
+
+
+def draw(tensor: Tensor, rng: np.random.Generator, near: tuple[int, int] = (-8, 8), bound: int | None = None) -> Array:
+    """Random values of an input, as it is passed: from its range, uniform; without one, normal.
+
+    With one end, normal on that side of it. Whole numbers are ``near`` those given, as far as the range and the
+    dtype allow; ``bound``: the exclusive limit of those used as indices.
+    """
+    low, high = tensor.low, tensor.high
+    if tensor.dtype == "bool":
+        return rng.integers(0, 2, tensor.shape).astype(np.bool_)
+    if tensor.dtype in INTEGERS:
+        first, last = _whole(tensor, near if bound is None else (0, bound - 1))
+        return rng.integers(first, last, tensor.shape, endpoint=True).astype(storage_dtype(tensor.dtype))
+    if low is None and high is None:
+        return encode(rng.standard_normal(tensor.shape, dtype=np.float32), tensor.dtype)
+    if low is not None and high is not None:
+        values: Array = low + (high - low) * rng.random(tensor.shape)
+    else:
+        away = np.abs(rng.standard_normal(tensor.shape))
+        values = low + away if low is not None else (high or 0.0) - away
+    drawn = decode(encode(values, tensor.dtype), tensor.dtype)
+    outside = (drawn < (-math.inf if low is None else low)) | (drawn > (math.inf if high is None else high))
+    if outside.any():  # rounded out of the range
+        values = np.where(outside, np.resize(_some(tensor.dtype, low, high), values.shape), values)
+    return encode(values, tensor.dtype)
+
+
+def _whole(tensor: Tensor, near: tuple[int, int]) -> tuple[int, int]:
+    """The smallest and largest whole number of a range that are ``near``, or its own where all lie beyond."""
+    kind = np.iinfo(tensor.dtype)
+    low = int(kind.min) if tensor.low is None else max(int(kind.min), math.ceil(tensor.low))
+    high = int(kind.max) if tensor.high is None else min(int(kind.max), math.floor(tensor.high))
+    first, last = max(low, near[0]), min(high, near[1])
+    return (first, last) if first <= last else (low, low) if near[1] < low else (high, high)
