@@ -145,7 +145,7 @@ def test_on_the_command_line(
     data = json.loads(capsys.readouterr().out)
     assert [(k["low"], k["high"], k["template"]) for k in data["kernels"]] == [(1, 9, "cpu_rows")]
     monkeypatch.setenv("COLUMNS", "250")
-    assert run(asked) == 0
+    assert run([*asked, "--resume", "last"]) == 0
     shown = capsys.readouterr()
     assert "1..9" in shown.out
     assert "loses on average" in shown.out
@@ -171,7 +171,8 @@ def test_ranges_of_other_shapes_stay(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["matmul", "m=8", "n=9", "k=9", "--portfolio", "2"], "matmul m=8 n=9 k=9 has no range. Write a size as 1..4096"),
-        (["matmul", "m=1..8", "n=9", "k=9", "--resume", "last"], "--resume does not go with a range of sizes. Leave it out"),
+        (["matmul", "m=1..8", "n=9", "k=9", "--take-over"], "--take-over does not go with a range of sizes. Leave it out"),
+        (["matmul", "m=1..8", "n=9", "k=9", "--resume", "r1"], "--resume r1 names one run, and a range has several. Write"),
         (["cumsum", "shape=1..8,70"], "takes shape=1..8 in cumsum. Tune it for each size"),
         (["matmul", "m=8..1", "n=9", "k=9"], "m=8..1 is no range"),
     ],

@@ -27,11 +27,10 @@ def tune_tasks(
     wrong = next((name for name, value in alone.items() if value), None)
     if wrong is not None:
         raise UsageError(f"{wrong} is for one task, and --tasks names several", "Write it in the file, or leave it out")
-    if resume not in (None, "last"):
-        raise UsageError(f"--resume {resume} names one run, and --tasks several", "Write --resume last")
+    going_on = resumes(resume, "--tasks")
     board = Board(listed_tasks(tasks))
     with board:
-        results = tune_listed(tasks, resume=resume == "last", observer=board.row, farm=farm, **shared)
+        results = tune_listed(tasks, resume=going_on, observer=board.row, farm=farm, **shared)
     tuned = [t for t in results if isinstance(t, TunedTask)]
     ranges = [t for t in results if not isinstance(t, TunedTask)]
     if as_json:
@@ -48,6 +47,13 @@ def tune_tasks(
     if missing:
         say(f"no trial succeeded for {', '.join(missing)}")
     return 1 if missing else 0
+
+
+def resumes(resume: str | None, what: str) -> bool:
+    """Whether ``--resume`` is asked for, of all runs of what has several. Raises ``UsageError`` where it names one."""
+    if resume not in (None, "last"):
+        raise UsageError(f"--resume {resume} names one run, and {what} has several", "Write --resume last")
+    return resume is not None
 
 
 def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool) -> int:

@@ -15,25 +15,28 @@ if TYPE_CHECKING:
 
 
 def tune_for_range(
-    operator: Operator, kernels: int | None, shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool
-) -> int:
+    operator: Operator, kernels: int | None, shared: Mapping[str, Any], alone: Mapping[str, Any], resume: str | None,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Tune for a range. ``shared``: settings of every tuning; ``alone``: what goes with a task of fixed sizes only."""
+    from tilewright.cli.many import resumes
     from tilewright.tuner.many import TuneTask
     from tilewright.tuner.ranges import KERNELS, listed_tasks, tune_range
 
     wrong = next((name for name, value in alone.items() if value), None)
     if wrong is not None:
         raise UsageError(f"{wrong} does not go with a range of sizes", "Leave it out")
+    going_on = resumes(resume, "a range")
     kernels = KERNELS if kernels is None else kernels
     task = TuneTask(operator, shared["params"], threads=shared["threads"], portfolio=kernels)
     with Board(listed_tasks([task])) as board:
-        result = tune_range(operator, kernels=kernels, observer=board.row, **shared)
+        result = tune_range(operator, kernels=kernels, observer=board.row, resume=going_on, **shared)
     if as_json:
         emit_json(result.to_json())
     else:
         report_range(result)
     if result.interrupted:
-        say("stopped early; what was found by then is compared and stored. Tune again to go on from it")
+        say("stopped early; what was found by then is compared and stored. Go on with --resume last")
         return 130
     return 0
 

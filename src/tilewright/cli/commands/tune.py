@@ -177,11 +177,10 @@ def command(
             "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db,
             "params": values,
         }  # fmt: skip
-        unfit: dict[str, Any] = {
-            "--resume": resume, "--prepared": prepared, "--take-over": take_over, **own,
-        }  # fmt: skip
+        unfit: dict[str, Any] = {"--prepared": prepared, "--take-over": take_over, **own}
         with _farm(farm, certs, priority) if farm else nullcontext() as connection:
-            return tune_for_range(find_operator(op), portfolio, {**of_all, "farm": connection}, unfit, as_json)
+            of_all["farm"] = connection
+            return tune_for_range(find_operator(op), portfolio, of_all, unfit, resume, as_json)
     settings = {
         "trials": trials, "target": target, "threads": threads, "device": device, "time_budget": time_budget,
         "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed, "db": db,
