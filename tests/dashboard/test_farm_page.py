@@ -184,7 +184,7 @@ def test_clients_and_the_device_time_they_had(tmp_path: Path, db: Path) -> None:
     with SimulatedFarm(tmp_path, [SleepingMeasurer()]) as farm, watching(farm, db) as client:
         with Farm(farm.address) as tuning:
             tuning.submit("cpu-nowhere-1c", {})  # nobody serves it, so it waits until its client leaves
-            farm.wait_for(lambda: bool(rows(client, "clients")))
+            farm.wait_for(lambda: [r["jobs"] for r in rows(client, "clients")] == [1])
             (row,) = rows(client, "clients")
             assert (row["certificate"], row["connected"], row["jobs"], row["seconds"]) == ("local", "yes", 1, 0)
         farm.wait_for(lambda: rows(client, "clients") == [])
