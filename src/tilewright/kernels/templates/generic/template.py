@@ -25,6 +25,7 @@ CPU_GENERIC = PlannedTemplate[str, Plans](
     version=3,
     kinds=("cpu",),
     refusal="is none",
+    several=True,
     find=str,
     span=space,
     choose=default,
