@@ -524,7 +524,7 @@ def program(
         if ref.definition is None:
             raise OperatorError("the operator returns an input unchanged", "Return a te.compute(...)")
         if any(ref is o for o in outputs[:n]):
-            raise OperatorError(f"the operator returns {ref.label} twice", "Return each tensor once")
+            raise OperatorError("the operator returns one tensor twice", "Return each tensor once")
         _check_elements(ref.shape, f"the result {ref.label}")
     order: list[TensorRef] = []
     found: list[TensorRef] = []
