@@ -191,10 +191,10 @@ class Program(JsonList, sparse=("results",)):
 
     @cached_property
     def plain(self) -> bool:
-        """Whether there are maps and reductions only, and no 8-bit reals: what most templates know."""
+        """Whether there are one result, maps and reductions only, and no 8-bit reals: what most templates know."""
         types = {t.dtype for t in self.tensors.values()}
         types |= {n.dtype for s in self.stages for e in s.body for n in e.walk()}
-        return all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
+        return not self.results and all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
 
     @cached_property
     def flops(self) -> int:

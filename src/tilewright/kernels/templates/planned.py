@@ -33,8 +33,8 @@ class PlannedTemplate(Generic[F, P]):
     version. ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``describe``:
     its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
-    ``ranges``: whether it takes a size that each call chooses, in the program that it found. ``several``: whether it
-    takes programs of several results. ``usable``: whether there is a schedule on a target.
+    ``ranges``: whether it takes a size that each call chooses, in the program that it found. ``usable``: whether there
+    is a schedule on a target.
     """
 
     name: str
@@ -51,14 +51,13 @@ class PlannedTemplate(Generic[F, P]):
     print: Callable[[P, str], LoweredKernel]
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
-    several: bool = False
     usable: Callable[[F, Target], bool] = lambda *_: True
 
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
             return False
-        found, reason = self._found(task.workload.program)
-        return found is not None and not reason and self.usable(found, task.target)
+        found = self.find(task.workload.program)
+        return found is not None and not self._refuses(found, task.workload.program) and self.usable(found, task.target)
 
     def space(self, task: Task) -> SearchSpace:
         """Every legal schedule; of a range that of its greatest size."""
@@ -95,23 +94,15 @@ class PlannedTemplate(Generic[F, P]):
 
     def found(self, program: str) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""
-        found, reason = self._found(program)
+        found = self.find(program)
+        reason = self.refusal if found is None else self._refuses(found, program)
         if found is None or reason:
             raise IllegalSchedule(f"the program {reason}", "Use another template")
         return found
 
-    def _found(self, program: str) -> tuple[F | None, str]:
-        """What a program is to this template, and why it does not compute it; empty where it does."""
-        parsed = Program.loads(program)
-        if parsed.results and not self.several:
-            return None, f"has {len(parsed.results)} results"
-        found = self.find(program)
-        if found is None:
-            return None, self.refusal
-        chosen = parsed.varying
-        if chosen and not self.ranges(found):
-            return found, f"leaves {chosen!r} to each call"
-        return found, self.refuses(found)
+    def _refuses(self, found: F, program: str) -> str:
+        chosen = Program.loads(program).varying
+        return f"leaves {chosen!r} to each call" if chosen and not self.ranges(found) else self.refuses(found)
 
 
 @lru_cache(maxsize=256)

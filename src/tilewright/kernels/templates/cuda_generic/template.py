@@ -62,7 +62,6 @@ CUDA_GENERIC = PlannedTemplate[str, Plans](
     version=1,
     kinds=GPUS,
     refusal="is none",
-    several=True,
     find=str,
     refuses=lambda text: "" if kernels.supported(Program.loads(text)) else "has an element type that is not known here",
     span=space,

@@ -25,7 +25,6 @@ CPU_GENERIC = PlannedTemplate[str, Plans](
     version=3,
     kinds=("cpu",),
     refusal="is none",
-    several=True,
     find=str,
     span=space,
     choose=default,
