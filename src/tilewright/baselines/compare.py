@@ -233,7 +233,9 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         if reason:
             skipped[name] = reason
             continue
-        for label, variant in baseline.prepare(workload, inputs, empty(outs[0].shape, outs[0].dtype, LINE), threads).items():
+        for label, variant in baseline.prepare(
+            workload, inputs, empty(outs[0].shape, outs[0].dtype, LINE), threads
+        ).items():
             result = variant.call()
             right = variant.result is None or all(
                 near(theirs, mine, s.dtype)

@@ -511,6 +511,7 @@ def argmin(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
 MAX_OUTPUTS = 8
 """Tensors that an operator returns at most."""
 
+
 def program(
     output: TensorRef | Sequence[TensorRef], inputs: Sequence[TensorRef] | None = None
 ) -> tuple[Program, tuple[str, ...]]:
@@ -587,7 +588,7 @@ def trace(
     """
     with _tracing(dtype, frozenset(constants)) as declared:
         output: object = define()
-    outputs = list(output) if isinstance(output, tuple | list) else [output]
+    outputs: list[Any] = list(output) if isinstance(output, tuple | list) else [output]
     if not 1 <= len(outputs) <= MAX_OUTPUTS:
         raise OperatorError(
             f"the operator returns {len(outputs)} tensors", f"Return one te.compute(...), or up to {MAX_OUTPUTS}"

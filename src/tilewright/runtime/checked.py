@@ -203,9 +203,8 @@ class Checked:
             return [out]
         if not isinstance(out, tuple | list) or len(out) != count:
             got = f"{len(out)} of them" if isinstance(out, tuple | list) else f"one {type(out).__name__}"
-            raise Misfit(
-                "arguments", TypeError(f"{self.__name__} has {count} outputs, and out is {got}. Pass a tuple of {count}")
-            )
+            message = f"{self.__name__} has {count} outputs, and out is {got}. Pass a tuple of {count}"
+            raise Misfit("arguments", TypeError(message))
         given = [a for a in out if isinstance(a, np.ndarray)]
         if any(np.shares_memory(a, b) for a, b in itertools.combinations(given, 2)):
             raise Misfit(

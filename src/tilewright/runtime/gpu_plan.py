@@ -136,7 +136,9 @@ class GpuPlan:
 
     Takes dense, row-major arrays on the plan's device, of exactly its shapes and dtypes, queues the kernel on the
     current stream of the first one's owner, and returns the output, a tuple of several. Nothing waits. Without ``out``
-    the framework of the first array makes them. Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape,
+    the framework of the first array makes them.
+
+    Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape,
     layout, device or overlap. Safe from several threads.
     """
 

@@ -137,6 +137,8 @@ class _Output:
         if points[2] > points[1]:
             return max(seconds[2] - seconds[1], 1e-9) / (points[2] - points[1])
         return seconds[2] / points[2]
+
+
 class Verifier:
     """Checks kernels of one program. Input sets and references are made when first needed.
 

@@ -3,7 +3,8 @@
 Stages are taken in an order in which cheap readers of a result come before costly ones (:func:`in_order`). A
 segment is a contiguous run of them as a program of its own: its inputs are what it reads of the program's
 inputs and of earlier segments' results, its result is that of its last stage, and no other stage of it is read
-later or a result of the program. A map between two reductions may thus end one segment or begin the next: these are different cuts.
+later or a result of the program. A map between two reductions may thus end one segment or begin the next: these are
+different cuts.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ def in_order(program: Program) -> tuple[Stage, ...]:
 def segment_program(program: Program, first: int, last: int) -> tuple[Program, tuple[str, ...]] | None:
     """Stages ``[first, last)`` in order as a program, and what its inputs are.
 
-    ``None`` if the result of another stage than the last is read outside, or is a result of the program. An input stays constant where no other
-    stage reads it: a kernel that rearranges it has it to itself.
+    ``None`` if the result of another stage than the last is read outside, or is a result of the program. An input
+    stays constant where no other stage reads it: a kernel that rearranges it has it to itself.
     """
     stages = in_order(program)
     inside, outside = stages[first:last], (*stages[:first], *stages[last:])
