@@ -254,7 +254,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     with PeakProbe(target, cores) as probe:
 
         def sample_peak() -> None:
-            peaks.append(probe.sample(request["min_round_seconds"]) * 4 / out.itemsize)
+            peaks.append(probe.sample(request["min_round_seconds"]) * 4 / outs[0].itemsize)
 
         times = interleave(calls, request["rounds"], request["min_round_seconds"], threads, sample_peak)
     kernels = openblas_core()
