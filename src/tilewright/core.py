@@ -97,14 +97,14 @@ class TensorSpec(JsonList, sparse=("constant",)):
 
 
 @dataclass(frozen=True)
-class Workload(Json):
+class Workload(Json, sparse=("more",)):
     """One computation with fixed sizes, dtypes and attributes.
 
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
     dtypes included) and ``precision``; never the operator's name, so that an edited user file is
     another workload. ``params`` holds every parameter, defaults filled in; ``defaults`` those that
     have a default, so that a look-up may leave them out. A size may be a range, ``1..4096``: ``ranges``; ``flops``
-    then are those of the greatest.
+    then are those of the greatest. ``output`` is the first of the ``outputs``, ``more`` those after it.
     """
 
     op: str
@@ -115,15 +115,21 @@ class Workload(Json):
     output: TensorSpec
     flops: int
     precision: str = "ieee"
+    more: tuple[TensorSpec, ...] = ()
 
     @cached_property
     def key(self) -> str:
         return digest([self.program, self.precision])
 
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What it computes, in the order in which calls return it."""
+        return (self.output, *self.more)
+
     @cached_property
     def ranges(self) -> Mapping[str, Extent]:
         """Sizes that each call chooses, by name."""
-        return {n.name: n for t in (*self.inputs, self.output) for n in t.shape if isinstance(n, Extent)}
+        return {n.name: n for t in (*self.inputs, *self.outputs) for n in t.shape if isinstance(n, Extent)}
 
     @property
     def label(self) -> str:

@@ -37,7 +37,7 @@ def test_a_tuned_kernel_answers_in_kind(library: tilewright.Library, dtype: str)
 
 def test_inputs_are_not_copied() -> None:
     a, _ = operands()
-    lent = borrow("f", (a,), None)
+    lent = borrow("f", (a,))
     assert lent is not None
     assert lent.args[0].__array_interface__["data"][0] == a.unsafe_buffer_pointer()
 

@@ -38,7 +38,7 @@ def test_a_tuned_kernel_answers_in_kind(library: tilewright.Library, name: str) 
 def test_nothing_is_copied() -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8):
         a = torch.zeros((3, 4)).to(dtype)
-        lent = borrow("f", (a,), None)
+        lent = borrow("f", (a,))
         assert lent is not None
         assert lent.args[0].__array_interface__["data"][0] == a.data_ptr()
         back = lent.give(lent.args[0].copy(), str(dtype).removeprefix("torch."))

@@ -54,6 +54,9 @@ RESULTS: list[tuple[str, Callable[..., te.TensorRef], Callable[[], Array]]] = [
     ("group_norm, a group a channel", lambda a: nn.group_norm(a, 4), lambda: grouped(V, 4)),
     ("add", lambda a: nn.add(a, a, alpha=2.5), lambda: 3.5 * V),
     ("mul", lambda a: nn.mul(a, a), lambda: V * V),
+    ("var of var_mean", lambda a: nn.var_mean(a, (0, -1))[0], lambda: V.var((0, 2), ddof=1)),
+    ("mean of var_mean", lambda a: nn.var_mean(a, 1, 0, True)[1], lambda: V.mean(1, keepdims=True)),
+    ("var of all", lambda a: nn.var_mean(a, correction=3)[0], lambda: V.var(ddof=3)),
 ]
 
 
@@ -91,6 +94,7 @@ def test_logsumexp_of_infinities() -> None:
         (lambda: nn.group_norm(x(), 2, te.input("w", (3,), "float64")), r"weight has shape \(3,\)"),
         (lambda: nn.group_norm(x(), 2, eps=-1.0), "eps=-1.0 is negative"),
         (lambda: nn.logsumexp(x(), 7), "dim=7 is no axis"),
+        (lambda: nn.var_mean(x(), 1, 99), "correction=99 of "),
     ],
 )
 def test_what_does_not_fit(make: Callable[[], Any], message: str) -> None:

@@ -123,9 +123,25 @@ def test_arguments_over_two_to_the_31_elements_are_refused_and_stages_are_not() 
     assert between.workload(n=1 << 16).output.shape == (1 << 16,)
 
 
-def _two(n: int) -> Any:
+def _twice(n: int) -> Any:
     x = te.input("x", (n,))
-    return te.compute((n,), lambda i: x[i]), te.compute((n,), lambda i: x[i] * 2.0)
+    y = te.compute((n,), lambda i: x[i] * 2.0)
+    return y, y
+
+
+def _partly(n: int) -> Any:
+    x = te.input("x", (n,))
+    return te.compute((n,), lambda i: x[i] * 2.0), x
+
+
+def _number(n: int) -> Any:
+    x = te.input("x", (n,))
+    return te.compute((n,), lambda i: x[i] * 2.0), n
+
+
+def _nothing(n: int) -> Any:
+    te.input("x", (n,))
+    return ()
 
 
 def _itself(n: int) -> te.TensorRef:
@@ -152,8 +168,10 @@ def _outside(n: int) -> te.TensorRef:
 @pytest.mark.parametrize(
     ("define", "line", "message"),
     [
-        (_two, 0, "the operator returns 2 tensors, and has one output. Make an operator of each, or put them in one "
-                  "tensor: nn.cat, or an axis and te.select"),
+        (_twice, 0, "the operator returns one tensor twice. Return each tensor once"),
+        (_partly, 0, "the operator returns an input unchanged. Return a te.compute(...)"),
+        (_number, 0, "the operator returns int, not a tensor. Return a te.compute(...)"),
+        (_nothing, 0, "the operator returns 0 tensors. Return one te.compute(...), or up to 8"),
         (_itself, 2, "y is read before it is defined, and a te.compute cannot read itself. A recurrence along an axis is a "
                      'te.scan, as in te.scan("sum", i, x[i]), or one with a te.monoid'),
         (_unknown, 2, "te has no function 'sine'. Did you mean te.sin?"),

@@ -55,13 +55,13 @@ def test_an_output_is_written_in_place(library: Library, either: str) -> None:
 
 def test_nothing_is_copied() -> None:
     a = strict.asarray(A)
-    lent = borrow("f", (a, A), None)
+    lent = borrow("f", (a, A))
     assert lent is not None
     assert np.shares_memory(lent.args[0], np.from_dlpack(a))
     assert lent.args[1] is A
     result = random(3, 3)
     assert np.shares_memory(np.from_dlpack(lent.give(result, "float32")), result)
-    assert borrow("f", (A, 1.0, None, [1]), A) is None
+    assert borrow("f", (A, 1.0, None, [1]), (A,)) is None
 
 
 def test_what_speaks_dlpack_alone_gets_numpy(library: Library) -> None:

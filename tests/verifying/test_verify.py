@@ -27,13 +27,14 @@ def as_kernel(p: Program, compute: Callable[..., Array]) -> Callable[[Sequence[i
 
     def run(pointers: Sequence[int]) -> None:
         views = []
-        for t, address in zip((*p.inputs, p.output), pointers, strict=True):
+        for t, address in zip((*p.inputs, *p.outputs), pointers, strict=True):
             dtype = np.dtype(t.dtype)
             data = (ctypes.c_char * (t.size * dtype.itemsize)).from_address(address)
             views.append(np.frombuffer(data, dtype).reshape(t.shape))
-        result = compute(*views[:-1])
-        if result is not None:
-            views[-1][...] = result
+        results = compute(*views[: len(p.inputs)])
+        if results is not None:
+            for view, result in zip(views[len(p.inputs) :], results if p.results else [results], strict=True):
+                view[...] = result
 
     return run
 
@@ -108,7 +109,7 @@ def test_domains_of_logs_are_respected() -> None:
     p, _ = te.program(te.compute((64,), lambda i: te.log(x[i]) * te.sqrt(x[i])))
     v = Verifier(p)
     assert v.check(as_kernel(p, lambda x: np.log(x) * np.sqrt(x))) is None
-    assert all(np.isfinite(i.low).all() for n in range(3) for i in v.input_set(n).intervals)
+    assert all(np.isfinite(i.low).all() for n in range(3) for i in v.input_set(n).expected[0].intervals)
     assert v.check(as_kernel(p, lambda x: np.log(x) * np.sqrt(x) * F(1.0001)))
     assert (timing_inputs(p, v, 1)[0].array > 0).all()  # type: ignore[operator]
 
@@ -120,6 +121,57 @@ def test_timing_buffers_lie_as_numpy_and_the_runtime_place_them() -> None:
         given, out = timing_inputs(p, Verifier(p), 1, shift)
         assert (given.address % 64, out.address % 64) == (16, 0)
         assert given.address % PAGE != out.address % PAGE
+
+
+# --------------------------------------------------------------------------- several outputs
+
+
+def moments() -> Program:
+    """The mean of rows, where it is largest among rows, and the rows less their mean."""
+    x = te.input("x", (12, 40))
+    mean = te.compute((12,), lambda i: te.sum(40, lambda k: x[i, k] / 40.0))
+    most = te.compute((), lambda: te.argmax(12, lambda k: mean[k]))
+    return te.program((te.compute((12, 40), lambda i, j: x[i, j] - mean[i]), mean, most))[0]
+
+
+def _moments(x: Array) -> tuple[Array, Array, Array]:
+    mean = np.asarray(x.mean(1), F)
+    return x - mean[:, None], mean, np.argmax(mean)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda x: (*_moments(x)[:2], 12), "output number 2: element () is 12, expected"),
+        (lambda x: (_moments(x)[0], x.mean(1) * F(1.001), _moments(x)[2]), "output number 1: element ("),
+        (lambda x: (_moments(x)[0] + F(1), *_moments(x)[1:]), "output number 0: element (0, 0) is"),
+        (lambda x: None, "output number 0: element (0, 0) is nan"),
+    ],
+)
+def test_each_of_several_outputs_has_a_reference_and_a_tolerance(wrong: Any, message: str) -> None:
+    p = moments()
+    v = Verifier(p)
+    assert v.check(as_kernel(p, _moments)) is None
+    problem = v.check(as_kernel(p, wrong))
+    assert problem
+    assert problem.startswith(message)
+
+
+def test_a_write_beyond_the_second_output_is_found() -> None:
+    p = moments()
+
+    def run(pointers: Sequence[int]) -> None:
+        as_kernel(p, _moments)(pointers)
+        ctypes.memset(pointers[2] + 12 * 4, 0, 4)
+
+    problem = Verifier(p).check_set(run, Verifier(p).input_set(1))  # at the start of its pages: room behind it
+    assert problem
+    assert problem.startswith("writes outside output number 1")
+
+
+def test_timing_buffers_of_several_outputs() -> None:
+    p = moments()
+    assert [g.array.shape for g in timing_inputs(p, Verifier(p), 1)] == [(12, 40), (12, 40), (12,), ()]
 
 
 # --------------------------------------------------------------------------- large problems
@@ -146,15 +198,15 @@ def large() -> tuple[Program, Verifier]:
 def test_large_problems_are_checked_by_blocks_and_projection(large: tuple[Program, Verifier]) -> None:
     p, v = large
     assert v.check(as_kernel(p, product)) is None
-    assert len(v.input_set(0).intervals) > 1
-    assert v.input_set(2).projection is not None
+    assert len(v.input_set(0).expected[0].intervals) > 1
+    assert v.input_set(2).expected[0].projection is not None
 
 
 def test_one_wrong_element_outside_all_blocks_is_found(large: tuple[Program, Verifier]) -> None:
     p, v = large
     v.input_set(2)
     seen = np.zeros((700, 600), bool)
-    for i in v.input_set(2).intervals:
+    for i in v.input_set(2).expected[0].intervals:
         seen[i.block] = True
     at = tuple(np.argwhere(~seen)[1234])
 

@@ -184,7 +184,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     from tilewright.kernels.expression.numerics import decode, encode
     from tilewright.runtime import Library
     from tilewright.runtime.binding import ConstantPlan
-    from tilewright.runtime.checked import LINE, empty, storage
+    from tilewright.runtime.checked import LINE, each_out, empty, returned, storage
 
     workload = Workload.from_json(request["workload"])
     threads = request["threads"]
@@ -204,11 +204,16 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         values = rng.standard_normal(s.shape)
         return aligned(encode(np.abs(values) + 0.1 if positive else values, s.dtype))
 
-    kind = workload.output.dtype
-    out = empty(workload.output.shape, storage(kind), LINE)
+    outs = [empty(s.shape, storage(s.dtype), LINE) for s in workload.outputs]
+    out = returned(outs)
 
-    def real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return decode(values, kind).astype(np.float64)
+    def real(result: Any) -> list[np.ndarray[Any, Any]]:
+        given = zip(each_out(result), workload.outputs, strict=True)
+        return [decode(np.asarray(a), s.dtype).astype(np.float64) for a, s in given]
+
+    def near(theirs: np.ndarray[Any, Any], ours: np.ndarray[Any, Any], dtype: str) -> bool:
+        share = {"bfloat16": 2e-2, "float16": 3e-3}.get(dtype, 1e-3)
+        return np.allclose(theirs, ours, rtol=share, atol=share / 10 * (float(np.abs(ours).max()) or 1.0))
 
     for positive in (False, True):  # a variance is not negative
         inputs = [draw(s, positive) for s in workload.inputs]
@@ -217,23 +222,24 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
             call = plan.bind(**{s.name: a for s, a in zip(workload.inputs, inputs, strict=True) if s.constant})
             given = [a for s, a in zip(workload.inputs, inputs, strict=True) if not s.constant]
         ours = real(call(*given, out=out))
-        if not np.isnan(ours).any():
+        if not any(np.isnan(a).any() for a in ours):
             break
     calls: dict[str, Callable[[], Any]] = {"": lambda: call(*given, out=out)}
-    near = {"bfloat16": 2e-2, "float16": 3e-3}.get(kind, 1e-3)
     skipped: dict[str, str] = {}
     variants: dict[str, list[str]] = {}
-    scale = float(np.abs(ours).max()) or 1.0
     for name in request["baselines"]:
         baseline = BASELINES[name]
         reason = baseline.missing(workload)
         if reason:
             skipped[name] = reason
             continue
-        for label, variant in baseline.prepare(workload, inputs, empty(out.shape, out.dtype, LINE), threads).items():
-            returned = variant.call()
-            right = variant.result is None or np.allclose(
-                real(variant.result(returned)), ours, rtol=near, atol=near / 10 * scale
+        for label, variant in baseline.prepare(
+            workload, inputs, empty(outs[0].shape, outs[0].dtype, LINE), threads
+        ).items():
+            result = variant.call()
+            right = variant.result is None or all(
+                near(theirs, mine, s.dtype)
+                for theirs, mine, s in zip(real(variant.result(result)), ours, workload.outputs, strict=True)
             )
             if not right:
                 skipped[name] = "its result differs from ours"
@@ -248,7 +254,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     with PeakProbe(target, cores) as probe:
 
         def sample_peak() -> None:
-            peaks.append(probe.sample(request["min_round_seconds"]) * 4 / out.itemsize)
+            peaks.append(probe.sample(request["min_round_seconds"]) * 4 / outs[0].itemsize)
 
         times = interleave(calls, request["rounds"], request["min_round_seconds"], threads, sample_peak)
     kernels = openblas_core()

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Variant:
     """What is timed, and how what it returns becomes the workload's output (which is not timed).
 
-    ``result`` is ``None`` for a yardstick that computes nothing.
+    ``result`` is ``None`` for a yardstick that computes nothing; a workload of several outputs has a tuple of them.
     """
 
     call: Callable[[], Any]
-    result: Callable[[Any], Array] | None = lambda y: y
+    result: Callable[[Any], Any] | None = lambda y: y
 
 
 @dataclass(frozen=True)

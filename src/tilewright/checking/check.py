@@ -29,7 +29,6 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import lower
 from tilewright.serialization import Json
 from tilewright.verifying.buffers import GuardedArray
-from tilewright.verifying.references import References
 from tilewright.verifying.verify import FULL_REFERENCE, InputSet, Verifier
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ class Checker:
         self.cache = cache
         self.plain = True
         program = Program.loads(workload.program)
-        self.verifier = Verifier(program, References(program, references), full)
+        self.verifier = Verifier(program, references, full)
         self.data = [self.verifier.input_set(n) for n in sets]
         self._own = threading.local()
 
@@ -350,7 +349,7 @@ class Checker:
             nonlocal alive
             inputs = [g.array for g in mine.inputs]
             report = emulator.run(
-                kernel, subject.program, subject.arguments, inputs, mine.output.array,
+                kernel, subject.program, subject.arguments, inputs, *(g.array for g in mine.outputs),
                 order=schedule, copies=copies, timeout=self.timeout,
             )  # fmt: skip
             result.runs += 1
@@ -379,12 +378,12 @@ class Checker:
         return True
 
     def _mine(self, data: InputSet) -> InputSet:
-        """The input set with an output that belongs to this thread."""
-        outputs: dict[int, GuardedArray] = self._own.__dict__.setdefault("outputs", {})
+        """The input set with outputs that belong to this thread."""
+        outputs: dict[int, list[GuardedArray]] = self._own.__dict__.setdefault("outputs", {})
         if id(data) not in outputs:
-            like = data.output.array
-            outputs[id(data)] = GuardedArray(like.shape, like.dtype, data.recipe.place)
-        return replace(data, output=outputs[id(data)])
+            arrays = [g.array for g in data.outputs]
+            outputs[id(data)] = [GuardedArray(a.shape, a.dtype, data.recipe.place) for a in arrays]
+        return replace(data, outputs=outputs[id(data)])
 
     def _profile(self, subject: Subject, result: Checked) -> None:
         from tilewright.backends import emulator
@@ -394,8 +393,8 @@ class Checker:
             return
         mine = self._mine(self.data[0])
         report = emulator.run(
-            kernel, subject.program, subject.arguments, [g.array for g in mine.inputs], mine.output.array,
-            order="fifo", copies="lazy", timeout=self.timeout,
+            kernel, subject.program, subject.arguments, [g.array for g in mine.inputs],
+            *(g.array for g in mine.outputs), order="fifo", copies="lazy", timeout=self.timeout,
         )  # fmt: skip
         result.seconds["run"] += report.seconds
         result.profile = report.profile

@@ -37,8 +37,8 @@ def estimate(workload: Workload, builds: Sequence[Sequence[str]], orders: int, s
 
 
 def tensor_bytes(workload: Workload) -> int:
-    """Bytes of inputs and output."""
-    return sum(math.prod(s.shape) * ITEMSIZE[s.dtype] for s in (*workload.inputs, workload.output))
+    """Bytes of inputs and outputs."""
+    return sum(math.prod(s.shape) * ITEMSIZE[s.dtype] for s in (*workload.inputs, *workload.outputs))
 
 
 def smaller(operator: Operator, params: Mapping[str, Value], flops: float, memory: float = MEMORY) -> Workload | None:

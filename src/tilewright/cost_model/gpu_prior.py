@@ -62,7 +62,7 @@ class GpuPrior(Stateless):
         # The busiest multiprocessor decides: this is where uneven waves cost.
         each = np.ceil(blocks / sms)
         at_once = np.minimum(resident, each)
-        depth = max(1.0, w.flops / (2.0 * max(1, math.prod(w.output.shape))))
+        depth = max(1.0, w.flops / (2.0 * max(1, sum(math.prod(t.shape) for t in w.outputs))))
         pieces = np.maximum(get("split_k", 1.0), 1.0)
         rounds = np.ceil(depth / pieces / np.maximum(get("tile_k", 8.0), 1.0))
         work = 2.0 * get("tile_m", 64.0) * get("tile_n", 64.0) * depth / pieces  # of a block, edges included
@@ -118,4 +118,4 @@ def compulsory_bytes(task: Task) -> float:
     from tilewright.kernels.expression.expr import ITEMSIZE
 
     w = task.workload
-    return float(sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in (*w.inputs, w.output)))
+    return float(sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in (*w.inputs, *w.outputs)))

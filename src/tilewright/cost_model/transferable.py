@@ -142,8 +142,8 @@ def together(spent: Mapping[str, float]) -> float:
 
 
 def least_bytes(task: Task) -> float:
-    """Bytes of the task's inputs and output."""
-    tensors = (*task.workload.inputs, task.workload.output)
+    """Bytes of the task's inputs and outputs."""
+    tensors = (*task.workload.inputs, *task.workload.outputs)
     return float(sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors))
 
 

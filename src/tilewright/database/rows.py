@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Insert, Row, Table, bindparam, column, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tilewright.columns import outputs_text
 from tilewright.core import (
     Device,
     Failure,
@@ -112,7 +113,7 @@ def put_task(connection: Connection, task: Task) -> None:
         **names,
         "program": w.program,
         "inputs": canonical_json([s.to_json() for s in w.inputs]),
-        "output": canonical_json(w.output.to_json()),
+        "output": outputs_text(w),
         "flops": w.flops,
         "precision": w.precision,
         "created": created,

@@ -115,10 +115,10 @@ def traffic_of(task: Task) -> Traffic | None:
 
 
 def compulsory_bytes(task: Task) -> int:
-    """Bytes of every input and the output, each moved once; 0 where an element type is not known."""
+    """Bytes of every input and output, each moved once; 0 where an element type is not known."""
     from tilewright.kernels.expression.expr import ITEMSIZE
 
-    tensors = (*task.workload.inputs, task.workload.output)
+    tensors = (*task.workload.inputs, *task.workload.outputs)
     if any(t.dtype not in ITEMSIZE for t in tensors):
         return 0
     return sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors)

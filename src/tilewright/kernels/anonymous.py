@@ -37,7 +37,7 @@ def from_program(name: str, text: str) -> Operator:
 _MEND = "Extract the tasks again"
 
 
-def stating(program: Program) -> te.TensorRef:
+def stating(program: Program) -> te.TensorRef | tuple[te.TensorRef, ...]:
     """The program as the expression that it was normalised from."""
     refs = {t.name: te.input(t.name, t.shape, t.dtype, t.constant, t.low, t.high) for t in program.inputs}
 
@@ -47,4 +47,5 @@ def stating(program: Program) -> te.TensorRef:
     for s in program.stages:
         body = tuple(e.map(named) for e in s.body)
         refs[s.name] = te.TensorRef(s.name, s.extents, s.dtype, te.Definition(s.reduce, body, s.monoid, s.scan))
-    return refs[program.output.name]
+    outputs = tuple(refs[t.name] for t in program.outputs)
+    return outputs if program.results else outputs[0]

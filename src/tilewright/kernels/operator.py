@@ -37,10 +37,11 @@ from tilewright.errors import nearest
 from tilewright.extent import Extent, params_at
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import DTYPES
+from tilewright.kernels.expression.program import output_specs
 from tilewright.kernels.parameters import Argument, Kind, Parameter, parameter
 from tilewright.kernels.ranges import at
 
-Define = Callable[..., te.TensorRef]
+Define = Callable[..., te.TensorRef | tuple[te.TensorRef, ...]]
 Infer = Callable[..., Mapping[str, Value]]
 DEFAULT_DTYPES = ("float32", "float64")
 
@@ -133,7 +134,7 @@ class Operator:
 
     def _varies_otherwise(self, made: Workload, extent: Extent, params: Mapping[str, Value]) -> str:
         """What a range decides beside the length of the first axis of tensors; empty where nothing."""
-        for s in (*made.inputs, made.output):
+        for s in (*made.inputs, *made.outputs):
             if any(isinstance(n, Extent) for n in s.shape[1:]):
                 return f"it is not the first axis of {s.name}"
             if s.constant and made.ranges and isinstance(s.shape[0], Extent):
@@ -160,6 +161,7 @@ class Operator:
             code = self.define.__code__
             raise blame(error, code.co_filename, self.name, code.co_firstlineno) from error
         inputs = zip(program.inputs, labels, strict=True)
+        output, *more = output_specs(program)
         text = program.dumps()
         return Workload(
             op=self.name,
@@ -167,17 +169,18 @@ class Operator:
             defaults=tuple(self.attributes.items()),
             program=text,
             inputs=tuple(TensorSpec(label, t.shape, t.dtype, t.constant) for t, label in inputs),
-            output=TensorSpec("out", program.output.shape, program.output.dtype),
+            output=output,
             flops=program.flops,
             precision="tf32" if '"round_tf32"' in text else "ieee",
+            more=tuple(more),
         )
 
     @property
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self.define)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> te.TensorRef:
-        """The plain function: a tensor expression, to be used inside another operator, in its dtype."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain function: a tensor expression, or several, to be used inside another operator, in its dtype."""
         if any(hasattr(a, "dtype") and not isinstance(a, te.TensorRef) and getattr(a, "shape", ()) for a in args):
             raise UsageError(
                 f"{self.name} was called with arrays, and takes sizes: it says what is computed",
@@ -211,7 +214,7 @@ def operator(
     example: Mapping[str, Value] | None = None,
     dtypes: Sequence[str] = DEFAULT_DTYPES,
 ) -> Operator | Callable[[Define], Operator]:
-    """Make an operator of a function that returns a ``te.compute``.
+    """Make an operator of a function that returns a ``te.compute``, or a tuple of them.
 
     ``numpy(*inputs, **attributes)``: an independent implementation on NumPy arrays.
     ``infer(shapes, **attributes)``: sizes (and attributes that follow) from the inputs' shapes; it

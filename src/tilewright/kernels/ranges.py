@@ -29,6 +29,7 @@ def at(workload: Workload, size: int) -> Workload:
         program=text,
         inputs=tuple(s.at(size) for s in workload.inputs),
         output=workload.output.at(size),
+        more=tuple(s.at(size) for s in workload.more),
         flops=Program.loads(text).flops,
     )
 
@@ -58,5 +59,6 @@ def narrowed(workload: Workload, low: int, high: int) -> Workload:
         program=canonical_json(settle(json.loads(workload.program), other)),
         inputs=tuple(spec(s) for s in workload.inputs),
         output=spec(workload.output),
+        more=tuple(spec(s) for s in workload.more),
         flops=at(workload, high).flops,
     )

@@ -516,14 +516,25 @@ def argmin(extent: int, fn: Callable[[Expr], ExprLike]) -> Reduction:
 
 # --------------------------------------------------------------------------- programs
 
+MAX_OUTPUTS = 8
+"""Tensors that an operator returns at most."""
 
-def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tuple[Program, tuple[str, ...]]:
+
+def program(
+    output: TensorRef | Sequence[TensorRef], inputs: Sequence[TensorRef] | None = None
+) -> tuple[Program, tuple[str, ...]]:
     """Normalise a definition: its program, and the inputs' own names in call order.
 
-    ``inputs`` fixes the call order; without it, inputs come in the order in which they were declared.
+    ``output``: the tensor that it gives, or the tensors, in the order in which calls return them. ``inputs`` fixes
+    the call order; without it, inputs come in the order in which they were declared.
     """
-    if output.definition is None:
-        raise OperatorError("the operator returns an input unchanged", "Return a te.compute(...)")
+    outputs = [output] if isinstance(output, TensorRef) else list(output)
+    for n, ref in enumerate(outputs):
+        if ref.definition is None:
+            raise OperatorError("the operator returns an input unchanged", "Return a te.compute(...)")
+        if any(ref is o for o in outputs[:n]):
+            raise OperatorError("the operator returns one tensor twice", "Return each tensor once")
+        _check_elements(ref.shape, f"the result {ref.label}")
     order: list[TensorRef] = []
     found: list[TensorRef] = []
 
@@ -539,7 +550,8 @@ def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tup
                     visit(node.value)
         order.append(ref)
 
-    visit(output)
+    for ref in outputs:
+        visit(ref)
     args = list(inputs) if inputs is not None else sorted(found, key=lambda r: r.serial)
     for ref in found:
         if not any(ref is a for a in args):
@@ -547,7 +559,6 @@ def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tup
     labels = [a.label for a in args]
     if len(set(labels)) != len(labels):
         raise OperatorError(f"two inputs have the same name: {', '.join(labels)}")
-    _check_elements(output.shape, f"the result {output.label}")
     names = {id(a): f"x{n}" for n, a in enumerate(args)}
     names |= {id(r): f"s{n}" for n, r in enumerate(order)}
 
@@ -560,7 +571,8 @@ def program(output: TensorRef, inputs: Sequence[TensorRef] | None = None) -> tup
         if (d := r.definition) is not None
     )
     tensors = tuple(Tensor(names[id(a)], a.shape, a.dtype, a.constant, a.low, a.high) for a in args)
-    return Program(tensors, stages), tuple(labels)
+    results = tuple(names[id(r)] for r in outputs) if len(outputs) > 1 else ()
+    return Program(tensors, stages, results), tuple(labels)
 
 
 @contextmanager
@@ -576,7 +588,7 @@ def _tracing(dtype: str, constants: frozenset[str]) -> Iterator[list[TensorRef]]
 
 
 def trace(
-    define: Callable[[], TensorRef], dtype: str = "float32", constants: Sequence[str] = ()
+    define: Callable[[], TensorRef | Sequence[TensorRef]], dtype: str = "float32", constants: Sequence[str] = ()
 ) -> tuple[Program, tuple[str, ...]]:
     """Run an operator's function and normalise what it returns; inputs in the order it declares them.
 
@@ -584,14 +596,15 @@ def trace(
     """
     with _tracing(dtype, frozenset(constants)) as declared:
         output: object = define()
-    if isinstance(output, tuple | list):
+    outputs: list[Any] = list(output) if isinstance(output, tuple | list) else [output]
+    if not 1 <= len(outputs) <= MAX_OUTPUTS:
         raise OperatorError(
-            f"the operator returns {len(output)} tensors, and has one output",
-            "Make an operator of each, or put them in one tensor: nn.cat, or an axis and te.select",
+            f"the operator returns {len(outputs)} tensors", f"Return one te.compute(...), or up to {MAX_OUTPUTS}"
         )
-    if not isinstance(output, TensorRef):
-        raise OperatorError(f"the operator returns {type(output).__name__}, not a tensor", "Return a te.compute(...)")
-    result, labels = program(output, declared)
+    strange = next((o for o in outputs if not isinstance(o, TensorRef)), None)
+    if strange is not None or output is None:
+        raise OperatorError(f"the operator returns {type(strange).__name__}, not a tensor", "Return a te.compute(...)")
+    result, labels = program(outputs, declared)
     read = {str(e.value) for s in result.stages for e in s.loads()}
     for tensor, label in zip(result.inputs, labels, strict=True):
         if tensor.name not in read:

@@ -95,10 +95,10 @@ class TimingArena:
     """Operand sets of one program for timing: one allocation a tensor, ``sets`` places in each.
 
     Inputs are random values, repeated with the tensor's own period, so that any place in it holds values that the
-    program may be given. Raises ``OutOfMemory``.
+    program may be given. ``outputs``: bytes of each. Raises ``OutOfMemory``.
     """
 
-    def __init__(self, context: Context, inputs: Sequence[Bytes], output: int, sets: int) -> None:
+    def __init__(self, context: Context, inputs: Sequence[Bytes], outputs: Sequence[int], sets: int) -> None:
         self.context = context
         self.sets = sets
         self._allocated: list[int] = []
@@ -106,7 +106,7 @@ class TimingArena:
         self._strides: list[int] = []
         slack = (PLACES + 1) * ALIGN
         try:
-            for size in (*(len(v) for v in inputs), output):
+            for size in (*(len(v) for v in inputs), *outputs):
                 stride = _round(size, ALIGN)
                 address = context.allocate(sets * stride + slack + ALIGN)
                 self._allocated.append(address)
@@ -114,7 +114,8 @@ class TimingArena:
                 self._strides.append(stride)
             for n, values in enumerate(inputs):
                 self._fill(self._bases[n], values, sets * self._strides[n] + slack)
-            context.fill(self._bases[-1], POISON, sets * self._strides[-1] + slack)
+            for base, stride in list(zip(self._bases, self._strides, strict=True))[len(inputs) :]:
+                context.fill(base, POISON, sets * stride + slack)
             context.synchronize()
         except BaseException:
             self.close()
@@ -132,7 +133,7 @@ class TimingArena:
             done += step
 
     def tensors(self, number: int, place: int = 0) -> list[int]:
-        """Addresses of the inputs and the output of set ``number`` (any whole number); ``place`` moves them all."""
+        """Addresses of the inputs and the outputs of set ``number`` (any whole number); ``place`` moves them all."""
         at = number % self.sets
         shift = place % PLACES * ALIGN
         return [base + at * stride + shift for base, stride in zip(self._bases, self._strides, strict=True)]

@@ -276,14 +276,13 @@ class GpuSession(TaskSession[GpuKernel]):
         assert self.verifier is not None
         recipe = Recipe("positive" if self.verifier.positive else "normal", 0, "heap")
         values = [_bytes(v) for v in make_inputs(self.program, recipe, self.verifier.bounds)]
-        out = self.program.output
-        output = math.prod(out.shape) * ITEMSIZE[out.dtype]
-        total = sum(len(v) for v in values) + output
+        outputs = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in self.program.outputs]
+        total = sum(len(v) for v in values) + sum(outputs)
         room = int(ROOM * float(self.limits.get("memory_bytes", 0)) or total * 4)
         sets = rotation(total, self.rotate_bytes, room, self.cold)
         while True:
             try:
-                return TimingArena(self.context, values, output, sets)
+                return TimingArena(self.context, values, outputs, sets)
             except OutOfMemory:
                 if sets == 1:
                     raise
@@ -362,35 +361,38 @@ class _CheckedRun:
     def __call__(self, pointers: Sequence[int]) -> None:
         s, k = self.session, self.kernel
         assert s.program is not None
-        tensors = (*s.program.inputs, s.program.output)
+        tensors, count = (*s.program.inputs, *s.program.outputs), len(s.program.inputs)
         sizes = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors]
         host = [_at(p, size) for p, size in zip(pointers, sizes, strict=True)]
-        *inputs, output = host
+        inputs, outputs = host[:count], host[count:]
         workspace = k.kernel.workspace
         # Host and device addresses are equally aligned, so that a set's placement means the same there.
         leads = [*(p % 256 for p in pointers), 0]
-        regions = s.checks.place([*sizes, workspace], leads, len(inputs))
+        regions = s.checks.place([*sizes, workspace], leads, count)
         for region, data in zip(regions, inputs, strict=False):
             s.context.upload(region.address, data)
-        out, scratch = regions[-2], regions[-1]
-        if output.size:
-            s.context.fill(out.address, int(output[0]), out.size)  # poisoned by the verifier, byte for byte
+        results, scratch = regions[count:-1], regions[-1]
+        for region, output in zip(results, outputs, strict=True):
+            if output.size:
+                s.context.fill(region.address, int(output[0]), region.size)  # poisoned by the verifier, byte for byte
         if workspace:
             s.context.fill(scratch.address, 0xFF, workspace)
         k.kernel.bind([r.address for r in regions[:-1]], scratch.address if workspace else 0)()
         s.context.synchronize()
-        s.context.download(out.address, output)
+        for region, output in zip(results, outputs, strict=True):
+            s.context.download(region.address, output)
         if self.first or sum(sizes) <= LARGE:
             for region, data in zip(regions, inputs, strict=False):
                 back = np.empty(region.size, np.uint8)
                 s.context.download(region.address, back)
                 if not np.array_equal(back, data):
                     data[:] = back  # so that the verifier sees it
-        self.outside = self._trespass(regions)
+        self.outside = self._trespass(regions, count)
 
-    def _trespass(self, regions: Sequence[Region]) -> str:
-        inputs = len(regions) - 2
-        names = [*(f"input number {n}" for n in range(inputs)), "the output", "its workspace"]
+    def _trespass(self, regions: Sequence[Region], inputs: int) -> str:
+        outputs = len(regions) - inputs - 1
+        results = ["the output"] if outputs == 1 else [f"output number {n}" for n in range(outputs)]
+        names = [*(f"input number {n}" for n in range(inputs)), *results, "its workspace"]
         pairs = list(zip(names, regions, strict=True))
         for name, region in pairs[inputs:] + pairs[:inputs]:  # the output first: the likeliest by far
             if self.session.checks.trespassed(region):

@@ -126,7 +126,7 @@ class Session(TaskSession[Kernel]):
         assert self.program is not None
         align = kernel.kernel.program.align
         workspace = self._workspace(kernel.kernel.workspace_bytes)
-        call = kernel.kernel.prepare([0] * (len(self.program.inputs) + 1))
+        call = kernel.kernel.prepare([0] * (len(self.program.inputs) + len(self.program.outputs)))
 
         def run(pointers: Sequence[int]) -> None:
             call.use(pointers)

@@ -14,7 +14,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from tilewright.core import Failure, FailureKind, Measurement, Outcome
 from tilewright.kernels.expression.program import Program
 from tilewright.measure.timing import PAIRS, PairedComparison
-from tilewright.verifying.references import References
 from tilewright.verifying.verify import ALL_SETS, FEW_SETS, Verifier
 
 LOADED = 48  # libraries or modules that stay loaded
@@ -71,7 +70,7 @@ class TaskSession(ABC, Generic[K]):
             self._reset(request["program"])
             self.tell({"at": "prepare"})
             self.program = Program.loads(self.text)
-            self.verifier = Verifier(self.program, References(self.program, self.folder))
+            self.verifier = Verifier(self.program, self.folder)
         if request["do"] == "measure":
             return self._measure(request)
         if request["do"] == "verify":

@@ -14,7 +14,7 @@ from tilewright.runtime.foreign import borrow
 from tilewright.runtime.missed import warn
 
 Array = np.ndarray[Any, Any]
-Make = Callable[[Mapping[int, Array]], Callable[..., Array]]
+Make = Callable[[Mapping[int, Array]], Callable[..., Any]]
 
 
 class ConstantPlan:
@@ -50,7 +50,7 @@ class ConstantPlan:
             warn(f"{self.__name__} rearranges {' and '.join(self.constants)} in every call. Call bind({bound}) once")
         return self._checked(*args, out=out, **keywords)
 
-    def bind(self, **constants: Any) -> Callable[..., Array]:
+    def bind(self, **constants: Any) -> Callable[..., Any]:
         """``(other inputs..., out=None)`` with every constant input given by name.
 
         Raises ``UsageError`` for a missing or unknown name, ``TypeError`` and ``ValueError`` for an
@@ -69,7 +69,7 @@ class ConstantPlan:
             if not spec.constant:
                 continue
             given = constants[spec.name]
-            lent = borrow(f"{name}: {spec.name}", (given,), None)
+            lent = borrow(f"{name}: {spec.name}", (given,))
             try:
                 given = check(name, spec, lent.args[0] if lent else given)
             except Misfit as e:

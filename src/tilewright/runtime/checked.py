@@ -7,6 +7,7 @@ named precisely.
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -74,7 +75,7 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
     return a
 
 
-def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], out: Array) -> None:
+def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], out: Array, name: str = "out") -> None:
     """Raise :class:`Misfit` if a dense output shares memory with a dense input."""
     low, high = address(out), address(out) + out.nbytes
     for a, spec in zip(inputs, specs, strict=True):
@@ -82,7 +83,7 @@ def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], ou
         if start < high and low < start + a.nbytes:
             raise Misfit(
                 "overlap",
-                ValueError(f"{label}: out shares memory with {spec.name}. Pass another array, or none"),
+                ValueError(f"{label}: {name} shares memory with {spec.name}. Pass another array, or none"),
             )
 
 
@@ -96,20 +97,34 @@ def empty(shape: Sequence[int], dtype: Any, align: int = 1) -> Array:
     return made
 
 
+Run = Callable[[Sequence[Array], Sequence[Array]], None]
+"""What computes outputs from inputs, all of them fitting and apart from each other."""
+
+
+def each_out(out: Any) -> tuple[Any, ...]:
+    """The arrays that a call's ``out`` names: none, one, or those of a tuple."""
+    return tuple(out) if isinstance(out, tuple | list) else () if out is None else (out,)
+
+
+def returned(results: Sequence[Any]) -> Any:
+    """What a call with these results returns: the one, or a tuple of several."""
+    return results[0] if len(results) == 1 else tuple(results)
+
+
 class Checked:
     """``(inputs..., out=None)`` with every argument checked here, then handed to ``run``.
 
-    Called with arrays of another framework, it answers in that framework's. Raises ``TypeError`` for a wrong
-    number, type or dtype, ``ValueError`` for a wrong shape, layout or overlap. A scalar input may be a plain
-    number.
+    An operator with several outputs gives a tuple, and takes one as ``out``. Called with arrays of another framework,
+    it answers in that framework's. Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong
+    shape, layout or overlap. A scalar input may be a plain number.
     """
 
     def __init__(
         self,
         name: str,
         inputs: Sequence[TensorSpec],
-        output: TensorSpec,
-        run: Callable[[Sequence[Array], Array], None],
+        outputs: Sequence[TensorSpec],
+        run: Run,
         *,
         align: int = 1,
         tally: Tally,
@@ -117,9 +132,9 @@ class Checked:
         self.__name__ = self.__qualname__ = name
         self.__doc__ = f"{signature(name, inputs)}: see tilewright.Library.plan"
         self.inputs = tuple(inputs)
-        self.output = TensorSpec("out", output.shape, output.dtype)
+        names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
+        self.outputs = tuple(TensorSpec(n, s.shape, s.dtype) for n, s in zip(names, outputs, strict=True))
         self.align = align
-        self._dtype = storage(output.dtype)
         self._run = run
         self._tally = tally
         self.keep: object = None  # what the call needs alive
@@ -135,19 +150,23 @@ class Checked:
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
         try:
-            lent = borrow(self.__name__, args, out)
+            if len(args) == len(self.inputs) + 1 and out is None:
+                *args, out = args  # type: ignore[assignment]
+            lent = borrow(self.__name__, args, each_out(out))
             if lent is None:
                 return self.answer(args, out, keywords)
-            specs = (*self.inputs, self.output)
+            specs = (*self.inputs, *self.outputs)
             for place, dtype in lent.dtypes.items():
                 if dtype in BITS and place < len(specs) and specs[place].dtype != dtype:
                     raise TypeError(f"{self.__name__}: {specs[place].name} has dtype {dtype}, not {specs[place].dtype}")
-            return lent.give(self.answer(lent.args, lent.out, keywords), self.output.dtype)
+            found = self.answer(lent.args, returned(lent.outs) if lent.outs else None, keywords)
+            results = [found] if len(self.outputs) == 1 else found
+            return returned([lent.give(a, s.dtype) for a, s in zip(results, self.outputs, strict=True)])
         except Misfit as e:
             raise e.error from None
 
-    def answer(self, args: Sequence[Any], out: Any, keywords: Sequence[str] | dict[str, Any] = ()) -> Array:
-        """The call's result. Raises :class:`Misfit` instead of its error."""
+    def answer(self, args: Sequence[Any], out: Any, keywords: Sequence[str] | dict[str, Any] = ()) -> Any:
+        """The call's result, a tuple of several. Raises :class:`Misfit` instead of its error."""
         name, count = self.__name__, len(self.inputs)
         if keywords:
             raise Misfit(
@@ -165,18 +184,39 @@ class Checked:
                 TypeError(f"{name} takes {count} arrays, got {len(args)}. Call {signature(name, self.inputs)}"),
             )
         arrays = [self._input(spec, a) for spec, a in zip(self.inputs, args, strict=True)]
-        made: Array
         if out is None:
-            made = out = empty(self.output.shape, self._dtype, max(self.align, LINE))
-            added = next((a.dtype for a in args if added_dtype(a) == self.output.dtype), None)
-            if added is not None:
-                made = out.view(added)
+            outs = [empty(s.shape, storage(s.dtype), max(self.align, LINE)) for s in self.outputs]
+            made = [self._as_given(a, s, args) for a, s in zip(outs, self.outputs, strict=True)]
         else:
-            made, out = out, check(name, self.output, out, self.align, output=True)
-            overlap(name, arrays, self.inputs, out)
-        self._run(arrays, out)
+            made = self._outs(out)
+            outs = [check(name, s, a, self.align, output=True) for a, s in zip(made, self.outputs, strict=True)]
+            for a, s in zip(outs, self.outputs, strict=True):
+                overlap(name, arrays, self.inputs, a, s.name)
+        self._run(arrays, outs)
         self._tally.add()
-        return made
+        return returned(made)
+
+    def _outs(self, out: Any) -> list[Any]:
+        """The arrays of ``out``, as many as there are outputs."""
+        count = len(self.outputs)
+        if count == 1:
+            return [out]
+        if not isinstance(out, tuple | list) or len(out) != count:
+            got = f"{len(out)} of them" if isinstance(out, tuple | list) else f"one {type(out).__name__}"
+            message = f"{self.__name__} has {count} outputs, and out is {got}. Pass a tuple of {count}"
+            raise Misfit("arguments", TypeError(message))
+        given = [a for a in out if isinstance(a, np.ndarray)]
+        if any(np.shares_memory(a, b) for a, b in itertools.combinations(given, 2)):
+            raise Misfit(
+                "arguments", ValueError(f"{self.__name__}: arrays of out share memory. Pass one of its own for each")
+            )
+        return list(out)
+
+    @staticmethod
+    def _as_given(made: Array, spec: TensorSpec, args: Sequence[Any]) -> Array:
+        """A result in the dtype of an input whose name it has and NumPy lacks, if there is one."""
+        added = next((a.dtype for a in args if added_dtype(a) == spec.dtype), None)
+        return made if added is None else made.view(added)
 
     def _input(self, spec: TensorSpec, a: Any) -> Array:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):

@@ -148,7 +148,7 @@ def _launch(schedule: Schedule) -> dict[str, int]:
 
 
 def _check(workload: Workload, kernel: LoadedKernel) -> None:
-    """Compare the output's corners with the reference, on random inputs; the rest must be written."""
+    """Compare the outputs' corners with the reference, on random inputs; the rest must be written."""
     from tilewright.kernels.expression.expr import FLOATS
     from tilewright.kernels.expression.numerics import decode, encode
     from tilewright.kernels.expression.program import Program
@@ -164,22 +164,30 @@ def _check(workload: Workload, kernel: LoadedKernel) -> None:
         a = empty(tensor.shape, storage(tensor.dtype), 4096)
         a[...] = draw(tensor, rng, bound=bounds.get(tensor.name))
         inputs.append(a)
-    kind = workload.output.dtype
-    out = empty(workload.output.shape, storage(kind), 4096)
-    if kind in FLOATS:
-        out[...] = encode(np.full(out.shape, np.nan), kind)
-    else:
-        out.view(np.uint8)[...] = 0 if kind == "bool" else 0xFF
-    kernel.run([address(a) for a in (*inputs, out)])
+    outs = []
+    for spec in workload.outputs:
+        out = empty(spec.shape, storage(spec.dtype), 4096)
+        if spec.dtype in FLOATS:
+            out[...] = encode(np.full(out.shape, np.nan), spec.dtype)
+        else:
+            out.reshape(-1).view(np.uint8)[...] = 0 if spec.dtype == "bool" else 0xFF
+        outs.append(out)
+    kernel.run([address(a) for a in (*inputs, *outs)])
     n = _CHECKED_ELEMENTS
-    for block in (
-        tuple(slice(0, min(n, s)) for s in out.shape),
-        tuple(slice(max(0, s - n), s) for s in out.shape),
-    ):
-        expected = np.asarray(evaluate_block(program, inputs, block), np.float64)
+    corners = [
+        (one, out, block)
+        for one, out in zip(program.of_each(), outs, strict=True)
+        for block in (
+            tuple(slice(0, min(n, s)) for s in out.shape),
+            tuple(slice(max(0, s - n), s) for s in out.shape),
+        )
+    ]
+    for one, out, block in corners:
+        kind = one.output.dtype
+        expected = np.asarray(evaluate_block(one, inputs, block), np.float64)
         got = decode(out[block], kind).astype(np.float64)
         scale = float(np.abs(expected).max(initial=0.0)) or 1.0
-        wrong = ~(np.abs(got - expected) <= _TOLERANCE.get(workload.output.dtype, 0.0) * scale)
+        wrong = ~(np.abs(got - expected) <= _TOLERANCE.get(kind, 0.0) * scale)
         if wrong.any() and not np.array_equal(got, expected, equal_nan=True):
             raise TilewrightError(
                 f"the default kernel of {workload.label} computes wrong values", "Report this; numpy is used"

@@ -21,7 +21,7 @@ from tilewright.backends.arrays import on_gpu
 from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
 from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.parameters import settled
-from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, address, empty, storage
+from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, address, each_out, empty, returned, storage
 from tilewright.runtime.foreign import Borrowed, borrow
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.missed import warn
@@ -80,7 +80,7 @@ class Dispatch:
         out = keywords.get("out")
         attributes = {k: settled(v) for k, v in keywords.items() if k != "out"}
         plain = all(isinstance(v, _PLAIN) for v in attributes.values())
-        if not plain or any(type(a) is not np.ndarray for a in (args if out is None else (*args, out))):
+        if not plain or any(type(a) is not np.ndarray for a in (*args, *each_out(out))):
             return self._strange(args, attributes, out, keywords)
         key = _key(args, attributes)
         answer = self._known.get(key)
@@ -227,7 +227,7 @@ class Dispatch:
         self._resolver.require_open()
         if any(on_gpu(a) for a in args):
             return self._resolver.gpu.call(self.__name__, args, keywords, self.built_in)
-        lent = borrow(self.__name__, args, out)
+        lent = borrow(self.__name__, args, each_out(out))
         if lent is not None:
             return self._lent(lent, args, attributes, keywords)
         if self.built_in:
@@ -250,13 +250,15 @@ class Dispatch:
         """The answer to arrays of another framework, in that framework's."""
         if lent.bits is not None:
             attributes = {"dtype": lent.bits, **attributes}
-        result = self(*lent.args, **attributes, **({} if lent.out is None else {"out": lent.out}))
+        out = {"out": returned(lent.outs)} if lent.outs else {}
+        result = self(*lent.args, **attributes, **out)
         if lent.bits is not None and self.table is not None:  # of arrays that numpy has, the table knows by now
             answer = self._known.get(_key(lent.args, attributes))
             if isinstance(answer, Served) and answer.native:
                 self.table(args, keywords, answer.call, None)
-        is_bits = lent.bits is not None and np.asarray(result).dtype == BITS[lent.bits]
-        return lent.give(result, str(lent.bits) if is_bits else np.asarray(result).dtype.name)
+        bits = None if lent.bits is None else np.dtype(BITS[lent.bits])
+        found = [(a, np.asarray(a).dtype) for a in each_out(result)]
+        return returned([lent.give(a, str(lent.bits) if dtype == bits else dtype.name) for a, dtype in found])
 
     def _numpy(
         self, reason: str | Cell, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
@@ -293,13 +295,14 @@ class Dispatch:
                 raise
             *arrays, out = arrays
             params = op.infer([a.shape for a in arrays], **attributes)
-        result = np.asarray(op.numpy(*arrays, **params))
-        if result.dtype.name in added:
-            result = result.view(added[result.dtype.name])
+        results = [np.asarray(r) for r in each_out(op.numpy(*arrays, **params))]
+        results = [r.view(added[r.dtype.name]) if r.dtype.name in added else r for r in results]
         if out is None:
-            plain = result.dtype.kind == "f" and attributes.get("out_dtype", "auto") == "auto"
-            return result.astype(np.result_type(*arrays), copy=False) if plain else result
-        np.copyto(out, result, casting="same_kind")
+            auto = attributes.get("out_dtype", "auto") == "auto"
+            dtype = np.result_type(*arrays)
+            return returned([r.astype(dtype, copy=False) if auto and r.dtype.kind == "f" else r for r in results])
+        for a, r in zip(each_out(out), results, strict=True):
+            np.copyto(a, r, casting="same_kind")
         return out
 
     def _copied(self, checked: Checked, args: list[Array], out: Any, reason: str) -> Any:
@@ -309,7 +312,8 @@ class Dispatch:
         self._counters.add(reason)
         if out is None:
             return result
-        np.copyto(out, result, casting="no")
+        for a, r in zip(each_out(out), each_out(result), strict=True):
+            np.copyto(a, r, casting="no")
         return out
 
     def _unknown(self, args: tuple[Any, ...], attributes: Mapping[str, Any]) -> Exception:

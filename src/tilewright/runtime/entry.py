@@ -23,7 +23,7 @@ class Entry:
     params: dict[str, Value]  # every parameter, in the operator's order
     defaults: dict[str, Value]
     inputs: tuple[TensorSpec, ...]
-    output: TensorSpec
+    outputs: tuple[TensorSpec, ...]
     flops: int
     precision: str
     target: Target
@@ -40,7 +40,7 @@ class Entry:
     @cached_property
     def extent(self) -> Extent | None:
         """The size that each call chooses; ``None`` where all are fixed, as :meth:`at` makes them."""
-        return next((n for s in (*self.inputs, self.output) for n in s.shape if isinstance(n, Extent)), None)
+        return next((n for s in (*self.inputs, *self.outputs) for n in s.shape if isinstance(n, Extent)), None)
 
     @property
     def tier(self) -> str:
@@ -59,7 +59,7 @@ class Entry:
         assert extent is not None
         return replace(
             self, params=params_at(self.params, extent, size), inputs=tuple(s.at(size) for s in self.inputs),
-            output=self.output.at(size), schedule=self.schedule.at(extent, size), of=extent,
+            outputs=tuple(s.at(size) for s in self.outputs), schedule=self.schedule.at(extent, size), of=extent,
             seconds=self.seconds * size / extent.high, flops=self.flops * size // extent.high,
         )  # fmt: skip
 
@@ -104,14 +104,14 @@ class Entry:
 def entry_of(row: Columns) -> Entry:
     """A row of kernels joined with their workload and target."""
     params, defaults = named_pairs(row)
-    inputs, output = tensors(row)
+    inputs, outputs = tensors(row)
     return Entry(
         workload_key=row["workload_key"],
         op=row["op"],
         params=dict(params),
         defaults=dict(defaults),
         inputs=inputs,
-        output=output,
+        outputs=outputs,
         flops=row["flops"],
         precision=row["precision"],
         target=Target.from_json(json.loads(row["target"])),

@@ -40,10 +40,10 @@ class Framework(Protocol):
 
 @dataclass(frozen=True)
 class Borrowed:
-    """A call's arguments in numpy's terms. ``dtypes``: of those that came from elsewhere, by place."""
+    """A call's arguments in numpy's terms. ``dtypes``: of those that came from elsewhere, by place, outputs last."""
 
     args: list[Any]
-    out: Any
+    outs: list[Any]
     dtypes: dict[int, str]
     give: Callable[[Array, str], Any]
 
@@ -53,36 +53,40 @@ class Borrowed:
         return next((d for d in self.dtypes.values() if d in BITS), None)
 
 
-def borrow(label: str, args: Sequence[Any], out: Any) -> Borrowed | None:
-    """The arguments of a call with every foreign array as numpy's view of it, ``None`` where there is none.
+def borrow(label: str, args: Sequence[Any], outs: Sequence[Any] = ()) -> Borrowed | None:
+    """The arguments of a call, ``outs`` those to write, with every foreign array as numpy's view of it.
+
+    ``None`` where there is none.
 
     ``give`` of what is returned hands a result back: an argument that was written is returned as it was given.
     Raises ``TypeError`` or ``ValueError`` for an array that cannot be read from here.
     """
-    makers = [framework_of(a) for a in (*args, out)]
+    given = [*args, *outs]
+    makers = [framework_of(a) for a in given]
     framework = next((m for m in makers if m is not None), None)
     if framework is None:
         return None
-    given = [*args, out]
     seen: list[Any] = list(given)
     dtypes: dict[int, str] = {}
     for place, (a, maker) in enumerate(zip(given, makers, strict=True)):
         if maker is None:
             continue
-        name = f"{label}: {'out' if place == len(args) else f'argument {place + 1}'}"
+        output = "out" if len(outs) == 1 else f"out[{place - len(args)}]"
+        name = f"{label}: {output if place >= len(args) else f'argument {place + 1}'}"
         if maker != framework:
             first = given[makers.index(framework)]
             raise TypeError(f"{name} is {_kind(a)}, but another is {_kind(first)}. Pass arrays of one framework")
         seen[place], dtypes[place] = maker.view(name, a)
-    if out is not None and not getattr(getattr(seen[-1], "flags", None), "writeable", True):
-        raise ValueError(f"{label}: out is {_kind(out)} that cannot be written. Leave it out")
+    for out, memory in zip(outs, seen[len(args) :], strict=True):
+        if out is not None and not getattr(getattr(memory, "flags", None), "writeable", True):
+            raise ValueError(f"{label}: out is {_kind(out)} that cannot be written. Leave it out")
     maker = framework
 
     def give(result: Array, dtype: str) -> Any:
         written = [a for a, v in zip(given, seen, strict=True) if v is result]
         return written[0] if written else maker.give(result, dtype)
 
-    return Borrowed(seen[:-1], seen[-1], dtypes, give)
+    return Borrowed(seen[: len(args)], seen[len(args) :], dtypes, give)
 
 
 def framework_of(a: object) -> Framework | None:

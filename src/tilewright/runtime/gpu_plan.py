@@ -11,12 +11,12 @@ import inspect
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.arrays import LOOKS, Arrays, Face, GpuArray, arrays_of, backend_name, fits
 from tilewright.core import LaunchProgram, TensorSpec, TilewrightError
-from tilewright.runtime.checked import signature
+from tilewright.runtime.checked import each_out, returned, signature
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.stats import Tally
@@ -38,7 +38,7 @@ class GpuKernel:
         self.workspace = kernel.workspace
         self.context: Context = kernel.context
         self._kernel = kernel
-        self._calls: list[Call] = [kernel.prepare(len(entry.inputs) + 1)]
+        self._calls: list[Call] = [kernel.prepare(len(entry.inputs) + len(entry.outputs))]
 
     def queue(self, pointers: Sequence[Any], workspace: int, stream: Any) -> None:
         """Queue it once. Each call under way has prepared launches of its own, kept for later ones."""
@@ -135,8 +135,10 @@ class GpuPlan:
     """``(inputs..., out=None)`` on one device: what :meth:`tilewright.Library.plan_gpu` gives.
 
     Takes dense, row-major arrays on the plan's device, of exactly its shapes and dtypes, queues the kernel on the
-    current stream of the first one's owner, and returns the output. Nothing waits. Without ``out`` the framework of the
-    first array makes one. Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape,
+    current stream of the first one's owner, and returns the output, a tuple of several. Nothing waits. Without ``out``
+    the framework of the first array makes them.
+
+    Raises ``TypeError`` for a wrong number, type or dtype, ``ValueError`` for a wrong shape,
     layout, device or overlap. Safe from several threads.
     """
 
@@ -144,9 +146,11 @@ class GpuPlan:
         self.__name__ = self.__qualname__ = op
         self.kernel = kernel
         self.count = len(kernel.entry.inputs)
-        program, specs = kernel.entry.program, (*kernel.entry.inputs, kernel.entry.output)
-        self._align = program.align
-        *self._sizes, self._size = (_bytes(s) for s in specs)
+        outputs = kernel.entry.outputs
+        names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
+        self._outputs = tuple(replace(s, name=n) for n, s in zip(names, outputs, strict=True))
+        self._align = kernel.entry.program.align
+        self._sizes = [_bytes(s) for s in (*kernel.entry.inputs, *self._outputs)]
         self._scratch = scratch if kernel.workspace else None
         self._tally = tally
         self._checked: dict[tuple[Any, ...], set[Any]] = {}  # kinds of inputs -> kinds of outputs
@@ -173,37 +177,47 @@ class GpuPlan:
         known = self._checked.get(tuple([f[3] for f in faces]))
         if known is None:
             return self._first(args, out)
-        if out is None:
-            out = self.kernel.arrays.make_output(args[0], self.kernel.entry.output)
-        address, pointer, _, kind = LOOKS[type(out)](out)
-        if kind not in known:
+        outs = self._outs(args[0], out)
+        every = [*faces, *[LOOKS[type(a)](a) for a in outs]]
+        if tuple([f[3] for f in every[self.count :]]) not in known:
             return self._first(args, out)
-        align, end = self._align, address + self._size
-        doubtful = not address or address % align
-        for face, size in zip(faces, self._sizes, strict=True):
+        align, spans = self._align, list[tuple[int, int]]()
+        doubtful = False
+        for n, (face, size) in enumerate(zip(every, self._sizes, strict=True)):
             at = face[0]
-            doubtful = doubtful or not at or at % align or (at < end and address < at + size)
+            doubtful = doubtful or not at or at % align != 0
+            if n >= self.count:
+                doubtful = doubtful or any(low < at + size and at < high for low, high in spans)
+            spans.append((at, at + size))
         if doubtful:  # what is wrong is named there; what only looked so is launched
-            return self._first(args, out)
-        self._queue([*[f[1] for f in faces], pointer], args[0], faces[0][2])
-        return out
+            return self._first(args, returned(outs))
+        self._queue([f[1] for f in every], args[0], faces[0][2])
+        return returned(outs)
+
+    def _outs(self, owner: Any, out: Any) -> Sequence[Any]:
+        """The arrays to write: those given, or new ones of ``owner``'s framework."""
+        count = len(self._outputs)
+        if out is None:
+            return [self.kernel.arrays.make_output(owner, s) for s in self._outputs]
+        outs = each_out(out)
+        if len(outs) != count or (count > 1 and not isinstance(out, tuple | list)):
+            raise TypeError(f"{self.__name__} has {count} outputs, and out has {len(outs)}. Pass a tuple of {count}")
+        return outs
 
     def _first(self, args: Sequence[Any], out: Any) -> Any:
         """A call with arrays of another kind than before: checked in full, and remembered."""
-        entry = self.kernel.entry
-        views = [self._view(a, s) for a, s in zip(args, entry.inputs, strict=True)]
-        if out is None:
-            out = self.kernel.arrays.make_output(args[0], entry.output)
-        result = self._view(out, entry.output, output=True)
-        self._together([*views, result])
+        views = [self._view(a, s) for a, s in zip(args, self.kernel.entry.inputs, strict=True)]
+        made = self._outs(args[0], out)
+        results = [self._view(a, s, True) for a, s in zip(made, self._outputs, strict=True)]
+        self._together([*views, *results])
         if len(self._checked) >= _KEPT:
             self._checked.clear()
         outs = self._checked.setdefault(tuple(v.kind for v in views), set())
         if len(outs) >= _KEPT:
             outs.clear()
-        outs.add(result.kind)
-        self._queue([v.pointer for v in (*views, result)], args[0], views[0].stream)
-        return out
+        outs.add(tuple(v.kind for v in results))
+        self._queue([v.pointer for v in (*views, *results)], args[0], views[0].stream)
+        return returned(made)
 
     def _queue(self, pointers: list[Any], owner: Any, stream: Any) -> None:
         if self._scratch is None:
@@ -216,7 +230,7 @@ class GpuPlan:
     # ----------------------------------------------------------------------- checks in full
 
     def _view(self, a: Any, spec: TensorSpec, output: bool = False) -> GpuArray:
-        name = f"{self.__name__}: {spec.name if not output else 'out'}"
+        name = f"{self.__name__}: {spec.name}"
         if backend_name(a) != self.kernel.backend:
             raise TypeError(f"{name} is no array on a GPU. Move it to the device of the others")
         return _fitting(name, self.kernel.arrays.view(a), spec, self.kernel.entry.program, output)
@@ -228,10 +242,11 @@ class GpuPlan:
             raise several(op, devices)
         if devices and devices != {device}:
             raise ValueError(f"{op}: arrays are on GPU {devices.pop()}, the plan on {device}. Make another plan")
-        *inputs, out = views
-        for v, spec in zip(inputs, entry.inputs, strict=True):
-            if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:
-                raise ValueError(f"{op}: out shares memory with {spec.name}. Pass another array, or none")
+        specs = (*entry.inputs, *self._outputs)
+        for n, (out, name) in enumerate(zip(views, [s.name for s in specs], strict=True)):
+            for v, spec in zip(views[:n] if n >= self.count else (), specs, strict=False):
+                if v.base == out.base and v.address < out.address + out.nbytes and out.address < v.address + v.nbytes:
+                    raise ValueError(f"{op}: {name} shares memory with {spec.name}. Pass another array, or none")
 
 
 def several(op: str, devices: set[Any]) -> ValueError:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import IMPLICIT, Workload
+from tilewright.runtime.checked import Run
 
 Array = np.ndarray[Any, Any]
 
@@ -15,18 +16,18 @@ DIRECT: dict[str, Callable[..., Any]] = {"matmul": np.matmul, "batch_matmul": np
 """Operators that, without attributes, are one NumPy function which also takes ``out``."""
 
 
-def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None], str]:
-    """What computes a workload into a given output, and what it is called.
+def runner(workload: Workload) -> tuple[Run, str]:
+    """What computes a workload into given outputs, and what it is called.
 
-    The arrays fit the workload and the output overlaps no input.
+    The arrays fit the workload and no output overlaps another array.
     """
     plain = all(v == dict(workload.defaults).get(k, v) for k, v in workload.params if k not in IMPLICIT)
     plain = plain and workload.output.dtype in ("float32", "float64") and workload.precision == "ieee"
     if workload.op in DIRECT and plain and _is_built_in(workload):
         function = DIRECT[workload.op]
 
-        def direct(inputs: Sequence[Array], out: Array) -> None:
-            function(*inputs, out=out)
+        def direct(inputs: Sequence[Array], outs: Sequence[Array]) -> None:
+            function(*inputs, out=outs[0])
 
         return direct, "numpy"
     from tilewright.kernels.operators import find_numpy
@@ -35,8 +36,10 @@ def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None]
     if known is not None:
         run = known
 
-        def by_numpy(inputs: Sequence[Array], out: Array) -> None:
-            np.copyto(out, run(*inputs), casting="unsafe")
+        def by_numpy(inputs: Sequence[Array], outs: Sequence[Array]) -> None:
+            found = run(*inputs)
+            for out, value in zip(outs, found if len(outs) > 1 else [found], strict=True):
+                np.copyto(out, value, casting="unsafe")
 
         return by_numpy, "numpy"
 
@@ -47,11 +50,12 @@ def runner(workload: Workload) -> tuple[Callable[[Sequence[Array], Array], None]
 
     program = Program.loads(workload.program)
 
-    def interpret(inputs: Sequence[Array], out: Array) -> None:
-        value = evaluate(program, inputs)
-        if workload.output.dtype in BITS:
-            value = encode(value, workload.output.dtype)
-        np.copyto(out, value, casting="unsafe")
+    def interpret(inputs: Sequence[Array], outs: Sequence[Array]) -> None:
+        for one, out in zip(program.of_each(), outs, strict=True):
+            value = evaluate(one, inputs)
+            if one.output.dtype in BITS:
+                value = encode(value, one.output.dtype)
+            np.copyto(out, value, casting="unsafe")
 
     return interpret, "the interpreter"
 

@@ -329,7 +329,7 @@ class Resolver:
             if served is not None:
                 return served
             served = serve_kernel(
-                _explained(entry, reason), entry.inputs, entry.output, self._loaded(entry), entry.seconds,
+                _explained(entry, reason), entry.inputs, entry.outputs, self._loaded(entry), entry.seconds,
                 self.counters.tally(entry.tier),
             )  # fmt: skip
             self._remember(key, served)
@@ -361,7 +361,7 @@ class Resolver:
         )
         expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
         tally = self.counters.tally(self.missed(workload, default.tier))
-        return serve_kernel(explanation, workload.inputs, workload.output, default.kernel, expected, tally)
+        return serve_kernel(explanation, workload.inputs, workload.outputs, default.kernel, expected, tally)
 
     def _nearest(self, workload: Workload) -> Schedule | None:
         """The schedule of the nearest sizes that were tuned for this machine, all else being the same."""

@@ -38,7 +38,7 @@ class Served:
     """
 
     explanation: Explanation
-    call: Callable[..., Array]
+    call: Callable[..., Any]
     checked: Checked
     native: bool
     tally: Tally
@@ -48,34 +48,36 @@ class Served:
 def serve_kernel(
     explanation: Explanation,
     inputs: Sequence[TensorSpec],
-    output: TensorSpec,
+    outputs: Sequence[TensorSpec],
     kernel: LoadedKernel,
     expected_seconds: float,
     tally: Tally,
 ) -> Served:
     """A loaded kernel as a callable; it keeps the kernel's library loaded."""
 
-    def run(arrays: Sequence[Array], out: Array) -> None:
-        kernel.run([address(a) for a in (*arrays, out)])
+    def run(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+        kernel.run([address(a) for a in (*arrays, *outs)])
 
     align = kernel.program.align
-    checked = Checked(explanation.op, inputs, output, run, align=align, tally=tally)
+    checked = Checked(explanation.op, inputs, outputs, run, align=align, tally=tally)
     if not any(s.constant for s in inputs):
         return _native(explanation, checked, kernel, expected_seconds, tally)
 
-    def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
+    written = [0] * len(outputs)
+
+    def bind(held: Mapping[int, Array]) -> Callable[..., Any]:
         places = [address(held[n]) if n in held else 0 for n in range(len(inputs))]
-        packed = kernel.pack([*places, 0])
+        packed = kernel.pack([*places, *written])
         for number, memory in packed.items():
             places[number] = memory.address
 
-        def run_bound(arrays: Sequence[Array], out: Array) -> None:
+        def run_bound(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
             given = iter(arrays)
-            kernel.run_packed([p or address(next(given)) for p in places] + [address(out)])
+            kernel.run_packed([p or address(next(given)) for p in places] + [address(a) for a in outs])
 
-        bound = Checked(explanation.op, rest(inputs), output, run_bound, align=align, tally=tally)
+        bound = Checked(explanation.op, rest(inputs), outputs, run_bound, align=align, tally=tally)
         keep = (held, packed)
-        served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, 0), keep)
+        served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, *written), keep)
         return served.call
 
     return Served(explanation, ConstantPlan(checked, bind), checked, False, tally, kernel)
@@ -90,13 +92,16 @@ def _native(
     bound: Sequence[int] = (),
     keep: object = None,
 ) -> Served:
-    """The call as a builtin, where this interpreter allows it. ``bound``: tensors given once, by address."""
+    """The call as a builtin, where this interpreter allows it and there is one output.
+
+    ``bound``: tensors given once, by address.
+    """
     from tilewright.backends.cpu.loader import process_host
 
     align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
-    tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, checked.output)]
-    if native is None or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
+    tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, *checked.outputs)]
+    if native is None or len(checked.outputs) > 1 or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
         checked.keep = keep
         return Served(explanation, checked, checked, False, tally, kernel)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.
@@ -126,15 +131,15 @@ def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> S
     """A workload answered without a kernel, with the same checks of its arguments."""
     run, _ = numpy_fallback.runner(workload)
     inputs = workload.inputs
-    checked = Checked(workload.op, inputs, workload.output, run, tally=tally)
+    checked = Checked(workload.op, inputs, workload.outputs, run, tally=tally)
     if not any(s.constant for s in inputs):
         return Served(explanation, checked, checked, False, tally)
 
-    def bind(held: Mapping[int, Array]) -> Callable[..., Array]:
-        def run_bound(arrays: Sequence[Array], out: Array) -> None:
-            run(merged(held, arrays), out)
+    def bind(held: Mapping[int, Array]) -> Callable[..., Any]:
+        def run_bound(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+            run(merged(held, arrays), outs)
 
-        return Checked(workload.op, rest(inputs), workload.output, run_bound, tally=tally)
+        return Checked(workload.op, rest(inputs), workload.outputs, run_bound, tally=tally)
 
     return Served(explanation, ConstantPlan(checked, bind), checked, False, tally)
 

@@ -64,17 +64,18 @@ class CudaTemplateContract(ScheduleContract):
         if kernel.unchecked:
             pytest.skip(kernel.unchecked)
         inputs = random_arrays(program, 1)
-        expected = reference(program, inputs)
+        expected = [(one, reference(one, inputs)) for one in program.of_each()]
         for candidate, made in zip(candidates, lowered, strict=True):
             for order, copies in ORDERS:
-                got = empty_output(program.output.shape, program.output.dtype)
-                report = run(kernel, made.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+                got = [empty_output(t.shape, t.dtype) for t in program.outputs]
+                report = run(kernel, made.program, launch_values(candidate), inputs, *got, order=order, copies=copies)
                 told = f"{pair} with {dict(candidate.schedule.values)}, {order}, {copies} copies"
                 if report.unchecked:
                     pytest.skip(report.unchecked)
                 assert report.ok, f"{told}: {report.bugs}"
                 try:
-                    check(program, inputs, got, expected)
+                    for result, (one, right) in zip(got, expected, strict=True):
+                        check(one, inputs, result, right)
                 except AssertionError as error:
                     raise AssertionError(f"{told}:\n{error}") from error
 

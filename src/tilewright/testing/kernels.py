@@ -18,7 +18,7 @@ from tilewright.core import Candidate, Target, Task, TensorSpec, Workload, evalu
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOAT8, FLOATS, NARROW
 from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
-from tilewright.kernels.expression.program import Program
+from tilewright.kernels.expression.program import Program, output_specs
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.reference import index_bounds
 from tilewright.kernels.templates.base import LoweredKernel
@@ -42,8 +42,8 @@ class Env(ctypes.Structure):
 def task_of(program: Program, target: Target, op: str = "test") -> Task:
     """A task around a bare program."""
     inputs = tuple(TensorSpec(t.name, t.shape, t.dtype, t.constant) for t in program.inputs)
-    output = TensorSpec("out", program.output.shape, program.output.dtype)
-    return Task(Workload(op, (), (), program.dumps(), inputs, output, program.flops), target)
+    output, *more = output_specs(program)
+    return Task(Workload(op, (), (), program.dumps(), inputs, output, program.flops, more=tuple(more)), target)
 
 
 @dataclass
@@ -99,7 +99,20 @@ def run_kernel(
     threads: int = 1,
     seed: int = 0,
 ) -> Array:
-    """Run once on misaligned copies; poisoned output and workspace; fails if a guard zone was touched.
+    """The output of a kernel that has one; see :func:`run_outputs`."""
+    return run_outputs(library, kernel, launch, inputs, [output], threads, seed)[0]
+
+
+def run_outputs(
+    library: ctypes.CDLL,
+    kernel: LoweredKernel,
+    launch: Mapping[str, int],
+    inputs: Sequence[Array],
+    outputs: Sequence[TensorSpec],
+    threads: int = 1,
+    seed: int = 0,
+) -> list[Array]:
+    """Run once on misaligned copies; poisoned outputs and workspace; fails if a guard zone was touched.
 
     Tasks of a parallel loop run one after another in a shuffled order, by ``threads`` workers.
     """
@@ -120,12 +133,13 @@ def run_kernel(
         b = Guarded.like(array.shape, str(array.dtype), array.itemsize * (n % 3))
         b.array[...] = array
         buffers.append(b)
-    result = Guarded.like(output.shape, output.dtype, storage_dtype(output.dtype).itemsize)
+    results = [Guarded.like(s.shape, s.dtype, storage_dtype(s.dtype).itemsize) for s in outputs]
     size = evaluate(program.workspace, launch)
     workspace = Guarded.like((size,), "uint8")
     workspace.array[...] = 0xFF  # NaN as a real, -1 as a whole number
     workspace.array[: evaluate(program.zero_fill, launch)] = 0
-    tensors = (ctypes.c_void_p * (len(buffers) + 1))(*(b.address for b in buffers), result.address)
+    addresses = [b.address for b in (*buffers, *results)]
+    tensors = (ctypes.c_void_p * len(addresses))(*addresses)
     packed = {}
     for pack in program.prepack:
         # Constant inputs are rearranged into zeroed memory, once.
@@ -148,10 +162,10 @@ def run_kernel(
     for n, b in enumerate(buffers):
         assert b.intact(), f"wrote around input {n}"
         assert np.array_equal(b.array, inputs[n], equal_nan=b.array.dtype.kind == "f"), f"wrote to input {n}"
-    assert result.intact(), "wrote around the output"
+    assert all(r.intact() for r in results), "wrote around an output"
     assert workspace.intact(), "wrote around the workspace"
     assert all(m.intact() for m in packed.values()), "wrote around a rearranged input"
-    return result.array.copy()
+    return [r.array.copy() for r in results]
 
 
 def random_arrays(program: Program, seed: int = 0) -> list[Array]:

@@ -9,8 +9,8 @@ from tilewright.kernels.expression.program import Monoid as _Monoid
 from tilewright.kernels.expression.program import Program, left, right
 
 
-def _program(output: te.TensorRef) -> Program:
-    return te.program(output)[0]
+def _program(*outputs: te.TensorRef) -> Program:
+    return te.program(outputs)[0]
 
 
 def matmul(m: int = 13, n: int = 37, k: int = 19) -> Program:
@@ -238,6 +238,22 @@ def eight_bit_floats(m: int = 5, n: int = 14, k: int = 11) -> Program:
     return _program(te.compute((m, n), lambda i, j: c[i, j] * 0.5, dtype="float8_e4m3fn"))
 
 
+def standardised(m: int = 7, n: int = 37) -> Program:
+    """Rows less their mean over their deviation; the mean, which other stages read, and where the row is largest."""
+    x = te.input("x", (m, n))
+    mean = te.compute((m,), lambda i: te.sum(n, lambda r: x[i, r] * (1.0 / n)))
+    var = te.compute((m,), lambda i: te.sum(n, lambda r: (x[i, r] - mean[i]) ** 2 * (1.0 / n)))
+    y = te.compute((m, n), lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(var[i] + 1e-3))
+    return _program(y, mean, te.compute((m,), lambda i: te.argmax(n, lambda r: x[i, r])))
+
+
+def halves(m: int = 5, n: int = 26) -> Program:
+    """Two outputs that read nothing of each other."""
+    x = te.input("x", (m, n))
+    left, right = (te.compute((m, n // 2), lambda i, j, k=k: te.exp(x[i, j + k * (n // 2)])) for k in (0, 1))
+    return _program(left, right)
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
@@ -245,7 +261,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         welford, gather, gather_lanes, transpose, reshape, roll, total, double_sum, int8_dot, saturate, masks,
         causal, floats, rotary, growth, histogram, largest_of_rows,
         whole_numbers, mean_of_halves, running_sums, running_maxima, recurrence,
-        eight_bit_floats,
+        eight_bit_floats, standardised, halves,
     )
 }  # fmt: skip
 """Builders of small programs by name; together they use the whole language."""

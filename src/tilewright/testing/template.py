@@ -31,7 +31,7 @@ from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import TEMPLATES, get_template
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.search_space import SearchSpace
-from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
+from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_outputs, task_of
 from tilewright.testing.programs import PROGRAMS
 
 SAMPLES = 7
@@ -176,12 +176,13 @@ class TemplateContract(ScheduleContract):
         library = compile_kernels(lowered, three.target)
         for seed in (0, 1):
             inputs = random_arrays(program, seed)
-            expected = reference(program, inputs)
+            expected = [(one, reference(one, inputs)) for one in program.of_each()]
             for candidate, kernel in zip(candidates, lowered, strict=True):
                 threads, values = candidate.task.target.threads, launch_values(candidate)
                 try:
-                    got = run_kernel(library, kernel, values, inputs, alone.workload.output, threads, seed)
-                    check(program, inputs, got, expected)
+                    got = run_outputs(library, kernel, values, inputs, alone.workload.outputs, threads, seed)
+                    for result, (one, right) in zip(got, expected, strict=True):
+                        check(one, inputs, result, right)
                 except AssertionError as error:
                     told = f"{pair} with {dict(candidate.schedule.values)}, threads={threads}"
                     raise AssertionError(f"{told}:\n{error}") from error

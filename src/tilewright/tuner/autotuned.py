@@ -149,7 +149,7 @@ def _described(name: str, arrays: Sequence[Any]) -> tuple[list[tuple[int, ...]],
     if backend is not None:
         views = [arrays_of(backend).view(a) for a in arrays]
         return [v.shape for v in views], views[0].dtype
-    lent = borrow(name, arrays, None)
+    lent = borrow(name, arrays)
     seen = arrays if lent is None else lent.args
     shapes: list[tuple[int, ...]] = []
     dtype = None if lent is None else lent.bits

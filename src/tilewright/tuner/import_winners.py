@@ -107,11 +107,11 @@ def checked_workload(workload: Workload, trust: bool = False) -> Workload:
     try:
         program = Program.loads(workload.program)
         inputs = [(tuple(t.shape), t.dtype, t.constant) for t in program.inputs]
-        output = (tuple(program.output.shape), program.output.dtype)
+        outputs = [(tuple(t.shape), t.dtype) for t in program.outputs]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise UsageError("its program makes no sense", "Import it again from where it was tuned") from None
     stored = [(s.shape, s.dtype, s.constant) for s in workload.inputs]
-    if inputs != stored or output != (workload.output.shape, workload.output.dtype):
+    if inputs != stored or outputs != [(s.shape, s.dtype) for s in workload.outputs]:
         raise UsageError("its tensors are not its program's", "Import it again from where it was tuned")
     return workload
 

@@ -69,16 +69,25 @@ def whole_reach(program: Program) -> tuple[int, frozenset[str]]:
     For a 16-bit or 8-bit real output, one at which sums are small enough to be told apart in it, if there is one.
     """
     best: tuple[int, frozenset[str]] = (1, frozenset())
-    inputs = {t.name for t in program.inputs}
     limit = 2.0 ** MANTISSA.get(program.output.dtype, 53)
     rank = (0, 0.0)
     for reach in REACHES:
-        grids = {name: g for name, g in _grids(program, reach).items() if name not in inputs}
+        grids = _grids_of_stages(program, reach)
         largest = max((ROOM * g.size / g.step for g in grids.values()), default=0.0)
         crowded = largest / limit if program.output.dtype in NARROW else 0.0
         if (len(grids), -max(crowded, 1.0)) > rank:
             best, rank = (reach, frozenset(grids)), (len(grids), -max(crowded, 1.0))
     return best
+
+
+def exact_at(program: Program, reach: int) -> frozenset[str]:
+    """The stages that are exact at a reach."""
+    return frozenset(_grids_of_stages(program, reach))
+
+
+def _grids_of_stages(program: Program, reach: int) -> dict[str, Grid]:
+    inputs = {t.name for t in program.inputs}
+    return {name: g for name, g in _grids(program, reach).items() if name not in inputs}
 
 
 def full_range(program: Program) -> frozenset[str]:

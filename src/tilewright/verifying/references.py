@@ -53,7 +53,7 @@ class Interval:
 
 
 class References:
-    """Intervals of one program, by recipe and block, from memory, disk or the interpreter."""
+    """Intervals of one program of one result, by recipe and block, from memory, disk or the interpreter."""
 
     def __init__(self, source: Program, folder: Path | None = None, memory: int = 256 << 20) -> None:
         self.program = source

@@ -1,9 +1,10 @@
 """Checking a kernel's results before it is timed.
 
-Every input set lies in guarded buffers placed in its own way; the output is poisoned before the call;
+Every input set lies in guarded buffers placed in its own way; the outputs are poisoned before the call;
 afterwards the inputs must be unchanged, the canaries whole, and every checked element inside its
 interval. Where a reference of the whole output would take too long, blocks are checked (corners,
-full lines along every axis, random blocks) and, for contractions, all of it by projection.
+full lines along every axis, random blocks) and, for contractions, all of it by projection. Each of several
+outputs is checked as that of a program of its own on the same inputs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,13 +25,13 @@ from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.reference import evaluate_block, index_bounds
 from tilewright.verifying import tolerance
 from tilewright.verifying.buffers import LINE, GuardedArray
-from tilewright.verifying.exact import whole_reach
+from tilewright.verifying.exact import exact_at, whole_reach
 from tilewright.verifying.inputs import RECIPES, Array, Recipe, decoded, make_inputs, numpy_dtype
 from tilewright.verifying.projection import Projection, project
 from tilewright.verifying.references import Block, Interval, References, widened
 
 Run = Callable[[Sequence[int]], None]
-"""Calls a kernel on the addresses of its inputs and output."""
+"""Calls a kernel on the addresses of its inputs and outputs."""
 
 ALL_SETS = tuple(range(len(RECIPES)))
 FEW_SETS = (0, 2)  # for a binary that has passed all of them with other launch arguments
@@ -40,134 +42,71 @@ STEPPED_SHARE = 1e-3
 MOST_STEPPED = 0.05
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What one output must hold. ``excused``: share of its elements that may be wrong."""
+
+    intervals: list[Interval]
+    projection: Projection | None
+    excused: float
+
+    def problem(self, out: Array, recipe: Recipe) -> str | None:
+        """What is wrong with an output, in one line, or ``None``."""
+        for interval in self.intervals:
+            problem = mismatch(out, interval, recipe, self.excused)
+            if problem:
+                return problem
+        if self.projection is not None:
+            wrong = self.projection.wrong(out)
+            if wrong:
+                return f"{wrong} of {self.projection.expected.size} projected sums differ ({recipe.name})"
+        return None
+
+
 @dataclass
 class InputSet:
-    """Guarded buffers of one recipe: inputs, their pristine copies, the output, what is expected."""
+    """Guarded buffers of one recipe: inputs, their pristine copies, the outputs, and what each is to hold."""
 
     recipe: Recipe
     inputs: list[GuardedArray]
     pristine: list[Array]
-    output: GuardedArray
-    intervals: list[Interval]
-    projection: Projection | None
-    excused: float  # share of results that may be wrong
+    outputs: list[GuardedArray]
+    expected: list[Expected]
 
     @property
     def pointers(self) -> list[int]:
-        return [*(g.address for g in self.inputs), self.output.address]
+        return [g.address for g in (*self.inputs, *self.outputs)]
 
 
-class Verifier:
-    """Checks kernels of one program. Input sets and references are made when first needed."""
+class _Output:
+    """One output of a program: the program of it alone, its references, and the stages exact on whole numbers."""
 
-    def __init__(self, program: Program, references: References | None = None, full: float = FULL_REFERENCE) -> None:
+    def __init__(self, program: Program, references: References, exact: frozenset[str], full: float) -> None:
         self.program = program
-        self.references = references or References(program)
-        self.bounds = index_bounds(program)
+        self.references = references
+        self.exact = exact
         self.full = full
-        reach, self.exact = whole_reach(program)
-        self.recipes = tuple(Recipe(r.kind, r.seed, r.place, reach) for r in RECIPES)
-        self._sets: dict[tuple[int, int], InputSet] = {}
         self._blocks: list[Block] | None = None
-        self._timing: tuple[str, tuple[Array, ...]] | None = None
-        self.positive = False
 
-    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1) -> str | None:
-        """What is wrong with a kernel, in one line, or ``None``."""
-        for n in sets:
-            problem = self.check_set(run, self.input_set(n, align))
-            if problem:
-                return problem
-        return None
+    @property
+    def everything(self) -> bool:
+        """Whether every stage is exact on whole numbers."""
+        return self.exact >= {s.name for s in self.program.stages}
 
-    def check_set(self, run: Run, data: InputSet) -> str | None:
-        """Run the kernel on one input set and compare."""
-        data.output.poison()
-        run(data.pointers)
-        problem = self._side_effects(data)
-        if problem:
-            return problem
-        out = decoded(data.output.array, self.program.output.dtype)
-        for interval in data.intervals:
-            problem = mismatch(out, interval, data.recipe, data.excused)
-            if problem:
-                return problem
-        if data.projection is not None:
-            wrong = data.projection.wrong(out)
-            if wrong:
-                return f"{wrong} of {data.projection.expected.size} projected sums differ ({data.recipe.name})"
-        return None
+    def intervals(self, recipe: Recipe, values: tuple[Array, ...]) -> list[Interval]:
+        """What the chosen blocks may hold for inputs drawn by a recipe."""
+        exact = self.exact if recipe.kind == "whole" else frozenset[str]()
+        return self.references.intervals(recipe, values, self._chosen_blocks(values), exact)
 
-    def _side_effects(self, data: InputSet) -> str | None:
-        for n, (guarded, pristine) in enumerate(zip(data.inputs, data.pristine, strict=True)):
-            if not np.array_equal(guarded.data, pristine):
-                guarded.data[:] = pristine
-                return f"changes its input number {n} ({data.recipe.name})"
-        for n, guarded in enumerate((*data.inputs, data.output)):
-            if guarded.trespassed():
-                guarded.restore()
-                what = f"input number {n}" if n < len(data.inputs) else "the output"
-                return f"writes outside {what} ({data.recipe.name})"
-        return None
-
-    def timing_values(self) -> tuple[Array, ...]:
-        """What kernels are timed on, drawn once: a final moves it to many places."""
-        kind = "positive" if self.positive else "normal"
-        if self._timing is None or self._timing[0] != kind:
-            self._timing = kind, make_inputs(self.program, Recipe(kind, 0, "heap"), self.bounds)
-        return self._timing[1]
-
-    # ------------------------------------------------------------------ input sets
-
-    def has(self, n: int, align: int = 1) -> bool:
-        """Whether an input set and its references are at hand."""
-        return (n, align) in self._sets
-
-    def input_set(self, n: int, align: int = 1) -> InputSet:
-        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes."""
-        key = (n, align)
-        if key not in self._sets:
-            self._sets[key] = self._make(self.recipes[n], align)
-        return self._sets[key]
-
-    def _make(self, recipe: Recipe, align: int) -> InputSet:
-        whole = recipe.kind == "whole"
-        if recipe.kind == "normal" and self.positive:
-            recipe = recipe.positive()
-        values = make_inputs(self.program, recipe, self.bounds)
-        exact = self.exact if whole else frozenset[str]()
-        blocks = self._chosen_blocks(values)
-        intervals = self.references.intervals(recipe, values, blocks, exact)
-        if not whole and not self.positive and any(i.free is not None for i in intervals):
-            # A log or root of negative values: most of the result would be NaN and tell nothing.
-            self.positive = True
-            return self._make(recipe, align)
-        everything = exact >= {s.name for s in self.program.stages}
-        if whole and not everything and any(i.free is not None for i in intervals):
-            values = tuple(natural(v, t) for v, t in zip(values, self.program.inputs, strict=True))
-            recipe = Recipe("natural", recipe.seed, recipe.place, recipe.reach)
-            intervals = self.references.intervals(recipe, values, blocks, frozenset())
-        partial = len(blocks) > 1
-        projection = project(self.program, values, recipe.seed) if partial and whole and everything else None
-        return self._place(recipe, values, intervals, projection, everything, align)
-
-    def _place(
-        self, recipe: Recipe, values: Sequence[Array], intervals: list[Interval],
-        projection: Projection | None, everything: bool, align: int,
-    ) -> InputSet:  # fmt: skip
-        guarded = []
-        for v in values:
-            g = GuardedArray(v.shape, v.dtype, recipe.place, align)
-            g.array[...] = v
-            guarded.append(g)
-        out = self.program.output
-        output = GuardedArray(out.shape, numpy_dtype(out.dtype), recipe.place, align)
+    def expected(self, recipe: Recipe, values: tuple[Array, ...], intervals: list[Interval]) -> Expected:
+        """All that is known of it, given its intervals."""
+        whole = recipe.kind == "whole" and self.everything
+        projection = project(self.program, values, recipe.seed) if whole and len(intervals) > 1 else None
         excused = 0.0
-        if not everything and tolerance.error_program(self.program).stepwise:
+        if not whole and tolerance.error_program(self.program).stepwise:
             longest = max(s.terms for s in self.program.stages)
             excused = min(MOST_STEPPED, STEPPED_SHARE * longest)
-        pristine = [g.data.copy() for g in guarded]
-        return InputSet(recipe, guarded, pristine, output, intervals, projection, excused)
+        return Expected(intervals, projection, excused)
 
     def _chosen_blocks(self, values: tuple[Array, ...]) -> list[Block]:
         if self._blocks is None:
@@ -198,6 +137,104 @@ class Verifier:
         if points[2] > points[1]:
             return max(seconds[2] - seconds[1], 1e-9) / (points[2] - points[1])
         return seconds[2] / points[2]
+
+
+class Verifier:
+    """Checks kernels of one program. Input sets and references are made when first needed.
+
+    ``folder``: where references that took long are kept. ``full``: seconds that one whole reference may take.
+    """
+
+    def __init__(self, program: Program, folder: Path | None = None, full: float = FULL_REFERENCE) -> None:
+        self.program = program
+        self.bounds = index_bounds(program)
+        each = program.of_each()
+        reach = min(whole_reach(p)[0] for p in each)
+        self._outputs = [_Output(p, References(p, folder), exact_at(p, reach), full) for p in each]
+        self.recipes = tuple(Recipe(r.kind, r.seed, r.place, reach) for r in RECIPES)
+        self._sets: dict[tuple[int, int], InputSet] = {}
+        self._timing: tuple[str, tuple[Array, ...]] | None = None
+        self.positive = False
+
+    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1) -> str | None:
+        """What is wrong with a kernel, in one line, or ``None``."""
+        for n in sets:
+            problem = self.check_set(run, self.input_set(n, align))
+            if problem:
+                return problem
+        return None
+
+    def check_set(self, run: Run, data: InputSet) -> str | None:
+        """Run the kernel on one input set and compare."""
+        for guarded in data.outputs:
+            guarded.poison()
+        run(data.pointers)
+        problem = self._side_effects(data)
+        if problem:
+            return problem
+        for n, (guarded, expected) in enumerate(zip(data.outputs, data.expected, strict=True)):
+            problem = expected.problem(decoded(guarded.array, self.program.outputs[n].dtype), data.recipe)
+            if problem:
+                return problem if len(data.outputs) == 1 else f"output number {n}: {problem}"
+        return None
+
+    def _side_effects(self, data: InputSet) -> str | None:
+        for n, (guarded, pristine) in enumerate(zip(data.inputs, data.pristine, strict=True)):
+            if not np.array_equal(guarded.data, pristine):
+                guarded.data[:] = pristine
+                return f"changes its input number {n} ({data.recipe.name})"
+        count = len(data.inputs)
+        for n, guarded in enumerate((*data.inputs, *data.outputs)):
+            if guarded.trespassed():
+                guarded.restore()
+                output = "the output" if len(data.outputs) == 1 else f"output number {n - count}"
+                what = f"input number {n}" if n < count else output
+                return f"writes outside {what} ({data.recipe.name})"
+        return None
+
+    def timing_values(self) -> tuple[Array, ...]:
+        """What kernels are timed on, drawn once: a final moves it to many places."""
+        kind = "positive" if self.positive else "normal"
+        if self._timing is None or self._timing[0] != kind:
+            self._timing = kind, make_inputs(self.program, Recipe(kind, 0, "heap"), self.bounds)
+        return self._timing[1]
+
+    # ------------------------------------------------------------------ input sets
+
+    def has(self, n: int, align: int = 1) -> bool:
+        """Whether an input set and its references are at hand."""
+        return (n, align) in self._sets
+
+    def input_set(self, n: int, align: int = 1) -> InputSet:
+        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes."""
+        key = (n, align)
+        if key not in self._sets:
+            self._sets[key] = self._make(self.recipes[n], align)
+        return self._sets[key]
+
+    def _make(self, recipe: Recipe, align: int) -> InputSet:
+        whole = recipe.kind == "whole"
+        if recipe.kind == "normal" and self.positive:
+            recipe = recipe.positive()
+        values = make_inputs(self.program, recipe, self.bounds)
+        intervals = [o.intervals(recipe, values) for o in self._outputs]
+        odd = [any(i.free is not None for i in found) for found in intervals]
+        if not whole and not self.positive and any(odd):
+            # A log or root of negative values: most of the result would be NaN and tell nothing.
+            self.positive = True
+            return self._make(recipe, align)
+        if whole and any(o and not out.everything for o, out in zip(odd, self._outputs, strict=True)):
+            values = tuple(natural(v, t) for v, t in zip(values, self.program.inputs, strict=True))
+            recipe = Recipe("natural", recipe.seed, recipe.place, recipe.reach)
+            intervals = [o.intervals(recipe, values) for o in self._outputs]
+        expected = [o.expected(recipe, values, found) for o, found in zip(self._outputs, intervals, strict=True)]
+        guarded = []
+        for v in values:
+            g = GuardedArray(v.shape, v.dtype, recipe.place, align)
+            g.array[...] = v
+            guarded.append(g)
+        outputs = [GuardedArray(t.shape, numpy_dtype(t.dtype), recipe.place, align) for t in self.program.outputs]
+        return InputSet(recipe, guarded, [g.data.copy() for g in guarded], outputs, expected)
 
 
 def natural(values: Array, tensor: Tensor) -> Array:
@@ -266,7 +303,7 @@ def _right_where_free(got: Array, value: Array) -> Array:
 
 
 def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int = 0) -> list[GuardedArray]:
-    """Buffers for timing: random inputs as NumPy places its arrays, then the output as the runtime places its own.
+    """Buffers for timing: random inputs as NumPy places its arrays, then the outputs as the runtime places its own.
 
     A kernel timed on cache-line aligned inputs only would look faster than its users will see it. ``shift`` moves
     all of them.
@@ -276,6 +313,7 @@ def timing_inputs(program: Program, verifier: Verifier, align: int, shift: int =
         g = GuardedArray(v.shape, v.dtype, "heap", align, stagger=n * (2 * shift + 1) + shift)
         g.array[...] = v
         buffers.append(g)
-    out, stagger = program.output, len(buffers) * (2 * shift + 1) + shift
-    buffers.append(GuardedArray(out.shape, numpy_dtype(out.dtype), "heap", max(align, LINE), stagger))
+    for out in program.outputs:
+        stagger = len(buffers) * (2 * shift + 1) + shift
+        buffers.append(GuardedArray(out.shape, numpy_dtype(out.dtype), "heap", max(align, LINE), stagger))
     return buffers

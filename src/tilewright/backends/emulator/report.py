@@ -48,8 +48,9 @@ class Report(Json):
     """The outcome of one emulated run. ``ok``: it ran, checked all that was asked, and found nothing.
 
     ``unchecked`` says why it, or its sanitizer, could not run; such a run is never ``ok``. ``output``
-    holds the result when the run came to its end. ``profile``: see ``docs/emulator.md``; empty unless
-    asked for. ``seconds``: of the launches alone. Its JSON has all of it but the output.
+    holds the result, the first of several, when the run came to its end. ``profile``: see
+    ``docs/emulator.md``; empty unless asked for. ``seconds``: of the launches alone.
+    Its JSON has all of it but the output.
     """
 
     ok: bool

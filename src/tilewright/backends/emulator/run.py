@@ -35,26 +35,25 @@ def run(
     program: LaunchProgram,
     launch: Mapping[str, int],
     inputs: Sequence[Array],
-    output: Array,
-    *,
+    *outputs: Array,
     order: str = "fifo",
     copies: str = "lazy",
     timeout: float = 60.0,
 ) -> Report:
-    """Run ``program`` once, on copies of ``inputs``, and fill ``output``.
+    """Run ``program`` once, on copies of ``inputs``, and fill ``outputs``.
 
     ``launch``: values of the program's launch arguments. ``order``: how blocks and threads take turns,
     ``fifo``, ``lifo`` or ``random:SEED``; ``copies``: whether asynchronous copies move data at once
-    (``eager``) or at the wait that requires it (``lazy``). The memory of the output, of the workspace and
+    (``eager``) or at the wait that requires it (``lazy``). The memory of the outputs, of the workspace and
     of each block is poisoned first. Stopped after ``timeout`` seconds. What the kernel does wrong is in
     the report; ``UsageError`` is raised for arguments that make no sense.
     """
     if kernel.unchecked:
         return Report(False, unchecked=kernel.unchecked)
     inputs = [np.ascontiguousarray(x) for x in inputs]
-    if not output.flags.c_contiguous:
+    if not all(a.flags.c_contiguous for a in outputs):
         raise UsageError("the output must be contiguous")
-    job = _job(kernel, program, launch, inputs, output, parse_order(order), _lazy(copies), timeout)
+    job = _job(kernel, program, launch, inputs, outputs, parse_order(order), _lazy(copies), timeout)
     with _folder() as folder:
         (folder / "job").write_text(job)
         for i, x in enumerate(inputs):
@@ -63,8 +62,8 @@ def run(
         if unable := _sanitizer_failed(said):
             return Report(False, unchecked=unable)
         text = _text(folder / "report")
-        result = _text_bytes(folder / "output")
-    return _report(kernel, text, said, code, result, output, timeout)
+        results = [_text_bytes(folder / f"output{n}") for n in range(len(outputs))]
+    return _report(kernel, text, said, code, results, outputs, timeout)
 
 
 def parse_order(order: str) -> tuple[int, int]:
@@ -91,27 +90,27 @@ def _job(
     program: LaunchProgram,
     launch: Mapping[str, int],
     inputs: Sequence[Array],
-    output: Array,
+    outputs: Sequence[Array],
     order: tuple[int, int],
     lazy: bool,
     timeout: float,
 ) -> str:
     lines = [f"order {order[0]} {order[1]} {int(lazy)} {int(kernel.profile)}", f"seconds {timeout}"]
-    for i, x in enumerate([*inputs, output]):
+    for i, x in enumerate([*inputs, *outputs]):
         # What every caller has to grant: the element's own alignment, or what the program asks for.
         # Profiles are of memory as device allocators give it.
         align = max(program.align, x.dtype.itemsize, 256 if kernel.profile else 1)
         if align & (align - 1):
             raise UsageError(f"the alignment {align} is no power of two")
-        name = "input" if i < len(inputs) else "output"
-        lines.append(f"{name} {x.nbytes} {align} {0 if name == 'input' else poison(output.dtype)}")
+        name = "input" if i < len(inputs) else "output" if len(outputs) == 1 else "outputs"
+        lines.append(f"{name} {x.nbytes} {align} {0 if name == 'input' else poison(x.dtype)}")
     try:
         size, zero = (int(evaluate(e, launch)) for e in (program.workspace, program.zero_fill))
         if not 0 <= zero <= size:
             raise UsageError(f"{zero} bytes to clear in a workspace of {size}")
         if size:
             lines.append(f"workspace {size} {zero}")
-        lines += [_launch_line(x, launch, len(inputs) + 1, bool(size)) for x in program.launches]
+        lines += [_launch_line(x, launch, len(inputs) + len(outputs), bool(size)) for x in program.launches]
     except KeyError as e:
         raise UsageError(f"the launch argument {e.args[0]!r} has no value") from None
     return "\n".join(lines) + "\n"
@@ -235,8 +234,9 @@ def _text_bytes(path: Path) -> bytes | None:
 
 
 def _report(
-    kernel: EmulatedKernel, text: str, said: str, code: int | None, result: bytes | None, output: Array, timeout: float
-) -> Report:
+    kernel: EmulatedKernel, text: str, said: str, code: int | None, results: Sequence[bytes | None],
+    outputs: Sequence[Array], timeout: float,
+) -> Report:  # fmt: skip
     found = parse_runtime(text, kernel.path)
     bugs = [*parse_sanitizers(said)]
     if found.bug:
@@ -245,12 +245,13 @@ def _report(
         bugs.append(Bug("timeout", f"the kernel was still running after {timeout:g} s"))
     elif not bugs and (code != 0 or not found.done):
         bugs.append(Bug("crash", _last_words(code, said)))
-    filled = None
-    if result is not None and len(result) == output.nbytes and found.done:
-        output.reshape(-1).view(np.uint8)[:] = np.frombuffer(result, np.uint8)
-        filled = output
-        bugs += unwritten(output)
-    return Report(not bugs, tuple(bugs), "", found.profile, found.seconds, filled)
+    filled = []
+    for result, output in zip(results, outputs, strict=True):
+        if result is not None and len(result) == output.nbytes and found.done:
+            output.reshape(-1).view(np.uint8)[:] = np.frombuffer(result, np.uint8)
+            filled.append(output)
+            bugs += unwritten(output)
+    return Report(not bugs, tuple(bugs), "", found.profile, found.seconds, filled[0] if filled else None)
 
 
 def _last_words(code: int, said: str) -> str:

@@ -37,7 +37,7 @@ class Function:
     name: str
     kernel: Kernel
     inputs: tuple[TensorSpec, ...]
-    output: TensorSpec
+    outputs: tuple[TensorSpec, ...]
     launches: tuple[tuple[str, tuple[int, ...]], ...]
     workspace: int
     zero_fill: int
@@ -95,7 +95,7 @@ def functions(kernels: Iterable[Kernel]) -> list[Function]:
 
 def _function(kernel: Kernel, name: str) -> Function:
     e = kernel.entry
-    specs = (*e.inputs, e.output)
+    specs = (*e.inputs, *e.outputs)
     if any(type(n) is not int for s in specs for n in s.shape):
         raise UsageError(f"{e.op} {e.label} has no fixed sizes, which functions in C have", "Leave it out: --op")
     for s in specs:
@@ -103,7 +103,7 @@ def _function(kernel: Kernel, name: str) -> Function:
     values = {k: int(v) for k, v in e.schedule.launch}
     p = e.program
     return Function(
-        name, kernel, e.inputs, e.output,
+        name, kernel, e.inputs, e.outputs,
         tuple((x.symbol, tuple(values[n] for n in x.arguments)) for x in p.launches),
         int(evaluate(p.workspace, values)), int(evaluate(p.zero_fill, values)), p.align,
         tuple(
@@ -122,7 +122,7 @@ def _name(kernel: Kernel) -> str:
             continue
         plain = isinstance(value, int) and not isinstance(value, bool)
         words.append(name if value is True else f"{name}{value}" if plain else f"{name}_{value}")
-    words.append(str(e.params.get("dtype", e.output.dtype)))
+    words.append(str(e.params.get("dtype", e.outputs[0].dtype)))
     return re.sub(r"[^a-zA-Z0-9]+", "_", "_".join(words)).strip("_")
 
 

@@ -31,9 +31,9 @@ def _empty(shape: tuple[int, ...], dtype: Any, align: int) -> Any:
 class Kernel:
     """One tuned kernel: call it with arrays of exactly its shapes and dtypes, and an ``out`` if there is one.
 
-    What C has no type for (bfloat16, float8) is passed as its bits, in arrays of unsigned integers. Raises
-    ``TypeError`` and ``ValueError`` for other arrays, ``RuntimeError`` where the kernel fails. Safe from any number of
-    threads.
+    A kernel with several outputs gives a tuple, and takes one as ``out``. What C has no type for (bfloat16, float8) is
+    passed as its bits, in arrays of unsigned integers. Raises ``TypeError`` and ``ValueError`` for other arrays,
+    ``RuntimeError`` where the kernel fails. Safe from any number of threads.
     """
 
     def __init__(self, library: Any, prefix: str, about: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class Kernel:
         self.operator: str = about["operator"]
         self.attributes: dict[str, Any] = about["attributes"]
         self.inputs = [(n, tuple(shape), np.dtype(dtype)) for n, shape, dtype in about["inputs"]]
-        self.output = (tuple(about["output"][0]), np.dtype(about["output"][1]))
+        self.outputs = [(tuple(shape), np.dtype(dtype)) for shape, dtype in about["outputs"]]
         self._align: int = about["align"]
         self._packs = [
             (number, size, _function(library, f"{prefix}_{self.name}_pack_{self.inputs[number][0]}", 2))
@@ -49,7 +49,7 @@ class Kernel:
         ]
         self._error = library[f"{prefix}_error"]
         self._error.restype = ctypes.c_char_p
-        self._call = _function(library, f"{prefix}_{self.name}", len(self.inputs) + 1)
+        self._call = _function(library, f"{prefix}_{self.name}", len(self.inputs) + len(self.outputs))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{n} {shape} {dtype}" for n, shape, dtype in self.inputs)
@@ -91,16 +91,25 @@ class Kernel:
         return packed
 
     def _run(self, given: list[Any], packed: dict[int, Any], out: Any) -> Any:
-        shape, dtype = self.output
         if out is None:
-            out = _empty(shape, dtype, max(self._align, 64))
+            outs = [_empty(shape, dtype, max(self._align, 64)) for shape, dtype in self.outputs]
         else:
-            _check(self.name, "out", out, shape, dtype)
-            if not out.flags.writeable:
-                raise ValueError(f"{self.name}: out cannot be written")
+            outs = self._outs(out)
         places = [packed.get(n, a).ctypes.data for n, a in enumerate(given)]
-        self._require(self._call(*places, out.ctypes.data))
-        return out
+        self._require(self._call(*places, *(a.ctypes.data for a in outs)))
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def _outs(self, out: Any) -> list[Any]:
+        several = len(self.outputs) > 1
+        outs = list(out) if several and isinstance(out, (tuple, list)) else [out]
+        if len(outs) != len(self.outputs):
+            raise TypeError(f"{self.name} has {len(self.outputs)} outputs: out is a tuple of them")
+        for n, (a, (shape, dtype)) in enumerate(zip(outs, self.outputs)):  # noqa: B905 (of Python 3.10)
+            name = f"out[{n}]" if several else "out"
+            _check(self.name, name, a, shape, dtype)
+            if not a.flags.writeable:
+                raise ValueError(f"{self.name}: {name} cannot be written")
+        return outs
 
     def _checked(self, number: int, array: Any) -> Any:
         name, shape, dtype = self.inputs[number]

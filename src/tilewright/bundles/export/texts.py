@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tilewright.bundles.export.functions import Function, Pack, c_type, elements
@@ -11,7 +12,7 @@ ERRORS = (
     ("OK", "success"),
     ("NULL", "a pointer is null"),
     ("MISALIGNED", "a pointer is not aligned as the function asks"),
-    ("OVERLAP", "the output overlaps an input"),
+    ("OVERLAP", "an output overlaps another tensor"),
     ("NO_MEMORY", "no memory for the workspace"),
     ("PROCESSOR", "this processor lacks instructions that the library was built for"),
     ("KERNEL", "the kernel failed"),
@@ -38,9 +39,9 @@ def header(name: str, functions: Sequence[Function], target: Target) -> str:
     text = f"""\
 /* Tuned kernels for {target.name}, {target.threads} thread{"s" * (target.threads != 1)} a call.
  *
- * Tensors are dense and row-major, of exactly the sizes that a function's comment gives; the output overlaps no
- * input. Any number of threads may call at once. A thread's workspace is made at its first call and freed when it
- * ends, or by {name}_release. float16 and bfloat16 are passed as their bits. Link with -lm -lpthread.
+ * Tensors are dense and row-major, of exactly the sizes that a function's comment gives; an output overlaps no
+ * other tensor. Any number of threads may call at once. A thread's workspace is made at its first call and freed when
+ * it ends, or by {name}_release. float16 and bfloat16 are passed as their bits. Link with -lm -lpthread.
  */
 #ifndef {upper}_H
 #define {upper}_H
@@ -69,10 +70,9 @@ def _declared(name: str, f: Function) -> str:
     e = f.kernel.entry
     packed = {p.input for p in f.packs}
     lines = [f"{e.op} {e.label}".strip()]
-    for n, s in enumerate((*f.inputs, f.output)):
-        what = "out" if n == len(f.inputs) else s.name
+    for n, s in enumerate((*f.inputs, *f.outputs)):
         note = f", rearranged by {name}_{f.name}_pack_{s.name}" if n in packed else ""
-        lines.append(f"{_parameter(s, n == len(f.inputs))}: {_shape(s)} {s.dtype}{note}" if what else "")
+        lines.append(f"{_parameter(s, n >= len(f.inputs))}: {_shape(s)} {s.dtype}{note}")
     if f.align > 1:
         lines.append(f"Every pointer is aligned to {f.align} bytes.")
     lines.append(f"Tuned on {e.device_model}: {e.seconds:.3g} s a call.")
@@ -94,7 +94,8 @@ def _signature(name: str, f: Function) -> str:
         f"const void *packed_{s.name}" if n in packed else f"const {c_type(s.dtype)} *{_parameter(s, False)}"
         for n, s in enumerate(f.inputs)
     ]
-    return f"int {name}_{f.name}({', '.join([*parameters, f'{c_type(f.output.dtype)} *out'])})"
+    parameters += [f"{c_type(s.dtype)} *{_parameter(s, True)}" for s in f.outputs]
+    return f"int {name}_{f.name}({', '.join(parameters)})"
 
 
 def _pack_signature(name: str, f: Function, p: Pack) -> str:
@@ -103,7 +104,9 @@ def _pack_signature(name: str, f: Function, p: Pack) -> str:
 
 
 def _parameter(s: TensorSpec, output: bool) -> str:
-    return "out" if output else f"in_{s.name}" if s.name == "out" or s.name in _RESERVED else s.name
+    if output:
+        return s.name
+    return f"in_{s.name}" if re.fullmatch(r"out\d*", s.name) or s.name in _RESERVED else s.name
 
 
 _RESERVED = frozenset((
@@ -171,9 +174,8 @@ static void start(void)
     supported = {test};
 }}
 
-static int check(const struct tensor *tensors, int count, uintptr_t align)
+static int check(const struct tensor *tensors, int count, int inputs, uintptr_t align)
 {{
-    uintptr_t out = (uintptr_t)tensors[count - 1].memory;
     pthread_once(&once, start);
     if (!supported)
         return {upper}_PROCESSOR;
@@ -183,8 +185,11 @@ static int check(const struct tensor *tensors, int count, uintptr_t align)
             return {upper}_NULL;
         if (at % align)
             return {upper}_MISALIGNED;
-        if (i < count - 1 && at < out + tensors[count - 1].bytes && out < at + tensors[i].bytes)
-            return {upper}_OVERLAP;
+        for (int j = 0; i >= inputs && j < i; j++) {{
+            uintptr_t other = (uintptr_t)tensors[j].memory;
+            if (at < other + tensors[j].bytes && other < at + tensors[i].bytes)
+                return {upper}_OVERLAP;
+        }}
     }}
     return {upper}_OK;
 }}
@@ -219,7 +224,7 @@ def _defined(name: str, f: Function, target: Target) -> str:
         (f"packed_{s.name}", packs[n].bytes) if n in packs else (_parameter(s, False), _bytes(s))
         for n, s in enumerate(f.inputs)
     ]
-    given.append(("out", _bytes(f.output)))
+    given += [(_parameter(s, True), _bytes(s)) for s in f.outputs]
     arguments = "".join(
         f"    static const long long args{n}[] = {{{', '.join(map(str, a)) or '0'}}};\n"
         for n, (_, a) in enumerate(f.launches)
@@ -233,7 +238,7 @@ def _defined(name: str, f: Function, target: Target) -> str:
 {arguments}    static const struct tw_launch launches[] = {{{launches}}};
     const struct tensor given[] = {{{checks}}};
     void *const tensors[] = {{{pointers}}};
-    int problem = check(given, {len(given)}, {f.align});
+    int problem = check(given, {len(given)}, {len(f.inputs)}, {f.align});
     if (problem)
         return problem;
     return run(launches, {len(f.launches)}, tensors, {f.workspace}, {f.zero_fill}, {target.threads});
@@ -243,7 +248,7 @@ def _defined(name: str, f: Function, target: Target) -> str:
         s = f.inputs[p.input]
         values = ", ".join(map(str, p.arguments)) or "0"
         places = ", ".join(
-            f"(void *){_parameter(s, False)}" if n == p.input else "NULL" for n in range(len(f.inputs) + 1)
+            f"(void *){_parameter(s, False)}" if n == p.input else "NULL" for n in range(len(f.inputs) + len(f.outputs))
         )
         text += f"""
 {_pack_signature(name, f, p)}
@@ -251,7 +256,7 @@ def _defined(name: str, f: Function, target: Target) -> str:
     static const long long args[] = {{{values}}};
     const struct tensor given[] = {{{{{_parameter(s, False)}, {_bytes(s)}}}, {{packed, {p.bytes}}}}};
     void *const tensors[] = {{{places}}};
-    int problem = check(given, 2, {f.align});
+    int problem = check(given, 2, 1, {f.align});
     if (!problem && (uintptr_t)packed % {_PACK_ALIGN})
         problem = {name.upper()}_MISALIGNED;
     return problem ? problem : pack({p.symbol}, args, tensors, packed, {p.bytes}, {target.threads});

@@ -73,7 +73,7 @@ def _about(f: Function) -> dict[str, object]:
         "operator": e.op,
         "attributes": own,
         "inputs": [[s.name, s.shape, BITS.get(s.dtype, s.dtype)] for s in f.inputs],
-        "output": [f.output.shape, BITS.get(f.output.dtype, f.output.dtype)],
+        "outputs": [[s.shape, BITS.get(s.dtype, s.dtype)] for s in f.outputs],
         "align": f.align,
         "packs": [[p.input, p.bytes] for p in f.packs],
     }

@@ -121,10 +121,10 @@ class Emitter:
         self.entry.line(f"const {ctype} {name} = {value};" if ctype == "long" else f"{ctype}const {name} = {value};")
         self.captured.append((ctype, name))
 
-    def tensors(self, kinds: Mapping[str, str]) -> None:
-        """Declare pointers to the tensors, in call order, the output last: names and C types of elements."""
+    def tensors(self, kinds: Mapping[str, str], outputs: int = 1) -> None:
+        """Declare pointers to the tensors, in call order, the outputs last: names and C types of elements."""
         for n, (name, kind) in enumerate(kinds.items()):
-            ctype = f"{'const ' if n < len(kinds) - 1 else ''}{kind} *"
+            ctype = f"{'const ' if n < len(kinds) - outputs else ''}{kind} *"
             self.local(ctype, name, f"({ctype})tensors[{n}]")
 
     def arguments(self, names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from tilewright.core import cached_property, canonical_json
+from tilewright.core import TensorSpec, cached_property, canonical_json
 from tilewright.extent import Extent, Size
 from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, Expr, ValueNumbers, const
 from tilewright.serialization import JsonList
@@ -145,18 +145,42 @@ class Stage(Domain, JsonList, sparse=("scan",)):
 
 
 @dataclass(frozen=True)
-class Program(JsonList):
+class Program(JsonList, sparse=("results",)):
     """Inputs in call order, and stages in an order in which each reads only earlier tensors.
 
-    The last stage is the result.
+    ``results`` names the stages that are the results, in the order in which they are returned; empty where there is
+    one, which is the last stage. Later stages may read a result.
     """
 
     inputs: tuple[Tensor, ...]
     stages: tuple[Stage, ...]
+    results: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The results, in the order in which they are returned."""
+        return tuple(self.tensors[n] for n in self.results) or (self.stages[-1].tensor,)
 
     @property
     def output(self) -> Tensor:
+        """The result of a program that has one."""
+        if self.results:
+            raise ValueError(f"the program has {len(self.results)} results")
         return self.stages[-1].tensor
+
+    def of_each(self) -> tuple[Program, ...]:
+        """For each result, on all inputs, the program that computes it alone. Tensors keep their names."""
+        if not self.results:
+            return (self,)
+        return tuple(Program(self.inputs, self._leading_to(n)) for n in self.results)
+
+    def _leading_to(self, result: str) -> tuple[Stage, ...]:
+        needed, kept = {result}, list[Stage]()
+        for s in reversed(self.stages):
+            if s.name in needed:
+                kept.append(s)
+                needed |= {str(x.value) for x in s.loads()}
+        return tuple(kept[::-1])
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
@@ -170,10 +194,10 @@ class Program(JsonList):
 
     @cached_property
     def plain(self) -> bool:
-        """Whether there are maps and reductions only, and no 8-bit reals: what most templates know."""
+        """Whether there are one result, maps and reductions only, and no 8-bit reals: what most templates know."""
         types = {t.dtype for t in self.tensors.values()}
         types |= {n.dtype for s in self.stages for e in s.body for n in e.walk()}
-        return all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
+        return not self.results and all(s.scan is None for s in self.stages) and types.isdisjoint(FLOAT8)
 
     @cached_property
     def flops(self) -> int:
@@ -187,6 +211,13 @@ class Program(JsonList):
     @staticmethod
     def loads(text: str) -> Program:
         return _parse(text)
+
+
+def output_specs(program: Program) -> tuple[TensorSpec, ...]:
+    """A program's results as arguments: ``out``, or where there are several ``out0, out1, ...``."""
+    results = program.outputs
+    names = ("out",) if len(results) == 1 else tuple(f"out{n}" for n in range(len(results)))
+    return tuple(TensorSpec(n, t.shape, t.dtype) for n, t in zip(names, results, strict=True))
 
 
 @lru_cache(maxsize=256)

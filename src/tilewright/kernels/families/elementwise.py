@@ -71,9 +71,12 @@ class Elementwise:
 
 @lru_cache(maxsize=256)
 def elementwise(text: str) -> Elementwise | None:
-    """The normal form of a program (canonical text), or ``None`` where it has reductions; the same object each time."""
+    """The normal form of a program (canonical text), the same object each time.
+
+    ``None`` where it has reductions, or several results.
+    """
     program = Program.loads(text)
-    if any(s.monoid is not None for s in program.stages) or not _short(program):
+    if program.results or any(s.monoid is not None for s in program.stages) or not _short(program):
         return None
     last = program.stages[-1]
     (part,) = split(program, frozenset(s.name for s in program.stages[:-1]), frozenset()) or ()

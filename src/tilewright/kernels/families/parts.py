@@ -49,12 +49,15 @@ class Part(Domain):
 
 
 def inlinable(program: Program) -> tuple[str, ...]:
-    """Map stages, the result apart, that may be computed where they are read."""
-    names = []
-    for s in program.stages[:-1]:
-        if s.monoid is None and recompute(program, s) <= MAX_RECOMPUTE:
-            names.append(s.name)
+    """Map stages, results apart, that may be computed where they are read."""
+    names = [s.name for s in _passing(program) if s.monoid is None and recompute(program, s) <= MAX_RECOMPUTE]
     return tuple(names[:MAX_INLINE])
+
+
+def _passing(program: Program) -> list[Stage]:
+    """Stages whose values are passed on only, and so need not be stored."""
+    stored = {t.name for t in program.outputs}
+    return [s for s in program.stages if s.name not in stored]
 
 
 def recompute(program: Program, s: Stage) -> float:
@@ -73,8 +76,8 @@ def recompute(program: Program, s: Stage) -> float:
 
 
 def reductions(program: Program) -> tuple[str, ...]:
-    """Stages that may take an epilogue: reductions other than the result."""
-    return tuple(s.name for s in program.stages[:-1] if s.monoid is not None)[:MAX_EPILOGUE]
+    """Stages that may take an epilogue: reductions other than results."""
+    return tuple(s.name for s in _passing(program) if s.monoid is not None)[:MAX_EPILOGUE]
 
 
 def split(program: Program, inline: frozenset[str], epilogue: frozenset[str]) -> tuple[Part, ...] | None:

@@ -108,7 +108,7 @@ class RowReduction:
 def row_reduction(text: str) -> RowReduction | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
     program = Program.loads(text)
-    if any(s.scan is not None for s in program.stages):
+    if program.results or any(s.scan is not None for s in program.stages):
         return None
     return _matched(program) or _matched(squeezed(program))
 

@@ -71,6 +71,7 @@ from tilewright.kernels.nn.reduce import mean as mean
 from tilewright.kernels.nn.reduce import norm as norm
 from tilewright.kernels.nn.reduce import prod as prod
 from tilewright.kernels.nn.reduce import sum as sum
+from tilewright.kernels.nn.reduce import var_mean as var_mean
 from tilewright.kernels.nn.softmax import log_softmax as log_softmax
 from tilewright.kernels.nn.softmax import softmax as softmax
 

@@ -1,4 +1,4 @@
-"""Reductions over any axes, named as in PyTorch: sum, mean, prod, amax, amin, argmax, argmin, norm.
+"""Reductions over any axes, named as in PyTorch: sum, mean, var_mean, prod, amax, amin, argmax, argmin, norm.
 
 ``dim``: one axis or several, all where none is given; ``keepdim`` leaves axes of size 1 in their place.
 """
@@ -62,6 +62,28 @@ def mean(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.Te
     total = _reduced("mean", input, dim, keepdim, te.sum)
     share = 1.0 / _count("mean", input, dim)
     return te.compute(total.shape, lambda *i: total[i] * share)
+
+
+def var_mean(
+    input: te.TensorRef, dim: te.Ints = (), correction: int = 1, keepdim: bool = False
+) -> tuple[te.TensorRef, te.TensorRef]:
+    """Variance over ``dim`` (sums of squares over their number less ``correction``), and the mean that it is about.
+
+    Raises ``UsageError`` where that is not positive.
+    """
+    count = _count("var_mean", input, dim)
+    if not 0 <= correction < count:
+        raise UsageError(f"var_mean: correction={correction} of {count} elements", f"Use 0 to {count - 1}")
+    average = mean(input, dim, keepdim)
+    dims = several_dims("var_mean", dim, len(input.shape))
+
+    def square(*i: te.Expr) -> te.Expr:
+        place = tuple(0 if d in dims else x for d, x in enumerate(i) if keepdim or d not in dims)
+        return (value(input[i]) - average[place]) ** 2
+
+    squares = _reduced("var_mean", te.compute(input.shape, square), dim, keepdim, te.sum)
+    share = 1.0 / (count - correction)
+    return te.compute(squares.shape, lambda *i: squares[i] * share), average
 
 
 def amax(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.TensorRef:

@@ -43,6 +43,7 @@ OPERATORS = (
     "rms_norm",
     "sum",
     "mean",
+    "var_mean",
     "prod",
     "amax",
     "amin",

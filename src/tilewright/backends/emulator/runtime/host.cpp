@@ -74,7 +74,7 @@ struct Tensor {
     bool input;
 };
 static Tensor tensors[MOST];
-static int tensor_count;
+static int tensor_count, input_count;
 static size_t workspace_range;
 static bool has_workspace;
 
@@ -145,8 +145,6 @@ int main() {
     report = open("report", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (!job || report < 0) bad_job("it cannot be opened");
     char word[32];
-    unsigned char *output = nullptr;
-    size_t output_size = 0;
     double seconds = 0;
     while (fscanf(job, "%31s", word) == 1) {
         if (strcmp(word, "order") == 0) {
@@ -161,22 +159,23 @@ int main() {
             double limit;
             if (fscanf(job, "%lf", &limit) != 1) bad_job(word);
             catch_crashes(limit);
-        } else if (strcmp(word, "input") == 0 || strcmp(word, "output") == 0) {
-            const bool input = word[0] == 'i';
+        } else if (strcmp(word, "input") == 0 || strcmp(word, "output") == 0 || strcmp(word, "outputs") == 0) {
+            // An output is one of several where the word is "outputs".
+            const bool input = word[0] == 'i', several = strcmp(word, "outputs") == 0;
             size_t size, align;
             unsigned pattern;
             if (fscanf(job, "%zu %zu %u", &size, &align, &pattern) != 3 || tensor_count == MOST) bad_job(word);
             char name[32], file[16];
-            snprintf(name, sizeof name, input ? "input %d" : "the output", tensor_count);
+            const int number = input ? tensor_count : tensor_count - input_count;
+            snprintf(name, sizeof name, input ? "input %d" : several ? "output number %d" : "the output", number);
             snprintf(file, sizeof file, "%d", tensor_count);
             Range &r = allocate(name, size, align, place_of(tensor_count));
             if (input) {
                 read_file(file, r.base, size);
                 protect_input(r);
+                input_count++;
             } else {
                 fill_words(r.base, size, pattern);
-                output = r.base;
-                output_size = size;
             }
             tensors[tensor_count++] = {ranges.size - 1, input};
         } else if (strcmp(word, "workspace") == 0) {
@@ -201,7 +200,13 @@ int main() {
     }
     fclose(job);
     if (failed) write_bug();
-    else if (output) write_file("output", output, output_size);
+    else
+        for (int i = input_count; i < tensor_count; i++) {
+            char file[16];
+            snprintf(file, sizeof file, "output%d", i - input_count);
+            const Range &r = ranges[tensors[i].range];
+            write_file(file, r.base, r.size);
+        }
     if (options.profile && !failed) profile_write(report);
     put("seconds %.9f\n", seconds);
     put("done\n");

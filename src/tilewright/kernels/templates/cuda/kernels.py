@@ -1,6 +1,6 @@
 """Parts of a program as kernels of their own: parameters, intermediates, indices, values.
 
-A part that is not the result writes to the workspace; each kernel is given exactly the pointers that it
+A part that is no result writes to the workspace; each kernel is given exactly the pointers that it
 uses, under the names of the program's tensors, and ``out``.
 """
 
@@ -52,9 +52,12 @@ class Workspace:
 
     @staticmethod
     def of(program: Program, parts: Sequence[Part]) -> Workspace:
-        """Room for what every part but the last gives; nothing is used twice."""
+        """Room for what every part gives that is no result; nothing is used twice."""
         offsets, size = {}, 0
-        for part in parts[:-1]:
+        outputs = {t.name for t in program.outputs}
+        for part in parts:
+            if part.target in outputs:
+                continue
             tensor = program.tensors[part.target]
             offsets[part.target] = size
             size += -(-tensor.size * ITEMSIZE[tensor.dtype] // ALIGN) * ALIGN
@@ -78,17 +81,15 @@ def launch(
     program: Program, part: Part, symbol: str, body: str, where: Workspace, blocks: int, threads: int, shared: int = 0
 ) -> Launch:
     """The launch of a part's kernel, with the parameters that :func:`signature` declares."""
-    numbers = {t.name: n for n, t in enumerate(program.inputs)}
+    numbers = {t.name: n for n, t in enumerate((*program.inputs, *program.outputs))}
     names = mentioned(body, *(t.name for t in tensors_of(program, part)))
 
     def pointer(name: str) -> tuple[str, Any]:
         return ("tensor", numbers[name]) if name in numbers else ("workspace", where.offsets[name])
 
-    last = part.target == program.output.name
-    out: tuple[str, Any] = ("tensor", len(numbers)) if last else ("workspace", where.offsets[part.target])
     return Launch(
         symbol, grid=(blocks, 1, 1), block=(threads, 1, 1), shared=shared,
-        parameters=(*(pointer(n) for n in names), out),
+        parameters=(*(pointer(n) for n in names), pointer(part.target)),
     )  # fmt: skip
 
 

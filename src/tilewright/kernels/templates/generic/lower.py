@@ -25,8 +25,9 @@ _ACROSS = {"add": "tw::hsum", "mul": "tw::hprod", "max": "tw::hmax", "min": "tw:
 def workspace(program: Program, plans: Sequence[PartTiling]) -> tuple[dict[str, int], int]:
     """Byte offset of each intermediate tensor, and the total."""
     offsets, total = {}, 0
+    outputs = {t.name for t in program.outputs}
     for p in plans:
-        if p.part.target == program.output.name:
+        if p.part.target in outputs:
             continue
         offsets[p.part.target] = total
         tensor = program.tensors[p.part.target]
@@ -41,7 +42,8 @@ def _itemsize(t: Tensor) -> int:
 def kernel(program: Program, plans: Sequence[PartTiling], symbol: str) -> LoweredKernel:
     """The kernel's text and its launch."""
     emitter = Emitter(symbol)
-    emitter.tensors({t.name: storage(t.dtype) for t in (*program.inputs, program.output)})
+    tensors = (*program.inputs, *program.outputs)
+    emitter.tensors({t.name: storage(t.dtype) for t in tensors}, len(program.outputs))
     offsets, total = workspace(program, plans)
     for name, at in offsets.items():
         ctype = f"{storage(program.tensors[name].dtype)} *"

@@ -32,7 +32,7 @@ def cuda_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKer
     scratch = [renamed(k.program.workspace, m.prefix) for k, m in zip(kernels, members, strict=True)]
     offsets, fixed = intermediates(program, tuple(m.segment for m in members))
     places: dict[str, tuple[str, IntExpr]] = {
-        t.name: ("tensor", n) for n, t in enumerate((*program.inputs, program.output))
+        t.name: ("tensor", n) for n, t in enumerate((*program.inputs, *program.outputs))
     }
     places |= {name: ("workspace", at) for name, at in offsets.items()}
     launches = []

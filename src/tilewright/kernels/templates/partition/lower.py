@@ -40,7 +40,7 @@ def cpu_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKern
     symbol, values = candidate.symbol, dict(candidate.schedule.values)
     program = Program.loads(candidate.task.workload.program)
     offsets, fixed = intermediates(program, tuple(m.segment for m in members))
-    places = {t.name: f"tensors[{n}]" for n, t in enumerate((*program.inputs, program.output))}
+    places = {t.name: f"tensors[{n}]" for n, t in enumerate((*program.inputs, *program.outputs))}
     places |= {name: f"ws+{at}L" for name, at in offsets.items()}
     numbers = {t.name: n for n, t in enumerate(program.inputs)}
     arguments: list[str] = []

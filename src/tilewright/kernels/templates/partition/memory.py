@@ -10,12 +10,18 @@ PAGE = 4096
 
 
 def intermediates(program: Program, cut: Cut) -> tuple[dict[str, int], int]:
-    """Byte offset of each segment's result but the last, and the total; memory is used again once it is free."""
+    """Byte offset of each segment's result that is none of the program's, and the total.
+
+    Memory is used again once it is free.
+    """
+    outputs = {t.name for t in program.outputs}
     last_read = {n: k for k, s in enumerate(cut) for n in s.reads}
     offsets: dict[str, int] = {}
     sizes: dict[str, int] = {}
     total = 0
-    for number, segment in enumerate(cut[:-1]):
+    for number, segment in enumerate(cut):
+        if segment.result in outputs:
+            continue
         tensor = program.tensors[segment.result]
         size = -(-tensor.size * ITEMSIZE[tensor.dtype] // PAGE) * PAGE
         busy = sorted((at, at + sizes[n]) for n, at in offsets.items() if last_read[n] >= number)

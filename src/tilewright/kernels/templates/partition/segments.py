@@ -3,7 +3,8 @@
 Stages are taken in an order in which cheap readers of a result come before costly ones (:func:`in_order`). A
 segment is a contiguous run of them as a program of its own: its inputs are what it reads of the program's
 inputs and of earlier segments' results, its result is that of its last stage, and no other stage of it is read
-later. A map between two reductions may thus end one segment or begin the next: these are different cuts.
+later or a result of the program. A map between two reductions may thus end one segment or begin the next: these are
+different cuts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from math import prod
 from tilewright.core import Target, Task, TensorSpec, Workload
 from tilewright.kernels import templates
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, load
-from tilewright.kernels.expression.program import Program, Stage, Tensor, flops_per_point
+from tilewright.kernels.expression.program import Program, Stage, Tensor, flops_per_point, output_specs
 
 MAX_CUTS = 4
 MAX_STAGES, MAX_LENGTH = 32, 12
@@ -69,8 +70,8 @@ def label(cut: Cut) -> str:
 def _task(text: str, target: Target, precision: str) -> Task:
     program = Program.loads(text)
     inputs = tuple(TensorSpec(t.name, t.shape, t.dtype, t.constant) for t in program.inputs)
-    output = TensorSpec("out", program.output.shape, program.output.dtype)
-    return Task(Workload("segment", (), (), text, inputs, output, program.flops, precision), target)
+    output, *more = output_specs(program)
+    return Task(Workload("segment", (), (), text, inputs, output, program.flops, precision, tuple(more)), target)
 
 
 @lru_cache(maxsize=64)
@@ -94,14 +95,14 @@ def in_order(program: Program) -> tuple[Stage, ...]:
 def segment_program(program: Program, first: int, last: int) -> tuple[Program, tuple[str, ...]] | None:
     """Stages ``[first, last)`` in order as a program, and what its inputs are.
 
-    ``None`` if the result of another stage than the last is read outside. An input stays constant where no other
-    stage reads it: a kernel that rearranges it has it to itself.
+    ``None`` if the result of another stage than the last is read outside, or is a result of the program. An input
+    stays constant where no other stage reads it: a kernel that rearranges it has it to itself.
     """
     stages = in_order(program)
     inside, outside = stages[first:last], (*stages[:first], *stages[last:])
     hidden = {s.name for s in inside[:-1]}
     read_outside = {str(x.value) for s in outside for x in s.loads()}
-    if hidden & read_outside:
+    if hidden & (read_outside | set(program.results)):
         return None
     read = {str(x.value) for s in inside for x in s.loads()} - hidden
     reads = tuple(n for n in program.tensors if n in read)

@@ -44,6 +44,11 @@ class Binding:
 
 def bind(kernel: UserKernel, workload: Workload) -> Binding:
     """Fit a kernel to a workload. Raises ``UsageError`` that names the parameter or expression that does not."""
+    if workload.more:
+        raise UsageError(
+            f"{workload.op} has {len(workload.outputs)} outputs, and a kernel of your own computes one",
+            "Write an operator of each output, and a kernel for each",
+        )
     sizes = {k: int(v) for k, v in workload.params if isinstance(v, int)}
     reals = {k: float(v) for k, v in workload.params if isinstance(v, float)}
     knobs = [name for name, _ in kernel.knobs]
