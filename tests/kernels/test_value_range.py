@@ -36,7 +36,7 @@ def test_a_range_is_part_of_what_an_operator_is_and_without_one_nothing_changed(
 
 def test_a_program_states_its_ranges_again() -> None:
     p = scaled(low=-1.0, high=2.0)
-    assert te.program(stating(p))[0] == p
+    assert te.program(stating(p))[0].dumps() == p.dumps()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_every_value_drawn_lies_in_the_range(dtype: str, low: float | None, high
     assert np.isfinite(real).all()
     assert low is None or (real >= low).all()
     assert high is None or (real <= high).all()
-    if dtype not in INTEGERS and low is not None and high is not None and high - low > 0.5 * max(abs(low), abs(high)):
+    if dtype not in INTEGERS and low is not None and high is not None and high - low > 1e-3 + 0.5 * max(abs(low), abs(high)):
         assert len(np.unique(real)) > 1
 
 

@@ -80,6 +80,6 @@ def test_a_recurrence_of_decays_is_finite_where_one_of_normal_values_is_not() ->
 
         return te.trace(recurrence)[0]
 
-    free = [Verifier(define(**ends)).input_set(0).intervals[0].free for ends in ({}, {"high": 0.0})]
+    free = [Verifier(define(**ends)).input_set(0).expected[0].intervals[0].free for ends in ({}, {"high": 0.0})]
     assert free[0] is not None
     assert free[1] is None

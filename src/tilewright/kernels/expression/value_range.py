@@ -43,7 +43,7 @@ def _some(dtype: str, low: End, high: End) -> Array:
         kind = np.iinfo(dtype)
         points = np.rint(points).clip(float(kind.min), float(kind.max))
     with np.errstate(over="ignore"):
-        values = decode(encode(points, dtype), dtype)
+        values = decode(encode(points, dtype), dtype).astype(np.float64)
     found: Array = values[np.isfinite(values) & (values >= least) & (values <= most)]
     return found
 
@@ -67,10 +67,11 @@ def draw(tensor: Tensor, rng: np.random.Generator, near: tuple[int, int] = (-8, 
     else:
         away = np.abs(rng.standard_normal(tensor.shape))
         values = low + away if low is not None else (high or 0.0) - away
-    drawn = decode(encode(values, tensor.dtype), tensor.dtype)
-    outside = (drawn < (-math.inf if low is None else low)) | (drawn > (math.inf if high is None else high))
-    if outside.any():  # rounded out of the range
-        values = np.where(outside, np.resize(_some(tensor.dtype, low, high), values.shape), values)
+    drawn = decode(encode(values, tensor.dtype), tensor.dtype).astype(np.float64)
+    within = (drawn >= (-math.inf if low is None else low)) & (drawn <= (math.inf if high is None else high))
+    within &= np.isfinite(drawn)
+    if not within.all():  # rounded out of the range, or of the dtype's
+        values = np.where(~within, np.resize(_some(tensor.dtype, low, high), values.shape), values)
     return encode(values, tensor.dtype)
 
 
