@@ -70,6 +70,12 @@ def chain(n: int = 12, length: int = 4) -> Program:
     return te.program(x)[0]
 
 
+def product_and_norm(m: int = 14, n: int = 24) -> Program:
+    """Three results: a norm, the product that it reads, and the largest values of the product's rows."""
+    h = product(te.input("x", (m, n)), te.input("w", (n, n)))
+    return te.program((layer_norm_of(h), h, te.compute((m,), lambda i: te.max(n, lambda r: h[i, r]))))[0]
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
-    f.__name__: f for f in (mlp, transposed_scores, residual_norm, convolved, chain)
+    f.__name__: f for f in (mlp, transposed_scores, residual_norm, convolved, chain, product_and_norm)
 }

@@ -62,37 +62,41 @@ class OpenClContract(PairContract):
         for candidate, made in lowered:
             check_launches(made, candidate.schedule, dict(task.target.limits))
             kernel = DeviceKernel(context, module, made.program, launch_values(candidate))
-            got = run(kernel, inputs, empty_output(program.output.shape, program.output.dtype))
+            got = run(kernel, inputs, *(empty_output(t.shape, t.dtype) for t in program.outputs))
             try:
-                check(program, inputs, got)
+                for one, result in zip(program.of_each(), got, strict=True):
+                    check(one, inputs, result)
             except AssertionError as error:
                 raise AssertionError(f"{pair} with {dict(candidate.schedule.values)}:\n{error}") from error
 
 
-def run(kernel: DeviceKernel, inputs: list[Array], out: Array) -> Array:
+def run(kernel: DeviceKernel, inputs: list[Array], *outs: Array) -> tuple[Array, ...]:
     """One call on copies; everything that is not an input begins as 0xFF."""
     c = kernel.context
     arrays = [np.ascontiguousarray(x) for x in inputs]
-    addresses = [c.allocate(max(1, x.nbytes)) for x in (*arrays, out)]
+    addresses = [c.allocate(max(1, x.nbytes)) for x in (*arrays, *outs)]
     workspace = c.allocate(max(1, kernel.workspace))
     try:
         for address, x in zip(addresses, arrays, strict=False):
             c.upload(address, x)
-        c.fill(addresses[-1], 0xFF, out.nbytes)
+        written = list(zip(addresses[len(arrays) :], outs, strict=True))
+        for address, out in written:
+            c.fill(address, 0xFF, out.nbytes)
         c.fill(workspace, 0xFF, kernel.workspace)
         kernel.bind(addresses, workspace)()
-        c.download(addresses[-1], out)
+        for address, out in written:
+            c.download(address, out)
     finally:
         for address in (*addresses, workspace):
             c.free(address)
-    return out
+    return outs
 
 
 class TestContract(OpenClContract):
     """A program of each class; each is the generic template's, too."""
 
     programs = {  # noqa: RUF012
-        "matmul_epilogue": programs.matmul_epilogue, "softmax": programs.softmax,
+        "matmul_epilogue": programs.matmul_epilogue, "softmax": programs.softmax, "standardised": programs.standardised,
         "padded": gpu_programs.MAPS["padded"], "average_pool_last": gpu_programs.WINDOWS["average_pool_last"],
     }  # fmt: skip
 
@@ -139,4 +143,4 @@ def test_a_kernel_takes_its_size_when_it_is_called(
         values = {k: int(v) for k, v in schedule.at(extent, size).launch}
         inputs = random_arrays(program, size)
         out = empty_output(program.output.shape, program.output.dtype)
-        check(program, inputs, run(DeviceKernel(context, module, made.program, values), inputs, out))
+        check(program, inputs, *run(DeviceKernel(context, module, made.program, values), inputs, out))

@@ -29,7 +29,7 @@ from tilewright.testing.template import TemplateContract, portable_target
 
 TEMPLATE = CPU_PARTITION
 PROGRAMS = {**SMALL, "grouped_attention": ATTENTION["grouped"]}
-ON_A_GPU = {k: SMALL[k] for k in ("mlp", "transposed_scores", "residual_norm")}
+ON_A_GPU = {k: SMALL[k] for k in ("mlp", "transposed_scores", "residual_norm", "product_and_norm")}
 
 
 class TestOnTheCpu(TemplateContract):

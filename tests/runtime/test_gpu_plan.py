@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated_gpu import Array, DeviceArray, OneContext, fill_other, random
+from emulated_gpu import Array, DeviceArray, OneContext, fill_other, random, store
 
 import tilewright
 from tilewright.backends.arguments import Arguments
+from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator.driver import EmulatorContext, EmulatorDriver, EmulatorFunction
 from tilewright.core import UsageError
+from tilewright.kernels.operators import get_operator
 from tilewright.runtime.gpu import GpuRuntime
 
 Call = Callable[..., Any]
@@ -134,6 +136,35 @@ def test_what_no_plan_is_made_for(library: tilewright.Library, device: Watched) 
     library.close()
     with pytest.raises(UsageError, match="closed"):
         library.plan_gpu("matmul", a, b)
+
+
+# --------------------------------------------------------------------------- several outputs
+
+
+def test_several_outputs(tmp_path: Path, driver: OneContext, device: Watched) -> None:
+    workload = get_operator("var_mean").workload(shape="9,40", dim=1)
+    store(tmp_path / "t.db", ArtifactCache(tmp_path / "cache"), workload, "cuda_partition")
+    with tilewright.Library(tmp_path / "t.db", watch=False) as library:
+        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
+        x = DeviceArray(device, random(9, 40))
+        outs = tuple(DeviceArray(device, np.full(9, np.nan, np.float32)) for _ in range(2))
+        plan = library.plan_gpu("var_mean", x, dim=1)
+        for call in (plan, plan, lambda *a, **k: library.var_mean(*a, dim=1, **k)):
+            for out in outs:
+                device.fill(out.address, 0xFF, 9 * 4)
+            got = call(x, out=outs)
+            assert isinstance(got, tuple)
+            assert [a is b for a, b in zip(got, outs, strict=True)] == [True, True]
+            np.testing.assert_allclose(outs[0].get(), x.get().var(1, ddof=1), rtol=1e-4)
+            np.testing.assert_allclose(outs[1].get(), x.get().mean(1), rtol=1e-4, atol=1e-5)
+        for wrong, error, message in (
+            ((outs[0],), TypeError, "has 2 outputs, and out has 1. Pass a tuple of 2"),
+            (outs[0], TypeError, "has 2 outputs, and out has 1. Pass a tuple of 2"),
+            ((outs[0], outs[0]), ValueError, r"out\[1\] shares memory with out\[0\]"),
+            ((outs[0], x), ValueError, r"out\[1\] has shape \(9, 40\), not \(9,\)"),
+        ):
+            with pytest.raises(error, match=message):
+                plan(x, out=wrong)
 
 
 # --------------------------------------------------------------------------- after a good call
