@@ -1,0 +1,25 @@
+"""How far roundings of a kernel carry, as a multiple of what the direct sum of as many products is granted.
+
+The analysis is that of :mod:`tilewright.verifying.tolerance`, roundings independent of sign. A sum of K products in
+float32 is granted ``2 u sqrt(K) (|sum| + 5 S)``, S the root of the sum of the products' squares. Here C = K / 9 products
+are summed at each point of a tile, so that sums are shorter by nine, and what their roundings come to in an output is
+:func:`~.transforms.growth` times what they come to in the direct sum of 9 C. Weights are transformed in float64 and
+rounded once; what an element of an input tile, a sum and an output go through in their two passes adds the roundings of
+:data:`PASSES` sums of the same size, without growing with C: next to the sums' own, as 1 to the root of C.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.kernels.templates.winograd.transforms import growth, transforms
+
+PASSES = 4
+"""One pass over rows and one over columns, of the input and of the output."""
+MOST = 8.0
+"""Largest multiple that a kernel may ask for: what a rounding to half precision would need is far beyond."""
+
+
+def rounding(outputs: int, channels: int) -> float:
+    """The multiple for F(outputs x outputs, 3 x 3) over so many channels; never below 1."""
+    return max(1.0, growth(transforms(outputs)) * (1 + PASSES / math.sqrt(channels)))
