@@ -67,15 +67,17 @@ class Verifier:
         self.full = full
         reach, self.exact = whole_reach(program)
         self.recipes = tuple(Recipe(r.kind, r.seed, r.place, reach) for r in RECIPES)
-        self._sets: dict[tuple[int, int], InputSet] = {}
+        self._sets: dict[tuple[int, int, float], InputSet] = {}
         self._blocks: list[Block] | None = None
         self._timing: tuple[str, tuple[Array, ...]] | None = None
         self.positive = False
 
-    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1) -> str | None:
+    def check(
+        self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1, rounding: float = 1.0
+    ) -> str | None:
         """What is wrong with a kernel, in one line, or ``None``."""
         for n in sets:
-            problem = self.check_set(run, self.input_set(n, align))
+            problem = self.check_set(run, self.input_set(n, align, rounding))
             if problem:
                 return problem
         return None
@@ -119,34 +121,37 @@ class Verifier:
 
     # ------------------------------------------------------------------ input sets
 
-    def has(self, n: int, align: int = 1) -> bool:
+    def has(self, n: int, align: int = 1, rounding: float = 1.0) -> bool:
         """Whether an input set and its references are at hand."""
-        return (n, align) in self._sets
+        return (n, align, rounding) in self._sets
 
-    def input_set(self, n: int, align: int = 1) -> InputSet:
-        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes."""
-        key = (n, align)
+    def input_set(self, n: int, align: int = 1, rounding: float = 1.0) -> InputSet:
+        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes.
+
+        ``rounding``: what a kernel's launch program says of its sums. Those of more than 1 are never held to be exact.
+        """
+        key = (n, align, rounding)
         if key not in self._sets:
-            self._sets[key] = self._make(self.recipes[n], align)
+            self._sets[key] = self._make(self.recipes[n], align, rounding)
         return self._sets[key]
 
-    def _make(self, recipe: Recipe, align: int) -> InputSet:
+    def _make(self, recipe: Recipe, align: int, rounding: float) -> InputSet:
         whole = recipe.kind == "whole"
         if recipe.kind == "normal" and self.positive:
             recipe = recipe.positive()
         values = make_inputs(self.program, recipe, self.bounds)
-        exact = self.exact if whole else frozenset[str]()
+        exact = self.exact if whole and rounding == 1 else frozenset[str]()
         blocks = self._chosen_blocks(values)
-        intervals = self.references.intervals(recipe, values, blocks, exact)
+        intervals = self.references.intervals(recipe, values, blocks, exact, rounding)
         if not whole and not self.positive and any(i.free is not None for i in intervals):
             # A log or root of negative values: most of the result would be NaN and tell nothing.
             self.positive = True
-            return self._make(recipe, align)
+            return self._make(recipe, align, rounding)
         everything = exact >= {s.name for s in self.program.stages}
         if whole and not everything and any(i.free is not None for i in intervals):
             values = tuple(natural(v, t.dtype) for v, t in zip(values, self.program.inputs, strict=True))
             recipe = Recipe("natural", recipe.seed, recipe.place, recipe.reach)
-            intervals = self.references.intervals(recipe, values, blocks, frozenset())
+            intervals = self.references.intervals(recipe, values, blocks, frozenset(), rounding)
         partial = len(blocks) > 1
         projection = project(self.program, values, recipe.seed) if partial and whole and everything else None
         return self._place(recipe, values, intervals, projection, everything, align)

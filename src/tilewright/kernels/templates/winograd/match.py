@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from tilewright.core import Target
 from tilewright.kernels.families.winograd import Convolution, convolution
+from tilewright.kernels.templates.contraction.geometry import batch_items
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.match import match as match_contraction
 from tilewright.kernels.templates.contraction.space import proto
@@ -66,14 +67,12 @@ def refuses(w: Winograd) -> str:
     types = {found.form.acc, found.image.tensor.dtype, found.weight.tensor.dtype, program.output.dtype}
     if types != {"float32"}:
         return f"computes with {', '.join(sorted(types - {'float32'}))}: rounding is bounded for float32 alone"
-    if found.form.lhs.op not in ("load", "select") or found.form.rhs.op not in ("load", "select"):
-        return "changes what it reads before it is multiplied"
     if c is None or found.image.position.of(found.channel) != 1 or c.out_strides[found.feature] != 1:
         return "has its channels apart, and tiles are transformed by vectors of them: state it with channels last"
     if min(found.channels, found.features) < FEWEST:
         return f"has fewer than {FEWEST} channels on a side"
     if not w.variants:
-        return "is too small: tiles would be mostly padding"
+        return f"rounds more than {MOST:g} times as far as the direct sum when it is computed by tiles"
     return "" if _epilogue(c) else "has later stages that do not lie along its channels"
 
 
@@ -85,4 +84,4 @@ def _epilogue(c: Contraction) -> bool:
 
 def epilogue(c: Contraction, lanes: int) -> Epilogue:
     """The stages after the sum, as the direct template prints them."""
-    return Epilogue(proto(c, Target("cpu", "portable", "x86_64", (), 4 * lanes, 16), "pack", "pack", 1))
+    return Epilogue(proto(c, Target("cpu", "portable", "x86_64", (), 4 * lanes, 16), "pack", "pack", batch_items(c)))

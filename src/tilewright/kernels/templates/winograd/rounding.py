@@ -16,10 +16,14 @@ from tilewright.kernels.templates.winograd.transforms import growth, transforms
 
 PASSES = 4
 """One pass over rows and one over columns, of the input and of the output."""
-MOST = 8.0
-"""Largest multiple that a kernel may ask for: what a rounding to half precision would need is far beyond."""
+LEAST = 1.25
+"""Smallest multiple: above 1 in any case, since whole numbers are no longer summed exactly wherever the direct sum is."""
+SEQUENCE = 0.5
+"""Share of a sum's grant that one summed term by term needs, as these are: the grant is for terms in any order."""
+MOST = 4.0
+"""Largest multiple that a kernel may ask for: the usual points of F(4, 3) would need more."""
 
 
 def rounding(outputs: int, channels: int) -> float:
-    """The multiple for F(outputs x outputs, 3 x 3) over so many channels; never below 1."""
-    return max(1.0, growth(transforms(outputs)) * (1 + PASSES / math.sqrt(channels)))
+    """The multiple for F(outputs x outputs, 3 x 3) over so many channels; never below :data:`LEAST`."""
+    return max(LEAST, SEQUENCE * growth(transforms(outputs)) * (1 + PASSES / math.sqrt(channels)))

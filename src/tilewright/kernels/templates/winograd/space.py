@@ -21,7 +21,7 @@ from tilewright.kernels.templates.winograd.plan import APART, item_bytes
 from tilewright.kernels.templates.winograd.transforms import transforms
 from tilewright.search_space import Choice, SearchSpace, rule
 
-SLACK = 1.25
+SLACK = 1.05
 """By how much a register tile may take longer than the best one."""
 WASTE = 1.15
 """How many times the output's channels its panels may have."""
