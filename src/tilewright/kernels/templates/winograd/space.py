@@ -123,5 +123,9 @@ def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value
     values["TB"], values["PB"] = max(pairs, key=lambda t: (size(*t), t if size(*t) else (-t[0], -t[1])))
     if target.threads > 1:
         shared = [(a, b) for a in options["TT"] for b in options["TP"] if legal(TT=a, TP=b)]
-        values["TT"], values["TP"] = min(shared, key=lambda t: (t[0] * t[1] < target.threads, t[1], t[0]))
+        # Each part of the tiles reads all weights, each part of the panels transforms all tiles.
+        image, weights = w.count(m) * points * c.channels, points * c.channels * c.features
+        values["TT"], values["TP"] = min(
+            shared, key=lambda t: (t[0] * t[1] < target.threads, t[0] * weights + 2 * t[1] * image, t)
+        )
     return values
