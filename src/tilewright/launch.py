@@ -108,7 +108,7 @@ class LaunchProgram(Json, sparse=("prepack", "rounding")):
     expressions over launch arguments (zero-size when 0). ``align`` is the alignment, in bytes, that
     every tensor's first element must have. Tensors are dense and row-major in the specs' shapes, but for
     those constant inputs that ``prepack`` rearranges. ``rounding``: by how much more than the program's own sums
-    those of the kernel may be off, which checks grant it (docs/tolerances.md); 1 for kernels that sum as the program does.
+    those of the kernel may be off, which checks grant it (docs/tolerances.md); 1 where it sums as the program does.
     """
 
     launches: tuple[Launch, ...]

@@ -1,7 +1,8 @@
 // cpu_winograd version 1, cpu:portable
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=4 };
-struct Ctx { void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes; };
+struct Ctx {
+ void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes; };
 TW_NOINLINE void weights(const T *g, long q, T *u) {
  static const double G[6][3]={{65536.0/64009,0.0/1,0.0/1},{-4096.0/6171,-256.0/561,-16.0/51},{-4096.0/6171,256.0/561,-16.0/51},{4096.0/26979,256.0/1173,16.0/51},{4096.0/26979,-256.0/1173,16.0/51},{0.0/1,0.0/1,1.0/1}};
  for(long c=0;c<19L;c++) {

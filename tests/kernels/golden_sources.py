@@ -68,7 +68,15 @@ CPU: dict[str, Callable[[], Program]] = {
 ELSEWHERE = {
     "cpu_contraction": ("convolved", "tiled", "tiled_odd"),
     "cpu_generic": (
-        "transpose", "int8_dot", "depthwise", "depthwise_whole", "attention", "mlp", "convolved", "tiled", "tiled_odd",
+        "transpose",
+        "int8_dot",
+        "depthwise",
+        "depthwise_whole",
+        "attention",
+        "mlp",
+        "convolved",
+        "tiled",
+        "tiled_odd",
     ),
     "cpu_partition": ("attention", "tiled", "tiled_odd"),
 }

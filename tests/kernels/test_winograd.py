@@ -15,6 +15,7 @@ from tilewright.backends.cpu.targets import parse_target
 from tilewright.core import Candidate, IllegalSchedule, LaunchProgram, Schedule, Task
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import winograd as family
+from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.winograd import rounding as rules
@@ -110,6 +111,20 @@ def test_what_is_refused_and_why(program: Program, reason: str) -> None:
     assert TEMPLATE.name not in [x.name for x in templates_for(t)]
     with pytest.raises(IllegalSchedule, match=reason):
         TEMPLATE.space(t)
+
+
+def test_what_is_to_be_exact_is_refused() -> None:
+    params = {"n": 1, "ci": 16, "h": 8, "w": 8, "co": 16, "kh": 3, "kw": 3, "layout": "NHWC"}
+    plain, exact = (get_operator("conv2d").workload(**params, precision=p) for p in ("ieee", "exact"))
+    assert plain.program == exact.program
+    assert plain.key != exact.key
+    target = parse_target("auto")
+    assert TEMPLATE.matches(Task(plain, target))
+    assert [t.name for t in templates_for(Task(exact, target))] == ["cpu_contraction"]
+    chosen = TEMPLATE.default(Task(plain, target))
+    for refused in (TEMPLATE.space, lambda t: TEMPLATE.lower(Candidate(t, chosen))):
+        with pytest.raises(IllegalSchedule, match="exactly"):
+            refused(Task(exact, target))
 
 
 def test_variants_whose_bound_is_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

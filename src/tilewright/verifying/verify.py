@@ -72,9 +72,7 @@ class Verifier:
         self._timing: tuple[str, tuple[Array, ...]] | None = None
         self.positive = False
 
-    def check(
-        self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1, rounding: float = 1.0
-    ) -> str | None:
+    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1, rounding: float = 1.0) -> str | None:
         """What is wrong with a kernel, in one line, or ``None``."""
         for n in sets:
             problem = self.check_set(run, self.input_set(n, align, rounding))

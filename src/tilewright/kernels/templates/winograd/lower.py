@@ -13,6 +13,7 @@ from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.families.winograd import Along
 from tilewright.kernels.templates.contraction import micro
 from tilewright.kernels.templates.contraction.store import Epilogue
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.kernels.templates.winograd import text
 from tilewright.kernels.templates.winograd.match import epilogue
 from tilewright.kernels.templates.winograd.plan import APART, WinogradPlan
@@ -21,6 +22,10 @@ from tilewright.kernels.templates.winograd.transforms import Matrix
 
 BLOCKS = ("TB", "PB")
 SPLITS = ("TT", "TP")
+
+
+CONTEXT = """struct Ctx {
+ void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes; };"""
 
 
 def arguments(p: WinogradPlan) -> tuple[str, ...]:
@@ -35,7 +40,7 @@ def source(p: WinogradPlan, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef float T; typedef tw::f32v V; enum {{ L={p.lanes} }};",
-        "struct Ctx { void *const *t; const T *u; T *zero, *tables, *made; char *ws; long TB, PB, TT, TP, vs, ms, bytes; };",
+        CONTEXT,
         _weights(p),
         _inputs(p),
         e.table_text(),
@@ -69,7 +74,9 @@ def _weights(p: WinogradPlan) -> str:
     """The function that transforms the weights of panel ``q``. Lanes beyond the last feature hold copies of it."""
     found = p.found.convolution
     where = found.weight.position
-    rows = ",".join("{" + ",".join(f"{x.numerator}.0/{x.denominator}" for x in row) + "}" for row in p.transforms.filter)
+    rows = ",".join(
+        "{" + ",".join(f"{x.numerator}.0/{x.denominator}" for x in row) + "}" for row in p.transforms.filter
+    )
     holes = {
         "n": p.transforms.points, "matrix": rows, "channels": p.channels, "width": p.width, "last": p.features - 1,
         "points": p.points, "c": where.of(found.channel), "f": where.of(found.feature),
@@ -129,7 +136,8 @@ def _inputs(p: WinogradPlan) -> str:
 
 
 def _place(p: WinogradPlan, tile: str, starts: bool) -> str:
-    """Declarations of ``n``, ``y`` and ``z``: the item of a tile, and its first row and column, of the output or image."""
+    """Declarations of ``n``, ``y``, ``z``: the item of a tile, its first row and column of the output, or of the image
+    where it ``starts``."""
     _, rows, columns = p.found.tiles(p.outputs)
 
     def begin(along: Along) -> str:
@@ -267,7 +275,9 @@ def _store(p: WinogradPlan, e: Epilogue, i: int, j: int, tail: int) -> str:
         names[repr(r.load)] = name
     lines += e.values("v", names)
     place = f"to+{i * p.c.out_strides[found.rows.axis] + j * p.c.out_strides[found.columns.axis]}L+f"
-    lines.append(f"if(left>=L) tw::store({place},v); else tw::store_n({place},v,left);" if tail else f"tw::store({place},v);")
+    lines.append(
+        f"if(left>=L) tw::store({place},v); else tw::store_n({place},v,left);" if tail else f"tw::store({place},v);"
+    )
     condition = f"if({'&&'.join(guards)}) " if guards else ""
     return f"    {condition}{{ V v=f{i}_{j}; {' '.join(lines)} }}"
 
@@ -305,10 +315,10 @@ $unless constant: x->u=x->made; tw::parallel_for(env,${panels}L,weights_task,x);
  return 0; }"""
 
 
-def _fixed(p: WinogradPlan, e: Epilogue) -> tuple[int, int, int]:
+def _fixed(p: WinogradPlan, e: Epilogue) -> list[int]:
     """Elements at the start of the workspace: zeros, tables of columns, weights where they are no constants."""
-    tables = len(e.tables) * e.columns
-    return tuple(-(-n // 1024) * 1024 for n in (p.pitch, tables, 0 if p.constant else p.weights))  # type: ignore[return-value]
+    wanted = (p.pitch, len(e.tables) * e.columns, 0 if p.constant else p.weights)
+    return [ceildiv(n, 1024) * 1024 for n in wanted]
 
 
 def _entry(p: WinogradPlan, e: Epilogue, symbol: str) -> str:

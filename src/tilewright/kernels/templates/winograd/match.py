@@ -12,9 +12,9 @@ from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.match import match as match_contraction
 from tilewright.kernels.templates.contraction.space import proto
 from tilewright.kernels.templates.contraction.store import Epilogue
+from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.kernels.templates.winograd.rounding import MOST, rounding
 from tilewright.kernels.templates.winograd.transforms import POINTS, transforms
-from tilewright.kernels.templates.tiles import ceildiv
 
 FEWEST = 16
 """Channels and features from which a product of tiles outweighs their transforms."""

@@ -38,6 +38,7 @@ def nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         ),
         flops_per_point=terms,
     )
+    packed = Layout.row_major(p.panels, p.points, p.channels, p.width)
     products = LoopNest(
         PRODUCTS,
         {"q": p.points, "t": p.tiles, "f": p.panels * p.width, "k": p.channels},
@@ -52,7 +53,7 @@ def nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
             Access(TILES, (q, t, k), "float32"), Access(WEIGHTS, (q, k, f), "float32"),
             Access(PRODUCTS, (q, t, f), "float32", store=True),
         ),
-        (Staged(WEIGHTS, None if p.constant else 0, Layout.row_major(p.panels, p.points, p.channels, p.width), "l3", terms),),
+        (Staged(WEIGHTS, None if p.constant else 0, packed, "l3", terms),),
     )  # fmt: skip
     after = sum(count_ops(*s.body) for s in p.c.epilogue)
     outputs = LoopNest(
@@ -61,7 +62,9 @@ def nests(p: WinogradPlan, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
         (*shared, block, group, *one, Loop("f", p.panels * p.width, p.lanes), _vector("f", p)),
         (
             Access(PRODUCTS, (q, t, f), "float32"),
-            Access(p.c.output.name, (t * (p.outputs**2) + q % (p.outputs**2), const(0, "index"), f), "float32", store=True),
+            Access(
+                p.c.output.name, (t * (p.outputs**2) + q % (p.outputs**2), const(0, "index"), f), "float32", store=True
+            ),
         ),
         flops_per_point=terms,
         flops_per_output=after,

@@ -54,11 +54,11 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
     blocks = {(m, b) for m in w.variants for b in (*BLOCKS, w.count(m)) if b <= w.count(m) and balanced(w.count(m), b)}
     panels = {v: ceildiv(ceildiv(c.features, lanes), v) for _, _, v in sizes}
     groups = {(v, b) for v, n in panels.items() for b in (1, *BLOCKS, n) if b <= n and balanced(n, b)}
-    least = min(b for _, b in blocks)
+    least = {m: min(b for n, b in blocks if n == m) for m in w.variants}
 
     def close(outputs: int, NV: int, TB: int, PB: int) -> bool:
         size = item_bytes(TB, PB, transforms(outputs).points ** 2, pitch, NV * lanes)
-        return size <= limit or (TB == least and PB == 1)
+        return size <= limit or ((outputs, TB) in least.items() and PB == 1)
 
     knobs = [
         Choice("outputs", w.variants),
@@ -74,7 +74,9 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
             "the register tile does not fit or wastes too much",
             lambda outputs, MR, NV: (outputs, MR, NV) in sizes,
         ),
-        rule("the unrolled loop body is too long", lambda MR, NV, unroll: unroll == 1 or MR * NV * unroll <= CODE_LIMIT),
+        rule(
+            "the unrolled loop body is too long", lambda MR, NV, unroll: unroll == 1 or MR * NV * unroll <= CODE_LIMIT
+        ),
         rule("blocks of tiles would be as many if they were smaller", lambda outputs, TB: (outputs, TB) in blocks),
         rule("blocks of panels would be as many if they were smaller", lambda NV, PB: (NV, PB) in groups),
         rule("a block is larger than the second-level cache allows", close),
@@ -84,7 +86,9 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
             (m, v, *t)
             for m in w.variants
             for v, n in panels.items()
-            for t in shared_out(target.threads, 1, (splits(target.threads, w.count(m), 2), splits(target.threads, n, 1)))
+            for t in shared_out(
+                target.threads, 1, (splits(target.threads, w.count(m), 2), splits(target.threads, n, 1))
+            )
         }
         for number, name in enumerate(("TT", "TP")):
             knobs.append(Choice(name, tuple(sorted({t[2 + number] for t in members})), half="launch"))

@@ -25,7 +25,7 @@ def _pairs(count: int) -> list[tuple[int, int]]:
 
 
 def by_rows(matrix: Matrix, given: Sequence[str], made: Sequence[str]) -> list[str]:
-    """Statements that declare ``made`` as the matrix times ``given``, where rows of opposite points share their sums."""
+    """Statements that declare ``made`` as the matrix times ``given``; rows of opposite points share their sums."""
     count = len(matrix)
     lines = [f"const V {made[i]}={_sum(list(zip(matrix[i], given, strict=True)))};" for i in (0, count - 1)]
     for i, j in _pairs(count):

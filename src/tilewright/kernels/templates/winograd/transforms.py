@@ -10,11 +10,11 @@ the usual 0, 1, -1, 2, -2 it is more than four times as large. All entries of ``
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from tilewright.kernels.families.winograd import TAPS
 
@@ -55,8 +55,8 @@ def transforms(outputs: int) -> Transforms:
     return Transforms(outputs, *(tuple(map(tuple, x)) for x in (output, taps, data)))
 
 
-def _product(factors: object) -> Fraction:
-    return math.prod(factors, start=Fraction(1))  # type: ignore[call-overload, no-any-return]
+def _product(factors: Iterable[Fraction]) -> Fraction:
+    return reduce(operator.mul, factors, Fraction(1))
 
 
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
