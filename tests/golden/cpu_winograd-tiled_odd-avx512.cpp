@@ -314,6 +314,280 @@ TW_NOINLINE void inputs(const Ctx *x, long first, long count, T *v) {
    tw::store(q+35L*x->vs,f5_5);
   }
  } }
+TW_NOINLINE void mk_8x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={};
+ V c1_0={}, c1_1={};
+ V c2_0={}, c2_1={};
+ V c3_0={}, c3_1={};
+ V c4_0={}, c4_1={};
+ V c5_0={}, c5_1={};
+ V c6_0={}, c6_1={};
+ V c7_0={}, c7_1={};
+ for(;kc>=1;kc-=1){
+ {
+  V b0=tw::load<V>(b+0L);
+  V b1=tw::load<V>(b+16L);
+  { const V x=tw::splat<V>(a[0L]);
+   c0_0=(c0_0 + (x * b0));
+   c0_1=(c0_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[48L]);
+   c1_0=(c1_0 + (x * b0));
+   c1_1=(c1_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[96L]);
+   c2_0=(c2_0 + (x * b0));
+   c2_1=(c2_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[144L]);
+   c3_0=(c3_0 + (x * b0));
+   c3_1=(c3_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[192L]);
+   c4_0=(c4_0 + (x * b0));
+   c4_1=(c4_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[240L]);
+   c5_0=(c5_0 + (x * b0));
+   c5_1=(c5_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[288L]);
+   c6_0=(c6_0 + (x * b0));
+   c6_1=(c6_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[336L]);
+   c7_0=(c7_0 + (x * b0));
+   c7_1=(c7_1 + (x * b1));
+  }
+ }
+  a+=1L; b+=32L; }
+ if(mode&1){
+   c0_0=(tw::load<V>(c+0L) + c0_0);
+   c0_1=(tw::load<V>(c+16L) + c0_1);
+   c1_0=(tw::load<V>(c+32L) + c1_0);
+   c1_1=(tw::load<V>(c+48L) + c1_1);
+   c2_0=(tw::load<V>(c+64L) + c2_0);
+   c2_1=(tw::load<V>(c+80L) + c2_1);
+   c3_0=(tw::load<V>(c+96L) + c3_0);
+   c3_1=(tw::load<V>(c+112L) + c3_1);
+   c4_0=(tw::load<V>(c+128L) + c4_0);
+   c4_1=(tw::load<V>(c+144L) + c4_1);
+   c5_0=(tw::load<V>(c+160L) + c5_0);
+   c5_1=(tw::load<V>(c+176L) + c5_1);
+   c6_0=(tw::load<V>(c+192L) + c6_0);
+   c6_1=(tw::load<V>(c+208L) + c6_1);
+   c7_0=(tw::load<V>(c+224L) + c7_0);
+   c7_1=(tw::load<V>(c+240L) + c7_1);
+ }
+  tw::store(c+0L,c0_0);
+  tw::store(c+16L,c0_1);
+  tw::store(c+32L,c1_0);
+  tw::store(c+48L,c1_1);
+  tw::store(c+64L,c2_0);
+  tw::store(c+80L,c2_1);
+  tw::store(c+96L,c3_0);
+  tw::store(c+112L,c3_1);
+  tw::store(c+128L,c4_0);
+  tw::store(c+144L,c4_1);
+  tw::store(c+160L,c5_0);
+  tw::store(c+176L,c5_1);
+  tw::store(c+192L,c6_0);
+  tw::store(c+208L,c6_1);
+  tw::store(c+224L,c7_0);
+  tw::store(c+240L,c7_1);
+}
+TW_NOINLINE void mk_7x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={};
+ V c1_0={}, c1_1={};
+ V c2_0={}, c2_1={};
+ V c3_0={}, c3_1={};
+ V c4_0={}, c4_1={};
+ V c5_0={}, c5_1={};
+ V c6_0={}, c6_1={};
+ for(;kc>=1;kc-=1){
+ {
+  V b0=tw::load<V>(b+0L);
+  V b1=tw::load<V>(b+16L);
+  { const V x=tw::splat<V>(a[0L]);
+   c0_0=(c0_0 + (x * b0));
+   c0_1=(c0_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[48L]);
+   c1_0=(c1_0 + (x * b0));
+   c1_1=(c1_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[96L]);
+   c2_0=(c2_0 + (x * b0));
+   c2_1=(c2_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[144L]);
+   c3_0=(c3_0 + (x * b0));
+   c3_1=(c3_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[192L]);
+   c4_0=(c4_0 + (x * b0));
+   c4_1=(c4_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[240L]);
+   c5_0=(c5_0 + (x * b0));
+   c5_1=(c5_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[288L]);
+   c6_0=(c6_0 + (x * b0));
+   c6_1=(c6_1 + (x * b1));
+  }
+ }
+  a+=1L; b+=32L; }
+ if(mode&1){
+   c0_0=(tw::load<V>(c+0L) + c0_0);
+   c0_1=(tw::load<V>(c+16L) + c0_1);
+   c1_0=(tw::load<V>(c+32L) + c1_0);
+   c1_1=(tw::load<V>(c+48L) + c1_1);
+   c2_0=(tw::load<V>(c+64L) + c2_0);
+   c2_1=(tw::load<V>(c+80L) + c2_1);
+   c3_0=(tw::load<V>(c+96L) + c3_0);
+   c3_1=(tw::load<V>(c+112L) + c3_1);
+   c4_0=(tw::load<V>(c+128L) + c4_0);
+   c4_1=(tw::load<V>(c+144L) + c4_1);
+   c5_0=(tw::load<V>(c+160L) + c5_0);
+   c5_1=(tw::load<V>(c+176L) + c5_1);
+   c6_0=(tw::load<V>(c+192L) + c6_0);
+   c6_1=(tw::load<V>(c+208L) + c6_1);
+ }
+  tw::store(c+0L,c0_0);
+  tw::store(c+16L,c0_1);
+  tw::store(c+32L,c1_0);
+  tw::store(c+48L,c1_1);
+  tw::store(c+64L,c2_0);
+  tw::store(c+80L,c2_1);
+  tw::store(c+96L,c3_0);
+  tw::store(c+112L,c3_1);
+  tw::store(c+128L,c4_0);
+  tw::store(c+144L,c4_1);
+  tw::store(c+160L,c5_0);
+  tw::store(c+176L,c5_1);
+  tw::store(c+192L,c6_0);
+  tw::store(c+208L,c6_1);
+}
+TW_NOINLINE void mk_6x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={};
+ V c1_0={}, c1_1={};
+ V c2_0={}, c2_1={};
+ V c3_0={}, c3_1={};
+ V c4_0={}, c4_1={};
+ V c5_0={}, c5_1={};
+ for(;kc>=1;kc-=1){
+ {
+  V b0=tw::load<V>(b+0L);
+  V b1=tw::load<V>(b+16L);
+  { const V x=tw::splat<V>(a[0L]);
+   c0_0=(c0_0 + (x * b0));
+   c0_1=(c0_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[48L]);
+   c1_0=(c1_0 + (x * b0));
+   c1_1=(c1_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[96L]);
+   c2_0=(c2_0 + (x * b0));
+   c2_1=(c2_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[144L]);
+   c3_0=(c3_0 + (x * b0));
+   c3_1=(c3_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[192L]);
+   c4_0=(c4_0 + (x * b0));
+   c4_1=(c4_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[240L]);
+   c5_0=(c5_0 + (x * b0));
+   c5_1=(c5_1 + (x * b1));
+  }
+ }
+  a+=1L; b+=32L; }
+ if(mode&1){
+   c0_0=(tw::load<V>(c+0L) + c0_0);
+   c0_1=(tw::load<V>(c+16L) + c0_1);
+   c1_0=(tw::load<V>(c+32L) + c1_0);
+   c1_1=(tw::load<V>(c+48L) + c1_1);
+   c2_0=(tw::load<V>(c+64L) + c2_0);
+   c2_1=(tw::load<V>(c+80L) + c2_1);
+   c3_0=(tw::load<V>(c+96L) + c3_0);
+   c3_1=(tw::load<V>(c+112L) + c3_1);
+   c4_0=(tw::load<V>(c+128L) + c4_0);
+   c4_1=(tw::load<V>(c+144L) + c4_1);
+   c5_0=(tw::load<V>(c+160L) + c5_0);
+   c5_1=(tw::load<V>(c+176L) + c5_1);
+ }
+  tw::store(c+0L,c0_0);
+  tw::store(c+16L,c0_1);
+  tw::store(c+32L,c1_0);
+  tw::store(c+48L,c1_1);
+  tw::store(c+64L,c2_0);
+  tw::store(c+80L,c2_1);
+  tw::store(c+96L,c3_0);
+  tw::store(c+112L,c3_1);
+  tw::store(c+128L,c4_0);
+  tw::store(c+144L,c4_1);
+  tw::store(c+160L,c5_0);
+  tw::store(c+176L,c5_1);
+}
+TW_NOINLINE void mk_5x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={};
+ V c1_0={}, c1_1={};
+ V c2_0={}, c2_1={};
+ V c3_0={}, c3_1={};
+ V c4_0={}, c4_1={};
+ for(;kc>=1;kc-=1){
+ {
+  V b0=tw::load<V>(b+0L);
+  V b1=tw::load<V>(b+16L);
+  { const V x=tw::splat<V>(a[0L]);
+   c0_0=(c0_0 + (x * b0));
+   c0_1=(c0_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[48L]);
+   c1_0=(c1_0 + (x * b0));
+   c1_1=(c1_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[96L]);
+   c2_0=(c2_0 + (x * b0));
+   c2_1=(c2_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[144L]);
+   c3_0=(c3_0 + (x * b0));
+   c3_1=(c3_1 + (x * b1));
+  }
+  { const V x=tw::splat<V>(a[192L]);
+   c4_0=(c4_0 + (x * b0));
+   c4_1=(c4_1 + (x * b1));
+  }
+ }
+  a+=1L; b+=32L; }
+ if(mode&1){
+   c0_0=(tw::load<V>(c+0L) + c0_0);
+   c0_1=(tw::load<V>(c+16L) + c0_1);
+   c1_0=(tw::load<V>(c+32L) + c1_0);
+   c1_1=(tw::load<V>(c+48L) + c1_1);
+   c2_0=(tw::load<V>(c+64L) + c2_0);
+   c2_1=(tw::load<V>(c+80L) + c2_1);
+   c3_0=(tw::load<V>(c+96L) + c3_0);
+   c3_1=(tw::load<V>(c+112L) + c3_1);
+   c4_0=(tw::load<V>(c+128L) + c4_0);
+   c4_1=(tw::load<V>(c+144L) + c4_1);
+ }
+  tw::store(c+0L,c0_0);
+  tw::store(c+16L,c0_1);
+  tw::store(c+32L,c1_0);
+  tw::store(c+48L,c1_1);
+  tw::store(c+64L,c2_0);
+  tw::store(c+80L,c2_1);
+  tw::store(c+96L,c3_0);
+  tw::store(c+112L,c3_1);
+  tw::store(c+128L,c4_0);
+  tw::store(c+144L,c4_1);
+}
 TW_NOINLINE void mk_4x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
  V c0_0={}, c0_1={};
  V c1_0={}, c1_1={};
@@ -445,12 +719,16 @@ TW_NOINLINE void mk_1x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
   tw::store(c+16L,c0_1);
 }
 TW_NOINLINE void products(const Ctx *x, long count, long q0, long q1, const T *v, T *o) {
- const long blocks=(count+3)/4,height=(count+blocks-1)/blocks,full=count-blocks*(height-1);
+ const long blocks=(count+7)/8,height=(count+blocks-1)/blocks,full=count-blocks*(height-1);
  for(long k=0;k<36L;k++) for(long q=q0;q<q1;q++) {
   const T *b=x->u+(q*36L+k)*608L; T *d=o+((q-q0)*36L+k)*x->ms;
   for(long r=0;r<blocks;r++) {
    const long at=r*height-tw::imax(0,r-full); const T *a=v+k*x->vs+at*48L; T *c=d+at*32L;
    switch(height-(r>=full)) {
+   case 8: mk_8x2(19L,a,b,c,0,16L); break;
+   case 7: mk_7x2(19L,a,b,c,0,16L); break;
+   case 6: mk_6x2(19L,a,b,c,0,16L); break;
+   case 5: mk_5x2(19L,a,b,c,0,16L); break;
    case 4: mk_4x2(19L,a,b,c,0,16L); break;
    case 3: mk_3x2(19L,a,b,c,0,16L); break;
    case 2: mk_2x2(19L,a,b,c,0,16L); break;

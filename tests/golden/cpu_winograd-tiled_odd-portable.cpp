@@ -6,13 +6,13 @@ struct Ctx {
 TW_NOINLINE void weights(const T *g, long q, T *u) {
  static const double G[6][3]={{65536.0/64009,0.0/1,0.0/1},{-4096.0/6171,-256.0/561,-16.0/51},{-4096.0/6171,256.0/561,-16.0/51},{4096.0/26979,256.0/1173,16.0/51},{4096.0/26979,-256.0/1173,16.0/51},{0.0/1,0.0/1,1.0/1}};
  for(long c=0;c<19L;c++) {
-  double a[9][8],b[6][3][8];
-  for(long j=0;j<8L;j++) { const long f=tw::imin(q*8L+j,20L);
+  double a[9][12],b[6][3][12];
+  for(long j=0;j<12L;j++) { const long f=tw::imin(q*12L+j,20L);
    for(long r=0;r<3;r++) for(long s=0;s<3;s++) a[3*r+s][j]=g[c*21L+f*1L+r*1197L+s*399L]; }
-  for(long i=0;i<6;i++) for(long s=0;s<3;s++) for(long j=0;j<8;j++)
+  for(long i=0;i<6;i++) for(long s=0;s<3;s++) for(long j=0;j<12;j++)
    b[i][s][j]=G[i][0]*a[s][j]+G[i][1]*a[3+s][j]+G[i][2]*a[6+s][j];
-  for(long i=0;i<6;i++) for(long k=0;k<6;k++) { T *d=u+((q*36L+i*6+k)*19L+c)*8L;
-   for(long j=0;j<8;j++) d[j]=(T)(b[i][0][j]*G[k][0]+b[i][1][j]*G[k][1]+b[i][2][j]*G[k][2]); } } }
+  for(long i=0;i<6;i++) for(long k=0;k<6;k++) { T *d=u+((q*36L+i*6+k)*19L+c)*12L;
+   for(long j=0;j<12;j++) d[j]=(T)(b[i][0][j]*G[k][0]+b[i][1][j]*G[k][1]+b[i][2][j]*G[k][2]); } } }
 TW_NOINLINE void inputs(const Ctx *x, long first, long count, T *v) {
  for(long t=0;t<count;t++,v+=48L) {
   const T *s[36];
@@ -314,154 +314,188 @@ TW_NOINLINE void inputs(const Ctx *x, long first, long count, T *v) {
    tw::store(q+35L*x->vs,f5_5);
   }
  } }
-TW_NOINLINE void mk_4x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
- V c0_0={}, c0_1={};
- V c1_0={}, c1_1={};
- V c2_0={}, c2_1={};
- V c3_0={}, c3_1={};
+TW_NOINLINE void mk_4x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={}, c0_2={};
+ V c1_0={}, c1_1={}, c1_2={};
+ V c2_0={}, c2_1={}, c2_2={};
+ V c3_0={}, c3_1={}, c3_2={};
  for(;kc>=1;kc-=1){
  {
   V b0=tw::load<V>(b+0L);
   V b1=tw::load<V>(b+4L);
+  V b2=tw::load<V>(b+8L);
   { const V x=tw::splat<V>(a[0L]);
    c0_0=(c0_0 + (x * b0));
    c0_1=(c0_1 + (x * b1));
+   c0_2=(c0_2 + (x * b2));
   }
   { const V x=tw::splat<V>(a[48L]);
    c1_0=(c1_0 + (x * b0));
    c1_1=(c1_1 + (x * b1));
+   c1_2=(c1_2 + (x * b2));
   }
   { const V x=tw::splat<V>(a[96L]);
    c2_0=(c2_0 + (x * b0));
    c2_1=(c2_1 + (x * b1));
+   c2_2=(c2_2 + (x * b2));
   }
   { const V x=tw::splat<V>(a[144L]);
    c3_0=(c3_0 + (x * b0));
    c3_1=(c3_1 + (x * b1));
+   c3_2=(c3_2 + (x * b2));
   }
  }
-  a+=1L; b+=8L; }
+  a+=1L; b+=12L; }
  if(mode&1){
    c0_0=(tw::load<V>(c+0L) + c0_0);
    c0_1=(tw::load<V>(c+4L) + c0_1);
-   c1_0=(tw::load<V>(c+8L) + c1_0);
-   c1_1=(tw::load<V>(c+12L) + c1_1);
-   c2_0=(tw::load<V>(c+16L) + c2_0);
-   c2_1=(tw::load<V>(c+20L) + c2_1);
-   c3_0=(tw::load<V>(c+24L) + c3_0);
-   c3_1=(tw::load<V>(c+28L) + c3_1);
+   c0_2=(tw::load<V>(c+8L) + c0_2);
+   c1_0=(tw::load<V>(c+12L) + c1_0);
+   c1_1=(tw::load<V>(c+16L) + c1_1);
+   c1_2=(tw::load<V>(c+20L) + c1_2);
+   c2_0=(tw::load<V>(c+24L) + c2_0);
+   c2_1=(tw::load<V>(c+28L) + c2_1);
+   c2_2=(tw::load<V>(c+32L) + c2_2);
+   c3_0=(tw::load<V>(c+36L) + c3_0);
+   c3_1=(tw::load<V>(c+40L) + c3_1);
+   c3_2=(tw::load<V>(c+44L) + c3_2);
  }
   tw::store(c+0L,c0_0);
   tw::store(c+4L,c0_1);
-  tw::store(c+8L,c1_0);
-  tw::store(c+12L,c1_1);
-  tw::store(c+16L,c2_0);
-  tw::store(c+20L,c2_1);
-  tw::store(c+24L,c3_0);
-  tw::store(c+28L,c3_1);
+  tw::store(c+8L,c0_2);
+  tw::store(c+12L,c1_0);
+  tw::store(c+16L,c1_1);
+  tw::store(c+20L,c1_2);
+  tw::store(c+24L,c2_0);
+  tw::store(c+28L,c2_1);
+  tw::store(c+32L,c2_2);
+  tw::store(c+36L,c3_0);
+  tw::store(c+40L,c3_1);
+  tw::store(c+44L,c3_2);
 }
-TW_NOINLINE void mk_3x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
- V c0_0={}, c0_1={};
- V c1_0={}, c1_1={};
- V c2_0={}, c2_1={};
+TW_NOINLINE void mk_3x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={}, c0_2={};
+ V c1_0={}, c1_1={}, c1_2={};
+ V c2_0={}, c2_1={}, c2_2={};
  for(;kc>=1;kc-=1){
  {
   V b0=tw::load<V>(b+0L);
   V b1=tw::load<V>(b+4L);
+  V b2=tw::load<V>(b+8L);
   { const V x=tw::splat<V>(a[0L]);
    c0_0=(c0_0 + (x * b0));
    c0_1=(c0_1 + (x * b1));
+   c0_2=(c0_2 + (x * b2));
   }
   { const V x=tw::splat<V>(a[48L]);
    c1_0=(c1_0 + (x * b0));
    c1_1=(c1_1 + (x * b1));
+   c1_2=(c1_2 + (x * b2));
   }
   { const V x=tw::splat<V>(a[96L]);
    c2_0=(c2_0 + (x * b0));
    c2_1=(c2_1 + (x * b1));
+   c2_2=(c2_2 + (x * b2));
   }
  }
-  a+=1L; b+=8L; }
+  a+=1L; b+=12L; }
  if(mode&1){
    c0_0=(tw::load<V>(c+0L) + c0_0);
    c0_1=(tw::load<V>(c+4L) + c0_1);
-   c1_0=(tw::load<V>(c+8L) + c1_0);
-   c1_1=(tw::load<V>(c+12L) + c1_1);
-   c2_0=(tw::load<V>(c+16L) + c2_0);
-   c2_1=(tw::load<V>(c+20L) + c2_1);
+   c0_2=(tw::load<V>(c+8L) + c0_2);
+   c1_0=(tw::load<V>(c+12L) + c1_0);
+   c1_1=(tw::load<V>(c+16L) + c1_1);
+   c1_2=(tw::load<V>(c+20L) + c1_2);
+   c2_0=(tw::load<V>(c+24L) + c2_0);
+   c2_1=(tw::load<V>(c+28L) + c2_1);
+   c2_2=(tw::load<V>(c+32L) + c2_2);
  }
   tw::store(c+0L,c0_0);
   tw::store(c+4L,c0_1);
-  tw::store(c+8L,c1_0);
-  tw::store(c+12L,c1_1);
-  tw::store(c+16L,c2_0);
-  tw::store(c+20L,c2_1);
+  tw::store(c+8L,c0_2);
+  tw::store(c+12L,c1_0);
+  tw::store(c+16L,c1_1);
+  tw::store(c+20L,c1_2);
+  tw::store(c+24L,c2_0);
+  tw::store(c+28L,c2_1);
+  tw::store(c+32L,c2_2);
 }
-TW_NOINLINE void mk_2x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
- V c0_0={}, c0_1={};
- V c1_0={}, c1_1={};
+TW_NOINLINE void mk_2x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={}, c0_2={};
+ V c1_0={}, c1_1={}, c1_2={};
  for(;kc>=1;kc-=1){
  {
   V b0=tw::load<V>(b+0L);
   V b1=tw::load<V>(b+4L);
+  V b2=tw::load<V>(b+8L);
   { const V x=tw::splat<V>(a[0L]);
    c0_0=(c0_0 + (x * b0));
    c0_1=(c0_1 + (x * b1));
+   c0_2=(c0_2 + (x * b2));
   }
   { const V x=tw::splat<V>(a[48L]);
    c1_0=(c1_0 + (x * b0));
    c1_1=(c1_1 + (x * b1));
+   c1_2=(c1_2 + (x * b2));
   }
  }
-  a+=1L; b+=8L; }
+  a+=1L; b+=12L; }
  if(mode&1){
    c0_0=(tw::load<V>(c+0L) + c0_0);
    c0_1=(tw::load<V>(c+4L) + c0_1);
-   c1_0=(tw::load<V>(c+8L) + c1_0);
-   c1_1=(tw::load<V>(c+12L) + c1_1);
+   c0_2=(tw::load<V>(c+8L) + c0_2);
+   c1_0=(tw::load<V>(c+12L) + c1_0);
+   c1_1=(tw::load<V>(c+16L) + c1_1);
+   c1_2=(tw::load<V>(c+20L) + c1_2);
  }
   tw::store(c+0L,c0_0);
   tw::store(c+4L,c0_1);
-  tw::store(c+8L,c1_0);
-  tw::store(c+12L,c1_1);
+  tw::store(c+8L,c0_2);
+  tw::store(c+12L,c1_0);
+  tw::store(c+16L,c1_1);
+  tw::store(c+20L,c1_2);
 }
-TW_NOINLINE void mk_1x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
- V c0_0={}, c0_1={};
+TW_NOINLINE void mk_1x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b, T *TW_RESTRICT c, long mode, long tail) { (void)mode; (void)tail;
+ V c0_0={}, c0_1={}, c0_2={};
  for(;kc>=1;kc-=1){
  {
   V b0=tw::load<V>(b+0L);
   V b1=tw::load<V>(b+4L);
+  V b2=tw::load<V>(b+8L);
   { const V x=tw::splat<V>(a[0L]);
    c0_0=(c0_0 + (x * b0));
    c0_1=(c0_1 + (x * b1));
+   c0_2=(c0_2 + (x * b2));
   }
  }
-  a+=1L; b+=8L; }
+  a+=1L; b+=12L; }
  if(mode&1){
    c0_0=(tw::load<V>(c+0L) + c0_0);
    c0_1=(tw::load<V>(c+4L) + c0_1);
+   c0_2=(tw::load<V>(c+8L) + c0_2);
  }
   tw::store(c+0L,c0_0);
   tw::store(c+4L,c0_1);
+  tw::store(c+8L,c0_2);
 }
 TW_NOINLINE void products(const Ctx *x, long count, long q0, long q1, const T *v, T *o) {
  const long blocks=(count+3)/4,height=(count+blocks-1)/blocks,full=count-blocks*(height-1);
  for(long k=0;k<36L;k++) for(long q=q0;q<q1;q++) {
-  const T *b=x->u+(q*36L+k)*152L; T *d=o+((q-q0)*36L+k)*x->ms;
+  const T *b=x->u+(q*36L+k)*228L; T *d=o+((q-q0)*36L+k)*x->ms;
   for(long r=0;r<blocks;r++) {
-   const long at=r*height-tw::imax(0,r-full); const T *a=v+k*x->vs+at*48L; T *c=d+at*8L;
+   const long at=r*height-tw::imax(0,r-full); const T *a=v+k*x->vs+at*48L; T *c=d+at*12L;
    switch(height-(r>=full)) {
-   case 4: mk_4x2(19L,a,b,c,0,4L); break;
-   case 3: mk_3x2(19L,a,b,c,0,4L); break;
-   case 2: mk_2x2(19L,a,b,c,0,4L); break;
-   case 1: mk_1x2(19L,a,b,c,0,4L); break;
+   case 4: mk_4x3(19L,a,b,c,0,4L); break;
+   case 3: mk_3x3(19L,a,b,c,0,4L); break;
+   case 2: mk_2x3(19L,a,b,c,0,4L); break;
+   case 1: mk_1x3(19L,a,b,c,0,4L); break;
    } } } }
 TW_NOINLINE void outputs(const Ctx *x, long first, long count, long q0, long q1, const T *o) {
  for(long t=0;t<count;t++) { const long m=first+t,n=m/4L; (void)n; const long y=m/2L%2L*4L,z=m%2L*4L;
   T *to=(T*)x->t[2]+n*840L+y*168L+z*21L;
-  for(long q=q0;q<q1;q++) { const long end=tw::imin(21L,(q+1)*8L);
-   const T *m=o+(q-q0)*36L*x->ms+t*8L;
-   for(long f=q*8L;f<end;f+=L,m+=L) {
+  for(long q=q0;q<q1;q++) { const long end=tw::imin(21L,(q+1)*12L);
+   const T *m=o+(q-q0)*36L*x->ms+t*12L;
+   for(long f=q*12L;f<end;f+=L,m+=L) {
     const long left=end-f;
     const V d0_0=tw::load<V>(m+0L*x->ms);
     const V d1_0=tw::load<V>(m+6L*x->ms);
@@ -579,7 +613,7 @@ TW_NOINLINE void outputs(const Ctx *x, long first, long count, long q0, long q1,
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
  T *v=(T*)(x->ws+w*x->bytes),*o=v+36L*x->vs;
  const long i=t%x->TT,j=t/x->TT,t0=i*8L/x->TT,t1=(i+1)*8L/x->TT;
- const long q0=j*3L/x->TP,q1=(j+1)*3L/x->TP,blocks=tw::ceildiv(t1-t0,x->TB);
+ const long q0=j*2L/x->TP,q1=(j+1)*2L/x->TP,blocks=tw::ceildiv(t1-t0,x->TB);
  for(long b=0;b<blocks;b++) {
   const long first=t0+(t1-t0)*b/blocks,count=t0+(t1-t0)*(b+1)/blocks-first;
   inputs(x,first,count,v);
@@ -588,12 +622,12 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
    outputs(x,first,count,q,end,o); } } }
 }
 TW_ENTRY(tw_golden_pack) { using namespace tw_golden_; (void)args; (void)env;
- for(long q=0;q<3L;q++) weights((const T*)tensors[1],q,(T*)workspace);
+ for(long q=0;q<2L;q++) weights((const T*)tensors[1],q,(T*)workspace);
  return 0; }
 TW_ENTRY(tw_golden) { using namespace tw_golden_;
  Ctx c{}; Ctx *x=&c; x->t=tensors; x->zero=(T*)workspace; x->tables=x->zero+1024L; x->made=x->tables+0L;
- x->ws=(char*)(x->made+0L); x->TB=tw::imin(args[0],8L); x->PB=tw::imin(args[1],3L); x->TT=args[2];x->TP=args[3];
- x->vs=x->TB*48L+16L; x->ms=x->TB*8L+16L;
+ x->ws=(char*)(x->made+0L); x->TB=tw::imin(args[0],8L); x->PB=tw::imin(args[1],2L); x->TT=args[2];x->TP=args[3];
+ x->vs=x->TB*48L+16L; x->ms=x->TB*12L+16L;
  x->bytes=(36L*(x->vs+x->PB*x->ms)*4L+4095)/4096*4096;
  for(long i=0;i<1024L;i++) x->zero[i]=0;
  x->u=(const T*)tensors[1];

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tilewright.core import Target
-from tilewright.kernels.families.winograd import Convolution, convolution
+from tilewright.kernels.families.winograd import Convolution, convolution, recognise
 from tilewright.kernels.templates.contraction.geometry import batch_items
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.match import match as match_contraction
@@ -24,7 +24,7 @@ WORTH = 0.75
 
 @dataclass(frozen=True, eq=False)
 class Winograd:
-    """A matched program, and the contraction that stands for it in what is shared with the direct template."""
+    """A matched program, and the same as the direct template's contraction; ``None`` where it is none of those."""
 
     convolution: Convolution
     contraction: Contraction | None
@@ -55,8 +55,12 @@ class Winograd:
 @lru_cache(maxsize=256)
 def match(text: str) -> Winograd | None:
     """The convolution that a program (canonical text) is, or ``None`` where it is none of the family."""
+    c = match_contraction(text)
+    found = None if c is None else recognise(c)
+    if found is not None:
+        return Winograd(found, c)
     found = convolution(text)
-    return None if found is None else Winograd(found, match_contraction(text))
+    return None if found is None else Winograd(found, None)
 
 
 @lru_cache(maxsize=256)
@@ -67,7 +71,9 @@ def refuses(w: Winograd) -> str:
     types = {found.form.acc, found.image.tensor.dtype, found.weight.tensor.dtype, program.output.dtype}
     if types != {"float32"}:
         return f"computes with {', '.join(sorted(types - {'float32'}))}: rounding is bounded for float32 alone"
-    if c is None or found.image.position.of(found.channel) != 1 or c.out_strides[found.feature] != 1:
+    if c is None:
+        return "is no contraction that the direct template computes"
+    if found.image.position.of(found.channel) != 1 or c.out_strides[found.feature] != 1:
         return "has its channels apart, and tiles are transformed by vectors of them: state it with channels last"
     if min(found.channels, found.features) < FEWEST:
         return f"has fewer than {FEWEST} channels on a side"

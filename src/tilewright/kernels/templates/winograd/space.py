@@ -23,6 +23,8 @@ from tilewright.search_space import Choice, SearchSpace, rule
 
 SLACK = 1.05
 """By how much a register tile may take longer than the best one."""
+TALLEST = 14
+"""Tiles of a register tile: each smaller number of them is code of its own, for what is left of a block."""
 WASTE = 1.15
 """How many times the output's channels its panels may have."""
 CACHED = 4
@@ -36,7 +38,7 @@ def tiles(features: int, tiles: int, lanes: int, registers: int) -> dict[tuple[i
     """Register tiles (MR, NV) worth trying, each with the cycles it needs per channel over all panels."""
     found: dict[tuple[int, int], float] = {}
     vectors = ceildiv(features, lanes)
-    for rows, v in itertools.product(range(1, min(tiles, registers) + 1), range(1, min(vectors, 8) + 1)):
+    for rows, v in itertools.product(range(1, min(tiles, TALLEST) + 1), range(1, min(vectors, 8) + 1)):
         if fits(rows, v, registers) and ceildiv(vectors, v) * v <= vectors * WASTE:
             found[rows, v] = ceildiv(tiles, rows) * ceildiv(vectors, v) * step_cycles(rows, v)
     best = min(found.values())
@@ -111,7 +113,7 @@ def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value
     m = min(w.variants, key=moved)
     points = transforms(m).points ** 2
     found = tiles(c.features, w.count(m), lanes, target.registers)
-    rows, vectors = min(found, key=lambda t: (found[t], t[0] + t[1]))
+    rows, vectors = min(found, key=lambda t: found[t] * (1 + 1 / (t[0] * t[1])))
     values: dict[str, Value] = {"outputs": m, "MR": rows, "NV": vectors, "unroll": 1, "prefetch": 0}
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
     tests = {r.reads: r for r in within.constraints}
