@@ -39,15 +39,18 @@ from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepa
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
 __all__ = [
-    "ABI_VERSION", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Extent", "Failure", "FailureKind",
-    "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError", "Outcome", "Pairs",
-    "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
+    "ABI_VERSION", "EXACT", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Extent", "Failure",
+    "FailureKind", "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError", "Outcome",
+    "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
     "TrialRecord", "UsageError", "Value", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
     "outcome_from_json",
 ]  # fmt: skip
 
 IMPLICIT = ("dtype", "constant")
 """Attributes of every operator, declared or not."""
+
+EXACT = "exact"
+"""Precision of workloads whose sums are the program's own, in any order: no other way of computing them will do."""
 
 
 class FailureKind(enum.StrEnum):
@@ -101,10 +104,11 @@ class Workload(Json, sparse=("more",)):
     """One computation with fixed sizes, dtypes and attributes.
 
     Identity is the normalised ``program`` (canonical JSON of the tensor expression, extents and
-    dtypes included) and ``precision``; never the operator's name, so that an edited user file is
-    another workload. ``params`` holds every parameter, defaults filled in; ``defaults`` those that
-    have a default, so that a look-up may leave them out. A size may be a range, ``1..4096``: ``ranges``; ``flops``
-    then are those of the greatest. ``output`` is the first of the ``outputs``, ``more`` those after it.
+    dtypes included) and ``precision`` (``ieee``, ``tf32`` or :data:`EXACT`); never the operator's name,
+    so that an edited user file is another workload. ``params`` holds every parameter, defaults filled
+    in; ``defaults`` those that have a default, so that a look-up may leave them out. A size may be a
+    range, ``1..4096``: ``ranges``; ``flops`` then are those of the greatest. ``output`` is the first of the
+    ``outputs``, ``more`` those after it.
     """
 
     op: str

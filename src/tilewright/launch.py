@@ -100,14 +100,15 @@ class Prepack(JsonList):
 
 
 @dataclass(frozen=True)
-class LaunchProgram(Json, sparse=("prepack",)):
+class LaunchProgram(Json, sparse=("prepack", "rounding")):
     """How an artifact is called, as plain JSON; every backend and the runtime interpret this.
 
     ``launches`` run in order on the same tensors and workspace. ``workspace`` is its size in bytes
     and ``zero_fill`` how many of its first bytes are cleared before the first launch, both integer
     expressions over launch arguments (zero-size when 0). ``align`` is the alignment, in bytes, that
     every tensor's first element must have. Tensors are dense and row-major in the specs' shapes, but for
-    those constant inputs that ``prepack`` rearranges.
+    those constant inputs that ``prepack`` rearranges. ``rounding``: by how much more than the program's own sums
+    those of the kernel may be off, which checks grant it (docs/tolerances.md); 1 where it sums as the program does.
     """
 
     launches: tuple[Launch, ...]
@@ -116,3 +117,4 @@ class LaunchProgram(Json, sparse=("prepack",)):
     align: int = 1
     abi: int = ABI_VERSION
     prepack: tuple[Prepack, ...] = ()
+    rounding: float = 1.0

@@ -36,14 +36,14 @@ class Maker:
         return self.b.add(operation, inputs, attributes, output=output)
 
 
-def residual_block() -> Graph:
+def residual_block(channels: int = 8) -> Graph:
     """Two convolutions with batch norms, ReLU, and a sum."""
     m = Maker()
-    x = m.b.input("x", (1, 8, 6, 6), "float32")
+    x = m.b.input("x", (1, channels, 6, 6), "float32")
     y = x
     for last in (False, True):
-        y = m.add("conv2d", y, m.weight(8, 8, 3, 3), padding=1)
-        y = m.add("batch_norm", y, *(m.weight(8) for _ in range(4)))
+        y = m.add("conv2d", y, m.weight(channels, channels, 3, 3), padding=1)
+        y = m.add("batch_norm", y, *(m.weight(channels) for _ in range(4)))
         y = m.add("relu", m.add("add", y, x) if last else y)
     return m.b.build([y])
 

@@ -13,7 +13,11 @@ import small_graphs as graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.backends.cpu.targets import parse_target
 from tilewright.graph import Channels, Graph, Group, channels_last, cheapest, fold_batch_norms, grouped
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.templates import templates_for
+from tilewright.testing.kernels import task_of
 
 
 def convolutions() -> Graph:
@@ -68,6 +72,15 @@ def test_channels_last_computes_the_same(make: Callable[[], Graph]) -> None:
         got = graphs.by_groups(channels.graph, groups, inputs)
         for name in graph.outputs:
             np.testing.assert_allclose(got[name], wanted[name], rtol=1e-9, atol=1e-9)
+
+
+def test_convolutions_of_a_block_can_be_computed_by_tiles() -> None:
+    """With what follows them: a bias and ReLU, and with the sum of the block's input between."""
+    graph = fold_batch_norms(graphs.residual_block(16))
+    last = channels_last(graph, grouped(graph)).last
+    tasks = [task_of(Program.loads(g.workload.program), parse_target("cpu:portable")) for g in last.values()]  # type: ignore[union-attr]
+    assert [[t.name for t in templates_for(t)] for t in tasks] == [["cpu_contraction", "cpu_winograd"]] * 2
+    assert [len(t.workload.inputs) for t in tasks] == [3, 4]
 
 
 def test_what_is_no_matter_of_channels_stays() -> None:

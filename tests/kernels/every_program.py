@@ -11,6 +11,7 @@ import map_programs
 import partition_programs
 import row_programs
 import stencil_programs
+import winograd_programs
 
 from harness import gpu_programs
 from tilewright.kernels.expression.program import Program
@@ -30,6 +31,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "map": map_programs.PROGRAMS,
     "map on GPUs": gpu_programs.MAPS,
     "partition": partition_programs.PROGRAMS,
+    "tiled": winograd_programs.WINOGRAD,
 }
 
 

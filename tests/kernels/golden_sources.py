@@ -24,6 +24,7 @@ from cuda_attention_programs import HALVES
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
 from stencil_programs import depthwise
+from winograd_programs import WINOGRAD
 
 from harness.gpu_programs import MAPS, ROWS, WINDOWS
 from tilewright.backends import get_backend
@@ -60,12 +61,24 @@ CPU: dict[str, Callable[[], Program]] = {
         )
     },
     "depthwise_whole": STENCILS["nhwc_norm"],
+    "tiled": WINOGRAD["tiled"],
+    "tiled_odd": WINOGRAD["tiled_odd"],
 }
 """Programs of every CPU template that takes them."""
 ELSEWHERE = {
-    "cpu_contraction": ("convolved",),
-    "cpu_generic": ("transpose", "int8_dot", "depthwise", "depthwise_whole", "attention", "mlp", "convolved"),
-    "cpu_partition": ("attention",),
+    "cpu_contraction": ("convolved", "tiled", "tiled_odd"),
+    "cpu_generic": (
+        "transpose",
+        "int8_dot",
+        "depthwise",
+        "depthwise_whole",
+        "attention",
+        "mlp",
+        "convolved",
+        "tiled",
+        "tiled_odd",
+    ),
+    "cpu_partition": ("attention", "tiled", "tiled_odd"),
 }
 """What adds nothing to the golden sources of other programs."""
 
@@ -104,6 +117,7 @@ FULL = {
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",
     "cpu_stencil": "depthwise_whole",
+    "cpu_winograd": "tiled_odd",
     "cuda_attention": "half_grouped",
     "cuda_generic": "softmax",
     "cuda_map": "transposed_half",

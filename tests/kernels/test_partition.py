@@ -21,7 +21,7 @@ from tilewright.kernels.templates.partition.integers import renamed
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.segments import cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
-from tilewright.kernels.templates.partition.template import CPU_PARTITION, CUDA_PARTITION, PARTITIONS
+from tilewright.kernels.templates.partition.template import CPU_PARTITION, CUDA_PARTITION, EXCLUDED
 from tilewright.testing import programs
 from tilewright.testing.cuda_template import CudaTemplateContract
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
@@ -48,7 +48,7 @@ class TestOnAGpu(CudaTemplateContract):
 
 def found(program: Program) -> list[list[tuple[str, ...]]]:
     """The stages of each segment of each cut."""
-    return [[s.stages for s in cut] for cut in cuts(task_of(program, portable_target(TEMPLATE)), PARTITIONS)]
+    return [[s.stages for s in cut] for cut in cuts(task_of(program, portable_target(TEMPLATE)), EXCLUDED)]
 
 
 def test_a_map_ends_one_segment_or_begins_the_next() -> None:
@@ -66,12 +66,12 @@ def test_a_cut_that_only_cuts_further_is_left_out() -> None:
 def test_segments_follow_each_other_and_read_what_is_there() -> None:
     for build in PROGRAMS.values():
         program = build()
-        for cut in cuts(task_of(program, portable_target(TEMPLATE)), PARTITIONS):
+        for cut in cuts(task_of(program, portable_target(TEMPLATE)), EXCLUDED):
             assert len(cut) >= 2
             known = {t.name for t in program.inputs}
             for segment in cut:
                 assert set(segment.reads) <= known
-                assert segment.template not in PARTITIONS
+                assert segment.template not in EXCLUDED
                 known.add(segment.result)
             assert [n for s in cut for n in s.stages] == [s.name for s in in_order(program)]
 
@@ -108,7 +108,7 @@ def test_what_only_a_generic_template_computes_is_not_cut() -> None:
     y = te.compute((9,), lambda i: te.argmax(9, lambda r: x[i, r]))
     program = te.program(te.compute((9,), lambda i: te.argmin(9, lambda r: (y[r] + index[i]) * r)))[0]
     task = task_of(program, portable_target(TEMPLATE))
-    if not cuts(task, PARTITIONS):
+    if not cuts(task, EXCLUDED):
         assert not TEMPLATE.matches(task)
         with pytest.raises(IllegalSchedule, match="does not fall into segments"):
             TEMPLATE.space(task)
@@ -142,7 +142,7 @@ def test_knobs_of_other_cuts_stay_at_their_default() -> None:
 
 
 def test_the_version_grows_with_the_members() -> None:
-    members = [t for n, t in TEMPLATES.items() if "cpu" in t.kinds and n not in PARTITIONS]
+    members = [t for n, t in TEMPLATES.items() if "cpu" in t.kinds and n not in EXCLUDED]
     assert TEMPLATE.version == TEMPLATE.base + sum(t.version for t in members)
     assert get_template("cpu_partition").version == TEMPLATE.version
 
@@ -164,7 +164,7 @@ def test_nests_name_the_whole_programs_tensors() -> None:
 def test_memory_is_used_again_once_it_is_free() -> None:
     program = chain(n=32, length=5)
     task = task_of(program, portable_target(TEMPLATE))
-    cut = cuts(task, PARTITIONS)[0]
+    cut = cuts(task, EXCLUDED)[0]
     offsets, total = intermediates(program, cut)
     assert len(offsets) == 4
     assert total == 2 * 4096

@@ -79,7 +79,12 @@ def test_every_value_drawn_lies_in_the_range(dtype: str, low: float | None, high
     assert np.isfinite(real).all()
     assert low is None or (real >= low).all()
     assert high is None or (real <= high).all()
-    if dtype not in INTEGERS and low is not None and high is not None and high - low > 1e-3 + 0.5 * max(abs(low), abs(high)):
+    if (
+        dtype not in INTEGERS
+        and low is not None
+        and high is not None
+        and high - low > 1e-3 + 0.5 * max(abs(low), abs(high))
+    ):
         assert len(np.unique(real)) > 1
 
 

@@ -89,8 +89,9 @@ class StoredKernel:
     """One of the best kernels of a task on a device model, rank 1 the best.
 
     ``seconds``: time of one call in its last check; compare kernels by paired runs, never by this.
-    ``peak_fraction``: share of the device's peak, 0 to 1. ``state``: ``verified``, or ``stale`` when
-    its template has changed since. ``compiler`` comes from the artifact's row.
+    ``peak_fraction``: share of the device's peak, by the workload's operations: above 1 where the kernel needs fewer.
+    ``state``: ``verified``, or ``stale`` when its template has changed since. ``compiler`` comes from the
+    artifact's row.
     """
 
     task: Task

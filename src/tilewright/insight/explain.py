@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import TrialRecord, Value
+from tilewright.core import Candidate, Schedule, Task, TrialRecord, Value
 from tilewright.insight.advice import Step, next_steps
 from tilewright.insight.best import best_over_trials
 from tilewright.insight.chart import Chart
@@ -32,7 +32,7 @@ KNOBS = 8
 class Winner(Json):
     """The trial that won the run's final, or the fastest one. ``seconds``: as the search measured it; ``final``: in
     the final, where it won that. ``kept``: the kernel of an earlier run stayed the best. ``default``: seconds of the
-    default schedule, ``None`` where it was not measured.
+    default schedule, ``None`` where it was not measured. ``rounding``: as a kernel's launch program has it.
     """
 
     trial: int
@@ -42,6 +42,7 @@ class Winner(Json):
     default: float | None
     template: str
     schedule: Mapping[str, Value]
+    rounding: float = 1.0
 
     @property
     def time(self) -> float:
@@ -62,7 +63,10 @@ class Winner(Json):
         if self.kept:
             parts.append("In the final the kernel of an earlier run stayed the best.")
         knobs = " ".join(f"{k}={value_text(v)}" for k, v in self.schedule.items())
-        return " ".join([*parts, f"Its schedule, of {self.template}: {knobs}."])
+        parts.append(f"Its schedule, of {self.template}: {knobs}.")
+        if self.rounding > 1:
+            parts.append(f"Its sums may round {self.rounding:.2g} times as far as the program's own.")
+        return " ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,7 @@ def explain(
         winner = Winner(
             best.number, time_of(best) or 0.0, final, run.summary.get("kept") is True,
             time_of(first) if first else None, best.schedule.template, dict(best.schedule.values),
+            rounding_of(run.task, best.schedule),
         )  # fmt: skip
         limits = limits_of(run, best.schedule, winner.time)
         found = importance(records)
@@ -114,6 +119,16 @@ def explain(
     steps = next_steps(run, records, best, progress, about, limits, db)
     label, flops = run.task.workload.label, run.task.workload.flops
     return Explanation(run.id, label, flops, winner, limits, progress, found, about, steps)
+
+
+def rounding_of(task: Task, schedule: Schedule) -> float:
+    """What today's kernel of a schedule asks of checks; 1 where no template of today prints it."""
+    from tilewright.kernels.templates import lower
+
+    try:
+        return lower(Candidate(task, schedule)).program.rounding
+    except Exception:  # stored by anything: a schedule of an older template, an own kernel
+        return 1.0
 
 
 def _best(run: StoredRun, timed: Sequence[TrialRecord]) -> tuple[TrialRecord, float | None]:

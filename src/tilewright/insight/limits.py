@@ -7,13 +7,14 @@ not store is named as unknown and never guessed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.core import Schedule, Task
 from tilewright.insight.chart import Axis, Bars
-from tilewright.insight.roofline import Ceilings, ceilings_of, compulsory_bytes, traffic_of
+from tilewright.insight.roofline import FLOPS, Ceilings, ceilings_of, compulsory_bytes, traffic_of
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
@@ -101,7 +102,7 @@ def limits_of(run: StoredRun, schedule: Schedule, seconds: float) -> Limits:
     if is_emulated(run.device_model):
         return Limits(seconds, (), (), False, "It ran on the emulator, whose times say nothing about a GPU.")
     ceilings, moved = ceilings_of(run), bytes_of(run.task, schedule)
-    amounts = {"compute": float(run.task.workload.flops), **moved}
+    amounts = {"compute": flops_of(run.task, schedule), **moved}
     found, unknown = [], []
     for key, amount in amounts.items():
         rate = _rate(ceilings, key)
@@ -118,6 +119,13 @@ def _rate(ceilings: Ceilings, key: str) -> float | None:
     return ceilings.peak if key == "compute" else ceilings.at(key)
 
 
+def flops_of(task: Task, schedule: Schedule) -> float:
+    """Operations of a kernel: the workload's, or the schedule's own where it does with fewer."""
+    traffic = traffic_of(task)
+    own = (traffic.of(schedule) if traffic else None) or {}
+    return min(float(task.workload.flops), own.get(FLOPS, math.inf))
+
+
 def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
     """Bytes by level that a schedule moves, empty where that is not known.
 
@@ -129,7 +137,7 @@ def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
     traffic = traffic_of(task)
     moved = traffic.of(schedule) if traffic else None
     if backend_for(task.target).in_process:
-        return moved or {}
+        return {level: x for level, x in (moved or {}).items() if level != FLOPS}
     once = float(compulsory_bytes(task))
     return {"memory": max(once, (moved or {}).get("memory", 0.0))} if once else {}
 

@@ -77,8 +77,13 @@ class Placed:
     rate: float
 
 
+FLOPS = "flops"
+"""Beside bytes by level: a kernel's own operations, fewer than the workload's where tiles are transformed."""
+
+
 class Traffic:
-    """Bytes that a task's schedules move, each read once; about a third of a millisecond a schedule."""
+    """Bytes that a task's schedules move, and their operations (:data:`FLOPS`), each read once; about a third of a
+    millisecond a schedule."""
 
     def __init__(self, task: Task) -> None:
         from tilewright.cost_model.features import footprint_of
@@ -102,7 +107,7 @@ class Traffic:
             found = self._analyse(schedule)
         except Exception:  # stored by anything, read by today's templates: whatever they stumble over, nothing is known
             return None
-        return {level: found[f"bytes.{level}"] for level in LEVELS if level != "compulsory"}
+        return {level: found[f"bytes.{level}"] for level in LEVELS if level != "compulsory"} | {FLOPS: found[FLOPS]}
 
 
 @lru_cache(maxsize=16)
@@ -210,8 +215,9 @@ def _level(groups: Sequence[TaskTrials]) -> str:
         traffic = traffic_of(g.task)
         for _, record in g.trials:
             total += 1
-            for name, moved in ((traffic and traffic.of(record.schedule)) or {}).items():
-                counts[name] += moved > 0
+            moved = (traffic and traffic.of(record.schedule)) or {}
+            for name in counts.keys() & moved.keys():
+                counts[name] += moved[name] > 0
     return next((name for name, n in counts.items() if n * 2 > total), "compulsory")
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from tilewright.core import (
+    EXACT,
     IMPLICIT,
     OperatorError,
     TensorSpec,
@@ -171,7 +172,7 @@ class Operator:
             inputs=tuple(TensorSpec(label, t.shape, t.dtype, t.constant) for t, label in inputs),
             output=output,
             flops=program.flops,
-            precision="tf32" if '"round_tf32"' in text else "ieee",
+            precision="tf32" if '"round_tf32"' in text else EXACT if params.get("precision") == EXACT else "ieee",
             more=tuple(more),
         )
 

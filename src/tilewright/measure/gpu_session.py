@@ -235,7 +235,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _check(self, kernel: GpuKernel, sets: Sequence[int]) -> str | None:
         assert self.verifier is not None
         for n in sets:
-            data = self.verifier.input_set(n, kernel.kernel.program.align)
+            data = self.verifier.input_set(n, kernel.kernel.program.align, kernel.kernel.program.rounding)
             run = _CheckedRun(self, kernel, n == sets[0])
             problem = self.verifier.check_set(run, data)
             if run.outside:

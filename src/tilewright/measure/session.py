@@ -135,7 +135,7 @@ class Session(TaskSession[Kernel]):
                 call.call.workspace = workspace.address
             time_rounds([call], 1)
 
-        problem = self.verifier.check(run, sets, align)
+        problem = self.verifier.check(run, sets, align, kernel.kernel.program.rounding)
         if problem is None and workspace is not None and workspace.trespassed():
             workspace.restore()
             problem = "writes outside its workspace"

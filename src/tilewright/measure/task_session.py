@@ -84,10 +84,11 @@ class TaskSession(ABC, Generic[K]):
     def _prepare(self, item: Mapping[str, Any]) -> None:
         """Inputs and references, for which no kernel is to blame."""
         assert self.verifier is not None
+        how = item["program"]["align"], item["program"].get("rounding", 1.0)
         for n in ALL_SETS:
-            if not self.verifier.has(n, item["program"]["align"]):
+            if not self.verifier.has(n, *how):
                 self.tell({"at": "prepare"})
-                self.verifier.input_set(n, item["program"]["align"])
+                self.verifier.input_set(n, *how)
 
     def _verify_only(self, item: Mapping[str, Any]) -> dict[str, Any] | None:
         """Check one kernel on every input set: its failure, or ``None``."""

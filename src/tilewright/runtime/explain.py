@@ -17,7 +17,8 @@ class Explanation(Json):
     tuned for them, a kernel compiled from the schedule of the ``nearest`` sizes that were, from one ``foreseen`` by the
     cost model, or from the template's ``default``; or ``fallback`` (numpy, or the interpreter for a user's operator).
     ``reason``: one line for a person. ``schedule``: the kernel's knobs. ``seconds``: its time of one call when it was
-    tuned. ``device_model``: the hardware it was tuned on. ``run``: the tuning run.
+    tuned. ``device_model``: the hardware it was tuned on. ``run``: the tuning run. ``rounding``: how many times as far
+    as the program's own its sums may round, above 1 where it computes in another way (docs/tolerances.md).
     """
 
     tier: str
@@ -31,6 +32,7 @@ class Explanation(Json):
     device_model: str | None = None
     threads: int | None = None
     run: str | None = None
+    rounding: float = 1.0
 
     def __str__(self) -> str:
         what = " ".join([self.op, *(f"{k}={v}" for k, v in self.params.items())])

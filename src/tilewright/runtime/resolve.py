@@ -424,6 +424,7 @@ def _explained(entry: Entry, reason: str) -> Explanation:
         device_model=entry.device_model,
         threads=entry.target.threads,
         run=entry.run,
+        rounding=entry.program.rounding,
     )
 
 

@@ -61,17 +61,21 @@ class References:
         self.memory = memory
 
     def intervals(
-        self, recipe: Recipe, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str]
-    ) -> list[Interval]:
-        """The intervals of ``blocks`` for inputs drawn by ``recipe``; ``stages`` are exact on these."""
+        self, recipe: Recipe, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str],
+        rounding: float = 1.0,
+    ) -> list[Interval]:  # fmt: skip
+        """The intervals of ``blocks`` for inputs drawn by ``recipe``; ``stages`` are exact on these.
+
+        ``rounding``: as :func:`~.tolerance.error_program` takes it.
+        """
         places = [[[s.start, s.stop] for s in b] for b in blocks]
-        what = [self.program.dumps(), recipe.kind, recipe.seed, recipe.reach, sorted(stages), _code()]
+        what = [self.program.dumps(), recipe.kind, recipe.seed, recipe.reach, sorted(stages), rounding, _code()]
         names = [digest([*what, place]) for place in places]
         found = [self._read(name, b) for name, b in zip(names, blocks, strict=True)]
         absent = [n for n, f in enumerate(found) if f is None]
         if absent:
             began = time.perf_counter()
-            computed = compute(self.program, values, [blocks[n] for n in absent], stages, self.memory)
+            computed = compute(self.program, values, [blocks[n] for n in absent], stages, self.memory, rounding)
             keep = time.perf_counter() - began > WORTH_KEEPING
             for n, interval in zip(absent, computed, strict=True):
                 found[n] = interval
@@ -113,8 +117,9 @@ class References:
 
 
 def compute(
-    source: Program, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str], memory: int
-) -> list[Interval]:
+    source: Program, values: tuple[Array, ...], blocks: Sequence[Block], stages: frozenset[str], memory: int,
+    rounding: float = 1.0,
+) -> list[Interval]:  # fmt: skip
     """Value and tolerance of every block by the interpreter, as intervals in the output's dtype."""
     kind = numpy_dtype(source.output.dtype)
     wide = widened(source, values)
@@ -130,7 +135,7 @@ def compute(
             right = [inputs.rounded(v, source.output.dtype) for v in found]
             if all(np.isfinite(v).all() for v in right):
                 return [Interval(b, v, v) for b, v in zip(blocks, right, strict=True)]
-        derived = tolerance.error_program(source, stages)
+        derived = tolerance.error_program(source, stages, rounding)
         given = tolerance_inputs(derived, source, wide)
         errors = [np.asarray(evaluate_block(derived.program, given, b, memory)) for b in blocks]
         return [as_interval(b, v, e, kind, source.output.dtype) for b, v, e in zip(blocks, found, errors, strict=True)]

@@ -54,9 +54,12 @@ class ErrorProgram:
     stepwise: bool
 
 
-def error_program(program: Program, exact: frozenset[str] = frozenset()) -> ErrorProgram:
-    """Derive the tolerances of a program; stages named in ``exact`` add no error of their own."""
-    return _Deriver(program, exact).run()
+def error_program(program: Program, exact: frozenset[str] = frozenset(), rounding: float = 1.0) -> ErrorProgram:
+    """Derive the tolerances of a program; stages named in ``exact`` add no error of their own.
+
+    ``rounding``: sums round as many times as far as the program's own (:class:`~tilewright.launch.LaunchProgram`).
+    """
+    return _Deriver(program, exact, rounding).run()
 
 
 def number(e: Expr) -> float:
@@ -107,6 +110,7 @@ def _expression(terms: Terms) -> Expr:
 class _Deriver:
     source: Program
     exact: frozenset[str]
+    rounding: float
     stages: list[Stage] = field(default_factory=list)
     inputs: dict[str, tuple[Tensor, str, str]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)  # stage -> the tensor of its error
@@ -181,14 +185,14 @@ class _Deriver:
                 else:
                     other = _add(other, {key: (coefficient, factors)})
             if nonnegative:
-                terms = _term(2 * u * math.sqrt(k) + own, (total,))
+                terms = _term(self.rounding * (2 * u * math.sqrt(k) + own), (total,))
             else:
                 square = self._reduce(s, f"{s.name}q", "add", self._squared(body))
                 self.positive.add(square)
                 spread = f64("sqrt", _load(square, s))
                 terms = _add(
-                    _term(2 * u * math.sqrt(k), (f64("abs", total),)),
-                    _term((8 * u + own) * math.sqrt(k), (spread,)),
+                    _term(self.rounding * 2 * u * math.sqrt(k), (f64("abs", total),)),
+                    _term(self.rounding * (8 * u + own) * math.sqrt(k), (spread,)),
                 )
             for n, (coefficient, factors) in enumerate(other.values()):
                 carried = self._reduce(s, f"{s.name}p{n}", "add", _product(factors))

@@ -88,19 +88,20 @@ class _Output:
         self.full = full
         self._blocks: list[Block] | None = None
 
-    @property
-    def everything(self) -> bool:
+    def everything(self, rounding: float) -> bool:
         """Whether every stage is exact on whole numbers."""
-        return self.exact >= {s.name for s in self.program.stages}
+        return rounding == 1 and self.exact >= {s.name for s in self.program.stages}
 
-    def intervals(self, recipe: Recipe, values: tuple[Array, ...]) -> list[Interval]:
+    def intervals(self, recipe: Recipe, values: tuple[Array, ...], rounding: float) -> list[Interval]:
         """What the chosen blocks may hold for inputs drawn by a recipe."""
-        exact = self.exact if recipe.kind == "whole" else frozenset[str]()
-        return self.references.intervals(recipe, values, self._chosen_blocks(values), exact)
+        exact = self.exact if recipe.kind == "whole" and rounding == 1 else frozenset[str]()
+        return self.references.intervals(recipe, values, self._chosen_blocks(values), exact, rounding)
 
-    def expected(self, recipe: Recipe, values: tuple[Array, ...], intervals: list[Interval]) -> Expected:
+    def expected(
+        self, recipe: Recipe, values: tuple[Array, ...], intervals: list[Interval], rounding: float
+    ) -> Expected:
         """All that is known of it, given its intervals."""
-        whole = recipe.kind == "whole" and self.everything
+        whole = recipe.kind == "whole" and self.everything(rounding)
         projection = project(self.program, values, recipe.seed) if whole and len(intervals) > 1 else None
         excused = 0.0
         if not whole and tolerance.error_program(self.program).stepwise:
@@ -152,14 +153,14 @@ class Verifier:
         reach = min(whole_reach(p)[0] for p in each)
         self._outputs = [_Output(p, References(p, folder), exact_at(p, reach), full) for p in each]
         self.recipes = tuple(Recipe(r.kind, r.seed, r.place, reach) for r in RECIPES)
-        self._sets: dict[tuple[int, int], InputSet] = {}
+        self._sets: dict[tuple[int, int, float], InputSet] = {}
         self._timing: tuple[str, tuple[Array, ...]] | None = None
         self.positive = False
 
-    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1) -> str | None:
+    def check(self, run: Run, sets: Sequence[int] = ALL_SETS, align: int = 1, rounding: float = 1.0) -> str | None:
         """What is wrong with a kernel, in one line, or ``None``."""
         for n in sets:
-            problem = self.check_set(run, self.input_set(n, align))
+            problem = self.check_set(run, self.input_set(n, align, rounding))
             if problem:
                 return problem
         return None
@@ -201,33 +202,36 @@ class Verifier:
 
     # ------------------------------------------------------------------ input sets
 
-    def has(self, n: int, align: int = 1) -> bool:
+    def has(self, n: int, align: int = 1, rounding: float = 1.0) -> bool:
         """Whether an input set and its references are at hand."""
-        return (n, align) in self._sets
+        return (n, align, rounding) in self._sets
 
-    def input_set(self, n: int, align: int = 1) -> InputSet:
-        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes."""
-        key = (n, align)
+    def input_set(self, n: int, align: int = 1, rounding: float = 1.0) -> InputSet:
+        """Set number ``n`` of :data:`RECIPES`, its buffers aligned to at least ``align`` bytes.
+
+        ``rounding``: what a kernel's launch program says of its sums. Those of more than 1 are never held to be exact.
+        """
+        key = (n, align, rounding)
         if key not in self._sets:
-            self._sets[key] = self._make(self.recipes[n], align)
+            self._sets[key] = self._make(self.recipes[n], align, rounding)
         return self._sets[key]
 
-    def _make(self, recipe: Recipe, align: int) -> InputSet:
+    def _make(self, recipe: Recipe, align: int, rounding: float) -> InputSet:
         whole = recipe.kind == "whole"
         if recipe.kind == "normal" and self.positive:
             recipe = recipe.positive()
         values = make_inputs(self.program, recipe, self.bounds)
-        intervals = [o.intervals(recipe, values) for o in self._outputs]
+        intervals = [o.intervals(recipe, values, rounding) for o in self._outputs]
         odd = [any(i.free is not None for i in found) for found in intervals]
         if not whole and not self.positive and any(odd):
             # A log or root of negative values: most of the result would be NaN and tell nothing.
             self.positive = True
-            return self._make(recipe, align)
-        if whole and any(o and not out.everything for o, out in zip(odd, self._outputs, strict=True)):
+            return self._make(recipe, align, rounding)
+        if whole and any(o and not out.everything(rounding) for o, out in zip(odd, self._outputs, strict=True)):
             values = tuple(natural(v, t) for v, t in zip(values, self.program.inputs, strict=True))
             recipe = Recipe("natural", recipe.seed, recipe.place, recipe.reach)
-            intervals = [o.intervals(recipe, values) for o in self._outputs]
-        expected = [o.expected(recipe, values, found) for o, found in zip(self._outputs, intervals, strict=True)]
+            intervals = [o.intervals(recipe, values, rounding) for o in self._outputs]
+        expected = [o.expected(recipe, values, x, rounding) for o, x in zip(self._outputs, intervals, strict=True)]
         guarded = []
         for v in values:
             g = GuardedArray(v.shape, v.dtype, recipe.place, align)

@@ -38,6 +38,7 @@ def conv2d(
     batch_norm: bool = False,
     eps: float = 1e-5,
     activation: Activation = "none",
+    precision: Literal["ieee", "exact"] = "ieee",
     dtype: str = "float32",
 ) -> te.TensorRef:
     """Two-dimensional convolution (cross-correlation), and what follows it in a layer.
@@ -53,6 +54,7 @@ def conv2d(
 
     ``stride``, ``padding`` and ``dilation`` hold for all spatial axes, or one for each (``2,1``). Output channel ``o``
     reads the ci/groups channels from ``o // (co/groups) * (ci/groups)`` on; ``groups=ci`` is a depthwise convolution.
+    With ``precision=exact`` the sums are those stated here, in some order, and never by Winograd's tiles.
     ``norm(x) = (x - running_mean) / sqrt(running_var + eps) * bn_weight + bn_bias``. 16-bit reals are computed in
     float32 and rounded once.
     """

@@ -101,8 +101,10 @@ def numpy_convolution(
     batch_norm: bool = False,
     eps: float = 1e-5,
     activation: Activation = "none",
+    precision: str = "ieee",
 ) -> Array:
-    """One matrix product a tap, of the weights and the window's view of the input."""
+    """One matrix product a tap, of the weights and the window's view of the input: ``exact`` in any ``precision``."""
+    del precision
     axes = x.ndim - 2
     image = padded(channels_first(x, layout), tuples(padding, axes))
     w = wide_weight(weight, layout)

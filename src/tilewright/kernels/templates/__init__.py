@@ -21,6 +21,7 @@ _TEMPLATES = {
     "cpu_attention": ("attention", "CPU_ATTENTION"),
     "cpu_stencil": ("reduce_window", "CPU_STENCIL"),
     "cpu_contraction": ("contraction", "CPU_CONTRACTION"),
+    "cpu_winograd": ("winograd", "CPU_WINOGRAD"),
     "cpu_dot": ("mixed_precision", "CPU_DOT"),
     "cpu_rows": ("row_reduction", "CPU_ROWS"),
     "cpu_map": ("elementwise", "CPU_MAP"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, Task, Value
+from tilewright.core import EXACT, Candidate, IllegalSchedule, Schedule, Target, Task, Value
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.ranges import program_at
@@ -34,7 +34,8 @@ class PlannedTemplate(Generic[F, P]):
     its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
     ``ranges``: whether it takes a size that each call chooses, in the program that it found. ``usable``: whether there
-    is a schedule on a target.
+    is a schedule on a target. ``exact``: whether its sums are the program's own; where they are not, tasks whose
+    precision is :data:`~tilewright.core.EXACT` are refused.
     """
 
     name: str
@@ -52,16 +53,17 @@ class PlannedTemplate(Generic[F, P]):
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
     usable: Callable[[F, Target], bool] = lambda *_: True
+    exact: bool = True
 
     def matches(self, task: Task) -> bool:
-        if task.target.kind not in self.kinds:
+        if task.target.kind not in self.kinds or not self._precise(task):
             return False
         found = self.find(task.workload.program)
         return found is not None and not self._refuses(found, task.workload.program) and self.usable(found, task.target)
 
     def space(self, task: Task) -> SearchSpace:
         """Every legal schedule; of a range that of its greatest size."""
-        self.found(task.workload.program)
+        self._task(task)
         return _space(self, program_at(task.workload.program), task.target, self.version)
 
     def default(self, task: Task) -> Schedule:
@@ -79,7 +81,7 @@ class PlannedTemplate(Generic[F, P]):
 
     def _plan(self, task: Task, schedule: Schedule) -> P:
         program = task.workload.program
-        found, chosen = self.found(program), Program.loads(program).varying
+        found, chosen = self._task(task), Program.loads(program).varying
         if chosen is not None:
             # A schedule of a range is one of some size in it, which is noted with it.
             sized = dict(schedule.launch)
@@ -91,6 +93,15 @@ class PlannedTemplate(Generic[F, P]):
         except KeyError as e:
             # Sizes of 1 have fewer axes, and fewer knobs.
             raise IllegalSchedule(f"a schedule of another size lacks {e}", "Use another schedule") from e
+
+    def _precise(self, task: Task) -> bool:
+        return self.exact or task.workload.precision != EXACT
+
+    def _task(self, task: Task) -> F:
+        """What a task's program is. Raises ``IllegalSchedule`` where it does not compute it, or not as is asked."""
+        if not self._precise(task):
+            raise IllegalSchedule("the program is to be summed as it says, exactly", "Use another template")
+        return self.found(task.workload.program)
 
     def found(self, program: str) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""

@@ -197,7 +197,7 @@ class Epilogue:
 
     # ------------------------------------------------------------------ values
 
-    def _value(self, acc: str, read: dict[str, str]) -> list[str]:
+    def values(self, acc: str, read: dict[str, str]) -> list[str]:
         """Statements that turn the vector in ``acc`` into the final one, in ``acc``."""
         out = []
         names = {self.p.c.stage.name: acc}
@@ -242,7 +242,7 @@ class Epilogue:
                     out.append(f"  const V {name}={read};")
             for i in range(rows):
                 read_text = {repr(r.load): texts[i, repr(r.load)] for r in self.reads}
-                out.append("  { " + " ".join(self._value(f"c{i}_{j}", read_text)) + " }")
+                out.append("  { " + " ".join(self.values(f"c{i}_{j}", read_text)) + " }")
             out.append("  }")
         return "\n".join(out)
 
@@ -276,7 +276,7 @@ class Epilogue:
                 if every_row:
                     lines.append("  for(long i=0;i<rows;i++) {")
                     lines.append("  V v=n>=L?tw::load<V>(s+i*lds+j):tw::load_n<V>(s+i*lds+j,n);")
-            lines += ["  " + t for t in self._value("v", read)]
+            lines += ["  " + t for t in self.values("v", read)]
             if c.n_step == 1:
                 lines.append(f"  {out_type} *q=d+i*{row}L+j; if(n>=L) tw::store(q,v); else tw::store_n(q,v,n); }} }}")
             else:

@@ -18,8 +18,8 @@ from tilewright.kernels.templates.partition.segments import contractions, cuts, 
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
 from tilewright.search_space import SearchSpace
 
-PARTITIONS = ("cpu_partition", "cuda_partition")
-"""Templates that take no segment of a partition."""
+EXCLUDED = ("cpu_partition", "cuda_partition", "cpu_winograd")
+"""Templates that take no segment of a partition: itself, and one beside whose segments others would find no room."""
 
 
 class _Partition:
@@ -34,7 +34,7 @@ class _Partition:
     def version(self) -> int:
         """Grows with this template's own version and with that of every template that may take a segment."""
         members = (
-            t.version for n, t in templates.TEMPLATES.items() if n not in PARTITIONS and set(t.kinds) & set(self.kinds)
+            t.version for n, t in templates.TEMPLATES.items() if n not in EXCLUDED and set(t.kinds) & set(self.kinds)
         )
         return self.base + sum(members)
 
@@ -44,9 +44,9 @@ class _Partition:
             return False
         if task.workload.ranges:
             return False
-        if contractions(Program.loads(task.workload.program)) < 2 and specific(task, PARTITIONS):
+        if contractions(Program.loads(task.workload.program)) < 2 and specific(task, EXCLUDED):
             return False
-        return bool(cuts(task, PARTITIONS))
+        return bool(cuts(task, EXCLUDED))
 
     def space(self, task: Task) -> SearchSpace:
         return self._choices(task).space
@@ -113,7 +113,7 @@ def mean(numbers: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]
 
 @lru_cache(maxsize=64)
 def _choices(task: Task, name: str, version: int) -> Choices:
-    found = cuts(task, PARTITIONS)
+    found = cuts(task, EXCLUDED)
     if not found:
         raise IllegalSchedule(f"{task.workload.label} does not fall into segments", "Use another template")
     return choices(task, found, name, version)

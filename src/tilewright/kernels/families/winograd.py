@@ -1,0 +1,134 @@
+"""Convolutions that Winograd's minimal filtering computes: a 3x3 window of stride 1, all channels with all features.
+
+Of the contractions they are those whose one side is a window of an image, ``image[.., y + r - p, x + s - p, .., c]``,
+zero beyond its edges, and whose other side is a plain read at ``r``, ``s``, ``c`` and a feature (an output channel).
+The axes may lie in any order in each tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.contraction import Contraction, contractions
+from tilewright.kernels.families.index_forms import IndexForms, Window
+
+TAPS = 3
+"""Length of the window along both axes."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """A spatial axis: its output axis, its reduce axis, its number in the image, and where output 0 begins there."""
+
+    axis: str
+    tap: str
+    dim: int
+    start: int
+    size: int  # outputs
+    length: int  # of the image
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution:
+    """A matched contraction. ``item``: the batch axis, empty where there is one item."""
+
+    form: Contraction
+    image: Window
+    weight: Window
+    item: str
+    rows: Along
+    columns: Along
+    channel: str
+    feature: str
+
+    @property
+    def items(self) -> int:
+        """Images in the batch."""
+        return self.form.stage.ranges[self.item] if self.item else 1
+
+    @property
+    def channels(self) -> int:
+        """Input channels."""
+        return self.form.stage.ranges[self.channel]
+
+    @property
+    def features(self) -> int:
+        """Output channels."""
+        return self.form.stage.ranges[self.feature]
+
+
+def convolution(text: str) -> Convolution | None:
+    """The convolution that a program (canonical text) is, or ``None``."""
+    return next((f for c in contractions(text) if (f := recognise(c)) is not None), None)
+
+
+def recognise(c: Contraction) -> Convolution | None:
+    """The convolution that a contraction is, or ``None``."""
+    if not c.is_product or c.stage.scan is not None:
+        return None
+    forms = IndexForms()
+    sides = [forms.window(_converted(value), c.program) for value in (c.lhs, c.rhs)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    for image, weight in (sides, sides[::-1]):
+        found = _matched(c, image, weight)
+        if found is not None:
+            return found
+    return None
+
+
+def _converted(value: Expr) -> Expr:
+    """A value without the conversion to the type of the sums."""
+    if value.op == "select":
+        return Expr("select", value.args[1].dtype, (value.args[0], _converted(value.args[1]), value.args[2]))
+    return value.args[0] if value.op == "cast" else value
+
+
+def _matched(c: Contraction, image: Window | None, weight: Window | None) -> Convolution | None:
+    assert image is not None
+    assert weight is not None
+    ranges, reduced = c.stage.ranges, set(c.stage.reduce_axes)
+    spatial: list[Along] = []
+    items: list[str] = []
+    channels: list[str] = []
+    for number, (d, length) in enumerate(zip(image.dims, image.tensor.shape, strict=True)):
+        taps = [a for a in d.coef if a in reduced]
+        axes = [a for a in d.coef if a not in reduced]
+        if any(k != 1 for k in d.coef.values()) or len(taps) > 1 or len(axes) > 1:
+            return None
+        if taps and axes:
+            spatial.append(Along(axes[0], taps[0], number, d.const, ranges[axes[0]], length))
+        elif d.const or (not taps and not axes and length > 1):
+            return None
+        else:
+            channels += taps
+            items += axes
+    if len(spatial) != 2 or len(channels) != 1 or len(items) > 1:
+        return None
+    rows, columns = spatial
+    feature = [a for a in c.wide if a not in (rows.axis, columns.axis, *items)]
+    read = set(weight.position.coef)
+    if (
+        len(feature) != 1
+        or weight.bounds
+        or any(ranges[s.tap] != TAPS for s in spatial)
+        or {rows.tap, columns.tap, *channels} != reduced
+        or read != {feature[0], rows.tap, columns.tap, *channels}
+        or not _padded(image, spatial)
+    ):
+        return None
+    return Convolution(c, image, weight, (*items, "")[0], rows, columns, channels[0], feature[0])
+
+
+def _padded(image: Window, spatial: list[Along]) -> bool:
+    """Whether guards are about the image's edges along the spatial axes alone, with zeros beyond."""
+    edges: list[Linear] = []
+    for s in spatial:
+        edges += [image.dims[s.dim], Linear(s.length - 1, {}).plus(image.dims[s.dim], -1)]
+    zero = image.fill is not None and image.fill.op == "const" and image.fill.value == 0
+    return not image.bounds or (zero and all(any(b == e for e in edges) for b in image.bounds))
+
+
+__all__ = ["TAPS", "Along", "Convolution", "convolution", "recognise"]

@@ -1,0 +1,28 @@
+"""The CPU template of convolutions by minimal filtering: 3x3 windows of stride 1 in float32, channels last."""
+
+from __future__ import annotations
+
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.winograd.lower import launch_program, source
+from tilewright.kernels.templates.winograd.match import match, refuses
+from tilewright.kernels.templates.winograd.nests import nests, static
+from tilewright.kernels.templates.winograd.plan import plan
+from tilewright.kernels.templates.winograd.space import default, space
+
+CPU_WINOGRAD = PlannedTemplate(
+    name="cpu_winograd",
+    family="winograd",
+    version=1,
+    kinds=("cpu",),
+    refusal="is no 3x3 convolution of stride 1",
+    find=match,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=nests,
+    measures=lambda p, *_: static(p),
+    print=lambda p, symbol: LoweredKernel(symbol, source(p, symbol), launch_program(p, symbol)),
+    refuses=refuses,
+    exact=False,
+)
