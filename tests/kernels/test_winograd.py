@@ -233,7 +233,8 @@ def test_checks_grant_what_the_kernel_states_and_no_more() -> None:
     def run(pointers: Any) -> None:
         data = next(x for x in verifier._sets.values() if x.pointers == list(pointers))
         inputs = [g.array.copy() for g in data.inputs]
-        data.output.array[...] = run_kernel(library, kernel, launch_values(Candidate(t, s)), inputs, t.workload.output)
+        given = launch_values(Candidate(t, s))
+        data.outputs[0].array[...] = run_kernel(library, kernel, given, inputs, t.workload.output)
 
     assert verifier.check(run, rounding=kernel.program.rounding) is None
     assert "whole" in (verifier.check(run, (2,)) or "")
