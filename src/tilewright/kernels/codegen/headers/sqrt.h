@@ -41,6 +41,13 @@ template <class V> TW_INLINE V rsqrt(V x) {
         return splat<V>(1) / sqrt(x);
     }
 }
+// n / sqrt(s) of floats, where s is at least n n: between -1 and 1.
+template <class V> TW_INLINE V over_root_(V n, V s) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) return smaller(splat<V>(1.0f), larger(splat<V>(-1.0f), n * rsqrt(s)));
+#endif
+    return n / sqrt(s);
+}
 // A power of two c: (x c) (1 / (s c)) is x / s within 2 ulp for every x and s, though 1 / s may not exist.
 template <class T> TW_INLINE T balance(T s) {
     constexpr T edge = sizeof(T) == 4 ? (T)0x1p+100 : (T)0x1p+900, c = sizeof(T) == 4 ? (T)0x1p+60 : (T)0x1p+200;
