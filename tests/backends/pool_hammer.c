@@ -89,7 +89,7 @@ static int kernel(void *const *tensors, const long long *args, void *workspace, 
 
 static void sequences(long rounds)
 {
-    const long long right[2] = {0, 0}, slow[2] = {0, 300}, wrong[2] = {7, 0};
+    const long long right[2] = {0, 0}, slow[2] = {0, 500}, wrong[2] = {7, 0};
     for (long r = 0; r < rounds; r++) {
         long ran = 0;
         void *tensors[1] = {&ran};

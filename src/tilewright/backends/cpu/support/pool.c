@@ -28,7 +28,7 @@
 
 #define SPIN_MAX_NS 50000L
 #define SPIN_MIN_NS 2000L
-#define SPIN_ATTENDED_NS 2000000L /* beyond, waking costs little beside what was waited for */
+#define SPIN_ATTENDED_NS 300000L /* beyond, waking costs little beside what was waited for, and others want the core */
 #define STACK_BYTES (1u << 20)
 #define SHARES 8
 
