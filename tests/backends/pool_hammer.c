@@ -1,16 +1,18 @@
 /* Hammers the thread pool: every task runs once, worker numbers are in range and never shared, also
-   with nested jobs, several calling threads, sleeping workers and forked children. Exits 0 when so. */
+   with nested jobs, several calling threads, sequences of kernels, sleeping workers and forked children. Exits 0 when so. */
 #include "tw.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define TASKS 300
-#define WORKERS 8
+#define WORKERS 16
+#define MOST 11 /* threads: more than tasks are dealt in shares for */
 
 struct job {
     const struct tw_env *env;
@@ -54,7 +56,7 @@ static void hammer(long rounds, long seed)
     for (long r = 0; r < rounds; r++) {
         struct job job;
         memset(&job, 0, sizeof job);
-        job.env = tw_env_get(1 + (r + seed) % 5);
+        job.env = tw_env_get(r % 13 == 12 ? MOST : 1 + (r + seed) % 5);
         job.nested = r % 3 == 0;
         long tasks = (r * 37 + seed) % TASKS, total = 0;
         job.env->parallel_for(job.env->pool, tasks, body, &job);
@@ -70,9 +72,58 @@ static void hammer(long rounds, long seed)
     }
 }
 
+/* Kernels of a sequence, on as many threads as it counts: the first argument fails the call. */
+static int kernel(void *const *tensors, const long long *args, void *workspace, const struct tw_env *env)
+{
+    (void)workspace;
+    int runs[64] = {0};
+    env->parallel_for(env->pool, 64, count, runs);
+    for (int i = 0; i < 64; i++)
+        if (runs[i] != 1)
+            fail("a sequence's task's runs", i, runs[i]);
+    if (args[1])
+        usleep((unsigned)args[1]);
+    ++*(long *)tensors[0];
+    return (int)args[0];
+}
+
+static void sequences(long rounds)
+{
+    const long long right[2] = {0, 0}, slow[2] = {0, 500}, wrong[2] = {7, 0};
+    for (long r = 0; r < rounds; r++) {
+        long ran = 0;
+        void *tensors[1] = {&ran};
+        struct tw_launch launches[3] = {{kernel, right}, {kernel, r % 8 ? right : slow}, {kernel, r % 5 ? right : wrong}};
+        struct tw_call calls[4];
+        for (int i = 0; i < 4; i++) {
+            struct tw_call call = {&launches[i % 3], 1, tensors, NULL, 0, tw_env_get(1 + (r + i) % 4)};
+            calls[i] = call;
+        }
+        int result = tw_run_calls(calls, 4);
+        if (result != (r % 5 ? 0 : 7) || ran != (r % 5 ? 4 : 3))
+            fail("a sequence's result, its kernels", result, ran);
+        if (r % 20 == 10)
+            usleep(3000); /* longer than workers wait in a sequence */
+    }
+}
+
+/* Once no sequence runs, workers sleep: four of them would spin for four seconds' worth. */
+static void rests(void)
+{
+    struct rusage before, after;
+    usleep(20000);
+    getrusage(RUSAGE_SELF, &before);
+    usleep(1000000);
+    getrusage(RUSAGE_SELF, &after);
+    long used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000000L + after.ru_utime.tv_usec - before.ru_utime.tv_usec;
+    if (used > 200000)
+        fail("microseconds that resting workers used", used, 200000);
+}
+
 static void *caller(void *seed)
 {
     hammer(300, (long)seed);
+    sequences(100);
     return NULL;
 }
 
@@ -87,8 +138,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < 6; i++)
         pthread_join(threads[i], NULL);
     hammer(300, 3);
-    if (tw_pool_workers() != 4)
-        fail("workers", tw_pool_workers(), 4);
+    sequences(200);
+    rests();
+    if (tw_pool_workers() != MOST - 1)
+        fail("workers", tw_pool_workers(), MOST - 1);
     for (int i = 0; i < forks; i++) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -96,7 +149,8 @@ int main(int argc, char **argv)
             if (tw_pool_workers() != 0)
                 fail("a child's workers before its first job", tw_pool_workers(), 0);
             hammer(150, i);
-            _exit(tw_pool_workers() == 4 ? 0 : 3);
+            sequences(30);
+            _exit(tw_pool_workers() == MOST - 1 ? 0 : 3);
         }
         int status;
         waitpid(pid, &status, 0);

@@ -15,7 +15,7 @@ from handwritten import MATMUL, Load
 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.compiler import SUPPORT, Compiler
-from tilewright.backends.cpu.loader import LoadedKernel, process_host
+from tilewright.backends.cpu.loader import Call, LoadedKernel, process_host, run_calls
 from tilewright.backends.cpu.targets import detect
 from tilewright.core import Launch, LaunchProgram
 
@@ -115,6 +115,23 @@ def test_sixteen_threads_call_one_kernel(load: Load) -> None:
     for t in callers:
         t.join()
     assert problems == []
+
+
+def test_a_sequence_runs_on_the_hosts_threads(load: Load) -> None:
+    source = MATMUL.replace("VECTOR", str(detect().vector_bytes))
+    libraries = (
+        load(source),
+        load(source + "\nENTRY(tw_other) { (void)tensors, (void)args, (void)workspace, (void)env; return 0; }\n"),
+    )
+    a, b, c = _operands(1)
+    pointers = [x.ctypes.data for x in (a, b, c)]
+    prepared = [x.kernel(PROGRAM, {"n": N, "threads": 2}, 2).prepare(pointers) for x in libraries]
+    assert libraries[0] is not libraries[1]
+    for _ in range(50):
+        c[:] = np.nan
+        run_calls((Call * 2)(*(p.call for p in prepared)))
+        np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
+    assert process_host().handle.tw_pool_workers() >= 1
 
 
 FORK = """

@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "rsqrt": lambda x: 1 / np.sqrt(x), "floor": np.floor, "abs": np.abs,
     "sin": np.sin, "cos": np.cos, "log1p": np.log1p,
 }  # fmt: skip
-LIMIT = 2.0
+LIMIT = 2.7
 """Allowed error in units of the last place (float32)."""
 
 _MATH = "".join(

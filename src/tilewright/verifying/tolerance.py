@@ -29,7 +29,7 @@ UNIT = {
     "float8_e5m2": 2.0**-3,
 }  # fmt: skip
 SLACK = 2.0
-FUNCTION_UNITS = 4.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
+FUNCTION_UNITS = 5.0  # what sqrt, rsqrt and transcendental functions of a kernel may be off by, in u
 TINY = 1e-35  # results below this may be flushed to zero
 TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
 HALF_STEP = {"float16": 2.0**-25, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}

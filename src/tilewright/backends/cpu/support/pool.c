@@ -5,6 +5,13 @@
  * open flag, how many workers may join, and how many have. Workers join by a compare-and-swap while
  * the job is open, so the caller closes it as soon as no task is left and waits only for those that
  * joined: a worker that the system has not scheduled delays no one.
+ *
+ * Tasks are dealt in contiguous shares, the same ones to the same threads in every job, so that a kernel
+ * finds what the one before it wrote in its core's cache. Whoever is done with a share helps with the next.
+ *
+ * Workers spin for the next job before they sleep: as long as has paid lately, and through kernels that
+ * need no worker while a sequence of kernels runs (`tw_pool_attend`), since waking one takes as long as a
+ * small kernel.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,7 +28,9 @@
 
 #define SPIN_MAX_NS 50000L
 #define SPIN_MIN_NS 2000L
+#define SPIN_ATTENDED_NS 300000L /* beyond, waking costs little beside what was waited for, and others want the core */
 #define STACK_BYTES (1u << 20)
+#define SHARES 8
 
 /* ticket: generation in bits 32-63, OPEN, workers allowed in bits 16-30, workers joined in bits 0-15 */
 #define OPEN (1ull << 31)
@@ -34,17 +43,23 @@ struct view {
     long threads;
 };
 
+struct share {
+    APART _Atomic long next; /* first task not yet claimed */
+    long end;
+};
+
 static struct {
     APART _Atomic uint64_t ticket;
     tw_body body;
     void *ctx;
-    long tasks, chunk;
+    long threads, shares, chunk;
     int caller_cpu;           /* where the caller ran when it published the job; -1: not known */
-    APART _Atomic long next;  /* first task not yet claimed */
+    struct share share[SHARES];
     APART tw_word done;       /* workers that left the job */
     _Atomic int caller_sleeps;
     APART tw_word bell;       /* rung when a job is published and someone sleeps */
     _Atomic int sleepers;
+    _Atomic int attended;     /* sequences that run now: more jobs are about to come */
     APART _Atomic int busy;
     _Atomic long workers;     /* started; written by the owner of `busy` */
     _Atomic int crowded;      /* the job has more threads than cores: nobody spins */
@@ -65,6 +80,7 @@ static void after_fork_in_child(void)
     atomic_store(&pool.caller_sleeps, 0);
     atomic_store(&pool.bell, 0);
     atomic_store(&pool.sleepers, 0);
+    atomic_store(&pool.attended, 0);
     atomic_store(&pool.workers, 0);
     atomic_store(&pool.busy, 0);
 }
@@ -107,48 +123,94 @@ void tw_pool_cores(long cores) { atomic_store(&pool.cores, cores); }
 
 long tw_pool_workers(void) { return atomic_load(&pool.workers); }
 
-static void run_tasks(tw_body body, void *ctx, long tasks, long chunk, long worker)
+static void run_tasks(tw_body body, void *ctx, long worker)
 {
-    for (;;) {
-        long task = atomic_fetch_add_explicit(&pool.next, chunk, memory_order_relaxed);
-        if (task >= tasks)
-            return;
-        long end = tasks - task < chunk ? tasks : task + chunk;
-        for (; task < end; task++)
-            body(ctx, task, worker);
+    long shares = pool.shares, chunk = pool.chunk, home = worker * shares / pool.threads;
+    for (long i = 0; i < shares; i++) {
+        struct share *share = &pool.share[(home + i) % shares];
+        long end = share->end;
+        while (atomic_load_explicit(&share->next, memory_order_relaxed) < end) {
+            long task = atomic_fetch_add_explicit(&share->next, chunk, memory_order_relaxed);
+            long until = end - task < chunk ? end : task + chunk;
+            for (; task < until; task++)
+                body(ctx, task, worker);
+        }
     }
 }
 
-/* The next job's ticket: spins for up to *budget, then sleeps. Spinning that pays is given more; a
-   worker that the last job had no place for does not spin. */
+static void deal(long tasks, long threads)
+{
+    pool.threads = threads;
+    pool.shares = threads < SHARES ? threads : SHARES;
+    /* Small tasks are claimed in runs: 16 claims a thread are enough to level the load. */
+    pool.chunk = tasks / (threads * 16) > 1 ? tasks / (threads * 16) : 1;
+    for (long i = 0; i < pool.shares; i++) {
+        atomic_store_explicit(&pool.share[i].next, tasks * i / pool.shares, memory_order_relaxed);
+        pool.share[i].end = tasks * (i + 1) / pool.shares;
+    }
+}
+
+/* Spins for a job after the one `seen`: for up to *budget, longer while a sequence runs. Spinning that pays is given more. */
+static int spin(unsigned seen, long *budget, uint64_t *ticket)
+{
+    long start = tw_now_ns(), waited;
+    do {
+        for (int i = 0; i < 32; i++) {
+            *ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
+            if (GENERATION(*ticket) != seen) {
+                *budget = SPIN_MAX_NS;
+                return 1;
+            }
+            tw_relax();
+        }
+        waited = tw_now_ns() - start;
+    } while (waited < *budget
+             || (waited < SPIN_ATTENDED_NS && atomic_load_explicit(&pool.attended, memory_order_relaxed)));
+    *budget = *budget / 2 > SPIN_MIN_NS ? *budget / 2 : SPIN_MIN_NS;
+    return 0;
+}
+
+/* The next job's ticket: spins, then sleeps until the bell rings. A worker that the last job had no place for does
+   not spin. */
 static uint64_t await_job(unsigned seen, long *budget)
 {
     uint64_t ticket;
-    if (*budget > 0 && !atomic_load_explicit(&pool.crowded, memory_order_relaxed)) {
-        long start = tw_now_ns();
-        do {
-            for (int i = 0; i < 32; i++) {
-                ticket = atomic_load_explicit(&pool.ticket, memory_order_acquire);
-                if (GENERATION(ticket) != seen) {
-                    *budget = SPIN_MAX_NS;
-                    return ticket;
-                }
-                tw_relax();
-            }
-        } while (tw_now_ns() - start < *budget);
-        *budget = *budget / 2 > SPIN_MIN_NS ? *budget / 2 : SPIN_MIN_NS;
-    }
     for (;;) {
-        unsigned bell = atomic_load(&pool.bell);
-        atomic_fetch_add(&pool.sleepers, 1);
-        ticket = atomic_load(&pool.ticket);
-        if (GENERATION(ticket) == seen)
-            tw_sleep(&pool.bell, bell);
-        atomic_fetch_sub(&pool.sleepers, 1);
-        ticket = atomic_load(&pool.ticket);
-        if (GENERATION(ticket) != seen)
+        if (*budget > 0 && !atomic_load_explicit(&pool.crowded, memory_order_relaxed) && spin(seen, budget, &ticket))
             return ticket;
+        do {
+            unsigned bell = atomic_load(&pool.bell);
+            atomic_fetch_add(&pool.sleepers, 1);
+            ticket = atomic_load(&pool.ticket);
+            if (GENERATION(ticket) == seen)
+                tw_sleep(&pool.bell, bell);
+            atomic_fetch_sub(&pool.sleepers, 1);
+            ticket = atomic_load(&pool.ticket);
+            if (GENERATION(ticket) != seen)
+                return ticket;
+        } while (!atomic_load(&pool.attended)); /* else a sequence begins: the first job is near */
     }
+}
+
+static void ring(void)
+{
+    if (atomic_load(&pool.sleepers)) {
+        atomic_fetch_add(&pool.bell, 1);
+        tw_wake(&pool.bell, 1);
+    }
+}
+
+void tw_pool_attend(void)
+{
+    atomic_fetch_add(&pool.attended, 1);
+    ring();
+}
+
+void tw_pool_leave(void)
+{
+    int attended = atomic_load(&pool.attended); /* a fork in between has cleared it */
+    while (attended > 0 && !atomic_compare_exchange_weak(&pool.attended, &attended, attended - 1))
+        ;
 }
 
 static int current_cpu(void)
@@ -200,7 +262,7 @@ static void *worker_main(void *argument)
         if (known && pool.caller_cpu >= 0 && pool.caller_cpu == current_cpu())
             make_room(&allowed, pool.caller_cpu);
 #endif
-        run_tasks(pool.body, pool.ctx, pool.tasks, pool.chunk, index);
+        run_tasks(pool.body, pool.ctx, index);
         atomic_fetch_add(&pool.done, 1);
         if (atomic_load(&pool.caller_sleeps))
             tw_wake(&pool.done, 1);
@@ -282,19 +344,13 @@ void tw_parallel_for(void *handle, long tasks, tw_body body, void *ctx)
 
     pool.body = body;
     pool.ctx = ctx;
-    pool.tasks = tasks;
     pool.caller_cpu = current_cpu();
-    /* Small tasks are claimed in runs: 16 claims a thread are enough to level the load. */
-    pool.chunk = tasks / (threads * 16) > 1 ? tasks / (threads * 16) : 1;
-    atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
+    deal(tasks, threads);
     atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
     uint64_t generation = (GENERATION(atomic_load(&pool.ticket)) + 1) & 0xffffffffu;
     atomic_store(&pool.ticket, generation << 32 | OPEN | (uint64_t)(threads - 1) << 16);
-    if (atomic_load(&pool.sleepers)) {
-        atomic_fetch_add(&pool.bell, 1);
-        tw_wake(&pool.bell, 1);
-    }
-    run_tasks(body, ctx, tasks, pool.chunk, 0);
+    ring();
+    run_tasks(body, ctx, 0);
     uint64_t last = atomic_fetch_and(&pool.ticket, ~OPEN);
     wait_for(JOINED(last));
     atomic_store_explicit(&pool.busy, 0, memory_order_release);

@@ -28,12 +28,17 @@ int tw_run(const struct tw_call *call)
 
 int tw_run_calls(const struct tw_call *calls, long count)
 {
-    for (long i = 0; i < count; i++) {
-        int result = tw_run(&calls[i]);
-        if (result)
-            return result;
-    }
-    return 0;
+    long threads = 1;
+    for (long i = 0; i < count; i++)
+        threads = calls[i].env->threads > threads ? calls[i].env->threads : threads;
+    if (threads > 1)
+        tw_pool_attend();
+    int result = 0;
+    for (long i = 0; i < count && !result; i++)
+        result = tw_run(&calls[i]);
+    if (threads > 1)
+        tw_pool_leave();
+    return result;
 }
 
 void *tw_alloc(size_t bytes)

@@ -52,6 +52,9 @@ TW_API void *tw_pool_get(long threads);               /* tw_env_get(threads)->po
 TW_API void tw_parallel_for(void *pool, long tasks, tw_body body, void *ctx);
 TW_API void tw_pool_cores(long cores); /* workers never spin when threads exceed this; 0: ask the system */
 TW_API long tw_pool_workers(void);     /* threads started so far */
+/* Between the two more jobs are about to come: workers are woken, and do not sleep again after a short wait. */
+TW_API void tw_pool_attend(void);
+TW_API void tw_pool_leave(void);
 
 /* run.c */
 TW_API int tw_run(const struct tw_call *call); /* 0, or the first launch's nonzero result */

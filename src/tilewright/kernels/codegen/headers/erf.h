@@ -1,14 +1,12 @@
-// erf: x + x P(x^2) up to 1; beyond, 1 - erfc(|x|) with x's sign, and 1 where erfc no longer counts. For sixteen
-// floats in a register: one polynomial for each quarter of [0, 4), its coefficients looked up in registers.
+// erf of floats: N / sqrt(N^2 + s), N = x P(x^2), found as in tanh.h; 0.13 of 2^-24. For sixteen floats in a register:
+// one polynomial for each quarter of [0, 4), its coefficients looked up in registers.
+// Of doubles: x + x P(x^2) up to 1; beyond, 1 - erfc(|x|) with x's sign, and 1 where erfc no longer counts.
 namespace tw {
-// erfc(a) = exp(Q(a)) for a in [1, 4]
 template <class V> TW_INLINE V erf32_(V x) {
-    V z = x * x, c = smaller(splat<V>(4.0f), abs(x));
-    V p = horner(z, splat<V>(7.853860734e-05f), -8.010193706e-04f, 5.188327748e-03f, -2.685381286e-02f,
-        1.128358543e-01f, -3.761262596e-01f, 1.283791661e-01f);
-    V q = horner(c, splat<V>(1.863792568e-04f), -2.947658999e-03f, 2.183806710e-02f, -1.031067595e-01f,
-        -6.381448507e-01f, -1.127089143e+00f, -3.415223036e-04f);
-    return abs(x) < 1.0f ? x + p * x : with_sign(1.0f - exp(q), x);
+    x = smaller(splat<V>(4.0f), larger(splat<V>(-4.0f), x));  // NaN stays
+    V n = x * horner(x * x, splat<V>(2.35525448e-08f), -2.38052507e-07, 3.56078181e-06, 1.08450076e-05,
+        0.000253048289, 0.00238766964, 0.0218999144, 0.139251292, 0.592301786, 1.95294225);
+    return over_root_(n, n * n + 2.99549556f);
 }
 // erfc(a) = exp(-a^2) Q(t), t = (a - 3) / (a + 3), for a in [1, 6]
 template <class V> TW_INLINE V erf64_(V x) {

@@ -1,7 +1,8 @@
 // exp: x = n ln 2 + r, |r| <= ln 2 / 2; a polynomial in r; 2^n by one rounding, so that results near the
 // ends of the range (and denormal ones) come out right.
 namespace tw {
-// p 2^n for p in (1/2, 2): n is whole and its value also lies in the low bits of `bits`.
+// p 2^n for p in (1/2, 2): n is whole, and n + 254 (of doubles n + 2046, twice the exponents' bias) also lies in the
+// low bits of `bits`.
 template <class V> TW_INLINE V scale_(V p, V n, mask<V> bits) {
 #if defined(__AVX512F__)
     if constexpr (sizeof(V) == 64 && sizeof(elem<V>) == 4)
@@ -11,15 +12,15 @@ template <class V> TW_INLINE V scale_(V p, V n, mask<V> bits) {
 #endif
     // Two factors, the first exact: 2^n itself may lie outside of the range.
     typedef elem<mask<V>> I;
-    constexpr I shift = sizeof(I) == 4 ? 23 : 52, bias = sizeof(I) == 4 ? 127 : 1023;
-    mask<V> h = bits >> 1;
-    return p * (V)((h + bias) << shift) * (V)((bits - h + bias) << shift);
+    constexpr I shift = sizeof(I) == 4 ? 23 : 52;
+    mask<V> h = bits >> 1;  // what lies above an exponent's bits is shifted out
+    return p * (V)(h << shift) * (V)((bits - h) << shift);
 }
 template <class V> TW_INLINE V exp32_(V x) {
     x = smaller(splat<V>(89.0f), larger(splat<V>(-104.0f), x));  // NaN stays
-    V n = x * 0x1.715476p+0f + 0x1.8p+23f;  // rounds to whole, which the low bits then hold
-    mask<V> bits = (mask<V>)n - 0x4b400000;
-    n -= 0x1.8p+23f;
+    V n = x * 0x1.715476p+0f + 0x1.8001fcp+23f;  // rounds to whole, which the low bits then hold
+    mask<V> bits = (mask<V>)n;
+    n -= 0x1.8001fcp+23f;
     V r = x - n * 0.693359375f;  // exact: the constant has 9 bits
     r = r + n * 0x1.bd0106p-13f;
     V p = horner(r, splat<V>(0.0013814539415761828f), 0.00836874544620514, 0.04166838899254799,
@@ -28,9 +29,9 @@ template <class V> TW_INLINE V exp32_(V x) {
 }
 template <class V> TW_INLINE V exp64_(V x) {
     x = smaller(splat<V>(710.0), larger(splat<V>(-746.0), x));
-    V n = x * 0x1.71547652b82fep+0 + 0x1.8p+52;
-    mask<V> bits = (mask<V>)n - 0x4338000000000000L;
-    n -= 0x1.8p+52;
+    V n = x * 0x1.71547652b82fep+0 + 0x1.80000000007fep+52;
+    mask<V> bits = (mask<V>)n;
+    n -= 0x1.80000000007fep+52;
     V r = x - n * 0x1.62e42fee00000p-1;  // exact: the constant has 32 bits
     r = r - n * 0x1.a39ef35793c76p-33;
     V p = horner(r, splat<V>(0x1.ad7f3dc396312p-26), 0x1.28ad9b96d85b3p-22, 0x1.71df25b3fb08bp-19,

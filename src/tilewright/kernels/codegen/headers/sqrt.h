@@ -41,6 +41,17 @@ template <class V> TW_INLINE V rsqrt(V x) {
         return splat<V>(1) / sqrt(x);
     }
 }
+// n / sqrt(s) of floats, where s is at least n n: between -1 and 1.
+template <class V> TW_INLINE V over_root_(V n, V s) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) {
+        // An estimate of 14 bits, and a step of Newton's on the quotient: one rounding less than on the root.
+        V y = __builtin_ia32_rsqrt14ps512_mask(s, s, (unsigned short)-1), q = n * y;
+        return smaller(splat<V>(1.0f), larger(splat<V>(-1.0f), q + q * 0.5f * (1.0f - s * y * y)));
+    }
+#endif
+    return n / sqrt(s);
+}
 // A power of two c: (x c) (1 / (s c)) is x / s within 2 ulp for every x and s, though 1 / s may not exist.
 template <class T> TW_INLINE T balance(T s) {
     constexpr T edge = sizeof(T) == 4 ? (T)0x1p+100 : (T)0x1p+900, c = sizeof(T) == 4 ? (T)0x1p+60 : (T)0x1p+200;
