@@ -51,6 +51,7 @@ CPU: dict[str, Callable[[], Program]] = {
             programs.softmax,
             programs.argmax,
             programs.running_sums,
+            programs.recurrence,
             programs.transpose,
             programs.int8_dot,
             depthwise,
@@ -64,7 +65,16 @@ CPU: dict[str, Callable[[], Program]] = {
 """Programs of every CPU template that takes them."""
 ELSEWHERE = {
     "cpu_contraction": ("convolved",),
-    "cpu_generic": ("transpose", "int8_dot", "depthwise", "depthwise_whole", "attention", "mlp", "convolved"),
+    "cpu_generic": (
+        "recurrence",
+        "transpose",
+        "int8_dot",
+        "depthwise",
+        "depthwise_whole",
+        "attention",
+        "mlp",
+        "convolved",
+    ),
     "cpu_partition": ("attention",),
 }
 """What adds nothing to the golden sources of other programs."""
@@ -103,6 +113,7 @@ FULL = {
     "cpu_map": "transpose",
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",
+    "cpu_scan": "recurrence",
     "cpu_stencil": "depthwise_whole",
     "cuda_attention": "half_grouped",
     "cuda_generic": "softmax",
