@@ -52,6 +52,7 @@ CPU: dict[str, Callable[[], Program]] = {
             programs.argmax,
             programs.running_sums,
             programs.recurrence,
+            programs.histogram,
             programs.transpose,
             programs.int8_dot,
             depthwise,
@@ -67,6 +68,7 @@ ELSEWHERE = {
     "cpu_contraction": ("convolved",),
     "cpu_generic": (
         "recurrence",
+        "histogram",
         "transpose",
         "int8_dot",
         "depthwise",
@@ -114,6 +116,7 @@ FULL = {
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",
     "cpu_scan": "recurrence",
+    "cpu_scatter": "histogram",
     "cpu_stencil": "depthwise_whole",
     "cuda_attention": "half_grouped",
     "cuda_generic": "softmax",

@@ -19,6 +19,7 @@ from tilewright.search_space import Space, UnionSpace
 # Its ``name`` -> folder, and what is in its ``template.py``; most specific first.
 _TEMPLATES = {
     "cpu_attention": ("attention", "CPU_ATTENTION"),
+    "cpu_scatter": ("scatter", "CPU_SCATTER"),
     "cpu_stencil": ("reduce_window", "CPU_STENCIL"),
     "cpu_contraction": ("contraction", "CPU_CONTRACTION"),
     "cpu_dot": ("mixed_precision", "CPU_DOT"),
