@@ -9,7 +9,9 @@ import convolution_programs
 import cuda_attention_programs
 import map_programs
 import partition_programs
+import recurrence_programs
 import row_programs
+import scatter_programs
 import stencil_programs
 
 from harness import gpu_programs
@@ -30,6 +32,8 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "map": map_programs.PROGRAMS,
     "map on GPUs": gpu_programs.MAPS,
     "partition": partition_programs.PROGRAMS,
+    "recurrence": recurrence_programs.PROGRAMS,
+    "scatter": scatter_programs.PROGRAMS,
 }
 
 
