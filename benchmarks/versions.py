@@ -60,7 +60,8 @@ CASES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("permute", {"shape": "64,128,32", "dims": "2,0,1"}),
         ("embedding", {"shape": "32,128", "num_embeddings": 1000, "embedding_dim": 64}),
     ],
-    "generic": [("cumsum", {"shape": "256,1024"}), ("sum", {"shape": "1024,1024", "dim": 0})],
+    "recurrence": [("cumsum", {"shape": "256,1024"}), ("cumsum", {"shape": "1024,256", "dim": 0})],
+    "generic": [("sum", {"shape": "1024,1024", "dim": 0})],
 }
 """Operators and sizes by family; an operator or size that a version does not know is left out, and said."""
 

@@ -9,7 +9,9 @@ import convolution_programs
 import cuda_attention_programs
 import map_programs
 import partition_programs
+import recurrence_programs
 import row_programs
+import scatter_programs
 import stencil_programs
 import winograd_programs
 
@@ -32,6 +34,8 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "map on GPUs": gpu_programs.MAPS,
     "partition": partition_programs.PROGRAMS,
     "tiled": winograd_programs.WINOGRAD,
+    "recurrence": recurrence_programs.PROGRAMS,
+    "scatter": scatter_programs.PROGRAMS,
 }
 
 

@@ -52,6 +52,8 @@ CPU: dict[str, Callable[[], Program]] = {
             programs.softmax,
             programs.argmax,
             programs.running_sums,
+            programs.recurrence,
+            programs.histogram,
             programs.transpose,
             programs.int8_dot,
             depthwise,
@@ -68,6 +70,8 @@ CPU: dict[str, Callable[[], Program]] = {
 ELSEWHERE = {
     "cpu_contraction": ("convolved", "tiled", "tiled_odd"),
     "cpu_generic": (
+        "recurrence",
+        "histogram",
         "transpose",
         "int8_dot",
         "depthwise",
@@ -116,6 +120,8 @@ FULL = {
     "cpu_map": "transpose",
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",
+    "cpu_scan": "recurrence",
+    "cpu_scatter": "histogram",
     "cpu_stencil": "depthwise_whole",
     "cpu_winograd": "tiled_odd",
     "cuda_attention": "half_grouped",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.backends import get_backend
+from tilewright.backends.cuda.archs import target
 from tilewright.core import OperatorError
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
@@ -113,9 +114,9 @@ def test_scans_that_are_none(body, says: str) -> None:  # type: ignore[no-untype
 
 
 @pytest.mark.parametrize("build", [running_sums, running_maxima, recurrence])
-def test_only_the_generic_template_takes_scans(build) -> None:  # type: ignore[no-untyped-def]
-    task = task_of(build(), get_backend("cpu").targets()[0])
-    assert [t.name for t in templates_for(task)] == ["cpu_generic"]
+def test_scans_have_a_template_on_cpus_and_the_generic_one_on_gpus(build) -> None:  # type: ignore[no-untyped-def]
+    assert [t.name for t in templates_for(task_of(build(), get_backend("cpu").targets()[0]))] == ["cpu_scan"]
+    assert [t.name for t in templates_for(task_of(build(), target("sm_80")))] == ["cuda_generic"]
 
 
 def test_a_scan_is_checked_like_a_sum_of_that_length_and_not_projected() -> None:

@@ -416,7 +416,8 @@ def scatter(monoid: str, at: Expr | Sequence[Expr], extents: Extents, fn: Callab
     ``te.compute((bins,), lambda b: te.scatter("sum", b, n, lambda r: (index[r], x[r])))`` adds each ``x[r]`` to the
     element ``index[r]``. ``monoid``: ``sum``, ``prod``, ``max`` or ``min``. ``at``: the axes of the compute that the
     sources choose, or one; ``fn`` returns an index for each and the value. A source outside of the result is dropped;
-    where none lands is the monoid's neutral value. It is computed as a reduction over all sources at every element.
+    where none lands is the monoid's neutral value. It is stated as a reduction over all sources at every element, which
+    templates for scatters recognise.
     """
     if monoid not in monoids.SIMPLE:
         raise OperatorError(f"te.scatter knows no {monoid!r}", f"Use {', '.join(monoids.SIMPLE)}")

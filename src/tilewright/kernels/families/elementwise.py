@@ -90,15 +90,16 @@ def _short(program: Program) -> bool:
     """Whether one expression is short enough, and computes little again."""
     sizes: dict[str, int] = {}
     for s in program.stages:
-        sizes[s.name] = _tree_size(s.body[0], sizes)
+        sizes[s.name] = tree_size(s.body[0], sizes)
         if sizes[s.name] > MAX_NODES or (s is not program.stages[-1] and recompute(program, s) > MAX_RECOMPUTE):
             return False
     return True
 
 
-def _tree_size(e: Expr, sizes: Mapping[str, int]) -> int:
+def tree_size(e: Expr, sizes: Mapping[str, int]) -> int:
+    """Operations of an expression with those of the stages that it reads, as ``sizes`` says."""
     own = sizes.get(str(e.value), 1) if e.op == "load" else 1
-    return own + sum(_tree_size(a, sizes) for a in e.args)
+    return own + sum(tree_size(a, sizes) for a in e.args)
 
 
-__all__ = ["Elementwise", "elementwise"]
+__all__ = ["MAX_NODES", "Elementwise", "elementwise", "tree_size"]

@@ -19,12 +19,14 @@ from tilewright.search_space import Space, UnionSpace
 # Its ``name`` -> folder, and what is in its ``template.py``; most specific first.
 _TEMPLATES = {
     "cpu_attention": ("attention", "CPU_ATTENTION"),
+    "cpu_scatter": ("scatter", "CPU_SCATTER"),
     "cpu_stencil": ("reduce_window", "CPU_STENCIL"),
     "cpu_contraction": ("contraction", "CPU_CONTRACTION"),
     "cpu_winograd": ("winograd", "CPU_WINOGRAD"),
     "cpu_dot": ("mixed_precision", "CPU_DOT"),
     "cpu_rows": ("row_reduction", "CPU_ROWS"),
     "cpu_map": ("elementwise", "CPU_MAP"),
+    "cpu_scan": ("recurrence", "CPU_SCAN"),
     "cpu_partition": ("partition", "CPU_PARTITION"),
     "cpu_generic": ("generic", "CPU_GENERIC"),
     "cuda_attention": ("cuda_attention", "CUDA_ATTENTION"),

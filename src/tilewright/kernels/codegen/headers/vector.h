@@ -69,6 +69,11 @@ template <class V, int... I> TW_INLINE V join_(half<V> a, half<V> b, list_<int, 
 template <class V> TW_INLINE half<V> low(V v) { return low_<V>(v, count_<lanes<V> / 2>()); }
 template <class V> TW_INLINE half<V> high(V v) { return high_<V>(v, count_<lanes<V> / 2>()); }
 template <class V> TW_INLINE V join(half<V> a, half<V> b) { return join_<V>(a, b, count_<lanes<V>>()); }
+template <int K, class V, int... I> TW_INLINE V shifted_(V v, V fill, list_<int, I...>) {
+    return __builtin_shufflevector(fill, v, (I + (int)sizeof...(I) - K)...);
+}
+// The lanes of v, K further on, behind those of fill.
+template <int K, class V> TW_INLINE V shifted(V v, V fill) { return shifted_<K>(v, fill, count_<lanes<V>>()); }
 #else
 template <class V> TW_INLINE half<V> low(V v) { half<V> h; __builtin_memcpy(&h, &v, sizeof h); return h; }
 template <class V> TW_INLINE half<V> high(V v) {
@@ -76,6 +81,10 @@ template <class V> TW_INLINE half<V> high(V v) {
 }
 template <class V> TW_INLINE V join(half<V> a, half<V> b) {
     V v; __builtin_memcpy(&v, &a, sizeof a); __builtin_memcpy((char *)&v + sizeof a, &b, sizeof b); return v;
+}
+template <int K, class V> TW_INLINE V shifted(V v, V fill) {
+    for (int l = K; l < lanes<V>; l++) fill[l] = v[l - K];
+    return fill;
 }
 #endif
 

@@ -1,0 +1,208 @@
+"""Recurrences: scans along one axis, what feeds them, and what reads their values at the same step.
+
+Cumulative sums, exponential averages, gated linear recurrences, the selective scan of state space models. The maps that
+feed the scans are inlined into them, the maps that read them into the result, so that one walk along the axis computes
+everything with the state of a few elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.core import cached_property
+from tilewright.kernels.expression.expr import INDEX, Expr, axis, const, load
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Monoid, Program, Tensor
+from tilewright.kernels.families.elementwise import MAX_NODES, tree_size
+from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
+from tilewright.kernels.families.parts import Part, recompute, split
+
+MAX_RECOMPUTE = 256
+"""How many times over a map may be computed by inlining it: what is the same along an axis is computed once there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """One scan: ``body`` is its element, in which vars named after earlier scans are their values at the same point.
+
+    ``value`` is its own, of the state ``l0, l1, ...``.
+    """
+
+    name: str
+    monoid: Monoid
+    body: tuple[Expr, ...]
+    value: Expr
+
+    @cached_property
+    def live(self) -> tuple[int, ...]:
+        """Components of the state on which later values depend."""
+        found, more = set[int](), _lefts(self.value)
+        while more - found:
+            found |= more
+            more = {c for n in found for c in _lefts(self.monoid.combine[n])}
+        return tuple(sorted(found)) or (0,)
+
+
+@dataclass(frozen=True, eq=False)
+class Recurrence:
+    """A program in normal form, with ``tensors`` that are flat.
+
+    ``before`` and ``after``: the result's axes around ``sequence``, the one that all scans walk; ``reduced``: the axis
+    along which the result reduces ``body``, none or one. Where it reduces along the sequence, ``over_time`` holds.
+    ``value`` is the result's element, of the reduction's ``l0, l1, ...``, or of the scans' values; ``where`` its place.
+    """
+
+    program: Program
+    tensors: dict[str, Tensor]
+    before: Axes
+    sequence: tuple[str, int]
+    after: Axes
+    reduced: Axes
+    scans: tuple[Scan, ...]
+    monoid: Monoid | None
+    body: tuple[Expr, ...]
+    value: Expr
+    where: Linear
+
+    @property
+    def over_time(self) -> bool:
+        return self.monoid is not None and not self.reduced
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Of every axis, by name."""
+        return dict((*self.before, self.sequence, *self.after, *self.reduced))
+
+    @property
+    def output(self) -> Tensor:
+        return self.tensors[self.program.output.name]
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """All that is evaluated at a point."""
+        return (*(e for s in self.scans for e in s.body), *self.body, *(() if self.body else (self.value,)))
+
+
+@lru_cache(maxsize=256)
+def recurrence(text: str) -> Recurrence | None:
+    """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
+    program = Program.loads(text)
+    if all(s.scan is None for s in program.stages):
+        return None
+    sizes: dict[str, int] = {}
+    for s in program.stages:
+        sizes[s.name] = sum(tree_size(e, sizes) for e in s.body)
+        if s.monoid is not None:
+            if sizes[s.name] > MAX_NODES:
+                return None
+            sizes[s.name] = 1
+        elif s is not program.stages[-1] and recompute(program, s) > MAX_RECOMPUTE:
+            return None
+    if sizes[program.output.name] > MAX_NODES:
+        return None
+    return _matched(program)
+
+
+def _matched(program: Program) -> Recurrence | None:
+    maps = frozenset(s.name for s in program.stages[:-1] if s.monoid is None)
+    taking = frozenset(s.name for s in program.stages[:-1] if s.monoid is not None and s.scan is None)
+    parts = split(program, maps, taking)
+    if parts is None:
+        return None
+    scans = [p for p in parts if p.scanned is not None]
+    rest = [p for p in parts if p.scanned is None]
+    first = scans[0]
+    if len(rest) > 1 or any((p.extents, p.scanned) != (first.extents, first.scanned) for p in scans):
+        return None
+    last = rest[0] if rest else scans[-1]
+    if last is not parts[-1]:
+        return None
+    names = frozenset(p.target for p in scans)
+    places = _places(last, names, first) if rest else {a: a for a in first.axes}
+    if places is None or any(_elsewhere(e, names, first.axes) for p in scans for e in p.body):
+        return None
+    moved = {a: axis(places[a]) if a in places else const(0, INDEX) for a in (*last.axes, *last.reduce_axes)}
+    tail = [_values(e, names).substitute(moved) for e in (*last.body, last.value)] if rest else []
+    if rest and last.monoid is not None and any(n.op == "var" and n.value in names for n in tail[-1].walk()):
+        return None
+    body, monoid = (tuple(tail[:-1]), last.monoid) if rest and last.monoid is not None else ((), None)
+    value = tail[-1] if tail else Expr("var", last.dtype, (), last.target)
+    out = load(program.output.name, program.output.dtype, tuple(moved[a] for a in last.axes))
+    return _flat(program, scans, body, monoid, value, out, tuple(places[a] for a in last.reduce_axes if a in places))
+
+
+def _flat(
+    program: Program, scans: Sequence[Part], body: tuple[Expr, ...], monoid: Monoid | None, value: Expr, out: Expr,
+    reduced: tuple[str, ...],
+) -> Recurrence | None:  # fmt: skip
+    """With reads of flat tensors, and axes that all of them walk as one merged."""
+    sequence, extents = str(scans[0].scanned), scans[0].ranges
+    names = frozenset(p.target for p in scans)
+    kept = [a for a in scans[0].axes if a not in reduced]
+    if sequence in kept:
+        at = kept.index(sequence)
+        groups = [kept[:at], [sequence], kept[at + 1 :], list(reduced)]
+    else:
+        at = sum(a in kept for a in scans[0].axes[: scans[0].axes.index(sequence)])
+        groups = [kept[:at], [sequence], kept[at:], [a for a in reduced if a != sequence]]
+        if groups[3]:
+            return None
+    elements = [tuple(_values(e, names) for e in p.body) for p in scans]
+    exprs = [*(e for es in elements for e in es), *body, value, out]
+    flat, axes = collapsed(exprs, program.tensors, [tuple((a, extents[a]) for a in g) for g in groups])
+    before, along, after, over = axes
+    if not along or len(over) > 1:
+        return None
+    each = iter(flat)
+    made = tuple(
+        Scan(p.target, p.monoid, tuple(next(each) for _ in p.body), p.value) for p in scans if p.monoid is not None
+    )
+    body = tuple(next(each) for _ in body)
+    if monoid is not None and not over and sequence not in reduced:
+        # The axis that is reduced has one element: the value of that.
+        return None
+    tensors = flat_tensors((*program.inputs, program.output))
+    value, place = next(each), linear(next(each).args[0])
+    return Recurrence(program, tensors, before, along[0], after, over, made, monoid, body, value, place)
+
+
+def _places(last: Part, scans: frozenset[str], first: Part) -> dict[str, str] | None:
+    """Names of the scans' axes along which the result's walk, where every read of a scan agrees on them.
+
+    Axes of one element are left out.
+    """
+    found: dict[str, str] | None = None
+    for e in last.expressions:
+        for x in e.loads():
+            if x.value not in scans:
+                continue
+            wide = [(a, d) for a, d, n in zip(x.args, first.axes, first.extents, strict=True) if n > 1]
+            named = {str(a.value): d for a, d in wide if a.op == "axis"}
+            if len(named) != len(wide) or found not in (None, named):
+                return None
+            found = named
+    if found is None or any(last.ranges[a] != first.ranges[d] for a, d in found.items()):
+        return None
+    return found if all(n == 1 for a, n in last.ranges.items() if a not in found) else None
+
+
+def _elsewhere(e: Expr, scans: frozenset[str], axes: tuple[str, ...]) -> bool:
+    """Whether a scan is read at another point than this one."""
+    return any(
+        any(i.op != "axis" or i.value != a for i, a in zip(x.args, axes, strict=True))
+        for x in e.loads() if x.value in scans
+    )  # fmt: skip
+
+
+def _values(e: Expr, scans: frozenset[str]) -> Expr:
+    """Scans' values at this point as vars."""
+    return e.map(lambda n: Expr("var", n.dtype, (), n.value) if n.op == "load" and n.value in scans else None)
+
+
+def _lefts(e: Expr) -> set[int]:
+    return {int(str(n.value)[1:]) for n in e.walk() if n.op == "var" and str(n.value).startswith("l")}
+
+
+__all__ = ["Recurrence", "Scan", "recurrence"]

@@ -1,0 +1,140 @@
+"""Scatters: a reduction over sources, each of which lands at the one element that its indices choose.
+
+The language states them densely: at every element, the sources whose indices name it, and the neutral value of the
+others. Here the sources are what is walked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from tilewright.kernels.expression.expr import Expr, axis, load
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.expression.program import Monoid, Program, Tensor
+from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
+from tilewright.kernels.families.parts import MAX_RECOMPUTE, Part, recompute, simple_operator, split
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """An axis of the result that sources choose: ``index`` is where, ``extent`` beyond which they are dropped."""
+
+    name: str
+    extent: int
+    index: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """A program in normal form, with ``tensors`` that are flat.
+
+    ``outer``: axes of the result that are not chosen; for each of their points all ``sources`` (at least one axis) are
+    walked. ``row``: the last axis of the result, none or one, where sources hold all of it. ``element``: what lands at
+    ``place``, a sum over the result's axes. ``value``: the result, of what was accumulated (``l0``), over the axes
+    ``after``, at ``where``.
+    """
+
+    program: Program
+    tensors: dict[str, Tensor]
+    chosen: tuple[Chosen, ...]
+    outer: Axes
+    sources: Axes
+    row: Axes
+    monoid: Monoid
+    element: Expr
+    place: Linear
+    after: Axes
+    value: Expr
+    where: Linear
+
+    @property
+    def output(self) -> Tensor:
+        return self.tensors[self.program.output.name]
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """Of the axes that are walked, by name."""
+        return dict((*self.outer, *self.sources, *self.row))
+
+    @property
+    def count(self) -> int:
+        """How many sources there are at a point of the outer axes."""
+        return prod(n for _, n in self.sources)
+
+    @property
+    def direct(self) -> bool:
+        """Whether what is accumulated is the result."""
+        return self.value.op == "var" and self.value.dtype == self.output.dtype
+
+
+@lru_cache(maxsize=256)
+def scatter(text: str) -> Scatter | None:
+    """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
+    program = Program.loads(text)
+    reductions = [s for s in program.stages if s.monoid is not None]
+    if len(reductions) != 1 or reductions[0].scan is not None:
+        return None
+    maps = [s for s in program.stages[:-1] if s.monoid is None]
+    if any(recompute(program, s) > MAX_RECOMPUTE for s in maps):
+        return None
+    taking = frozenset(s.name for s in reductions if s is not program.stages[-1])
+    parts = split(program, frozenset(s.name for s in maps), taking)
+    return _matched(program, parts[0]) if parts is not None and len(parts) == 1 else None
+
+
+def _matched(program: Program, part: Part) -> Scatter | None:
+    body = part.body[0]
+    if body.op != "select" or simple_operator(part.monoid) is None or part.monoid is None:
+        return None
+    condition, element, neutral = body.args
+    if neutral.op != "const" or neutral.value != part.monoid.identity[0].value:
+        return None
+    found = _indices(condition, part)
+    if found is None or element.axes() & found.keys():
+        return None
+    fixed = frozenset(a for e in found.values() for a in e.axes())
+    if fixed & found.keys() or not any(e.loads() for e in found.values()):
+        return None
+    ranges = part.ranges
+    kept = [a for a in part.axes if a not in found]
+    row: list[str] = []
+    for a in reversed(part.axes):
+        if a in found or a in fixed:
+            break
+        row.insert(0, a)
+    groups = [[a for a in kept if a not in row], list(part.reduce_axes), row, *([a] for a in found)]
+    out = load(part.target, part.dtype, tuple(axis(a) for a in part.axes))
+    flat, axes = collapsed(
+        (*found.values(), element, out), program.tensors, [tuple((a, ranges[a]) for a in g) for g in groups]
+    )
+    outer, sources, rows, *_ = axes
+    (value, where), (after,) = collapsed(
+        (part.value, out), program.tensors, (tuple((a, ranges[a]) for a in part.axes),)
+    )  # fmt: skip
+    chosen = tuple(Chosen(a, ranges[a], e) for a, e in zip(found, flat, strict=False))
+    tensors = flat_tensors((*program.inputs, program.output))
+    return Scatter(
+        program, tensors, chosen, (*outer, *rows[:-1]), sources or (("r0", 1),), rows[-1:],
+        part.monoid, flat[-2], linear(flat[-1].args[0]), after or (("i0", 1),), value,
+        linear(where.args[0]),
+    )  # fmt: skip
+
+
+def _indices(condition: Expr, part: Part) -> dict[str, Expr] | None:
+    """Where the sources land, by axis of the result, if that is all that the condition asks."""
+    if condition.op == "and":
+        one, other = (_indices(a, part) for a in condition.args)
+        if one is None or other is None or one.keys() & other.keys():
+            return None
+        return one | other
+    if condition.op != "eq":
+        return None
+    for a, index in (condition.args, condition.args[::-1]):
+        if a.op == "axis" and str(a.value) in part.axes and str(a.value) not in index.axes():
+            return {str(a.value): index}
+    return None
+
+
+__all__ = ["Chosen", "Scatter", "scatter"]

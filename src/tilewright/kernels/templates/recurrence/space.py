@@ -1,0 +1,222 @@
+"""The schedules of a recurrence: knobs, what keeps them legal, and a choice by arithmetic.
+
+``vector``: the axis along which vectors lie; where it is the sequence, the elements of a vector are combined in
+registers, else every lane is a state of its own. ``vectors`` of them walk the sequence together. ``unroll``: so many
+elements of a reduced axis are written out; all of them have their states in registers. ``chunk``: rows of the sequence
+that a group of vectors walks before its neighbours follow. ``blocks``: pieces of the sequence that threads walk at the
+same time, once for their totals and once more from what came before. ``piece`` of the first axis inside of the sequence
+is a unit of work; ``tasks``: into how many pieces all units are divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from tilewright.core import Target, Value, cached_property
+from tilewright.kernels.expression.expr import FLOAT8, INDEX, ITEMSIZE, TRANSCENDENTAL, Expr
+from tilewright.kernels.families.flatten import linear
+from tilewright.kernels.families.recurrence import Recurrence
+from tilewright.search_space import Choice, SearchSpace, rule
+
+NONE = "none"
+CHUNKS = (1, 4, 16, 64)
+MOST = 16
+"""Vectors of state that are written out at most."""
+MAX_REDUCED = 512
+"""Elements of a reduced axis at most: each has a vector of state on the stack."""
+LEAST_BLOCK = 64
+"""Elements of a block of the sequence at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScanTiling:
+    """A recurrence with its decisions. ``chunk`` is 0 where no state is kept between pieces of the sequence."""
+
+    r: Recurrence
+    target: Target
+    vector: str | None
+    lanes: int
+    vectors: int
+    unroll: int
+    blocks: int
+    chunk: int
+    piece: int
+    tasks: int
+
+    @property
+    def along(self) -> bool:
+        """Whether vectors lie along the sequence."""
+        return self.vector == self.r.sequence[0]
+
+    @property
+    def reduced(self) -> tuple[str, int] | None:
+        """The reduced axis that is walked at every step."""
+        return self.r.reduced[0] if self.r.reduced else None
+
+    @property
+    def states(self) -> int:
+        """Elements of that axis."""
+        return self.reduced[1] if self.reduced else 1
+
+    @property
+    def length(self) -> int:
+        """Elements of the sequence in a block, whole vectors."""
+        step = self.lanes if self.along else 1
+        return -(-self.r.sequence[1] // (self.blocks * step)) * step
+
+    @cached_property
+    def others(self) -> tuple[tuple[str, int], ...]:
+        """Axes of single points, between which states differ."""
+        return tuple((a, n) for a, n in (*self.r.before, *self.r.after) if a != self.vector)
+
+    @property
+    def width(self) -> int:
+        """States side by side in memory: whole vectors."""
+        if self.vector is None or self.along:
+            return 1
+        return -(-self.r.extents[self.vector] // self.lanes) * self.lanes
+
+
+def _nodes(r: Recurrence) -> list[Expr]:
+    exprs = [*r.expressions, r.value]
+    for m in (*(s.monoid for s in r.scans), *((r.monoid,) if r.monoid else ())):
+        exprs += [*m.identity, *m.combine, m.finish]
+    return [n for e in exprs for n in e.walk()]
+
+
+@lru_cache(maxsize=256)
+def refusal(r: Recurrence) -> str:
+    """Why this template leaves a recurrence to others; empty where it does not."""
+    types = {t.dtype for t in r.program.tensors.values()} | {n.dtype for n in _nodes(r)}
+    if not types.isdisjoint(FLOAT8):
+        return "has 8-bit reals"
+    if r.reduced and r.reduced[0][1] > MAX_REDUCED:
+        return f"reduces more than {MAX_REDUCED} states at a step"
+    return ""
+
+
+def lane_count(r: Recurrence, target: Target) -> int:
+    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
+    wide = all(ITEMSIZE[n.dtype] == 8 for n in _nodes(r) if n.dtype not in ("bool", INDEX))
+    return max(2, target.vector_bytes // (8 if wide else 4))
+
+
+def _steps(r: Recurrence, name: str) -> list[int | None]:
+    """How far reads and the result step along an axis."""
+    reads = [x for e in (*r.expressions, r.value) for x in e.loads()]
+    return [*(linear(x.args[0]).step(name) for x in reads), r.where.of(name)]
+
+
+def vector_axes(r: Recurrence) -> tuple[str, ...]:
+    """Axes along which something is contiguous; none only where there is no such axis."""
+    names = [a for a, _ in (*r.before, *(() if r.over_time else (r.sequence,)), *r.after)]
+    return tuple(a for a in names if 1 in _steps(r, a)) or tuple(names[-1:]) or (NONE,)
+
+
+def _bytes(r: Recurrence) -> int:
+    """Bytes of all tensors that are read or written."""
+    return sum(t.size * ITEMSIZE[t.dtype] for t in (*r.program.inputs, r.output))
+
+
+def _round(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+def space(r: Recurrence, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a recurrence."""
+    lanes, (sequence, length) = lane_count(r, target), r.sequence
+    extents, states = r.extents, r.reduced[0][1] if r.reduced else 1
+    axes, inside = vector_axes(r), prod(n for _, n in r.after)
+    counts = tuple(v for v in (1, 2, 4, 8) if v == 1 or any(v * lanes <= extents[a] for a in axes if a in extents))
+    unrolls = tuple(u for u in sorted({1, 2, 4, 8, 16, states}) if states % u == 0 and u <= MOST)
+    first = r.after[0][1] if r.after else 1
+    many = [k * target.threads for k in (1, 2, 4)] if target.threads > 1 else []
+    alone = len(r.scans) == 1 and not r.over_time
+    blocks = tuple(k for k in many[:2] if alone and length >= k * max(LEAST_BLOCK, 4 * lanes))
+    chunks = tuple(c for c in CHUNKS if c < length) if inside > lanes and not r.over_time else ()
+    knobs = [
+        Choice("vector", axes, ordered=False),
+        Choice("vectors", counts),
+        Choice("unroll", unrolls),
+        Choice("blocks", (1, *blocks)),
+        Choice("chunk", (*chunks, length), half="launch"),
+    ]
+    if many:
+        granule = _round(64 // min(8, ITEMSIZE[r.output.dtype]), lanes) if len(r.after) == 1 and first > lanes else 1
+        pieces = {first, *(min(first, _round(-(-first // k), granule)) for k in many)}
+        knobs += [
+            Choice("piece", tuple(sorted(pieces)), half="launch"),
+            Choice("tasks", tuple(many), half="launch"),
+        ]
+    rules = [
+        rule(
+            "the axis has fewer vectors",
+            lambda vector, vectors: vectors == 1 or (vector != sequence and vectors * lanes <= extents[str(vector)]),
+        ),
+        rule("too many states in registers", lambda vectors, unroll: vectors == 1 or vectors * unroll <= MOST),
+        rule(
+            "vectors along the sequence walk all of it",
+            lambda vector, chunk: chunk == length or vector in {a for a, _ in r.after},
+        ),
+    ]
+    if many:
+        rules.append(
+            rule(
+                "pieces hold whole vectors, and there are none where vectors lie along no inner axis",
+                lambda vector, piece: (
+                    piece == first
+                    or (vector in {a for a, _ in r.after} and (vector != r.after[0][0] or piece % lanes == 0))
+                ),
+            )
+        )
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def default(r: Recurrence, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A schedule by arithmetic on the sizes and the caches."""
+    options = {k.name: k.values for k in within.knobs}
+    lanes, extents, length = lane_count(r, target), r.extents, r.sequence[1]
+
+    def cost(name: str) -> tuple[int, bool]:
+        return sum(s not in (0, 1) for s in _steps(r, name)) if name != NONE else 0, extents.get(name, 1) < lanes
+
+    vector = min((str(v) for v in reversed(options["vector"])), key=cost)
+    span, states = extents.get(vector, 1), r.reduced[0][1] if r.reduced else 1
+    slow = any(n.op in TRANSCENDENTAL for n in _nodes(r))
+    inside = vector in {a for a, _ in r.after}
+    wanted = 1 if vector == r.sequence[0] else 2 if slow or states > 1 else 4
+    values: dict[str, Value] = {
+        "vector": vector,
+        "vectors": max(v for v in options["vectors"] if int(v) <= wanted and (v == 1 or int(v) * lanes <= span)),
+        "unroll": max(u for u in options["unroll"] if int(u) <= 4),
+        "blocks": 1,
+        "chunk": options["chunk"][-1],
+    }
+    if inside and not slow and states == 1 and _bytes(r) > target.l2_bytes:
+        # Whole rows, as they lie in memory: states are read and written at every step, from the first cache.
+        values["chunk"] = options["chunk"][0]
+    if target.threads > 1:
+        values["piece"] = options["piece"][-1]
+        units = prod(n for a, n in (*r.before, *(() if inside else r.after)) if a != vector)
+        if inside and units < target.threads:
+            whole = [p for p in options["piece"] if vector != r.after[0][0] or int(p) % lanes == 0]
+            values["piece"] = whole[max(0, len(whole) - 2)] if whole else options["piece"][-1]
+            units *= -(-r.after[0][1] // int(values["piece"]))
+        if units < target.threads and len(options["blocks"]) > 1 and length > 16 * LEAST_BLOCK:
+            values["blocks"] = options["blocks"][1]
+        values["tasks"] = options["tasks"][0]
+    return values
+
+
+def plan(r: Recurrence, target: Target, values: Mapping[str, Value]) -> ScanTiling:
+    """The decisions of a schedule."""
+    vector = None if values["vector"] == NONE else str(values["vector"])
+    inside = vector in {a for a, _ in r.after}
+    kept = inside and not r.over_time and prod(n for _, n in r.after) > lane_count(r, target)
+    return ScanTiling(
+        r, target, vector, lane_count(r, target), int(values["vectors"]), int(values["unroll"]), int(values["blocks"]),
+        int(values["chunk"]) if kept else 0, int(values.get("piece", 0)), int(values.get("tasks", 1)),
+    )  # fmt: skip

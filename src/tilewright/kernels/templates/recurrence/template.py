@@ -1,0 +1,25 @@
+"""The CPU template of recurrences: one walk along the sequence computes everything."""
+
+from __future__ import annotations
+
+from tilewright.kernels.families.recurrence import recurrence
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.kernels.templates.recurrence.lower import kernel
+from tilewright.kernels.templates.recurrence.nests import nests, static
+from tilewright.kernels.templates.recurrence.space import default, plan, refusal, space
+
+CPU_SCAN = PlannedTemplate(
+    name="cpu_scan",
+    family="recurrence",
+    version=1,
+    kinds=("cpu",),
+    refusal="is no recurrence",
+    find=recurrence,
+    refuses=refusal,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=lambda p, _: nests(p),
+    measures=lambda p, *_: static(p),
+    print=kernel,
+)

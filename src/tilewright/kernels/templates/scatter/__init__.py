@@ -1,0 +1,1 @@
+"""Scatters (CPU): the sources are walked once, into the result or into private copies of it."""

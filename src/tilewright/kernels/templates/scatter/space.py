@@ -1,0 +1,144 @@
+"""The schedules of a scatter: knobs, what keeps them legal, and a choice by arithmetic.
+
+``copies``: pieces of the sources, each with a copy of the result to itself, so that threads may walk them at the same
+time. ``ways``: copies that neighbouring sources take in turn, so that none waits for what the one before stored in the
+same element. ``ranges`` of the first axis that sources choose: each is a unit of work that looks at all sources and
+takes those that land in it. ``vectors`` of a row are added together; a ``piece`` of it is a unit of work. Copies are
+combined in order, so that a result depends on their number and not on which thread was first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from tilewright.core import Target, Value
+from tilewright.kernels.codegen.access import storage
+from tilewright.kernels.codegen.printer import VECTOR_TYPE
+from tilewright.kernels.expression.expr import FLOAT8, INDEX, ITEMSIZE, Expr
+from tilewright.kernels.families.scatter import Scatter
+from tilewright.search_space import Choice, SearchSpace, rule
+
+MOST_BYTES = 1 << 26
+"""Bytes of all copies at most."""
+BYTES = {"double": 8, "long": 8, "float": 4, "int": 4}
+
+
+@dataclass(frozen=True, eq=False)
+class ScatterTiling:
+    """A scatter with its decisions."""
+
+    s: Scatter
+    target: Target
+    lanes: int
+    vectors: int
+    copies: int
+    ways: int
+    ranges: int
+    piece: int
+
+    @property
+    def held(self) -> str:
+        """C type of what is accumulated."""
+        return held_type(self.s)
+
+    @property
+    def size(self) -> int:
+        """Elements of the result, and of each copy."""
+        return self.s.output.size
+
+    @property
+    def stride(self) -> int:
+        """Elements from one copy to the next: they share no line, and their addresses do not end alike."""
+        return self.size if self.kept <= 1 else -(-self.size // 32) * 32 + 32
+
+    @property
+    def kept(self) -> int:
+        """Copies in the workspace; none where sources land in the result itself."""
+        own = self.s.direct and storage(self.s.output.dtype) == self.held
+        return 0 if own and self.copies * self.ways == 1 else self.copies * self.ways
+
+
+def held_type(s: Scatter) -> str:
+    """C type of what is accumulated: the lanes in which it is computed."""
+    return VECTOR_TYPE[s.monoid.identity[0].dtype]
+
+
+def _nodes(s: Scatter) -> list[Expr]:
+    exprs = (*(c.index for c in s.chosen), s.element, s.value, *s.monoid.combine, *s.monoid.identity)
+    return [n for e in exprs for n in e.walk()]
+
+
+@lru_cache(maxsize=256)
+def refusal(s: Scatter) -> str:
+    """Why this template leaves a scatter to others; empty where it does not."""
+    types = {t.dtype for t in s.program.tensors.values()} | {n.dtype for n in _nodes(s)}
+    return "" if types.isdisjoint(FLOAT8) else "has 8-bit reals"
+
+
+def lane_count(s: Scatter, target: Target) -> int:
+    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
+    exprs = (s.element, s.value, *s.monoid.identity)
+    wide = all(ITEMSIZE[n.dtype] == 8 for e in exprs for n in e.walk() if n.dtype not in ("bool", INDEX))
+    return max(2, target.vector_bytes // (8 if wide else 4))
+
+
+def _fits(s: Scatter, copies: int) -> bool:
+    """Whether so many copies are small: beside the memory that there is, and the sources that are walked."""
+    walked = s.count * prod(n for _, n in (*s.outer, *s.row))
+    return copies * s.output.size * BYTES[held_type(s)] <= MOST_BYTES and copies * s.output.size <= 8 * walked
+
+
+def space(s: Scatter, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a scatter."""
+    lanes, threads = lane_count(s, target), target.threads
+    row = s.row[0][1] if s.row else 1
+    many = [threads] if threads > 1 else []
+    ways = tuple(w for w in (2, 4, 8) if not s.row and s.sources[-1][1] >= w and _fits(s, w))
+    vectors = tuple(v for v in (1, 2, 4) if v == 1 or v * lanes <= row)
+    pieces = {row, *(-(-row // (k * 16)) * 16 for k in many if row > 16 * k)}
+    knobs = [
+        Choice("copies", (1, *(k for k in many if s.sources[0][1] >= 2 * k and _fits(s, k)))),
+        Choice("ways", (1, *ways)),
+        Choice("ranges", (1, *(k for k in many if s.chosen[0].extent >= 2 * k))),
+        Choice("vectors", vectors),
+        Choice("piece", tuple(sorted(pieces)), half="launch"),
+    ]
+    rules = [
+        rule("sources and ranges are not both divided", lambda copies, ranges: copies == 1 or ranges == 1),
+        rule(
+            "copies take more memory than they save", lambda copies, ways: copies * ways == 1 or _fits(s, copies * ways)
+        ),
+    ]
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def default(s: Scatter, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """A schedule by arithmetic on the sizes and the caches."""
+    options = {k.name: k.values for k in within.knobs}
+    values: dict[str, Value] = {
+        "copies": 1, "ways": 1, "ranges": 1, "vectors": options["vectors"][-1], "piece": options["piece"][-1]
+    }  # fmt: skip
+    if target.threads > 1 and prod(n for _, n in s.outer) < target.threads:
+        if len(options["copies"]) > 1:
+            values["copies"] = options["copies"][-1]
+        elif len(options["piece"]) > 1:
+            values["piece"] = options["piece"][0]
+        else:
+            values["ranges"] = options["ranges"][-1]
+    item = BYTES[held_type(s)]
+    for w in options["ways"]:
+        copies = int(values["copies"]) * int(w)
+        if int(w) <= 4 and int(w) * s.output.size * item <= target.l1_bytes // 2 and (w == 1 or _fits(s, copies)):
+            values["ways"] = w
+    return values
+
+
+def plan(s: Scatter, target: Target, values: Mapping[str, Value]) -> ScatterTiling:
+    """The decisions of a schedule."""
+    copies, ways, ranges, vectors, piece = (
+        int(values[k]) for k in ("copies", "ways", "ranges", "vectors", "piece")
+    )  # fmt: skip
+    return ScatterTiling(s, target, lane_count(s, target), vectors, copies, ways, ranges, piece)

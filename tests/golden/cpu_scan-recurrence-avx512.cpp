@@ -1,0 +1,107 @@
+// cpu_scan version 1, cpu:avx512
+namespace tw_golden_ {
+struct tw_golden_task0_ctx {
+ const tw_env * env;
+ const float * x0;
+ const float * x1;
+ float * s1;
+ long chunk;
+ long piece;
+ long tasks;
+ long trips1;
+ long units;
+ long tasks_;
+};
+TW_NOINLINE void tw_golden_task0(void *ctx_, long task_, long worker_) {
+ (void)worker_;
+ const tw_golden_task0_ctx &c_ = *(const tw_golden_task0_ctx *)ctx_;
+ const tw_env * const env = c_.env;
+ const float * const x0 = c_.x0;
+ const float * const x1 = c_.x1;
+ float * const s1 = c_.s1;
+ const long &chunk = c_.chunk;
+ const long &piece = c_.piece;
+ const long &tasks = c_.tasks;
+ const long &trips1 = c_.trips1;
+ const long &units = c_.units;
+ const long &tasks_ = c_.tasks_;
+ const long u0 = task_ * units / tasks_, u1 = (task_ + 1) * units / tasks_;
+ long q_ = u0;
+ long i1_2 = q_;
+ for (long u_ = u0; u_ < u1; u_++) {
+  const long i1_3 = i1_2 * piece;
+  const long i1_3e = tw::imin(i1_3 + piece, 18L);
+  {
+   long i1_4 = i1_3;
+   for (; i1_4 + 16 <= i1_3e; i1_4 += 16) {
+    {
+    tw::vec<float, 16> s0_1_0_0;
+    s0_1_0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+    tw::vec<float, 16> a0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+    for (long i0_5 = 0; i0_5 < 9L; i0_5++) {
+     {
+      const tw::vec<float, 16> s0b06 = tw::tanh(tw::load<tw::vec<float, 16>>(x0 + (((i0_5 * 18L) + i1_4))));
+      const tw::vec<float, 16> s0b17 = tw::load<tw::vec<float, 16>>(x1 + (((i0_5 * 18L) + i1_4)));
+      {
+       s0_1_0_0 = ((s0b06 * s0_1_0_0) + s0b17);
+      }
+      const tw::vec<float, 16> s0v8 = s0_1_0_0;
+      const tw::vec<float, 16> e09 = s0v8;
+      {
+       a0_0 = (a0_0 + e09);
+      }
+     }
+    }
+    {
+     tw::store(s1 + (i1_4), a0_0);
+    }
+    }
+   }
+   if (i1_4 < i1_3e) {
+    {
+    tw::vec<float, 16> s0_1_0_0;
+    s0_1_0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+    tw::vec<float, 16> a0_0 = tw::splat<tw::vec<float, 16>>(0.0f);
+    for (long i0_10 = 0; i0_10 < 9L; i0_10++) {
+     {
+      const tw::vec<float, 16> s0b011 = tw::tanh(tw::load_n<tw::vec<float, 16>>(x0 + (((i0_10 * 18L) + i1_4)), (i1_3e - i1_4)));
+      const tw::vec<float, 16> s0b112 = tw::load_n<tw::vec<float, 16>>(x1 + (((i0_10 * 18L) + i1_4)), (i1_3e - i1_4));
+      {
+       s0_1_0_0 = ((s0b011 * s0_1_0_0) + s0b112);
+      }
+      const tw::vec<float, 16> s0v13 = s0_1_0_0;
+      const tw::vec<float, 16> e014 = s0v13;
+      {
+       a0_0 = (a0_0 + e014);
+      }
+     }
+    }
+    {
+     tw::store_n(s1 + (i1_4), a0_0, (i1_3e - i1_4));
+    }
+    }
+   }
+  }
+  i1_2++;
+ }
+}
+}
+TW_ENTRY(tw_golden) {
+ (void)tensors; (void)args; (void)workspace; (void)env;
+ using namespace tw_golden_;
+ const float *const x0 = (const float *)tensors[0];
+ const float *const x1 = (const float *)tensors[1];
+ float *const s1 = (float *)tensors[2];
+ const long chunk = args[0];
+ const long piece = args[1];
+ const long tasks = args[2];
+ {
+  const long trips1 = tw::ceildiv(18L, piece);
+  const long units = trips1, tasks_ = tw::imin(tasks, units);
+  {
+   tw_golden_task0_ctx ctx15 = {env, x0, x1, s1, chunk, piece, tasks, trips1, units, tasks_};
+   tw::parallel_for(env, tasks_, tw_golden_task0, &ctx15);
+  }
+ }
+ return 0;
+}
