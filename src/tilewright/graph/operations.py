@@ -109,8 +109,9 @@ def _batch_norm(
     weight: te.TensorRef | None = None,
     bias: te.TensorRef | None = None,
     eps: float = 1e-5,
+    dim: int = 1,
 ) -> te.TensorRef:
-    return nn.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    return nn.batch_norm(input, running_mean, running_var, weight, bias, eps=eps, dim=dim)
 
 
 def _layer_norm(

@@ -281,6 +281,22 @@ def _batch_norm(node: Node, spec: TensorSpec) -> Statement | None:
     return Statement([("batch_norm", [given[n] for n in names], {"eps": given["eps"]})])
 
 
+def _max_pool(node: Node, spec: TensorSpec) -> Statement | None:
+    given = arguments(node)
+    if given["ceil_mode"]:
+        return None
+    window = {k: tuple(given[k]) for k in ("kernel_size", "stride", "padding", "dilation")}
+    return Statement([("max_pool2d", [given["self"]], window)]) if len(spec.shape) == 4 else None
+
+
+def _avg_pool(node: Node, spec: TensorSpec) -> Statement | None:
+    given = arguments(node)
+    if given["ceil_mode"] or given["divisor_override"] is not None or len(spec.shape) != 4:
+        return None
+    window = {k: tuple(given[k]) for k in ("kernel_size", "stride", "padding")}
+    return Statement([("avg_pool2d", [given["self"]], {**window, "count_include_pad": given["count_include_pad"]})])
+
+
 def _attention(node: Node, spec: TensorSpec) -> Statement | None:
     given = arguments(node)
     if given["dropout_p"]:
@@ -301,6 +317,7 @@ def _known() -> dict[Any, Import]:
         aten.t.default: _transpose,
         aten.transpose.int: _transpose,
         aten.permute.default: _permute,
+        aten.avg_pool2d.default: _avg_pool,
         aten.gelu.default: _one("gelu", "self", approximate="approximate"),
     }
     for target in (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default):
@@ -351,6 +368,7 @@ def _several() -> dict[Any, Import]:
         "native_group_norm": _group_norm,
         "_native_batch_norm_legit_no_training": _batch_norm,
         "_scaled_dot_product_flash_attention_for_cpu": _attention,
+        "max_pool2d_with_indices": _max_pool,
     }
     return {getattr(aten, n).default: state for n, state in names.items() if hasattr(aten, n)}
 
