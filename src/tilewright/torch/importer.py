@@ -1,4 +1,4 @@
-"""PyTorch's graphs (FX, of ATen's operators) as graphs of ours; what is unknown, or of unknown size, is opaque."""
+"""PyTorch's graphs (FX, of ATen's operators) as graphs of ours; what is unknown is opaque."""
 
 from __future__ import annotations
 
@@ -25,13 +25,25 @@ class Imported:
 
 
 def spec_of(node: Node) -> TensorSpec | None:
-    """What is known of the tensor that a node gives: fixed sizes, dense, row-major, in this processor's memory."""
+    """What is known of the tensor that a node gives, in this processor's memory.
+
+    Where sizes change, those of the call that PyTorch made the graph for.
+    """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.layout is not torch.strided:
         return None
-    if any(not isinstance(n, int) or n < 1 for n in (*value.shape, *(s + 1 for s in value.stride()))):
+    shape = [_number(n) for n in value.shape]
+    if any(n is None or n < 1 for n in shape) or any((_number(s) or 0) < 0 for s in value.stride()):
         return None
-    return TensorSpec(node.name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+    return TensorSpec(node.name, tuple(n for n in shape if n is not None), str(value.dtype).removeprefix("torch."))
+
+
+def _number(n: Any) -> int | None:
+    """A size, or what it was when the graph was made; ``None`` where that is not known."""
+    if isinstance(n, int):
+        return n
+    known = n.node.hint if isinstance(n, torch.SymInt) else None
+    return int(known) if known is not None else None
 
 
 def dense(node: Node) -> bool:

@@ -5,6 +5,7 @@ product or norm alone where there is none for its group.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -22,6 +23,7 @@ from tilewright.runtime.serving import Served
 from tilewright.torch.importer import Imported
 from tilewright.torch.layouts import WORTH, order, ordered, permuted, plain, row_major
 from tilewright.torch.placed import Placed, add
+from tilewright.torch.sizes import Sized, add_sized, changes, cut_out, shape_of, symbols
 
 Find = Callable[[Workload], Served | None]
 
@@ -42,6 +44,7 @@ class Placing:
         self.channels: Channels = channels_last(found.graph, grouped(found.graph))
         self.nodes = dict(found.nodes)  # by value, as it is given now
         self._first: Mapping[str, Node] = found.nodes  # as PyTorch gave it
+        self._sizes = symbols(module)
         self._served: dict[tuple[Any, ...], Served | None] = {}
 
     def run(self) -> int:
@@ -69,7 +72,8 @@ class Placing:
             return None
         key = (group.workload.key, group.inputs, group.output)
         if key not in self._served:
-            self._served[key] = self.find(group.workload if self.keep else changing(group.workload))
+            as_given = self.keep and not self._changes(group)
+            self._served[key] = self.find(group.workload if as_given else changing(group.workload))
         return self._served[key]
 
     def placeable(self, group: Group) -> bool:
@@ -84,11 +88,19 @@ class Placing:
             node = self._first.get(value)
             if node is None or not plain(node) or (name == group.output and order(node) is None):
                 return False
+            if name != value and self._sizes and self._changes(group):
+                return False  # of changing sizes there is one layout
             moved = name != value and not spec.constant  # by a kernel of its own
             kept = self.keep and spec.constant
             if not (moved or kept or node.meta["val"].permute(axes).is_contiguous()):
-                copied += node.meta["val"].numel()
+                copied += math.prod(spec.shape)
         return bool(group.workload.flops >= WORTH * copied)
+
+    def _changes(self, group: Group) -> bool:
+        """Whether a size in it is chosen by each call."""
+        inside = (n.output for n in self.graph.nodes if n.name in group.nodes)
+        values = (original(v, len(self.channels.graph.values[v].shape))[0] for v in (*group.inputs, *inside))
+        return any(changes(self._first[v]) for v in values if v in self._first)
 
     def _moves_nothing(self, move: Group) -> bool:
         """Whether a value lies with its channels last already, as PyTorch has it."""
@@ -126,10 +138,16 @@ class Placing:
         for part in chain([group], self._alone(group)):
             if self.served(part) is None:
                 continue
+            changing_part = self._cut_out(part) if self._changes(part) else None
+            if changing_part is None and self._changes(part):
+                continue
             value, _ = original(part.output, len(self.channels.graph.values[part.output].shape))
             node = self._first[value]
             with self.module.graph.inserting_before(node):
-                made = self._call(part, node, part.output == value)
+                if changing_part is None:
+                    made = self._call(part, node, part.output == value)
+                else:
+                    made = self._call_sized(part, changing_part, node)
             self.nodes[part.output] = made
             if part.output == value:
                 node.replace_all_uses_with(made)
@@ -170,9 +188,30 @@ class Placing:
         number = add(Placed(served, tuple(shape), value.dtype, orders))
         made: Node = self.module.graph.call_function(torch.ops.tilewright.kernel.default, (number, inputs))
         made.meta["val"] = value.new_empty(shape)
-        axes_now = order(like)
-        assert axes_now is not None
-        return ordered(self.module, made, axes_now) if as_pytorch else made
+        return ordered(self.module, made, _order(like)) if as_pytorch else made
+
+    def _cut_out(self, group: Group) -> Sized | None:
+        """A group whose sizes each call chooses, if PyTorch's operators can compute it too."""
+        output = self._first[group.output]
+        shape = shape_of(output, self._sizes)
+        part = cut_out(self.module, [self.nodes[n] for n in group.inputs], output, self._sizes)
+        if shape is None or part is None:
+            return None
+        return Sized(self.find, part, shape, output.meta["val"].dtype)
+
+    def _call_sized(self, group: Group, sized: Sized, like: Node) -> Node:
+        """A kernel for the sizes of each call, its output lying as PyTorch's."""
+        inputs = [row_major(self.module, self.nodes[n]) for n in group.inputs]
+        arguments = (add_sized(sized), inputs, list(self._sizes.values()))
+        made: Node = self.module.graph.call_function(torch.ops.tilewright.sized.default, arguments)
+        made.meta["val"] = like.meta["val"].new_empty(like.meta["val"].shape)
+        return ordered(self.module, made, _order(like))
+
+
+def _order(node: Node) -> tuple[int, ...]:
+    axes = order(node)
+    assert axes is not None
+    return axes
 
 
 def _behind(module: GraphModule, node: Node) -> Node:
