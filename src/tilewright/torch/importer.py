@@ -250,6 +250,17 @@ def _softmax(operation: str) -> Import:
     return made
 
 
+def _softmax_backward(operation: str) -> Import:
+    def made(node: Node, spec: TensorSpec) -> Statement | None:
+        given = arguments(node)
+        same = str(given["input_dtype"]) == f"torch.{spec.dtype}"
+        return (
+            Statement([(operation, [given["grad_output"], given["output"]], {"dim": given["dim"]})]) if same else None
+        )
+
+    return made
+
+
 def _reduction(operation: str) -> Import:
     def made(node: Node, spec: TensorSpec) -> Statement | None:
         given = arguments(node)
@@ -326,6 +337,8 @@ def _known() -> dict[Any, Import]:
         aten.convolution.default: _convolution,
         aten._softmax.default: _softmax("softmax"),
         aten._log_softmax.default: _softmax("log_softmax"),
+        aten._softmax_backward_data.default: _softmax_backward("softmax_backward"),
+        aten._log_softmax_backward_data.default: _softmax_backward("log_softmax_backward"),
         aten.t.default: _transpose,
         aten.transpose.int: _transpose,
         aten.permute.default: _permute,
@@ -337,6 +350,7 @@ def _known() -> dict[Any, Import]:
     found[aten.squeeze.dim] = found[aten.squeeze.dims] = _shape("reshape")
     found[aten.expand.default] = _shape("expand")
     found[aten.clone.default] = _clone
+    found[aten._to_copy.default] = _to_copy
     for name in ("add", "sub", "mul", "div"):
         for overload in ("Tensor", "Scalar"):
             found[getattr(getattr(aten, name), overload)] = _binary(name)
@@ -372,6 +386,14 @@ def _known() -> dict[Any, Import]:
 def _clone(node: Node, spec: TensorSpec) -> Statement | None:
     """A copy in row-major order: the same elements."""
     return _shape("reshape")(node, spec) if dense(node) else None
+
+
+def _to_copy(node: Node, spec: TensorSpec) -> Statement | None:
+    """A copy in another type, as autocast makes them, lying as PyTorch's does."""
+    given = arguments(node)
+    if given["dtype"] is None or given["pin_memory"]:
+        return None
+    return Statement([("to", [given["self"]], {"dtype": spec.dtype})])
 
 
 def _several() -> dict[Any, Import]:
