@@ -343,6 +343,8 @@ def _known() -> dict[Any, Import]:
         aten.transpose.int: _transpose,
         aten.permute.default: _permute,
         aten.avg_pool2d.default: _avg_pool,
+        aten.clamp.default: _one("clamp", "self", min="min", max="max"),
+        aten.hardtanh.default: _one("clamp", "self", min="min_val", max="max_val"),
         aten.gelu.default: _one("gelu", "self", approximate="approximate"),
     }
     for target in (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default):

@@ -60,6 +60,7 @@ class Placed:
         self.dtype = dtype
         kernel = served.kernel
         self._align = max(1, 1 if kernel is None else kernel.program.align, served.checked.align)
+        self._dtypes = tuple(getattr(torch, s.dtype) for s in served.checked.inputs)
         self._orders = orders
         prepacked = () if kernel is None else (number for number, *_ in kernel.prepacks)
         self._kept = tuple(sorted({*prepacked, *orders}))
@@ -69,7 +70,7 @@ class Placed:
         generation = serving.generation
         out = torch.empty(self.shape, dtype=self.dtype)
         kernel, packed = self.served.kernel, self._of(inputs) if self._kept else None
-        given = [self._dense(t) if n not in self._kept else t for n, t in enumerate(inputs)]
+        given = [self._dense(n, t) if n not in self._kept else t for n, t in enumerate(inputs)]
         as_given = all(a.data_ptr() == b.data_ptr() for a, b in zip(given, inputs, strict=True))
         if packed is not None:
             given = [packed.tensors.get(n, t) for n, t in enumerate(given)]
@@ -83,9 +84,12 @@ class Placed:
             serving.settle(generation, self._answer(kernel, packed, len(inputs)), self.served, packed)
         return out
 
-    def _dense(self, t: torch.Tensor) -> torch.Tensor:
-        """The tensor, or a copy that lies as kernels read it."""
-        dense = t.detach().contiguous()
+    def _dense(self, number: int, t: torch.Tensor) -> torch.Tensor:
+        """An input, or a copy that lies as kernels read it, of the type that PyTorch's graph gave it.
+
+        PyTorch's graphs are wrong of some: batch norm gives statistics of 16-bit reals as such, and they say float32.
+        """
+        dense = t.detach().to(self._dtypes[number]).contiguous()
         return dense.clone() if dense.data_ptr() % self._align else dense
 
     def _of(self, inputs: Sequence[torch.Tensor]) -> Packed:
@@ -96,7 +100,9 @@ class Placed:
         packed, kernel = self._packed, self.served.kernel
         if packed is None or packed.watched != watched or any(w.version < 0 for w in watched):
             held = {n: inputs[n].detach() for n in self._kept}
-            tensors = {n: self._dense(t.permute(self._orders.get(n, tuple(range(t.dim()))))) for n, t in held.items()}
+            tensors = {
+                n: self._dense(n, t.permute(self._orders.get(n, tuple(range(t.dim()))))) for n, t in held.items()
+            }
             at = [tensors[n].data_ptr() if n in tensors else 0 for n in range(len(inputs))]
             memory = {} if kernel is None else kernel.pack([*at, 0])
             read = {n: t for n, t in tensors.items() if n not in memory}

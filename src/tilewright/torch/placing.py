@@ -81,9 +81,8 @@ class Placing:
         if group.workload is None or (not group.nodes and self._moves_nothing(group)):
             return False
         copied = 0
-        for name, spec in zip(
-            (*group.inputs, group.output), (*group.workload.inputs, group.workload.output), strict=True
-        ):
+        specs = (*group.workload.inputs, group.workload.output)
+        for name, spec in zip((*group.inputs, group.output), specs, strict=True):
             value, axes = original(name, len(spec.shape))
             node = self._first.get(value)
             if node is None or not plain(node) or (name == group.output and order(node) is None):
@@ -125,8 +124,10 @@ class Placing:
         source, node = self.nodes[move.inputs[0]], self._first[value]
         back = move.output == value
         with self.module.graph.inserting_before(_behind(self.module, source)):
-            if self._moves_nothing(move):
-                made = permuted(self.module, source, tuple(axes.index(d) for d in range(len(axes))) if back else axes)
+            if move.workload is None or self._moves_nothing(move):
+                inverse = tuple(axes.index(d) for d in range(len(axes)))
+                made = permuted(self.module, source, inverse if back else axes)
+                made = ordered(self.module, made, _order(node)) if back else made
             else:
                 made = self._call(move, node, back)
         self.nodes[move.output] = made

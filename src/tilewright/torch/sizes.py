@@ -134,7 +134,8 @@ class Sized:
                 if len(self._workloads) >= _KEPT:
                     self._workloads.clear()
                 self._workloads[key] = workload
-                served = None if workload is None else self.find(workload)
+                typed = workload is not None and getattr(torch, workload.output.dtype) == self.dtype
+                served = self.find(workload) if workload is not None and typed else None
                 shape = tuple(d.of(sizes) for d in self.shape)
                 self._placed[key] = None if served is None else Placed(served, shape, self.dtype)
             return self._placed[key]
