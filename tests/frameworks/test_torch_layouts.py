@@ -59,7 +59,7 @@ class Timed:
                     ran.append(workload.op)
                     return checked(*args, **how)
 
-                counted.align = checked.align  # type: ignore[attr-defined]
+                counted.align, counted.inputs = checked.align, checked.inputs  # type: ignore[attr-defined]
                 return replace(served, checked=counted)
 
             return backend.compiled(graph, inputs, find, "eager", keep)
