@@ -31,6 +31,7 @@ ROWS = (
 ELEMENTS = (
     "add", "sub", "mul", "div", "maximum", "minimum", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh",
     "sigmoid", "nn.functional.relu", "nn.functional.silu", "nn.functional.gelu", "erf", "sin", "cos", "log1p", "pow",
+    "nn.functional.hardtanh",
 )  # fmt: skip
 CLAIMED = (*PRODUCTS, *WINDOWS, *ROWS, *ELEMENTS)
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")

@@ -50,6 +50,10 @@ CALLS: list[tuple[str, Any]] = [
     ("rms_norm", lambda: (r(3, 4), [4])),
     ("softmax", lambda: (r(3, 4), -1)),
     ("log_softmax", lambda: (r(3, 4), 0)),
+    ("softmax_backward", lambda: (torch.randn(3, 4), torch.randn(3, 4), -1)),
+    ("log_softmax_backward", lambda: (torch.randn(3, 4), torch.randn(3, 4), 0)),
+    ("layer_norm_backward", lambda: (torch.randn(3, 4), torch.randn(3, 4), [4], torch.randn(4))),
+    ("rms_norm_backward", lambda: (torch.randn(3, 2, 4), torch.randn(3, 2, 4), [2, 4])),
     ("scaled_dot_product_attention", lambda: (r(1, 4, 5, 8), r(1, 2, 6, 8), r(1, 2, 6, 8), None, True, None, True)),
     ("scaled_dot_product_attention", lambda: (r(1, 2, 5, 8), r(1, 2, 6, 8), r(1, 2, 6, 8), r(5, 6))),
     ("scaled_dot_product_attention", lambda: (r(2, 5, 8), r(2, 6, 8), r(2, 6, 8))),
@@ -65,7 +69,10 @@ def test_operators_are_well_formed_and_agree_with_pytorch(name: str, make: Any) 
     function = next(d.function for d in DECLARATIONS if d.name == name)
     got, wanted = op(*args), function(*filled(name, args))
     torch.testing.assert_close(got, wanted)
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    tensors = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    if not tensors:
+        assert name.endswith("_backward")
+        return
     flow = torch.randn_like(wanted)
     ours, theirs = (torch.autograd.grad(y, tensors, flow) for y in (got, wanted))
     for a, b in zip(ours, theirs, strict=True):
@@ -121,6 +128,53 @@ def test_tuned_kernels_serve_the_gradients_of_a_convolution(tmp_path: Path) -> N
         lambda a, b: T.conv2d(a, b, None, [2], [1]),
         (r(1, 2, 4, 4).double().detach().requires_grad_(), r(2, 2, 3, 3).double().detach().requires_grad_()),
     )
+
+
+def rows(name: str) -> tuple[dict[str, Any], tuple[Any, ...], Any]:
+    """What is tuned for the gradient of a call, the call's arguments, and PyTorch's own operator."""
+    if "softmax" in name:
+        return {"shape": "6,8"}, (r(6, 8), -1), getattr(torch, name)
+    own: tuple[Any, ...] = (r(6, 8), [8], r(8), *([r(8)] if name == "layer_norm" else []), 1e-4)
+    return {"shape": "6,8", "normalized_shape": "8", "eps": 1e-4}, own, getattr(torch.nn.functional, name)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "rms_norm"])
+def test_tuned_kernels_serve_the_gradients_of_rows(name: str, tmp_path: Path) -> None:
+    params, args, function = rows(name)
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    flow = torch.randn(8, 6).t()  # as it lies after a transposition
+    wanted = torch.autograd.grad(function(*args), tensors, flow)
+    for tuned in (False, True):
+        if tuned:
+            path = tmp_path / "t.db"
+            tilewright.tune(f"{name}_backward", **params, trials=1, cost_model="random", db=path)
+            tt.use(path)
+        library = tt.library()
+        for _ in range(2):
+            got = torch.autograd.grad(getattr(T, name)(*args), tensors, flow)
+            for a, b in zip(got, wanted, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        assert library.stats().tiers["exact"] == (2 if tuned else 0)
+    # a gradient whose own gradient is recorded is PyTorch's
+    double = [a.detach().double().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args]
+    torch.autograd.gradgradcheck(getattr(T, name), double)
+    assert library.stats().tiers["exact"] == 2
+    with pytest.raises(tilewright.UsageError, match="a gradient's kernel has no gradient itself"):
+        T.softmax_backward(r(2, 3), r(2, 3), -1).sum().backward()
+
+
+def test_compiled_gradients_of_softmax_are_served(tmp_path: Path) -> None:
+    from tilewright.torch.backend import tilewright as backend
+
+    path = tmp_path / "t.db"
+    tilewright.tune("softmax_backward", shape="6,8", trials=1, cost_model="random", db=path)
+    library = tt.use(path)
+    x, flow = r(6, 8), torch.randn(6, 8)
+    run = torch.compile(lambda t: torch.softmax(t, -1), backend=backend, options={"rest": "eager"})
+    (got,) = torch.autograd.grad(run(x), (x,), flow)
+    (wanted,) = torch.autograd.grad(torch.softmax(x, -1), (x,), flow)
+    torch.testing.assert_close(got, wanted)
+    assert library.stats().tiers["exact"] == 1
 
 
 def test_new_kernels_are_noticed_and_misses_counted(tmp_path: Path) -> None:

@@ -47,6 +47,10 @@ CASES: list[tuple[str, dict[str, Value]]] = [
     ("attention", {"b": 1, "h": 2, "lq": 6, "lk": 9, "d": 5, "score_mod": "30*tanh(score/30) - 0.1*abs(q - k)*(h+1)"}),
     ("layer_norm", {"shape": "3,4,5", "normalized_shape": "4,5", "residual": True}),
     ("rms_norm", {"shape": "3,4,5", "normalized_shape": "4,5", "weight": False}),
+    ("softmax_backward", {"shape": "3,4,5", "dim": 1}),
+    ("log_softmax_backward", {"shape": "3,4,5"}),
+    ("layer_norm_backward", {"shape": "3,4,5", "normalized_shape": "4,5"}),
+    ("rms_norm_backward", {"shape": "3,4,5", "weight": False}),
     ("permute", {"shape": "3,4,5", "dims": "-1,0,1"}),
     ("norm", {"shape": "3,4,5", "dim": "0,-1", "ord": "inf", "keepdim": True}),
     ("sum", {"shape": "3,4,5", "dim": "-1,0"}),
@@ -141,6 +145,24 @@ def test_norms_as_in_pytorch() -> None:
     for ord in ("2", "1", "inf"):
         got, (x,) = value("norm", shape="3,4,5", dim="1,2", ord=ord)
         np.testing.assert_allclose(got, torch.linalg.vector_norm(torch.from_numpy(x), float(ord), (1, 2)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "params"), [
+    ("softmax", {"dim": 1}), ("log_softmax", {"dim": 2}), ("layer_norm", {"normalized_shape": "5,6"}), ("rms_norm", {}),
+])  # fmt: skip
+def test_gradients_are_the_slopes_of_what_they_belong_to(name: str, params: dict[str, Any]) -> None:
+    """The change of ``sum(grad_output * f(x))`` along a direction, by central differences in float64."""
+    own = {"bias": False} if name == "layer_norm" else {}
+    rng = np.random.default_rng(0)
+    x, g, direction = (rng.standard_normal((3, 5, 6)) for _ in range(3))
+    forward = Program.loads(get_operator(name).workload(shape="3,5,6", dtype="float64", **params, **own).program)
+    rest = [rng.standard_normal(t.shape) for t in forward.inputs[1:]]
+    high, low, middle = (evaluate(forward, [x + s * direction, *rest]) for s in (1e-5, -1e-5, 0.0))
+    slope = float((g * (high - low)).sum()) / 2e-5
+    backward = get_operator(f"{name}_backward").workload(shape="3,5,6", dtype="float64", **params)
+    saved = middle if "softmax" in name else x
+    got = evaluate(Program.loads(backward.program), [g, saved, *rest])
+    np.testing.assert_allclose(float((got * direction).sum()), slope, rtol=1e-6, atol=1e-7)
 
 
 def test_a_row_of_equal_values_has_a_finite_norm() -> None:

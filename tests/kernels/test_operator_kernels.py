@@ -44,6 +44,10 @@ MORE: list[Case] = [
         ("permute", {"shape": "15,16,17", "dims": "2,0,1"}),
         ("prod", {"shape": "9,20", "dim": 0}),
         ("rms_norm", {"shape": "9,300"}),
+        ("softmax_backward", {"shape": "9,300"}),
+        ("log_softmax_backward", {"shape": "9,30,7", "dim": 1}),
+        ("layer_norm_backward", {"shape": "9,300"}),
+        ("rms_norm_backward", {"shape": "9,3,50", "normalized_shape": "3,50", "weight": False}),
         ("softmax", {"shape": "9,30,20", "dim": 1}),
         ("sum", {"shape": "9,20,30", "dim": "0,2"}),
     ]

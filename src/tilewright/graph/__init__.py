@@ -6,18 +6,20 @@ into kernels, each with a workload that can be tuned and served. Numpy and the s
 
 from __future__ import annotations
 
-from tilewright.graph.channels import Channels, channels_last
+from tilewright.graph.channels import Channels, channels_last, original
 from tilewright.graph.fold import fold_batch_norms
 from tilewright.graph.groups import Group, grouped
 from tilewright.graph.ir import Graph, GraphBuilder, Node
 from tilewright.graph.layouts import cheapest
 from tilewright.graph.operations import OPERATIONS, Operation, register
+from tilewright.graph.tasks import GraphTask, tasks_of
 
 __all__ = [
     "OPERATIONS",
     "Channels",
     "Graph",
     "GraphBuilder",
+    "GraphTask",
     "Group",
     "Node",
     "Operation",
@@ -25,5 +27,7 @@ __all__ = [
     "cheapest",
     "fold_batch_norms",
     "grouped",
+    "original",
     "register",
+    "tasks_of",
 ]

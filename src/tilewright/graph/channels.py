@@ -1,7 +1,7 @@
 """Where channels lie: groups over channels and space stated again with channels last, and the moves between the two.
 
 Values stay where they are unless somebody chooses otherwise (:mod:`tilewright.graph.layouts`). The value ``v`` with
-channels last is called ``v/channels_last``.
+channels last is called ``v/channels_last``, the weight ``w`` of a convolution that reads it ``w/kernel_last``.
 """
 
 from __future__ import annotations
@@ -58,9 +58,21 @@ class Channels:
                 yield from (self.to_last[v], self.to_first[v])
 
 
+CHANNELS_LAST, KERNEL_LAST = "/channels_last", "/kernel_last"
+
+
 def named_last(value: str) -> str:
     """A value's name with channels last."""
-    return f"{value}/channels_last"
+    return value + CHANNELS_LAST
+
+
+def original(value: str, rank: int) -> tuple[str, tuple[int, ...]]:
+    """A value's own name, and its axes in the order in which they lie in ``value``, which has ``rank``."""
+    if value.endswith(KERNEL_LAST):
+        return value.removesuffix(KERNEL_LAST), _kernel_order(rank)
+    if value.endswith(CHANNELS_LAST):
+        return value.removesuffix(CHANNELS_LAST), _order(rank)
+    return value, tuple(range(rank))
 
 
 def channels_last(graph: Graph, groups: Sequence[Group]) -> Channels:
@@ -101,6 +113,11 @@ def _over_space(graph: Graph, groups: Sequence[Group], nodes: Mapping[str, Node]
 def _order(rank: int) -> tuple[int, ...]:
     """The axes in the order in which they lie with channels last."""
     return (0, *range(2, rank), 1)
+
+
+def _kernel_order(rank: int) -> tuple[int, ...]:
+    """The axes of a convolution's weight in the order in which they lie where channels are last."""
+    return (*range(2, rank), 1, 0)
 
 
 def _moved_spec(spec: TensorSpec) -> TensorSpec:
@@ -173,7 +190,9 @@ def _attributes(graph: Graph, node: Node, rank: int) -> Attributes | None:
         old = pairs[::-1]  # by axis; PyTorch counts from the last
         new = [old[d] for d in _order(rank)]
         return {**given, "pad": tuple(n for pair in reversed(new) for n in pair)}
-    if OPERATIONS[node.operation].kind == "elementwise" and node.operation != "batch_norm":
+    if node.operation == "batch_norm":
+        return {**given, "dim": rank - 1} if len(first) == rank and given.get("dim", 1) == 1 else None
+    if OPERATIONS[node.operation].kind == "elementwise":
         return given
     return None
 
@@ -181,19 +200,23 @@ def _attributes(graph: Graph, node: Node, rank: int) -> Attributes | None:
 def _operand(graph: Graph, builder: GraphBuilder, node: Node, place: int, rank: int) -> str | None:
     """The name of what the node reads there, channels last, given to the builder; ``None`` if it has no such form."""
     name = node.inputs[place]
-    spec = graph.values[name]
-    if name in graph.constants:
-        array = graph.constants[name]
-        convolution = node.operation in CONVOLUTIONS
-        if convolution and place == 1:
-            return builder.constant(f"{name}/kernel_last", array.transpose((*range(2, rank), 1, 0)))
-        if array.size == 1 or (convolution and place == 2):
-            return builder.constant(name, array)
-        if convolution or len(spec.shape) > rank:
+    spec, array = graph.values[name], graph.constants.get(name)
+    vector = place and (node.operation == "batch_norm" or (node.operation in CONVOLUTIONS and place == 2))
+    if vector or (array is not None and array.size == 1):  # the same in both ways
+        if array is None:
+            return builder.input(name, spec.shape, spec.dtype, spec.constant)
+        return builder.constant(name, array)
+    if node.operation in CONVOLUTIONS and place:
+        if array is not None:
+            return builder.constant(name + KERNEL_LAST, array.transpose(_kernel_order(rank)))
+        shape = tuple(spec.shape[d] for d in _kernel_order(rank))
+        return builder.input(name + KERNEL_LAST, shape, spec.dtype, True) if spec.constant else None
+    if array is not None:
+        if len(spec.shape) > rank:
             return None
         full = array.reshape((1,) * (rank - array.ndim) + array.shape)
         return builder.constant(named_last(name), full.transpose(_order(rank)))
-    if len(spec.shape) != rank or (node.operation in CONVOLUTIONS and place):
+    if len(spec.shape) != rank:
         return None
     moved = _moved_spec(spec)
     return builder.input(moved.name, moved.shape, moved.dtype)
@@ -221,4 +244,4 @@ def _permutation(source: TensorSpec, dims: tuple[int, ...]) -> Workload:
     return workload_of("permute", state_nodes(graph, graph.nodes)[0])
 
 
-__all__ = ["Channels", "channels_last", "named_last"]
+__all__ = ["Channels", "channels_last", "named_last", "original"]

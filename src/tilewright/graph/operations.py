@@ -109,8 +109,9 @@ def _batch_norm(
     weight: te.TensorRef | None = None,
     bias: te.TensorRef | None = None,
     eps: float = 1e-5,
+    dim: int = 1,
 ) -> te.TensorRef:
-    return nn.batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    return nn.batch_norm(input, running_mean, running_var, weight, bias, eps=eps, dim=dim)
 
 
 def _layer_norm(
@@ -212,6 +213,8 @@ def _built_in() -> None:
     register("cumsum", "rows", nn.cumsum)
     register("softmax", "rows", nn.softmax)
     register("log_softmax", "rows", nn.log_softmax)
+    register("softmax_backward", "rows", nn.softmax_backward)
+    register("log_softmax_backward", "rows", nn.log_softmax_backward)
     register("layer_norm", "rows", _layer_norm)
     register("rms_norm", "rows", _rms_norm)
     register("group_norm", "rows", _group_norm)

@@ -5,38 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.core import UsageError, Workload
-from tilewright.graph import Channels, Group, channels_last, grouped
+from tilewright.core import UsageError
+from tilewright.graph import Channels, GraphTask, Group, channels_last, grouped, tasks_of
 from tilewright.models.importer import Imported, Importer
 from tilewright.models.model_file import read_model
 from tilewright.models.operators import HANDLERS
-
-
-@dataclass(frozen=True)
-class ModelTask:
-    """One computation of a model. ``calls``: how often a run of the model computes it.
-
-    ``choice``: shared by tasks that stand for each other (a convolution with channels first, and last); a run calls the
-    one that serves the whole model best.
-    """
-
-    workload: Workload
-    family: str
-    calls: int
-    choice: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        w = self.workload
-        return {
-            "operator": w.op, "family": self.family, "calls": self.calls, "flops": w.flops,
-            "choice": self.choice or None,
-            "inputs": [{"shape": list(s.shape), "dtype": s.dtype, "constant": s.constant} for s in w.inputs],
-            "output": {"shape": list(w.output.shape), "dtype": w.output.dtype},
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +22,7 @@ class Extracted:
 
     imported: Imported
     channels: Channels
-    tasks: tuple[ModelTask, ...]
+    tasks: tuple[GraphTask, ...]
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -67,26 +44,7 @@ def extracted(imported: Imported) -> Extracted:
     return Extracted(imported, channels, tasks_of(channels))
 
 
-def tasks_of(channels: Channels) -> tuple[ModelTask, ...]:
-    """Each computation once, in every layout that a run may choose, those with the most operations first."""
-    found: dict[str, ModelTask] = {}
-
-    def add(group: Group, choice: str = "") -> None:
-        if group.workload is not None:
-            before = found.get(group.workload.key, ModelTask(group.workload, group.family, 0, choice))
-            found[group.workload.key] = replace(before, calls=before.calls + 1)
-
-    for g in channels.groups:
-        other = channels.last.get(g.output)
-        add(g, "" if other is None else g.name)
-        if other is not None:
-            add(other, g.name)
-    for move in channels.borders:
-        add(move)
-    return tuple(sorted(found.values(), key=lambda t: (-t.calls * t.workload.flops, t.choice, t.workload.op)))
-
-
-def write_tasks(tasks: Sequence[ModelTask], path: str | os.PathLike[str], threads: int = 1) -> None:
+def write_tasks(tasks: Sequence[GraphTask], path: str | os.PathLike[str], threads: int = 1) -> None:
     """A file for ``tilewright tune --tasks``. Raises ``UsageError`` where it cannot be written."""
     lines = []
     for t in tasks:

@@ -48,6 +48,10 @@ class Kernels(Protocol):
         """The best kernel of every task, under its workload's own name."""
         ...
 
+    def ranges(self) -> tuple[Entry, ...]:
+        """The best kernel of every task of which a size is a range."""
+        ...
+
     def choices(self) -> frozenset[tuple[object, ...]]:
         """What tells whether other kernels are to be served than before."""
         ...

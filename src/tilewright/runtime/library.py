@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,6 +107,10 @@ class Library(Closing):
     def passed(self, reason: str) -> Miss:
         """Where calls count that no kernel could answer whatever is tuned, by reason of ``runtime.stats.REASONS``."""
         return Miss(self._counters, reason)
+
+    def near(self, op: str, shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, Any]) -> str | None:
+        """What a kernel of ``op`` that was tuned for inputs of these shapes takes instead, and what to do, if any."""
+        return self._resolver.near(op, shapes, attributes)
 
     def on_refresh(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called whenever this library serves other kernels than before; it notices from now on."""

@@ -13,9 +13,9 @@ class MissedKernelWarning(UserWarning):
     """A kernel was tuned for the shapes of a call, and could not answer it; the message says what to change."""
 
 
-def warn(message: str) -> None:
-    """Warn at the line that called into this package."""
+def warn(message: str, through: tuple[str, ...] = ()) -> None:
+    """Warn at the line that called into this package, or into others in the folders ``through``."""
     depth, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, *through)):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(MissedKernelWarning(message), stacklevel=depth)

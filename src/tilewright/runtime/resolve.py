@@ -239,21 +239,18 @@ class Resolver:
         raise _unknown(op, given, self.store)
 
     def _of_workload(self, workload: Workload) -> Found:
-        """The kernel of this very program, or of a range of which it is one size."""
+        """The kernel of this very program, or of a range of which it is one size, whatever either is called."""
         found = self._choose(self.store.entries_of(workload.key, workload.op))
         if found.entry is not None:
             return found
-        named = [
-            n
-            for e in self.store.entries(workload.op, params=dict(workload.params))
-            if (n := e.named(dict(workload.params))) is not None
-        ]
-        if not named:
+        shapes = tuple((s.shape, s.dtype) for s in workload.inputs)
+        fitting = [f for e in self.store.ranges() if (f := e.fitted(shapes)) is not None]
+        if not fitting:
             return found
         from tilewright.kernels.ranges import program_at
 
         same = [
-            e for e in named
+            e for e in fitting
             if program_at(_stored_workload(self.store, e).program, e.size) == workload.program
         ]  # fmt: skip
         return self._choose(_narrowest(same)) if same else found

@@ -44,6 +44,7 @@ _OF_OP = _NAMES.format(workload="op = :op", alias="op = :op")
 _BY_OP = _KERNELS.format(names=_OF_OP)
 _BY_KEY = _KERNELS.format(names=_NAMES.format(workload="key = :key", alias="workload_key = :key"))
 _EVERY = _KERNELS.format(names=_NAMES.format(workload="TRUE", alias="FALSE"))
+_RANGES = _KERNELS.format(names=_NAMES.format(workload="inputs LIKE '%..%'", alias="FALSE"))
 T = TypeVar("T")
 _BUSY_SECONDS = 5.0
 _RANKS = 1000  # of a task, all
@@ -74,6 +75,7 @@ class Store:
         self._seen: tuple[object, ...] = ()
         self._entries: dict[str, tuple[Entry, ...]] = {}
         self._names: tuple[str, ...] | None = None
+        self._ranges: tuple[Entry, ...] | None = None
         self._pins = None if pinned is None else read_pins(pinned)
         if self._pins is not None:
             self._pins.require(self.every(), self.path)
@@ -112,6 +114,14 @@ class Store:
     def every(self) -> tuple[Entry, ...]:
         """The best kernel of every task, under its workload's own name."""
         return self._kernels(_EVERY)
+
+    def ranges(self) -> tuple[Entry, ...]:
+        """The best kernel of every task of which a size is a range."""
+        with self._lock:
+            self._refresh()
+            if self._ranges is None:
+                self._ranges = tuple(e for e in self._kernels(_RANGES) if e.extent)
+            return self._ranges
 
     def _kernels(self, query: str, **wanted: str) -> tuple[Entry, ...]:
         """Best kernels; of a pinned task the one that it is pinned to, and of others none, where there are pins."""
@@ -179,7 +189,7 @@ class Store:
         """Forget what was read if the file has changed since."""
         seen = _stamps(self.path)
         if seen != self._seen:
-            self._seen, self._names = seen, None
+            self._seen, self._names, self._ranges = seen, None, None
             self._entries.clear()
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T | None:

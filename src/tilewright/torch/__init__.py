@@ -9,7 +9,8 @@ from tilewright.torch.operators import register
 from tilewright.torch.optimize import optimize
 from tilewright.torch.placed import GRAPHS
 from tilewright.torch.serving import library, use
+from tilewright.torch.sizes import SIZED
 
-register(GRAPHS)
+register((*GRAPHS, SIZED))
 
 __all__ = ["library", "optimize", "use"]

@@ -6,105 +6,46 @@ eagerly (``options={"rest": "eager"}``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
-from tilewright.core import TilewrightError, UsageError, Workload
-from tilewright.graph import OPERATIONS, Graph, grouped
-from tilewright.graph.groups import state_nodes
-from tilewright.kernels.anonymous import from_program
+from tilewright.core import UsageError, Workload
 from tilewright.runtime.serving import Served
-from tilewright.torch.importer import Imported, dense, imported
-from tilewright.torch.layouts import WORTH, hide, order, ordered, plain, row_major, uncover
-from tilewright.torch.placed import Placed, add
+from tilewright.torch.importer import imported
+from tilewright.torch.layouts import hide, uncover
+from tilewright.torch.placing import Find, Placing
 from tilewright.torch.serving import serving
 
 REST = ("inductor", "eager")
 
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a graph that one kernel can compute. ``inputs``: values in the order of the workload's inputs."""
-
-    workload: Workload
-    inputs: tuple[str, ...]
-    output: str
+Compile = Callable[[GraphModule, Sequence[Any]], Any]
 
 
-def parts(found: Imported) -> Iterator[list[Part]]:
-    """For each group of operations, what could compute it: the whole of it, or its product, norm, ... alone."""
-    for group in grouped(found.graph):
-        if group.workload is None:
-            continue
-        choices = [Part(group.workload, group.inputs, group.output)]
-        nodes = [n for n in found.graph.nodes if n.name in group.nodes]
-        anchors = [n for n in nodes if OPERATIONS[n.operation].kind not in ("elementwise", "move", "gather")]
-        for node in anchors if len(nodes) > 1 else ():
-            alone = _alone(found.graph, node)
-            if alone is not None:
-                choices.append(alone)
-        yield [c for c in choices if _placeable(found, c)]
-
-
-def _alone(graph: Graph, node: Any) -> Part | None:
-    try:
-        text, reads = state_nodes(graph, [node])
-        return Part(from_program(f"{node.operation}_alone", text).workload(), reads, node.output)
-    except TilewrightError:
-        return None
-
-
-def _placeable(found: Imported, part: Part) -> bool:
-    """Whether its inputs and output are nodes of PyTorch's graph, and copying those that do not lie dense pays."""
-    names = (*part.inputs, part.output)
-    if not all(n in found.nodes and plain(found.nodes[n]) for n in names) or order(found.nodes[part.output]) is None:
-        return False
-    copied = sum(found.nodes[n].meta["val"].numel() for n in names if not dense(found.nodes[n]))
-    return bool(part.workload.flops >= WORTH * copied)
-
-
-def place(module: GraphModule, find: Callable[[Workload], Served | None], weights: frozenset[str] = frozenset()) -> int:
+def place(module: GraphModule, find: Find, weights: frozenset[str] = frozenset(), keep: bool = False) -> int:
     """Put kernels in the place of the parts that ``find`` has one for; how many.
 
-    ``weights``: inputs of the graph by name that seldom change, so that kernels may keep them rearranged.
+    ``weights``: inputs of the graph by name that are parameters; ``keep``: they seldom change, so that kernels may keep
+    them rearranged.
     """
-    module.graph.eliminate_dead_code()
-    covers = hide(module)
-    found = imported(module, weights)
-    if found is None:
-        return 0
-    count = 0
-    nodes = dict(found.nodes)
-    for choices in parts(found):
-        for part in choices:
-            served = find(part.workload)
-            if served is None:
-                continue
-            node = nodes[part.output]
-            value = node.meta["val"]
-            number = add(Placed(served, tuple(value.shape), value.dtype))
-            with module.graph.inserting_before(node):
-                inputs = [row_major(module, nodes[n]) for n in part.inputs]
-                made = module.graph.call_function(torch.ops.tilewright.kernel.default, (number, inputs))
-                made.meta.update(node.meta)
-                axes = order(node)
-                assert axes is not None
-                made.meta["val"] = value.new_empty(value.shape)
-                made = ordered(module, made, axes)
-            node.replace_all_uses_with(made)
-            nodes[part.output] = made
-            count += 1
-            break
+    placing, covers = prepared(module, find, weights, keep)
+    count = 0 if placing is None else placing.run()
     uncover(module, covers)
     if count or covers:
         module.graph.eliminate_dead_code()
         module.graph.lint()
         module.recompile()
     return count
+
+
+def prepared(module: GraphModule, find: Find, weights: frozenset[str], keep: bool) -> tuple[Placing | None, list[Node]]:
+    """A graph's groups, as :func:`place` takes them, ``None`` where it has no output; and what hides masked queries."""
+    module.graph.eliminate_dead_code()
+    covers = hide(module)
+    found = imported(module, weights)
+    return None if found is None else Placing(module, found, find, keep), covers
 
 
 def _find(workload: Workload) -> Served | None:
@@ -125,28 +66,32 @@ def tilewright(module: GraphModule, inputs: Sequence[Any], *, options: Mapping[s
     return compiled(module, inputs, _find, rest)
 
 
-def compiled(
-    module: GraphModule,
-    inputs: Sequence[Any],
-    find: Callable[[Workload], Served | None],
-    rest: str,
-    keep_weights: bool = False,
-) -> Any:
+def compiled(module: GraphModule, inputs: Sequence[Any], find: Find, rest: str, keep_weights: bool = False) -> Any:
     """A graph of Dynamo's, compiled with the kernels that ``find`` gives.
 
     ``keep_weights``: parameters and buffers of the module seldom change.
     """
-    from torch._dynamo.backends.common import aot_autograd
 
-    def compile_one(graph: GraphModule, example: Sequence[Any]) -> Any:
-        place(graph, find, _weights(graph) if keep_weights else frozenset())
+    def forward(graph: GraphModule, example: Sequence[Any]) -> Any:
+        place(graph, find, weights_of(graph), keep_weights)
         return _finished(graph, example, rest)
 
-    make: Any = aot_autograd(fw_compiler=compile_one, bw_compiler=compile_one)
+    def backward(graph: GraphModule, example: Sequence[Any]) -> Any:
+        place(graph, find)
+        return _finished(graph, example, rest)
+
+    return of_aten(module, inputs, forward, backward)
+
+
+def of_aten(module: GraphModule, inputs: Sequence[Any], forward: Compile, backward: Compile) -> Any:
+    """A graph of Dynamo's, the graphs of ATen's operators that PyTorch makes of it compiled by these functions."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    make: Any = aot_autograd(fw_compiler=forward, bw_compiler=backward)
     return make(module, inputs)
 
 
-def _weights(graph: GraphModule) -> frozenset[str]:
+def weights_of(graph: GraphModule) -> frozenset[str]:
     """The graph's inputs that are parameters or buffers of the module."""
     context = torch._guards.TracingContext.try_get()
     known = getattr(context, "fw_metadata", None)
@@ -155,13 +100,18 @@ def _weights(graph: GraphModule) -> frozenset[str]:
 
 
 def _finished(graph: GraphModule, example: Sequence[Any], rest: str) -> Any:
-    from functorch.compile import make_boxed_func
-
     if rest == "eager":
-        return make_boxed_func(graph.forward)
+        return run_eagerly(graph)
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
     from torch.fx.experimental.proxy_tensor import make_fx
 
     lowered = make_fx(graph, decomposition_table=select_decomp_table(), tracing_mode="real")(*example)
     return compile_fx_inner(lowered, list(example))
+
+
+def run_eagerly(graph: GraphModule) -> Any:
+    """A graph as it stands, as PyTorch wants compiled ones."""
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(graph.forward)

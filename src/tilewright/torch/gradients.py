@@ -1,4 +1,6 @@
-"""Gradients of the operators: products and convolutions in them are operators of ours, for tuned kernels to serve.
+"""Gradients of the operators: what they compute are operators of ours again, for tuned kernels to serve.
+
+Those of rows are PyTorch's where no kernel was tuned, and where their own gradient is recorded.
 
 Sources: the derivatives of PyTorch's own operators (``derivatives.yaml``), softmax and norms by their formulas.
 """
@@ -11,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tilewright.core import UsageError
 from tilewright.torch.serving import tuned
 
 aten = torch.ops.aten
@@ -173,49 +176,106 @@ def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.eps = inputs[-1]
 
 
-def _norm_parts(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    """Input, gradient and the gradient times the weight, 16-bit reals as float32; then the axes."""
-    x, *own = ctx.saved_tensors
-    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    g = grad.to(wide)
-    weighted = g * own[0].to(wide) if ctx.has[0] else g
-    return x.to(wide), g, weighted, list(range(ctx.lead, x.dim())), list(range(ctx.lead)), x.dtype
-
-
 def _shared(t: Any, axes: list[int], dtype: Any) -> Any:
     return (t.sum(axes) if axes else t).to(dtype)
 
 
+def served(name: str, shapes: Sequence[Sequence[int]], like: Any, *rest: Any) -> bool:
+    """Whether a kernel answers a gradient of rows, whose own gradient nobody wants."""
+    return not torch.is_grad_enabled() and tuned(name, shapes, like, *rest)
+
+
+def _of_norm(name: str, formula: Callable[..., Any], ctx: Any, grad: Any, eps: float) -> Any:
+    """The gradient of a norm's input."""
+    x, *rest = ctx.saved_tensors
+    own, weight = x.shape[ctx.lead :], rest[0] if ctx.has[0] else None
+    if weight is None or weight.dtype == x.dtype:
+        like = None if weight is None else torch.empty(weight.shape, dtype=weight.dtype, device="meta")
+        if served(name, (x.shape, x.shape), x, list(own), like, eps):
+            made = getattr(_ours(), name)
+            return made(grad.contiguous(), x.contiguous(), own, None if weight is None else weight.contiguous(), eps)
+    return formula(grad, x, own, weight, eps)
+
+
+def _wide(grad: Any, x: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Gradient, input and the gradient times the weight, 16-bit reals as float32."""
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    g = grad.to(wide)
+    return g, x.to(wide), g if weight is None else g * weight.to(wide)
+
+
+def layer_norm_backward(grad: Any, x: Any, own: Sequence[int], weight: Any = None, eps: float = 1e-5) -> Any:
+    """What ``torch.ops.tilewright.layer_norm_backward`` computes, by PyTorch."""
+    _, wide, weighted = _wide(grad, x, weight)
+    axes = list(range(x.dim() - len(own), x.dim()))
+    normal, scale = _normal(wide, axes, eps)
+    inner = weighted - weighted.mean(axes, keepdim=True) - normal * (weighted * normal).mean(axes, keepdim=True)
+    return (scale * inner).to(x.dtype)
+
+
+def rms_norm_backward(grad: Any, x: Any, own: Sequence[int], weight: Any = None, eps: float = 1e-6) -> Any:
+    """What ``torch.ops.tilewright.rms_norm_backward`` computes, by PyTorch."""
+    _, wide, weighted = _wide(grad, x, weight)
+    axes = list(range(x.dim() - len(own), x.dim()))
+    scale = torch.rsqrt((wide * wide).mean(axes, keepdim=True) + eps)
+    normal = wide * scale
+    return (scale * (weighted - normal * (weighted * normal).mean(axes, keepdim=True))).to(x.dtype)
+
+
+def _normal(x: Any, axes: list[int], eps: float) -> tuple[Any, Any]:
+    var, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
+    scale = torch.rsqrt(var + eps)
+    return (x - mean) * scale, scale
+
+
 def _layer_norm_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    x, g, weighted, own, lead, dtype = _norm_parts(ctx, grad)
-    var, mean = torch.var_mean(x, own, correction=0, keepdim=True)
-    scale = torch.rsqrt(var + ctx.eps)
-    normal = (x - mean) * scale
-    inner = weighted - weighted.mean(own, keepdim=True) - normal * (weighted * normal).mean(own, keepdim=True)
-    gx = (scale * inner).to(dtype) if wants[0] else None
-    gw = _shared(g * normal, lead, dtype) if ctx.has[0] and wants[2] else None
-    gb = _shared(g, lead, dtype) if ctx.has[1] and wants[3] else None
+    gx = _of_norm("layer_norm_backward", layer_norm_backward, ctx, grad, ctx.eps) if wants[0] else None
+    gw = gb = None
+    if ctx.has[0] and wants[2]:
+        x, weight, *_ = ctx.saved_tensors
+        g, wide, _ = _wide(grad, x, None)
+        normal, _ = _normal(wide, list(range(ctx.lead, x.dim())), ctx.eps)
+        gw = _shared(g * normal, list(range(ctx.lead)), weight.dtype)
+    if ctx.has[1] and wants[3]:
+        gb = _shared(_wide(grad, grad, None)[0], list(range(ctx.lead)), ctx.saved_tensors[-1].dtype)
     return gx, None, gw, gb, None
 
 
 def _rms_norm_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    x, g, weighted, own, lead, dtype = _norm_parts(ctx, grad)
+    x, *rest = ctx.saved_tensors
     eps = torch.finfo(x.dtype).eps if ctx.eps is None else ctx.eps
-    scale = torch.rsqrt((x * x).mean(own, keepdim=True) + eps)
-    normal = x * scale
-    gx = (scale * (weighted - normal * (weighted * normal).mean(own, keepdim=True))).to(dtype) if wants[0] else None
-    gw = _shared(g * normal, lead, dtype) if ctx.has[0] and wants[2] else None
+    gx = _of_norm("rms_norm_backward", rms_norm_backward, ctx, grad, eps) if wants[0] else None
+    gw = None
+    if ctx.has[0] and wants[2]:
+        g, wide, _ = _wide(grad, x, None)
+        scale = torch.rsqrt((wide * wide).mean(list(range(ctx.lead, x.dim())), keepdim=True) + eps)
+        gw = _shared(g * wide * scale, list(range(ctx.lead)), rest[0].dtype)
     return gx, None, gw, None
 
 
+def _of_softmax(name: str, ctx: Any, grad: Any) -> Grads:
+    (y,), dim = ctx.saved_tensors, ctx.rest[1]
+    if grad.dtype == y.dtype and served(name, (grad.shape, y.shape), y, dim):
+        return getattr(_ours(), name)(grad.contiguous(), y.contiguous(), dim), None
+    return getattr(aten, f"_{name}_data")(grad, y, dim, y.dtype), None
+
+
 def _softmax_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    (y,) = ctx.saved_tensors
-    return aten._softmax_backward_data(grad, y, ctx.rest[1], y.dtype), None
+    return _of_softmax("softmax_backward", ctx, grad)
 
 
 def _log_softmax_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
-    (y,) = ctx.saved_tensors
-    return aten._log_softmax_backward_data(grad, y, ctx.rest[1], y.dtype), None
+    return _of_softmax("log_softmax_backward", ctx, grad)
+
+
+def softmax_backward(grad: Any, y: Any, dim: int) -> Any:
+    """What ``torch.ops.tilewright.softmax_backward`` computes, by PyTorch."""
+    return aten._softmax_backward_data(grad, y, dim, y.dtype)
+
+
+def log_softmax_backward(grad: Any, y: Any, dim: int) -> Any:
+    """What ``torch.ops.tilewright.log_softmax_backward`` computes, by PyTorch."""
+    return aten._log_softmax_backward_data(grad, y, dim, y.dtype)
 
 
 def _save_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -250,6 +310,11 @@ def _attention_backward(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
     return gq, gk, gv, gm, None, None, None
 
 
+def _none(ctx: Any, grad: Any, wants: Sequence[bool]) -> Grads:
+    raise UsageError("a gradient's kernel has no gradient itself", "Differentiate the operator whose gradient it is")
+
+
+NONE = Gradient(_save(()), _none)
 MM = BMM = Gradient(_save((0, 1)), _mm_backward)
 MATMUL = Gradient(_save((0, 1)), _matmul_backward)
 LINEAR = Gradient(_save((0, 1)), _linear_backward)

@@ -1,4 +1,4 @@
-"""PyTorch's graphs (FX, of ATen's operators) as graphs of ours; what is unknown, or of unknown size, is opaque."""
+"""PyTorch's graphs (FX, of ATen's operators) as graphs of ours; what is unknown is opaque."""
 
 from __future__ import annotations
 
@@ -25,13 +25,25 @@ class Imported:
 
 
 def spec_of(node: Node) -> TensorSpec | None:
-    """What is known of the tensor that a node gives: fixed sizes, dense, row-major, in this processor's memory."""
+    """What is known of the tensor that a node gives, in this processor's memory.
+
+    Where sizes change, those of the call that PyTorch made the graph for.
+    """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.layout is not torch.strided:
         return None
-    if any(not isinstance(n, int) or n < 1 for n in (*value.shape, *(s + 1 for s in value.stride()))):
+    shape = [_number(n) for n in value.shape]
+    if any(n is None or n < 1 for n in shape) or any((_number(s) or 0) < 0 for s in value.stride()):
         return None
-    return TensorSpec(node.name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+    return TensorSpec(node.name, tuple(n for n in shape if n is not None), str(value.dtype).removeprefix("torch."))
+
+
+def _number(n: Any) -> int | None:
+    """A size, or what it was when the graph was made; ``None`` where that is not known."""
+    if isinstance(n, int):
+        return n
+    known = n.node.hint if isinstance(n, torch.SymInt) else None
+    return int(known) if known is not None else None
 
 
 def dense(node: Node) -> bool:
@@ -238,6 +250,17 @@ def _softmax(operation: str) -> Import:
     return made
 
 
+def _softmax_backward(operation: str) -> Import:
+    def made(node: Node, spec: TensorSpec) -> Statement | None:
+        given = arguments(node)
+        same = str(given["input_dtype"]) == f"torch.{spec.dtype}"
+        return (
+            Statement([(operation, [given["grad_output"], given["output"]], {"dim": given["dim"]})]) if same else None
+        )
+
+    return made
+
+
 def _reduction(operation: str) -> Import:
     def made(node: Node, spec: TensorSpec) -> Statement | None:
         given = arguments(node)
@@ -281,6 +304,22 @@ def _batch_norm(node: Node, spec: TensorSpec) -> Statement | None:
     return Statement([("batch_norm", [given[n] for n in names], {"eps": given["eps"]})])
 
 
+def _max_pool(node: Node, spec: TensorSpec) -> Statement | None:
+    given = arguments(node)
+    if given["ceil_mode"]:
+        return None
+    window = {k: tuple(given[k]) for k in ("kernel_size", "stride", "padding", "dilation")}
+    return Statement([("max_pool2d", [given["self"]], window)]) if len(spec.shape) == 4 else None
+
+
+def _avg_pool(node: Node, spec: TensorSpec) -> Statement | None:
+    given = arguments(node)
+    if given["ceil_mode"] or given["divisor_override"] is not None or len(spec.shape) != 4:
+        return None
+    window = {k: tuple(given[k]) for k in ("kernel_size", "stride", "padding")}
+    return Statement([("avg_pool2d", [given["self"]], {**window, "count_include_pad": given["count_include_pad"]})])
+
+
 def _attention(node: Node, spec: TensorSpec) -> Statement | None:
     given = arguments(node)
     if given["dropout_p"]:
@@ -298,9 +337,14 @@ def _known() -> dict[Any, Import]:
         aten.convolution.default: _convolution,
         aten._softmax.default: _softmax("softmax"),
         aten._log_softmax.default: _softmax("log_softmax"),
+        aten._softmax_backward_data.default: _softmax_backward("softmax_backward"),
+        aten._log_softmax_backward_data.default: _softmax_backward("log_softmax_backward"),
         aten.t.default: _transpose,
         aten.transpose.int: _transpose,
         aten.permute.default: _permute,
+        aten.avg_pool2d.default: _avg_pool,
+        aten.clamp.default: _one("clamp", "self", min="min", max="max"),
+        aten.hardtanh.default: _one("clamp", "self", min="min_val", max="max_val"),
         aten.gelu.default: _one("gelu", "self", approximate="approximate"),
     }
     for target in (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default):
@@ -308,6 +352,7 @@ def _known() -> dict[Any, Import]:
     found[aten.squeeze.dim] = found[aten.squeeze.dims] = _shape("reshape")
     found[aten.expand.default] = _shape("expand")
     found[aten.clone.default] = _clone
+    found[aten._to_copy.default] = _to_copy
     for name in ("add", "sub", "mul", "div"):
         for overload in ("Tensor", "Scalar"):
             found[getattr(getattr(aten, name), overload)] = _binary(name)
@@ -345,12 +390,21 @@ def _clone(node: Node, spec: TensorSpec) -> Statement | None:
     return _shape("reshape")(node, spec) if dense(node) else None
 
 
+def _to_copy(node: Node, spec: TensorSpec) -> Statement | None:
+    """A copy in another type, as autocast makes them, lying as PyTorch's does."""
+    given = arguments(node)
+    if given["dtype"] is None or given["pin_memory"]:
+        return None
+    return Statement([("to", [given["self"]], {"dtype": spec.dtype})])
+
+
 def _several() -> dict[Any, Import]:
     names = {
         "native_layer_norm": _layer_norm,
         "native_group_norm": _group_norm,
         "_native_batch_norm_legit_no_training": _batch_norm,
         "_scaled_dot_product_flash_attention_for_cpu": _attention,
+        "max_pool2d_with_indices": _max_pool,
     }
     return {getattr(aten, n).default: state for n, state in names.items() if hasattr(aten, n)}
 

@@ -37,14 +37,17 @@ def row_major(graph: GraphModule, node: Node) -> Node:
     return _call(graph, aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
 
 
+def permuted(graph: GraphModule, node: Node, axes: tuple[int, ...]) -> Node:
+    """A view of a node's tensor with its axes in another order."""
+    return node if axes == tuple(sorted(axes)) else _call(graph, aten.permute.default, (node, list(axes)))
+
+
 def ordered(graph: GraphModule, made: Node, axes: tuple[int, ...]) -> Node:
     """A node that gives the same as the dense ``made``, its axes lying in this order."""
     if made.meta["val"].permute(axes).is_contiguous():
         return made
     back = [axes.index(d) for d in range(len(axes))]
-    moved = _call(graph, aten.permute.default, (made, list(axes)))
-    dense = _call(graph, aten.clone.default, (moved,), {"memory_format": torch.contiguous_format})
-    return _call(graph, aten.permute.default, (dense, back))
+    return permuted(graph, row_major(graph, permuted(graph, made, axes)), tuple(back))
 
 
 def _call(graph: GraphModule, target: Any, args: tuple[Any, ...], keywords: dict[str, Any] | None = None) -> Node:

@@ -46,6 +46,7 @@ struct Key {
 
 struct Tensors {
     size_t count = 0;
+    bool all = true; // whether there was room for each
     const at::Tensor *at[kTensors];
 };
 
@@ -56,8 +57,10 @@ bool read(Key &key, Tensors &tensors, const c10::IValue &value)
         if (!t.defined())
             return key.add(0);
         if (tensors.count == kTensors)
-            return false;
+            return tensors.all = false;
         tensors.at[tensors.count++] = &t;
+        if (t.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
+            return false;
         const auto sizes = t.sizes(), strides = t.strides();
         bool good = key.add(static_cast<int64_t>(t.scalar_type()) * 256 + static_cast<int64_t>(sizes.size()) + 65536);
         for (size_t d = 0; d < sizes.size(); d++)
@@ -81,7 +84,7 @@ bool read(Key &key, Tensors &tensors, const c10::IValue &value)
     const auto all = value.toListRef();
     bool good = key.add(static_cast<int64_t>(all.size()) * 8 + 5);
     for (const c10::IValue &one : all)
-        good = good && read(key, tensors, one);
+        good = read(key, tensors, one) && good;
     return good;
 }
 
@@ -217,11 +220,13 @@ class Kernel : public c10::OperatorKernel {
         Tensors tensors;
         bool good = key.add(number_);
         for (const c10::IValue &value : torch::jit::last(*stack, arguments))
-            good = good && read(key, tensors, value);
-        if (!good || (first && c10::GradMode::is_enabled() && wants_gradient(tensors)))
+            good = read(key, tensors, value) && good;
+        if (first && c10::GradMode::is_enabled() && (!tensors.all || wants_gradient(tensors)))
             return slow(keys, stack, nullptr);
-        if (below.highestPriorityTypeId() != c10::DispatchKey::CPU)
+        if (below.highestPriorityTypeId() != c10::DispatchKey::CPU) // sizes without values among them
             return op.redispatchBoxed(below, stack);
+        if (!good)
+            return slow(keys, stack, nullptr);
         {
             const Held held(key);
             at::Tensor out;

@@ -29,6 +29,11 @@ class Declaration:
     gradient: gradients.Gradient
 
     @property
+    def narrows(self) -> bool:
+        """Whether autocast computes it in its own type, as PyTorch's: products, convolutions and attention."""
+        return not self.name.endswith(("softmax", "norm", "_backward"))
+
+    @property
     def schema(self) -> str:
         return f"{self.name}({self.arguments}) -> Tensor"
 
@@ -73,6 +78,25 @@ DECLARATIONS = (
         "Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None",
         F.rms_norm,
         gradients.RMS_NORM,
+    ),
+    *(
+        Declaration(
+            name,
+            "Tensor grad_output, Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float eps=" + eps,
+            function,
+            gradients.NONE,
+        )
+        for name, eps, function in (
+            ("layer_norm_backward", "1e-05", gradients.layer_norm_backward),
+            ("rms_norm_backward", "1e-06", gradients.rms_norm_backward),
+        )
+    ),
+    *(
+        Declaration(name, "Tensor grad_output, Tensor output, int dim", function, gradients.NONE)
+        for name, function in (
+            ("softmax_backward", gradients.softmax_backward),
+            ("log_softmax_backward", gradients.log_softmax_backward),
+        )
     ),
     Declaration("softmax", "Tensor self, int dim", torch.softmax, gradients.SOFTMAX),
     Declaration("log_softmax", "Tensor self, int dim", torch.log_softmax, gradients.LOG_SOFTMAX),
@@ -134,6 +158,20 @@ def _kernel(name: str, *args: Any) -> torch.Tensor:
     return serve(name, filled(name, args))
 
 
+def _autocast(name: str, *args: Any) -> torch.Tensor:
+    """The operator in autocast's type: PyTorch's rule for products, which leaves float64 as it is."""
+    dtype = torch.get_autocast_dtype("cpu")
+
+    def cast(a: Any) -> Any:
+        narrow = isinstance(a, torch.Tensor) and a.is_floating_point() and a.dtype != torch.float64
+        return a.to(dtype) if narrow else a
+
+    found: Any = torch._C
+    with found._ExcludeDispatchKeyGuard(found.DispatchKeySet(found.DispatchKey.AutocastCPU)):
+        made: torch.Tensor = getattr(torch.ops.tilewright, name).default(*map(cast, args))
+        return made
+
+
 def register(schemas_of_graphs: Sequence[Registration]) -> None:
     """Define the operators, and those of compiled graphs, once; a second call does nothing.
 
@@ -164,5 +202,7 @@ def register(schemas_of_graphs: Sequence[Registration]) -> None:
         gradient = make_autograd_impl(op, Info(d.gradient.backward, d.gradient.save))
         python.impl(d.name, gradient, "Autograd", with_keyset=True)
         defined.impl(d.name, partial(_elsewhere, d.name), "CompositeExplicitAutograd")
+        if d.narrows:
+            defined.impl(d.name, partial(_autocast, d.name), "AutocastCPU")
     if serving.native is not None and not serving.native.register([r.name for r in everything]):
         raise TilewrightError("PyTorch refuses kernels in C++", "Report this; CXX=none imports without them")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.fx import GraphModule
 
 from tilewright.core import TilewrightError, UsageError, Workload
+from tilewright.graph import GraphTask, tasks_of
 from tilewright.kernels.anonymous import from_program
 from tilewright.runtime import Library
 from tilewright.runtime.serving import Served
-from tilewright.torch.backend import REST, compiled
+from tilewright.torch.backend import REST, compiled, of_aten, prepared, run_eagerly, weights_of
 from tilewright.tuner.many import TuneTask, tune_many
 
 TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 5e-2}
@@ -48,21 +50,13 @@ def optimize(
         raise UsageError(f"rest={rest!r} is not known", f"Use {' or '.join(REST)}")
     with torch.no_grad():
         wanted = module(*example)
-    found = Counter[str]()
-    workloads: dict[str, Workload] = {}
-
-    def note(workload: Workload) -> None:
-        if not workload.op.endswith("_alone"):
-            found[workload.key] += 1
-            workloads[workload.key] = workload
-
-    _compiled(module, note, "eager", example)
     served = Library(db, missing_ok=True, count_misses=False, watch=False)
     tasks = [
-        TuneTask(from_program(w.op, w.program), {"dtype": dict(w.params)["dtype"]}, float(found[key]), threads)
-        for key, w in workloads.items()
-        if not isinstance(served.find(w), Served)
-    ]
+        TuneTask(from_program(t.workload.op, t.workload.program), {"dtype": dict(t.workload.params)["dtype"]},
+                 float(t.calls), threads, t.choice)
+        for t in _tasks(module, example)
+        if not isinstance(served.find(t.workload), Served)
+    ]  # fmt: skip
     if tasks:
         tune_many(tasks, db=db, trials=trials, time_budget=time_budget, resume=True, **settings)
     library = Library(db, missing_ok=True, watch=False)
@@ -71,20 +65,31 @@ def optimize(
         kernel = library.find(workload)
         return kernel if isinstance(kernel, Served) else None
 
-    made, result = _compiled(module, find, rest, example)
+    made, result = _compiled(
+        module, example, lambda graph, inputs: compiled(graph, inputs, find, rest, keep_weights=True)
+    )
     _compare(result, wanted)
     made.library = library
     return made
 
 
-def _compiled(
-    module: torch.nn.Module, find: Callable[[Workload], Served | None], rest: str, example: Sequence[Any]
-) -> tuple[Any, Any]:
+def _tasks(module: torch.nn.Module, example: Sequence[Any]) -> list[GraphTask]:
+    """What kernels could compute of the module, each once, in every layout that may be chosen."""
+    found: dict[str, GraphTask] = {}
+
+    def note(graph: GraphModule, example: Sequence[Any]) -> Any:
+        placing, _ = prepared(graph, lambda workload: None, weights_of(graph), keep=True)
+        for task in tasks_of(placing.channels, placing.placeable) if placing is not None else ():
+            before = found.get(task.workload.key)
+            found[task.workload.key] = task if before is None else replace(before, calls=before.calls + task.calls)
+        return run_eagerly(graph)
+
+    _compiled(module, example, lambda graph, inputs: of_aten(graph, inputs, note, note))
+    return list(found.values())
+
+
+def _compiled(module: torch.nn.Module, example: Sequence[Any], backend: Callable[..., Any]) -> tuple[Any, Any]:
     """The module compiled afresh, and its answer to the example."""
-
-    def backend(graph: Any, inputs: Sequence[Any]) -> Any:
-        return compiled(graph, inputs, find, rest, keep_weights=True)
-
     made = torch.compile(module, backend=backend, dynamic=False)
     with torch.no_grad():
         return made, made(*example)

@@ -13,9 +13,14 @@ from typing import Any
 import torch
 
 from tilewright.core import UsageError, Workload
+from tilewright.graph import GraphBuilder
+from tilewright.graph.groups import state_nodes, workload_of
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 """The dtypes that are served, by PyTorch's name and ours."""
+
+NORMS = ("layer_norm", "rms_norm")
+"""Those that PyTorch computes of 16-bit reals with float32 weights, too."""
 
 Arguments = Sequence[Any]
 
@@ -36,19 +41,47 @@ def request(name: str, args: Arguments) -> Request:
     """The request of ``torch.ops.tilewright.<name>(*args)``, with defaults filled in. Raises :class:`NoRequest`."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     dtype = tensors[0].dtype
-    if dtype not in DTYPES or any(t.dtype != dtype for t in tensors):
+    others = {t.dtype for t in tensors} - {dtype}
+    mixed = name in NORMS and dtype in (torch.float16, torch.bfloat16) and others == {torch.float32}
+    if dtype not in DTYPES or (others and not mixed):
         raise NoRequest("dtype")
     if any(t.numel() == 0 for t in tensors):
         raise NoRequest("empty")
     if any(t.layout is not torch.strided or t.is_neg() or t.is_conj() for t in tensors):
         raise NoRequest("type")
     op, params, places = _RECOGNISERS[name](*args)
+    if mixed:
+        return _mixed(op, params, places, args)
     from tilewright.kernels.operators import get_operator
 
     try:
         return Request(get_operator(op).workload(**params, dtype=DTYPES[dtype]), places)
     except UsageError as e:  # what does not fit together: PyTorch names it
         raise NoRequest("shape") from e
+
+
+def similar(name: str, args: Arguments) -> tuple[str, list[tuple[int, ...]], dict[str, Any]] | None:
+    """The operator of ours for such shapes whatever the tensors' types, its inputs' shapes and its attributes."""
+    from tilewright.kernels.operators import get_operator
+
+    try:
+        op, params, _ = _RECOGNISERS[name](*args)
+        workload = get_operator(op).workload(**params)
+    except (NoRequest, UsageError):
+        return None
+    return op, [s.shape for s in workload.inputs], params
+
+
+def _mixed(op: str, params: dict[str, Any], places: tuple[int, ...], args: Arguments) -> Request:
+    """A norm of 16-bit reals whose weights are float32, stated as graphs state it."""
+    builder = GraphBuilder()
+    names = {f"x{p}": p for p in places}
+    given = {p: builder.input(n, tuple(args[p].shape), DTYPES[args[p].dtype]) for n, p in names.items()}
+    own = {"normalized_shape": tuple(int(n) for n in args[1]), "eps": params["eps"]}
+    last = (2, 3) if op == "layer_norm" else (2,)
+    graph = builder.build([builder.add(op, [given[0], *(given.get(p, "") for p in last)], own)])
+    text, reads = state_nodes(graph, graph.nodes)
+    return Request(workload_of(op, text), tuple(names[n] for n in reads))
 
 
 Asked = tuple[str, dict[str, Any], tuple[int, ...]]
@@ -207,6 +240,27 @@ def _softmax(op: str) -> Callable[..., Asked]:
     return softmax
 
 
+def _softmax_backward(op: str) -> Callable[..., Asked]:
+    def backward(grad: torch.Tensor, y: torch.Tensor, dim: int) -> Asked:
+        _fits(grad.shape == y.shape)
+        _dense(grad)
+        return (op, *_softmax(op)(y, dim)[1:2], (0, 1))
+
+    return backward
+
+
+def _norm_backward(op: str) -> Callable[..., Asked]:
+    def backward(
+        grad: torch.Tensor, x: torch.Tensor, own: Sequence[int], weight: torch.Tensor | None, eps: float
+    ) -> Asked:
+        _dense(grad, x, weight)
+        _fits(grad.shape == x.shape and (weight is None or weight.shape == torch.Size(own)))
+        params = {"shape": _sizes(x.shape), "normalized_shape": _sizes(own), "weight": weight is not None, "eps": eps}
+        return op, params, (0, 1) if weight is None else (0, 1, 3)
+
+    return backward
+
+
 def _attention(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -246,5 +300,9 @@ _RECOGNISERS: dict[str, Callable[..., Asked]] = {
     "rms_norm": _rms_norm,
     "softmax": _softmax("softmax"),
     "log_softmax": _softmax("log_softmax"),
+    "softmax_backward": _softmax_backward("softmax_backward"),
+    "log_softmax_backward": _softmax_backward("log_softmax_backward"),
+    "layer_norm_backward": _norm_backward("layer_norm_backward"),
+    "rms_norm_backward": _norm_backward("rms_norm_backward"),
     "scaled_dot_product_attention": _attention,
 }

@@ -9,16 +9,19 @@ from typing import Any
 
 import torch
 
+import tilewright
 from tilewright.core import TilewrightError
 from tilewright.runtime import Library
 from tilewright.runtime.checked import storage
 from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.missed import warn
 from tilewright.runtime.resolve import Miss
 from tilewright.runtime.serving import Served
 from tilewright.torch.native import Answer as Placed
 from tilewright.torch.native import Native
-from tilewright.torch.requests import NoRequest, Request, request
+from tilewright.torch.requests import NoRequest, Request, request, similar
 
+_THROUGH = tuple(os.path.dirname(str(m.__file__)) for m in (torch, tilewright))
 _KEPT = 4096  # kinds of calls; then all are forgotten and found again
 
 
@@ -77,6 +80,7 @@ class Serving:
         self._lock = ForkLock()
         self._library: Library | None = None
         self._known: dict[Any, Answer] = {}
+        self._said: set[str] = set()
         self._generation = 0
         self.native: Native | None = None
 
@@ -139,8 +143,12 @@ class Serving:
         try:
             asked = request(name, args)
         except NoRequest as e:
+            self._say_near(name, args, str(e))
             return Passed(library.passed(str(e)))
         found = library.find(asked.workload)
+        if isinstance(found, Miss) and len({a.dtype for a in args if isinstance(a, torch.Tensor)}) > 1:
+            self._say_near(name, args, "dtype")
+            return Passed(library.passed("dtype"))
         if isinstance(found, Miss):
             return Passed(found)
         assert found.kernel is not None
@@ -151,6 +159,17 @@ class Serving:
             tuple(shape),
             max(found.kernel.program.align, storage(asked.workload.inputs[0].dtype).itemsize),
         )
+
+    def _say_near(self, name: str, args: tuple[Any, ...], reason: str) -> None:
+        """Warn once if a kernel is tuned for a call's shapes, and passed over for the types of its tensors."""
+        if reason != "dtype" or name in self._said:
+            return
+        asked = similar(name, args)
+        change = None if asked is None else self.library.near(*asked)
+        if change is not None:
+            self._said.add(name)
+            what = f"tilewright::{name}: a kernel is tuned for these shapes, but {change}"
+            warn(f"{what}. PyTorch answers instead", through=_THROUGH)
 
 
 serving = Serving()

@@ -38,6 +38,10 @@ from tilewright.kernels.nn.element import cast as cast
 from tilewright.kernels.nn.elementwise import add as add
 from tilewright.kernels.nn.elementwise import elementwise as elementwise
 from tilewright.kernels.nn.elementwise import mul as mul
+from tilewright.kernels.nn.gradient import layer_norm_backward as layer_norm_backward
+from tilewright.kernels.nn.gradient import log_softmax_backward as log_softmax_backward
+from tilewright.kernels.nn.gradient import rms_norm_backward as rms_norm_backward
+from tilewright.kernels.nn.gradient import softmax_backward as softmax_backward
 from tilewright.kernels.nn.layout import cat as cat
 from tilewright.kernels.nn.layout import embedding as embedding
 from tilewright.kernels.nn.layout import index_add as index_add

@@ -11,7 +11,7 @@ from tilewright.kernels.nn.dims import reducer
 from tilewright.kernels.nn.element import value
 
 
-def _rows(
+def check_rows(
     op: str, input: te.TensorRef, normalized_shape: tuple[int, ...], others: dict[str, te.TensorRef | None], eps: float
 ) -> int:
     """How many leading axes are not normalised. Raises ``UsageError`` for shapes that do not fit."""
@@ -51,7 +51,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> te.TensorRef:
     """``(x - mean) * rsqrt(var + eps) * weight + bias``, mean and variance over the last axes."""
-    lead = _rows("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
+    lead = check_rows("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias}, eps)
     mean = _mean_of(input, lead, lambda i, x: x)
     var = _mean_of(input, lead, lambda i, x: (x - mean(i)) ** 2)
 
@@ -71,7 +71,7 @@ def rms_norm(
     eps: float = 1e-6,
 ) -> te.TensorRef:
     """``x * rsqrt(mean of squares + eps) * weight``, the mean over the last axes."""
-    lead = _rows("rms_norm", input, normalized_shape, {"weight": weight}, eps)
+    lead = check_rows("rms_norm", input, normalized_shape, {"weight": weight}, eps)
     squares = _mean_of(input, lead, lambda i, x: x**2)
 
     def point(*i: te.Expr) -> te.Expr:

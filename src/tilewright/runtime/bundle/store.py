@@ -67,6 +67,11 @@ class BundleStore:
     def every(self) -> tuple[Entry, ...]:
         return self._found(self._now(), [key_of("own")], None)
 
+    def ranges(self) -> tuple[Entry, ...]:
+        bundle = self._now()
+        found = self._found(bundle, [key_of("any", op) for op in bundle.index.operators], None)
+        return tuple(e for e in found if e.extent)
+
     def choices(self) -> frozenset[tuple[object, ...]]:
         return frozenset({(self._now().header.index_sha256,)})
 

@@ -1,0 +1,26 @@
+"""The gradient of a softmax along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.kernels import nn, te
+from tilewright.kernels.operator import operator
+from tilewright.kernels.operators.backward import infer_pair
+from tilewright.kernels.operators.numeric import REALS, Array, rounded
+
+
+@rounded
+def _numpy(g: Array, y: Array, dim: int = -1) -> Array:
+    return np.asarray(y * (g - (g * y).sum(axis=dim, keepdims=True)))
+
+
+@operator(numpy=_numpy, infer=infer_pair("softmax_backward"), dtypes=REALS, example={"shape": "1024,1024"})
+def softmax_backward(shape: te.Shape, *, dim: int = -1, dtype: str = "float32") -> te.TensorRef:
+    """The gradient of ``softmax``'s input: ``output * (grad_output - sum of grad_output * output)``.
+
+    The sum is along the axis ``dim``. Inputs: ``grad_output`` and ``output`` (the softmax), both ``shape``. Output:
+    ``shape``. 16-bit reals are computed in float32 and rounded once.
+    """
+    g, y = te.input("grad_output", shape, dtype), te.input("output", shape, dtype)
+    return nn.cast(nn.softmax_backward(g, y, dim), dtype)

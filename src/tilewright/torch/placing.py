@@ -1,0 +1,235 @@
+"""Kernels in the place of a graph's parts: of whole groups in the layouts that take the least time together, and of the
+product or norm alone where there is none for its group.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from tilewright.core import TilewrightError, Workload
+from tilewright.graph import OPERATIONS, Channels, Graph, Group, channels_last, cheapest, grouped, original
+from tilewright.graph.groups import state_nodes
+from tilewright.kernels.anonymous import from_program
+from tilewright.kernels.expression.program import Program
+from tilewright.runtime.serving import Served
+from tilewright.torch.importer import Imported
+from tilewright.torch.layouts import WORTH, order, ordered, permuted, plain, row_major
+from tilewright.torch.placed import Placed, add
+from tilewright.torch.sizes import Sized, add_sized, changes, cut_out, shape_of, symbols
+
+Find = Callable[[Workload], Served | None]
+
+UNMEASURED = 1.0
+"""Seconds for a kernel that was never timed: any that was is better."""
+
+
+class Placing:
+    """A module's graph, its groups, and what ``find`` has for them.
+
+    ``keep``: weights (what the graph marks as constant) are rearranged once and kept. Otherwise they may differ in
+    every call, and kernels that rearrange them are not looked for.
+    """
+
+    def __init__(self, module: GraphModule, found: Imported, find: Find, keep: bool) -> None:
+        self.module, self.find, self.keep = module, find, keep
+        self.graph: Graph = found.graph
+        self.channels: Channels = channels_last(found.graph, grouped(found.graph))
+        self.nodes = dict(found.nodes)  # by value, as it is given now
+        self._first: Mapping[str, Node] = found.nodes  # as PyTorch gave it
+        self._sizes = symbols(module)
+        self._served: dict[tuple[Any, ...], Served | None] = {}
+
+    def run(self) -> int:
+        """Put kernels in the place of what there are some for; how many."""
+        count = 0
+        for group in cheapest(self.channels, self.seconds):
+            if not group.nodes:
+                self._move(group)
+            elif group.workload is not None:
+                count += self._place(group)
+        return count
+
+    # ----------------------------------------------------------------- what there is
+
+    def seconds(self, group: Group) -> float | None:
+        """Measured seconds of a group's or move's kernel; ``None`` where there is none."""
+        if not group.nodes and self._moves_nothing(group):
+            return 0.0
+        served = self.served(group)
+        return None if served is None else served.explanation.seconds or UNMEASURED
+
+    def served(self, group: Group) -> Served | None:
+        """The kernel of a group, if there is one and it can stand there."""
+        if group.workload is None or not self.placeable(group):
+            return None
+        key = (group.workload.key, group.inputs, group.output)
+        if key not in self._served:
+            as_given = self.keep and not self._changes(group)
+            self._served[key] = self.find(group.workload if as_given else changing(group.workload))
+        return self._served[key]
+
+    def placeable(self, group: Group) -> bool:
+        """Whether a kernel could: all it reads and gives are nodes of PyTorch's graph, and copying around it pays."""
+        if group.workload is None or (not group.nodes and self._moves_nothing(group)):
+            return False
+        copied = 0
+        specs = (*group.workload.inputs, group.workload.output)
+        for name, spec in zip((*group.inputs, group.output), specs, strict=True):
+            value, axes = original(name, len(spec.shape))
+            node = self._first.get(value)
+            if node is None or not plain(node) or (name == group.output and order(node) is None):
+                return False
+            if name != value and self._sizes and self._changes(group):
+                return False  # of changing sizes there is one layout
+            moved = name != value and not spec.constant  # by a kernel of its own
+            kept = self.keep and spec.constant
+            if not (moved or kept or node.meta["val"].permute(axes).is_contiguous()):
+                copied += math.prod(spec.shape)
+        return bool(group.workload.flops >= WORTH * copied)
+
+    def _changes(self, group: Group) -> bool:
+        """Whether a size in it is chosen by each call."""
+        inside = (n.output for n in self.graph.nodes if n.name in group.nodes)
+        values = (original(v, len(self.channels.graph.values[v].shape))[0] for v in (*group.inputs, *inside))
+        return any(changes(self._first[v]) for v in values if v in self._first)
+
+    def _moves_nothing(self, move: Group) -> bool:
+        """Whether a value lies with its channels last already, as PyTorch has it."""
+        value, axes = self._moved(move)
+        node = self._first.get(value)
+        return node is not None and plain(node) and bool(node.meta["val"].permute(axes).is_contiguous())
+
+    def _moved(self, move: Group) -> tuple[str, tuple[int, ...]]:
+        """The value that a move moves, and the order of its axes with channels last."""
+        return next(
+            (value, axes)
+            for name in (move.inputs[0], move.output)
+            for value, axes in [original(name, len(self.channels.graph.values[name].shape))]
+            if value != name
+        )
+
+    # ----------------------------------------------------------------- putting it there
+
+    def _move(self, move: Group) -> None:
+        """A value in the other layout, right behind where it is given."""
+        value, axes = self._moved(move)
+        source, node = self.nodes[move.inputs[0]], self._first[value]
+        back = move.output == value
+        with self.module.graph.inserting_before(_behind(self.module, source)):
+            if move.workload is None or self._moves_nothing(move):
+                inverse = tuple(axes.index(d) for d in range(len(axes)))
+                made = permuted(self.module, source, inverse if back else axes)
+                made = ordered(self.module, made, _order(node)) if back else made
+            else:
+                made = self._call(move, node, back)
+        self.nodes[move.output] = made
+        if back:
+            node.replace_all_uses_with(made)
+
+    def _place(self, group: Group) -> bool:
+        """The first that there is a kernel for: the group, or one of its anchors alone."""
+        for part in chain([group], self._alone(group)):
+            if self.served(part) is None:
+                continue
+            changing_part = self._cut_out(part) if self._changes(part) else None
+            if changing_part is None and self._changes(part):
+                continue
+            value, _ = original(part.output, len(self.channels.graph.values[part.output].shape))
+            node = self._first[value]
+            with self.module.graph.inserting_before(node):
+                if changing_part is None:
+                    made = self._call(part, node, part.output == value)
+                else:
+                    made = self._call_sized(part, changing_part, node)
+            self.nodes[part.output] = made
+            if part.output == value:
+                node.replace_all_uses_with(made)
+            return True
+        return False
+
+    def _alone(self, group: Group) -> Iterator[Group]:
+        """The products, norms, ... of a group, without what stands around them."""
+        nodes = [n for n in self.graph.nodes if n.name in group.nodes]
+        for node in nodes if len(nodes) > 1 else ():
+            if OPERATIONS[node.operation].kind in ("elementwise", "move", "gather"):
+                continue
+            try:
+                text, reads = state_nodes(self.graph, [node])
+                workload = from_program(f"{node.operation}_alone", text).workload()
+            except TilewrightError:
+                continue
+            yield Group(workload.op, group.family, (node.name,), reads, (node.output,), workload)
+
+    def _call(self, group: Group, like: Node, as_pytorch: bool) -> Node:
+        """A kernel's call. ``as_pytorch``: its output, lying as ``like``'s, else row-major as the kernel gives it."""
+        served, workload = self.served(group), group.workload
+        assert served is not None
+        assert workload is not None
+        value = like.meta["val"]
+        shape = value.shape if as_pytorch else workload.output.shape
+        inputs, orders = [], {}
+        for number, (name, spec) in enumerate(zip(group.inputs, workload.inputs, strict=True)):
+            own, axes = original(name, len(spec.shape))
+            if spec.constant and self.keep:
+                inputs.append(self.nodes[own])
+                if not self.nodes[own].meta["val"].permute(axes).is_contiguous() or own != name:
+                    orders[number] = axes
+            elif spec.constant:
+                inputs.append(row_major(self.module, permuted(self.module, self.nodes[own], axes)))
+            else:
+                inputs.append(row_major(self.module, self.nodes[name]))
+        number = add(Placed(served, tuple(shape), value.dtype, orders))
+        made: Node = self.module.graph.call_function(torch.ops.tilewright.kernel.default, (number, inputs))
+        made.meta["val"] = value.new_empty(shape)
+        return ordered(self.module, made, _order(like)) if as_pytorch else made
+
+    def _cut_out(self, group: Group) -> Sized | None:
+        """A group whose sizes each call chooses, if PyTorch's operators can compute it too."""
+        output = self._first[group.output]
+        shape = shape_of(output, self._sizes)
+        part = cut_out(self.module, [self.nodes[n] for n in group.inputs], output, self._sizes)
+        if shape is None or part is None:
+            return None
+        return Sized(self.find, part, shape, output.meta["val"].dtype)
+
+    def _call_sized(self, group: Group, sized: Sized, like: Node) -> Node:
+        """A kernel for the sizes of each call, its output lying as PyTorch's."""
+        inputs = [row_major(self.module, self.nodes[n]) for n in group.inputs]
+        arguments = (add_sized(sized), inputs, list(self._sizes.values()))
+        made: Node = self.module.graph.call_function(torch.ops.tilewright.sized.default, arguments)
+        made.meta["val"] = like.meta["val"].new_empty(like.meta["val"].shape)
+        return ordered(self.module, made, _order(like))
+
+
+def _order(node: Node) -> tuple[int, ...]:
+    axes = order(node)
+    assert axes is not None
+    return axes
+
+
+def _behind(module: GraphModule, node: Node) -> Node:
+    """Where nodes may stand that read this one."""
+    if node.op != "placeholder":
+        return node.next
+    found: Node = next(n for n in module.graph.nodes if n.op != "placeholder")
+    return found
+
+
+def changing(workload: Workload) -> Workload:
+    """The same with inputs that may differ in each call."""
+    if not any(s.constant for s in workload.inputs):
+        return workload
+    program = Program.from_json(json.loads(workload.program))
+    inputs = tuple(replace(t, constant=False) for t in program.inputs)
+    return from_program(workload.op, replace(program, inputs=inputs).dumps()).workload()
+
+
+__all__ = ["Find", "Placing", "changing"]

@@ -1,0 +1,181 @@
+"""Parts of graphs whose sizes change from call to call: ``torch.ops.tilewright.sized(number, inputs, sizes)``.
+
+PyTorch's graph names such sizes by symbols. For sizes not seen before the part is stated as what it then is, and its
+kernel looked up: one of these very sizes, or of a range that has them. Where there is none PyTorch's operators compute
+the part. Nothing is compiled again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from tilewright.core import TilewrightError, Workload
+from tilewright.graph.groups import state_nodes
+from tilewright.kernels.anonymous import from_program
+from tilewright.runtime.forking import ForkLock
+from tilewright.runtime.serving import Served
+from tilewright.torch.importer import imported
+from tilewright.torch.operators import Registration
+from tilewright.torch.placed import Placed
+from tilewright.torch.serving import serving
+
+_KEPT = 4096  # sizes of one part; then all are forgotten and found again
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A length: a number times sizes of the call, by their places."""
+
+    factor: int
+    places: tuple[int, ...] = ()
+
+    def of(self, sizes: Sequence[Any]) -> Any:
+        return math.prod((sizes[p] for p in self.places), start=self.factor)
+
+
+def symbols(module: GraphModule) -> dict[Any, Node]:
+    """The sizes that a graph is given, by their symbols."""
+    found: dict[Any, Node] = {}
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch.SymInt):
+            symbol: Any = value.node.expr
+            if symbol.is_Symbol:
+                found.setdefault(symbol, node)
+    return found
+
+
+def changes(node: Node) -> bool:
+    """Whether a node gives a tensor of which a size is no fixed number."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape)
+
+
+def shape_of(node: Node, sizes: Mapping[Any, Node]) -> tuple[Dimension, ...] | None:
+    """The shape of a node's tensor by what ``sizes`` holds in this order; ``None`` for other arithmetic of them."""
+    places = {s: p for p, s in enumerate(sizes)}
+    made = []
+    for n in node.meta["val"].shape:
+        if isinstance(n, int):
+            made.append(Dimension(n))
+            continue
+        factor, rest = n.node.expr.as_coeff_Mul()
+        factors = rest.args if rest.is_Mul else (rest,)
+        if not factor.is_Integer or any(f not in places for f in factors):
+            return None
+        made.append(Dimension(int(factor), tuple(places[f] for f in factors)))
+    return tuple(made)
+
+
+def cut_out(module: GraphModule, inputs: Sequence[Node], output: Node, sizes: Mapping[Any, Node]) -> GraphModule | None:
+    """The nodes between ``inputs`` and ``output`` as a module that takes the inputs, then the sizes.
+
+    ``None`` where they read anything else.
+    """
+    graph = Graph()
+    made: dict[Node, Node] = {n: graph.placeholder(n.name) for n in inputs}
+    given = {s: graph.placeholder(f"size_{k}") for k, s in enumerate(sizes)}
+    needed: set[Node] = set()
+    waiting = [output]
+    while waiting:
+        node = waiting.pop()
+        value = node.meta.get("val")
+        if node in made or node in needed:
+            continue
+        if isinstance(value, torch.SymInt) and value.node.expr in given:
+            made[node] = given[value.node.expr]
+            continue
+        if node.op != "call_function":
+            return None
+        needed.add(node)
+        waiting += node.all_input_nodes
+    for node in module.graph.nodes:
+        if node in needed:
+            made[node] = graph.node_copy(node, lambda n: made[n])
+    graph.output(made[output])
+    return GraphModule(torch.nn.Module(), graph)
+
+
+class Sized:
+    """A part of a graph. ``find`` gives kernels, ``part`` computes it by PyTorch's operators: see :func:`cut_out`."""
+
+    def __init__(
+        self,
+        find: Callable[[Workload], Served | None],
+        part: GraphModule,
+        shape: tuple[Dimension, ...],
+        dtype: torch.dtype,
+    ) -> None:
+        self.find, self.part, self.shape, self.dtype = find, part, shape, dtype
+        self._lock = ForkLock()
+        self._workloads: dict[Any, Workload | None] = {}
+        self._placed: dict[Any, Placed | None] = {}
+        self._generation = -1
+
+    def __call__(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
+        placed = self._of(inputs, sizes)
+        return self.part(*inputs, *sizes).contiguous() if placed is None else placed(inputs)
+
+    def _of(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Placed | None:
+        """The kernel for these sizes; found anew after others were tuned."""
+        key = (*(tuple(t.shape) for t in inputs), *sizes)
+        with self._lock:
+            if self._generation != serving.generation or len(self._placed) >= _KEPT:
+                self._generation = serving.generation
+                self._placed.clear()
+            if key not in self._placed:
+                workload = self._workloads.get(key) or self._stated(inputs, sizes)
+                if len(self._workloads) >= _KEPT:
+                    self._workloads.clear()
+                self._workloads[key] = workload
+                typed = workload is not None and getattr(torch, workload.output.dtype) == self.dtype
+                served = self.find(workload) if workload is not None and typed else None
+                shape = tuple(d.of(sizes) for d in self.shape)
+                self._placed[key] = None if served is None else Placed(served, shape, self.dtype)
+            return self._placed[key]
+
+    def _stated(self, inputs: Sequence[torch.Tensor], sizes: Sequence[int]) -> Workload | None:
+        """What the part is for these sizes; ``None`` where it is no program then."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+        FakeTensorProp(self.part, FakeTensorMode()).propagate(*inputs, *sizes)
+        found = imported(self.part)
+        if found is None or any(n.opaque for n in found.graph.nodes):
+            return None
+        try:
+            text, reads = state_nodes(found.graph, found.graph.nodes)
+        except TilewrightError:
+            return None
+        names = [n.name for n in self.part.graph.nodes if n.op == "placeholder"][: len(inputs)]
+        return from_program("part", text).workload() if list(reads) == names else None
+
+
+_sized: list[Sized] = []
+
+
+def add_sized(sized: Sized) -> int:
+    """The number by which graphs call a part in this process."""
+    _sized.append(sized)
+    return len(_sized) - 1
+
+
+def _run(number: int, inputs: list[torch.Tensor], sizes: list[int]) -> torch.Tensor:
+    return _sized[number](inputs, sizes)
+
+
+def _fake(number: int, inputs: list[torch.Tensor], sizes: list[Any]) -> torch.Tensor:
+    shown = _sized[number]
+    return inputs[0].new_empty([d.of(sizes) for d in shown.shape], dtype=shown.dtype)
+
+
+SIZED = Registration("sized(int number, Tensor[] inputs, SymInt[] sizes) -> Tensor", _run, _fake)
+"""``tilewright::sized``."""
+
+__all__ = ["SIZED", "Dimension", "Sized", "add_sized", "changes", "cut_out", "shape_of", "symbols"]

@@ -1,0 +1,157 @@
+"""Compiled graphs whose sizes change: kernels of ranges and of single sizes, PyTorch where there is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
+F: Any = torch.nn.functional
+
+import tilewright.torch as tt  # noqa: E402
+from tilewright.torch import backend  # noqa: E402
+
+nn = torch.nn
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+HOW: dict[str, Any] = {"trials": 1, "cost_model": "random"}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def served(library: Any) -> dict[str, int]:
+    return {n: c for n, c in library.stats().tiers.items() if c}
+
+
+class Only:
+    """Serves parts by their program's meaning, where their first size is one of these; counts by size."""
+
+    def __init__(self, path: Path, sizes: tuple[int, ...]) -> None:
+        self.library = tilewright.Library(path, missing_ok=True, watch=False)
+        self.sizes, self.asked, self.graphs = sizes, Counter[int](), 0
+
+    def __call__(self, workload: Any) -> Any:
+        size = workload.output.shape[0]
+        self.asked[size] += 1
+        return self.library._resolver.untuned(workload, "a test") if size in self.sizes else None
+
+    def compile(self, module: Any, **how: Any) -> Any:
+        def make(graph: Any, inputs: Any) -> Any:
+            self.graphs += 1
+            return backend.compiled(graph, inputs, self, "eager")
+
+        return torch.compile(module, backend=make, fullgraph=True, **how)
+
+
+def heads(p: Any, x: Any) -> Any:
+    b, rows, _ = x.shape
+    y = p[0](x).view(b, rows, 2, 4).transpose(1, 2)
+    return x + p[1](F.softmax(y @ y.mT, -1).matmul(y).transpose(1, 2).reshape(b * rows, 8)).view(b, rows, 8)
+
+
+class Heads(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)])
+
+    def forward(self, x: Any) -> Any:
+        return heads(self.parts, x)
+
+
+MODULES: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)), (8,)),
+    "conv": (lambda: nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2)).eval(), (4, 8, 8)),
+    "attention": (Heads, (5, 8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_every_size_is_right_and_nothing_is_compiled_again(name: str, dynamic: bool | None, tmp_path: Path) -> None:
+    module, shape = MODULES[name][0](), MODULES[name][1]
+    only = Only(tmp_path / "t.db", (3, 4, 6, 7, 15, 20, 30, 35))
+    run = only.compile(module, dynamic=dynamic)
+    made: list[int] = []
+    with torch.no_grad():
+        for batch in (3, 4, 5, 7, 6, 2, 4, 5):
+            x = torch.randn(batch, *shape)
+            torch.testing.assert_close(run(x), module(x), rtol=1e-4, atol=1e-5)
+            made.append(only.graphs)
+    assert made[1:] == made[1:2] * 7, "the second size may make a graph of changing sizes"
+    if not (dynamic and name == "conv"):  # height and width change too, and those of its output are no multiples
+        assert only.library.stats().tiers["fallback"] > 0  # what kernels would have answered
+    asked = dict(only.asked)
+    with torch.no_grad():
+        for batch in (4, 5, 7):
+            run(torch.randn(batch, *shape))
+    assert only.asked == asked, "sizes seen before are known"
+
+
+def test_training_at_changing_sizes(tmp_path: Path) -> None:
+    found = []
+    only = Only(tmp_path / "t.db", (4, 5, 7, 8, 16))
+    for compile in (lambda m: m, lambda m: only.compile(m, dynamic=True)):
+        torch.manual_seed(0)
+        module = MODULES["mlp"][0]()
+        run = compile(module)
+        graphs = 0
+        for batch in (4, 6, 7, 5):
+            x = torch.randn(batch, 8, requires_grad=True)
+            run(x).square().mean().backward()
+            graphs = graphs or only.graphs
+            assert only.graphs == graphs
+        found.append([x.grad, *(p.grad for p in module.parameters())])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-5)
+    assert only.library.stats().tiers["fallback"] > 0
+
+
+@pytest.mark.usefixtures("backend_by_name")
+@pytest.mark.parametrize("rest", ["inductor", "eager"])
+def test_kernels_of_ranges_serve_every_batch(rest: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    tilewright.tune_range(
+        "matmul", params={"m": "2..8", "n": 16, "k": 8, "trans_b": True, "bias": True}, kernels=1, db=path, **HOW
+    )
+    tilewright.tune("matmul", m=9, n=16, k=8, trans_b=True, bias=True, db=path, **HOW)
+    library = tt.use(path)
+    module = nn.Linear(8, 16)
+    run = torch.compile(module, backend="tilewright", fullgraph=True, dynamic=True, options={"rest": rest})
+    compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    with torch.no_grad():
+        for batch in (5, 3, 8, 9, 20):
+            x = torch.randn(batch, 8)
+            torch.testing.assert_close(run(x), module(x), rtol=1e-4, atol=1e-5)
+        assert served(library) == {"range": 2, "exact": 2}, "the ends of a range have kernels of their own"
+        for _ in range(4):
+            run(torch.randn(3, 8))  # answered without Python
+        assert served(library) == {"range": 6, "exact": 2}
+        tilewright.tune("matmul", m=20, n=16, k=8, trans_b=True, bias=True, db=path, **HOW)
+        tt.library().look()
+        x = torch.randn(20, 8)
+        torch.testing.assert_close(run(x), module(x), rtol=1e-4, atol=1e-5)
+    assert served(library) == {"range": 6, "exact": 3}, "what was tuned meanwhile"
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= compiled + 1
+
+
+def test_a_range_serves_graphs_of_fixed_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    tilewright.tune_range("softmax", params={"shape": "1..6,8"}, kernels=1, db=path, **HOW)
+    library = tt.use(path)
+    run = torch.compile(lambda x: torch.softmax(x, -1), backend=backend.tilewright, dynamic=False, fullgraph=True)
+    x = torch.randn(5, 8)
+    torch.testing.assert_close(run(x), torch.softmax(x, -1))
+    assert served(library) == {"range": 1}
