@@ -33,7 +33,7 @@ def _rows(extent: int, vectors: int, registers: int, even: bool) -> dict[int, fl
             continue
         blocks = ceildiv(extent, r)
         whole, rest = (blocks, 0) if even or extent % r == 0 else (blocks - 1, extent % r)
-        cycles = whole * step_cycles(r, vectors) + (step_cycles(rest, vectors) if rest else 0)
+        cycles = whole * step_cycles(r, vectors, registers) + (step_cycles(rest, vectors, registers) if rest else 0)
         found[r] = cycles / extent
     best = min(found.values())
     return {r: c for r, c in found.items() if c <= 1.3 * best}

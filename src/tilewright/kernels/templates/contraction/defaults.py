@@ -14,13 +14,14 @@ from tilewright.kernels.templates.contraction.space import (
     CODE_LIMIT,
     WAY,
     Form,
+    all_cycles,
     batches,
     forms,
     proto,
     step_cycles,
     tile_forms,
 )  # fmt: skip
-from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.kernels.templates.tiles import Blocks, ceildiv
 from tilewright.search_space import SearchSpace
 
 SHORT_RUN = 16
@@ -31,11 +32,14 @@ FEW_ROWS = 10
 """Rows of a register tile that such contractions keep in flight."""
 
 
-def _tile_cost(form: Form, columns: int, k: int, tile: tuple[int, int, int]) -> float:
+def _tile_cost(form: Form, columns: int, k: int, registers: int, tile: tuple[int, int, int]) -> float:
     """Cycles over the whole output, with what a tile's start and end and its reads of B cost."""
     r, h, v = tile
-    count = ceildiv(form.inner, r) * (form.around // h) * form.rest * ceildiv(columns, v)
-    return count * ((step_cycles(r * h, v) + 0.3 * v + 0.02 * r * h) * k + 30)
+
+    def one(rows: int, vectors: int) -> float:
+        return (step_cycles(rows, vectors, registers) + 0.3 * vectors + 0.02 * rows) * k + 30
+
+    return form.around // h * form.rest * all_cycles(Blocks(form.inner, r), h, Blocks(columns, v), one)
 
 
 def _images(c: Contraction, target: Target, a: str) -> int:
@@ -106,7 +110,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         if moves:
             slow *= 1.5 if tile[0] * tile[1] > FEW_ROWS else 1.0
             slow *= 1.2 if tile[2] < ceildiv(form.columns, lanes) else 1.0
-        return _tile_cost(form, ceildiv(form.columns, lanes), k, tile) * slow
+        return _tile_cost(form, ceildiv(form.columns, lanes), k, target.registers, tile) * slow
 
     fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
     way: dict[str, Value] = dict(zip(WAY, form.key, strict=True))

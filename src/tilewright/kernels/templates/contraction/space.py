@@ -15,6 +15,7 @@ Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,26 +25,51 @@ from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.prepack import constant
-from tilewright.kernels.templates.tiles import UNEVEN, balanced, ceildiv, shared_out, splits
+from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_ROWS = 30
 MAX_VECTORS = 16
-LATENCY = 4.0
-"""Cycles between dependent multiply-adds: with fewer accumulators than two a cycle, they wait."""
 CODE_LIMIT = 128
 """Multiply-adds in one unrolled loop body, beyond which compiling costs more than it brings."""
-SLACK = 1.2
-"""By how much the multiply-adds of a register tile may take longer than those of the best one."""
 LARGEST_IMAGE = 1 << 30
 """Bytes of a padded copy."""
 SMALL_IMAGES = 256 << 10
 """Bytes of padded images that are copied at a time, where one image is smaller."""
 
 
-def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one k step of a register tile: two multiply-adds and two loads a cycle."""
-    return max(rows * vectors / 2, (rows + vectors) / 2, LATENCY)
+@dataclass(frozen=True)
+class Core:
+    """What a register tile is judged by. Every core meant here begins two multiply-adds a cycle.
+
+    ``latency``: cycles between dependent ones; with fewer accumulators than two a cycle, they wait. ``loads``: a cycle;
+    two at best, but they meet in banks, and some miss the first cache. ``slack``: by how much a tile's multiply-adds
+    may take longer than those of the best one.
+    """
+
+    latency: float
+    loads: float
+    slack: float
+
+
+FEW, MANY = Core(5.0, 1.75, 1.15), Core(4.0, 2.0, 1.2)
+"""With 16 registers, where tiles are low and narrow and so come close to both limits, and cores since Haswell and the
+first Zen count; with 32."""
+
+
+def core(registers: int) -> Core:
+    return FEW if registers <= 16 else MANY
+
+
+def step_cycles(rows: int, vectors: int, registers: int) -> float:
+    """Cycles of one k step of a register tile."""
+    c = core(registers)
+    return max(rows * vectors / 2, (rows + vectors) / c.loads, c.latency)
+
+
+def all_cycles(rows: Blocks, lines: int, columns: Blocks, tile: Callable[[int, int], float]) -> float:
+    """What the register tiles of all blocks cost together; ``tile``: one of so many rows and vectors."""
+    return sum(m * n * tile(r * lines, v) for r, m in rows.counted for v, n in columns.counted)
 
 
 def fits(rows: int, vectors: int, registers: int) -> bool:
@@ -151,10 +177,10 @@ def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) 
         lines = [h for h in range(1, around + 1) if h == 1 or (nested and r == inner and around % h == 0)]
         for h, v in itertools.product(lines, range(1, min(vectors, MAX_VECTORS) + 1)):
             if h * r <= MAX_ROWS and balanced(vectors, v) and fits(r * h, v, registers):
-                count = ceildiv(inner, r) * (around // h) * ceildiv(vectors, v)
-                found[r, h, v] = count * step_cycles(r * h, v)
+                blocks = Blocks(inner, r), h, Blocks(vectors, v)
+                found[r, h, v] = around // h * all_cycles(*blocks, lambda m, n: step_cycles(m, n, registers))
     best = min(found.values())
-    return {t: cost for t, cost in found.items() if cost <= best * SLACK}
+    return {t: cost for t, cost in found.items() if cost <= best * core(registers).slack}
 
 
 def depths(k: int, short: bool) -> list[int]:
