@@ -12,12 +12,12 @@ from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import batch_items, side
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.space import (
-    CODE_LIMIT,
     WAY,
     Form,
     all_cycles,
     batches,
     forms,
+    longest,
     proto,
     step_cycles,
     tile_forms,
@@ -144,7 +144,6 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     ]
     rows, lines, vectors = min(tiles, key=cost)
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    size = rows * lines * vectors
     # Low tiles: their rows of A stay in L1 while panels of B pass through it from L2.
     low = rows * lines * DEPTH * item <= target.l1_bytes // 2
     values: dict[str, Value] = {
@@ -152,7 +151,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         "MR": rows,
         "MH": lines,
         "NV": vectors,
-        "unroll": max(u for u in (1, 2, 4) if u == 1 or (m > 2 and u * size <= CODE_LIMIT)),
+        "unroll": max(u for u in (1, 2, 4) if u <= (longest(rows * lines, vectors, target.registers) if m > 2 else 1)),
         "prefetch_b": -2 if 2 < m <= 32 and form.b == "direct" else 0,
         "prefetch_c": m > 2,
     }

@@ -72,9 +72,20 @@ def all_cycles(rows: Blocks, lines: int, columns: Blocks, tile: Callable[[int, i
     return sum(m * n * tile(r * lines, v) for r, m in rows.counted for v, n in columns.counted)
 
 
+def spare(rows: int, vectors: int, registers: int) -> int:
+    """Registers left over by accumulators, one row of B and a broadcast value."""
+    return registers - rows * vectors - (vectors + 1 if vectors > 1 else 2)
+
+
 def fits(rows: int, vectors: int, registers: int) -> bool:
-    """Whether accumulators, one row of B and a broadcast value fit the register file."""
-    return rows * vectors + (vectors + 1 if vectors > 1 else 2) <= registers
+    """Whether a register tile fits the register file."""
+    return spare(rows, vectors, registers) >= 0
+
+
+def longest(rows: int, vectors: int, registers: int) -> int:
+    """Steps of k that may be printed out: one where it takes every register, since compilers spill in longer bodies."""
+    full = vectors > 1 and spare(rows, vectors, registers) == 0
+    return 1 if full else max(1, CODE_LIMIT // (rows * vectors))
 
 
 @dataclass(frozen=True)
@@ -249,7 +260,7 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         ),
         rule(
             "the unrolled loop body is too long",
-            lambda MR, MH, NV, unroll: unroll == 1 or MR * MH * NV * unroll <= CODE_LIMIT,
+            lambda MR, MH, NV, unroll: unroll <= longest(MR * MH, NV, target.registers),
         ),
         rule(
             "blocks of k are whole trips of the outermost loop over it",
