@@ -12,10 +12,13 @@ from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import batch_items, side
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.space import (
+    FEW,
     WAY,
+    Core,
     Form,
     all_cycles,
     batches,
+    core,
     forms,
     longest,
     proto,
@@ -41,14 +44,14 @@ LINE, WAYS = 64, 8
 """Bytes of a line of L1, and lines of a set."""
 
 
-def _tile_cost(form: Form, columns: int, k: int, registers: int, tile: tuple[int, int, int]) -> float:
+def _tile_cost(form: Form, columns: int, k: int, on: Core, tile: tuple[int, int, int]) -> float:
     """Cycles over the whole output, with what a tile's start and end and its reads of B cost."""
     r, h, v = tile
 
     def one(rows: int, vectors: int) -> float:
-        return (step_cycles(rows, vectors, registers) + 0.3 * vectors + 0.02 * rows) * k + 30
+        return (step_cycles(rows, vectors, on) + 0.3 * vectors + 0.02 * rows) * k + 30
 
-    return form.around // h * form.rest * all_cycles(Blocks(form.inner, r), h, Blocks(columns, v), one)
+    return form.around // h * form.rest * all_cycles(Blocks(form.inner, r), h, Blocks(columns, v), on, one)
 
 
 def _images(c: Contraction, target: Target, a: str) -> int:
@@ -67,12 +70,18 @@ def _images(c: Contraction, target: Target, a: str) -> int:
     return options[0] if worth else items
 
 
+def _low(target: Target) -> bool:
+    """Whether register tiles are low, as 16 registers make them: their rows of A stay in L1 while panels of B pass
+    through it from L2."""
+    return core(target.registers) is FEW
+
+
 def _worth_packing(c: Contraction, target: Target) -> bool:
     """Whether B had better be packed than read in place."""
     item = ITEMSIZE[c.acc]
     m, size = c.m.size, c.n.size * c.k.size * item
     b = side(c, c.b, "n")
-    if b is None or b.along != 1 or c.n.size * item <= LINE:
+    if not _low(target) or b is None or b.along != 1 or c.n.size * item <= LINE:
         return m > 64 and size > target.l2_bytes // 2
     # Rows of B a whole number of lines apart fall into few sets of L1: a panel is read from L2 by every tile.
     pitch = b.k * item
@@ -135,7 +144,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         if moves:
             slow *= 1.5 if tile[0] * tile[1] > FEW_ROWS else 1.0
             slow *= 1.2 if tile[2] < ceildiv(form.columns, lanes) else 1.0
-        return _tile_cost(form, ceildiv(form.columns, lanes), k, target.registers, tile) * slow
+        return _tile_cost(form, ceildiv(form.columns, lanes), k, core(target.registers), tile) * slow
 
     fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
     way: dict[str, Value] = dict(zip(WAY, form.key, strict=True))
@@ -144,8 +153,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     ]
     rows, lines, vectors = min(tiles, key=cost)
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    # Low tiles: their rows of A stay in L1 while panels of B pass through it from L2.
-    low = rows * lines * DEPTH * item <= target.l1_bytes // 2
+    low = _low(target) and rows * lines * DEPTH * item <= target.l1_bytes // 2
     values: dict[str, Value] = {
         **way,
         "MR": rows,
@@ -158,7 +166,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     deep = next(r for r in within.constraints if r.reads == (*WAY, "KC"))
     starts = next(r for r in within.constraints if r.reads == ("a", "KC", "unroll"))
     depths = [x for x in options["KC"] if deep.holds({**way, "KC": x}) and starts.holds({**values, "KC": x})]
-    wanted = 8 if m <= 2 else DEPTH if m > 64 or form.b != "pack" else SHALLOW
+    wanted = 8 if m <= 2 else SHALLOW if low and m <= 64 and form.b == "pack" else DEPTH
     if form.nested:
         # All of K, as long as a panel of B leaves room for A in L2.
         wanted = max(form.unit, target.l2_bytes * 3 // 4 // (vectors * lanes * item))

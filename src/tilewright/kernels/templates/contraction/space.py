@@ -44,15 +44,17 @@ class Core:
 
     ``latency``: cycles between dependent ones; with fewer accumulators than two a cycle, they wait. ``loads``: a cycle;
     two at best, but they meet in banks, and some miss the first cache. ``slack``: by how much a tile's multiply-adds
-    may take longer than those of the best one.
+    may take longer than those of the best one. ``exact``: blocks of both sizes that divide an extent count as they are,
+    else as the larger one: the recorded spaces of 32 registers, from which the shipped model learned, are made so.
     """
 
     latency: float
     loads: float
     slack: float
+    exact: bool
 
 
-FEW, MANY = Core(5.0, 1.75, 1.15), Core(4.0, 2.0, 1.2)
+FEW, MANY = Core(5.0, 1.75, 1.15, True), Core(4.0, 2.0, 1.2, False)
 """With 16 registers, where tiles are low and narrow and so come close to both limits, and cores since Haswell and the
 first Zen count; with 32."""
 
@@ -61,14 +63,15 @@ def core(registers: int) -> Core:
     return FEW if registers <= 16 else MANY
 
 
-def step_cycles(rows: int, vectors: int, registers: int) -> float:
+def step_cycles(rows: int, vectors: int, on: Core) -> float:
     """Cycles of one k step of a register tile."""
-    c = core(registers)
-    return max(rows * vectors / 2, (rows + vectors) / c.loads, c.latency)
+    return max(rows * vectors / 2, (rows + vectors) / on.loads, on.latency)
 
 
-def all_cycles(rows: Blocks, lines: int, columns: Blocks, tile: Callable[[int, int], float]) -> float:
+def all_cycles(rows: Blocks, lines: int, columns: Blocks, on: Core, tile: Callable[[int, int], float]) -> float:
     """What the register tiles of all blocks cost together; ``tile``: one of so many rows and vectors."""
+    if not on.exact:
+        return rows.count * columns.count * tile(rows.size * lines, columns.size)
     return sum(m * n * tile(r * lines, v) for r, m in rows.counted for v, n in columns.counted)
 
 
@@ -181,6 +184,7 @@ def tile_forms(form: Form, lanes: int, registers: int) -> dict[tuple[int, int, i
 def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) -> dict[tuple[int, int, int], float]:
     # Only sizes that divide the extents into even blocks count: the others equal one of those.
     found: dict[tuple[int, int, int], float] = {}
+    on = core(registers)
     for r in range(1, min(inner, MAX_ROWS) + 1):
         if not balanced(inner, r):
             continue
@@ -188,10 +192,10 @@ def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) 
         lines = [h for h in range(1, around + 1) if h == 1 or (nested and r == inner and around % h == 0)]
         for h, v in itertools.product(lines, range(1, min(vectors, MAX_VECTORS) + 1)):
             if h * r <= MAX_ROWS and balanced(vectors, v) and fits(r * h, v, registers):
-                blocks = Blocks(inner, r), h, Blocks(vectors, v)
-                found[r, h, v] = around // h * all_cycles(*blocks, lambda m, n: step_cycles(m, n, registers))
+                cycles = all_cycles(Blocks(inner, r), h, Blocks(vectors, v), on, lambda m, n: step_cycles(m, n, on))
+                found[r, h, v] = around // h * cycles
     best = min(found.values())
-    return {t: cost for t, cost in found.items() if cost <= best * core(registers).slack}
+    return {t: cost for t, cost in found.items() if cost <= best * on.slack}
 
 
 def depths(k: int, short: bool) -> list[int]:
