@@ -272,88 +272,88 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  {
   V b0=tw::load<V>(b+0L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[7L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[14L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[21L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[28L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[35L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   TW_KEEP(b0);
  }
  {
   V b0=tw::load<V>(b+8L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[1L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[8L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[15L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[22L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[29L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[36L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   TW_KEEP(b0);
  }
  {
   V b0=tw::load<V>(b+16L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[2L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[9L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[16L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[23L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[30L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[37L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   TW_KEEP(b0);
  }
  {
   V b0=tw::load<V>(b+24L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[3L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[10L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[17L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[24L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[31L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[38L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   TW_KEEP(b0);
  }
@@ -361,22 +361,22 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  for(;kc>0;kc--){
   V b0=tw::load<V>(b+0L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[7L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[14L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[21L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[28L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[35L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   TW_KEEP(b0);
   a+=1L; b+=8L; }

@@ -61,40 +61,40 @@ TW_NOINLINE void mk_12x1(const long *kr, const T *TW_RESTRICT a, const T *TW_RES
   __asm__("":"+r"(a));
   V b0=tw::load<V>(b+0L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[1L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[2L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[3L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[4L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[5L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[6L]);
-   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_0=(c6_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[7L]);
-   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_0=(c7_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[8L]);
-   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_0=(c8_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[9L]);
-   c9_0=(c9_0 + (x * b0)); TW_HOLD(c9_0);
+   c9_0=(c9_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[10L]);
-   c10_0=(c10_0 + (x * b0)); TW_HOLD(c10_0);
+   c10_0=(c10_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[11L]);
-   c11_0=(c11_0 + (x * b0)); TW_HOLD(c11_0);
+   c11_0=(c11_0 + (x * b0));
   }
   TW_KEEP(b0);
  }
@@ -102,40 +102,40 @@ TW_NOINLINE void mk_12x1(const long *kr, const T *TW_RESTRICT a, const T *TW_RES
   __asm__("":"+r"(a));
   V b0=tw::load<V>(b+16L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[1L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[2L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[3L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[4L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[5L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[6L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[7L]);
-   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_0=(c6_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[8L]);
-   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_0=(c7_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[9L]);
-   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_0=(c8_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[10L]);
-   c9_0=(c9_0 + (x * b0)); TW_HOLD(c9_0);
+   c9_0=(c9_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[11L]);
-   c10_0=(c10_0 + (x * b0)); TW_HOLD(c10_0);
+   c10_0=(c10_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[12L]);
-   c11_0=(c11_0 + (x * b0)); TW_HOLD(c11_0);
+   c11_0=(c11_0 + (x * b0));
   }
   TW_KEEP(b0);
  }
@@ -143,40 +143,40 @@ TW_NOINLINE void mk_12x1(const long *kr, const T *TW_RESTRICT a, const T *TW_RES
   __asm__("":"+r"(a));
   V b0=tw::load<V>(b+32L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[2L]);
-   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_0=(c0_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[3L]);
-   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_0=(c1_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[4L]);
-   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_0=(c2_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[5L]);
-   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_0=(c3_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[6L]);
-   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_0=(c4_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[7L]);
-   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_0=(c5_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[8L]);
-   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_0=(c6_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[9L]);
-   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_0=(c7_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[10L]);
-   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_0=(c8_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[11L]);
-   c9_0=(c9_0 + (x * b0)); TW_HOLD(c9_0);
+   c9_0=(c9_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[12L]);
-   c10_0=(c10_0 + (x * b0)); TW_HOLD(c10_0);
+   c10_0=(c10_0 + (x * b0));
   }
   { const V x=tw::splat<V>(a[13L]);
-   c11_0=(c11_0 + (x * b0)); TW_HOLD(c11_0);
+   c11_0=(c11_0 + (x * b0));
   }
   TW_KEEP(b0);
  }

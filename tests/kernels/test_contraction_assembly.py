@@ -77,6 +77,12 @@ def test_neon_tiles_leave_nothing_to_the_stack(rows: int, vectors: int, unroll: 
 
 
 @X86
+def test_a_single_vector_of_columns_takes_all_16_registers() -> None:
+    p = program("conv2d", n=1, ci=64, h=14, w=14, co=8, kh=1, kw=1, layout="NHWC", constant="weight")
+    check_lean(tile_loops(p, "cpu:avx2", MR=14, NV=1, unroll=4), 4)
+
+
+@X86
 @pytest.mark.parametrize("a", ["direct", "pack"])
 def test_edges_keep_their_sums_in_registers(a: str) -> None:
     loops = tile_loops(EDGES, "cpu:avx2", MR=6, NV=2, unroll=4, a=a, b="direct", prefetch_b=0)

@@ -206,7 +206,8 @@ def _innermost(
             for j in range(vectors):
                 names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
                 value = print_expr(step, axis={}, load=no_load, var=names, lanes=p.lanes)
-                w(f"   c{i}_{j}={value}; TW_HOLD(c{i}_{j});")
+                w(f"   c{i}_{j}={value};{f' TW_HOLD(c{i}_{j});' if vectors > 1 else ''}")
+            # Of a single vector a broadcast has one use: compilers know best what to do with it.
             w("   TW_KEEP(x); }" if vectors > 1 else "  }")
         w("  " + " ".join(f"TW_KEEP(b{j});" for j in range(vectors)))
 
