@@ -1,4 +1,4 @@
-// cpu_contraction version 3, cpu:avx512
+// cpu_contraction version 4, cpu:avx512
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
 struct Ctx {
@@ -59,255 +59,260 @@ TW_NOINLINE void mk_9x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c8_0={}, c8_1={}, c8_2={};
  for(;kc>=4;kc-=4){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
-  V b2=tw::load<V>(b+32L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+32L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[7L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[14L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-   c2_2=(c2_2 + (x * b2));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   c2_2=(c2_2 + (x * b2)); TW_HOLD(c2_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[21L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-   c3_2=(c3_2 + (x * b2));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   c3_2=(c3_2 + (x * b2)); TW_HOLD(c3_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[28L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-   c4_2=(c4_2 + (x * b2));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   c4_2=(c4_2 + (x * b2)); TW_HOLD(c4_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[35L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-   c5_2=(c5_2 + (x * b2));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   c5_2=(c5_2 + (x * b2)); TW_HOLD(c5_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[42L]);
-   c6_0=(c6_0 + (x * b0));
-   c6_1=(c6_1 + (x * b1));
-   c6_2=(c6_2 + (x * b2));
-  }
+   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_1=(c6_1 + (x * b1)); TW_HOLD(c6_1);
+   c6_2=(c6_2 + (x * b2)); TW_HOLD(c6_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[49L]);
-   c7_0=(c7_0 + (x * b0));
-   c7_1=(c7_1 + (x * b1));
-   c7_2=(c7_2 + (x * b2));
-  }
+   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_1=(c7_1 + (x * b1)); TW_HOLD(c7_1);
+   c7_2=(c7_2 + (x * b2)); TW_HOLD(c7_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[56L]);
-   c8_0=(c8_0 + (x * b0));
-   c8_1=(c8_1 + (x * b1));
-   c8_2=(c8_2 + (x * b2));
-  }
+   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_1=(c8_1 + (x * b1)); TW_HOLD(c8_1);
+   c8_2=(c8_2 + (x * b2)); TW_HOLD(c8_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
  {
-  V b0=tw::load<V>(b+48L);
-  V b1=tw::load<V>(b+64L);
-  V b2=tw::load<V>(b+80L);
+  V b0=tw::load<V>(b+48L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+64L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+80L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[1L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[8L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[15L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-   c2_2=(c2_2 + (x * b2));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   c2_2=(c2_2 + (x * b2)); TW_HOLD(c2_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[22L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-   c3_2=(c3_2 + (x * b2));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   c3_2=(c3_2 + (x * b2)); TW_HOLD(c3_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[29L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-   c4_2=(c4_2 + (x * b2));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   c4_2=(c4_2 + (x * b2)); TW_HOLD(c4_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[36L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-   c5_2=(c5_2 + (x * b2));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   c5_2=(c5_2 + (x * b2)); TW_HOLD(c5_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[43L]);
-   c6_0=(c6_0 + (x * b0));
-   c6_1=(c6_1 + (x * b1));
-   c6_2=(c6_2 + (x * b2));
-  }
+   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_1=(c6_1 + (x * b1)); TW_HOLD(c6_1);
+   c6_2=(c6_2 + (x * b2)); TW_HOLD(c6_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[50L]);
-   c7_0=(c7_0 + (x * b0));
-   c7_1=(c7_1 + (x * b1));
-   c7_2=(c7_2 + (x * b2));
-  }
+   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_1=(c7_1 + (x * b1)); TW_HOLD(c7_1);
+   c7_2=(c7_2 + (x * b2)); TW_HOLD(c7_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[57L]);
-   c8_0=(c8_0 + (x * b0));
-   c8_1=(c8_1 + (x * b1));
-   c8_2=(c8_2 + (x * b2));
-  }
+   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_1=(c8_1 + (x * b1)); TW_HOLD(c8_1);
+   c8_2=(c8_2 + (x * b2)); TW_HOLD(c8_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
  {
-  V b0=tw::load<V>(b+96L);
-  V b1=tw::load<V>(b+112L);
-  V b2=tw::load<V>(b+128L);
+  V b0=tw::load<V>(b+96L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+112L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+128L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[2L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[9L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[16L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-   c2_2=(c2_2 + (x * b2));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   c2_2=(c2_2 + (x * b2)); TW_HOLD(c2_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[23L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-   c3_2=(c3_2 + (x * b2));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   c3_2=(c3_2 + (x * b2)); TW_HOLD(c3_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[30L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-   c4_2=(c4_2 + (x * b2));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   c4_2=(c4_2 + (x * b2)); TW_HOLD(c4_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[37L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-   c5_2=(c5_2 + (x * b2));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   c5_2=(c5_2 + (x * b2)); TW_HOLD(c5_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[44L]);
-   c6_0=(c6_0 + (x * b0));
-   c6_1=(c6_1 + (x * b1));
-   c6_2=(c6_2 + (x * b2));
-  }
+   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_1=(c6_1 + (x * b1)); TW_HOLD(c6_1);
+   c6_2=(c6_2 + (x * b2)); TW_HOLD(c6_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[51L]);
-   c7_0=(c7_0 + (x * b0));
-   c7_1=(c7_1 + (x * b1));
-   c7_2=(c7_2 + (x * b2));
-  }
+   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_1=(c7_1 + (x * b1)); TW_HOLD(c7_1);
+   c7_2=(c7_2 + (x * b2)); TW_HOLD(c7_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[58L]);
-   c8_0=(c8_0 + (x * b0));
-   c8_1=(c8_1 + (x * b1));
-   c8_2=(c8_2 + (x * b2));
-  }
+   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_1=(c8_1 + (x * b1)); TW_HOLD(c8_1);
+   c8_2=(c8_2 + (x * b2)); TW_HOLD(c8_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
  {
-  V b0=tw::load<V>(b+144L);
-  V b1=tw::load<V>(b+160L);
-  V b2=tw::load<V>(b+176L);
+  V b0=tw::load<V>(b+144L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+160L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+176L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[3L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[10L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[17L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-   c2_2=(c2_2 + (x * b2));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   c2_2=(c2_2 + (x * b2)); TW_HOLD(c2_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[24L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-   c3_2=(c3_2 + (x * b2));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   c3_2=(c3_2 + (x * b2)); TW_HOLD(c3_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[31L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-   c4_2=(c4_2 + (x * b2));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   c4_2=(c4_2 + (x * b2)); TW_HOLD(c4_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[38L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-   c5_2=(c5_2 + (x * b2));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   c5_2=(c5_2 + (x * b2)); TW_HOLD(c5_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[45L]);
-   c6_0=(c6_0 + (x * b0));
-   c6_1=(c6_1 + (x * b1));
-   c6_2=(c6_2 + (x * b2));
-  }
+   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_1=(c6_1 + (x * b1)); TW_HOLD(c6_1);
+   c6_2=(c6_2 + (x * b2)); TW_HOLD(c6_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[52L]);
-   c7_0=(c7_0 + (x * b0));
-   c7_1=(c7_1 + (x * b1));
-   c7_2=(c7_2 + (x * b2));
-  }
+   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_1=(c7_1 + (x * b1)); TW_HOLD(c7_1);
+   c7_2=(c7_2 + (x * b2)); TW_HOLD(c7_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[59L]);
-   c8_0=(c8_0 + (x * b0));
-   c8_1=(c8_1 + (x * b1));
-   c8_2=(c8_2 + (x * b2));
-  }
+   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_1=(c8_1 + (x * b1)); TW_HOLD(c8_1);
+   c8_2=(c8_2 + (x * b2)); TW_HOLD(c8_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
   a+=4L; b+=192L; }
  for(;kc>0;kc--){
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
-  V b2=tw::load<V>(b+32L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+32L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[7L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[14L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-   c2_2=(c2_2 + (x * b2));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   c2_2=(c2_2 + (x * b2)); TW_HOLD(c2_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[21L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-   c3_2=(c3_2 + (x * b2));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   c3_2=(c3_2 + (x * b2)); TW_HOLD(c3_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[28L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-   c4_2=(c4_2 + (x * b2));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   c4_2=(c4_2 + (x * b2)); TW_HOLD(c4_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[35L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-   c5_2=(c5_2 + (x * b2));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   c5_2=(c5_2 + (x * b2)); TW_HOLD(c5_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[42L]);
-   c6_0=(c6_0 + (x * b0));
-   c6_1=(c6_1 + (x * b1));
-   c6_2=(c6_2 + (x * b2));
-  }
+   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_1=(c6_1 + (x * b1)); TW_HOLD(c6_1);
+   c6_2=(c6_2 + (x * b2)); TW_HOLD(c6_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[49L]);
-   c7_0=(c7_0 + (x * b0));
-   c7_1=(c7_1 + (x * b1));
-   c7_2=(c7_2 + (x * b2));
-  }
+   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_1=(c7_1 + (x * b1)); TW_HOLD(c7_1);
+   c7_2=(c7_2 + (x * b2)); TW_HOLD(c7_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[56L]);
-   c8_0=(c8_0 + (x * b0));
-   c8_1=(c8_1 + (x * b1));
-   c8_2=(c8_2 + (x * b2));
-  }
+   c8_0=(c8_0 + (x * b0)); TW_HOLD(c8_0);
+   c8_1=(c8_1 + (x * b1)); TW_HOLD(c8_1);
+   c8_2=(c8_2 + (x * b2)); TW_HOLD(c8_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
   a+=1L; b+=48L; }
  if(mode&1){
   if(tail==16){

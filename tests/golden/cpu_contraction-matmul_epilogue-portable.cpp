@@ -1,4 +1,4 @@
-// cpu_contraction version 3, cpu:portable
+// cpu_contraction version 4, cpu:portable
 namespace tw_golden_ {
 typedef float T; typedef tw::f32v V; enum { L=4 };
 struct Ctx {
@@ -53,145 +53,150 @@ TW_NOINLINE void mk_6x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c5_0={}, c5_1={};
  for(;kc>=4;kc-=4){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+4L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+4L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[7L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[14L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[21L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[28L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[35L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
  {
-  V b0=tw::load<V>(b+8L);
-  V b1=tw::load<V>(b+12L);
+  V b0=tw::load<V>(b+8L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+12L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[1L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[8L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[15L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[22L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[29L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[36L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
  {
-  V b0=tw::load<V>(b+16L);
-  V b1=tw::load<V>(b+20L);
+  V b0=tw::load<V>(b+16L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+20L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[2L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[9L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[16L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[23L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[30L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[37L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
  {
-  V b0=tw::load<V>(b+24L);
-  V b1=tw::load<V>(b+28L);
+  V b0=tw::load<V>(b+24L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+28L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[3L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[10L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[17L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[24L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[31L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[38L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=4L; b+=32L; }
  for(;kc>0;kc--){
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+4L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+4L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[7L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[14L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[21L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[28L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[35L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
   a+=1L; b+=8L; }
  if(mode&1){
   if(tail==4){
@@ -265,7 +270,7 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c5_0={};
  for(;kc>=4;kc-=4){
  {
-  V b0=tw::load<V>(b+0L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[0L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -284,9 +289,10 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
   { const V x=tw::splat<V>(a[35L]);
    c5_0=(c5_0 + (x * b0));
   }
+  TW_KEEP(b0);
  }
  {
-  V b0=tw::load<V>(b+8L);
+  V b0=tw::load<V>(b+8L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[1L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -305,9 +311,10 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
   { const V x=tw::splat<V>(a[36L]);
    c5_0=(c5_0 + (x * b0));
   }
+  TW_KEEP(b0);
  }
  {
-  V b0=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+16L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[2L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -326,9 +333,10 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
   { const V x=tw::splat<V>(a[37L]);
    c5_0=(c5_0 + (x * b0));
   }
+  TW_KEEP(b0);
  }
  {
-  V b0=tw::load<V>(b+24L);
+  V b0=tw::load<V>(b+24L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[3L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -347,10 +355,11 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
   { const V x=tw::splat<V>(a[38L]);
    c5_0=(c5_0 + (x * b0));
   }
+  TW_KEEP(b0);
  }
   a+=4L; b+=32L; }
  for(;kc>0;kc--){
-  V b0=tw::load<V>(b+0L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[0L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -369,6 +378,7 @@ TW_NOINLINE void mk_6x1(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
   { const V x=tw::splat<V>(a[35L]);
    c5_0=(c5_0 + (x * b0));
   }
+  TW_KEEP(b0);
   a+=1L; b+=8L; }
  if(mode&1){
   if(tail==4){
@@ -417,7 +427,7 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
    const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
    pack_b(x,o,cb0,cb1,pc*1L,kc*1L,pb);
    for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
-    for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
+    for(long rb=rb0;rb<rb1;rb++) for(long cb=cb0;cb<cb1;cb++) {
      const long l0=(rb)*6L;
      const T *a=A+l0*7L+pc*1L;
      const T *b=pb+(cb-cb0)*kc*8L;

@@ -1,4 +1,4 @@
-// cpu_partition version 21, cpu:avx512
+// cpu_partition version 22, cpu:avx512
 namespace tw_golden_p0_ {
 typedef float T; typedef tw::f32v V; enum { L=16 };
 struct Ctx {
@@ -59,7 +59,7 @@ TW_NOINLINE void mk_12x1(const long *kr, const T *TW_RESTRICT a, const T *TW_RES
  long kc=3L;
  {
   __asm__("":"+r"(a));
-  V b0=tw::load<V>(b+0L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[0L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -96,10 +96,11 @@ TW_NOINLINE void mk_12x1(const long *kr, const T *TW_RESTRICT a, const T *TW_RES
   { const V x=tw::splat<V>(a[11L]);
    c11_0=(c11_0 + (x * b0));
   }
+  TW_KEEP(b0);
  }
  {
   __asm__("":"+r"(a));
-  V b0=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+16L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[1L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -136,10 +137,11 @@ TW_NOINLINE void mk_12x1(const long *kr, const T *TW_RESTRICT a, const T *TW_RES
   { const V x=tw::splat<V>(a[12L]);
    c11_0=(c11_0 + (x * b0));
   }
+  TW_KEEP(b0);
  }
  {
   __asm__("":"+r"(a));
-  V b0=tw::load<V>(b+32L);
+  V b0=tw::load<V>(b+32L); TW_HOLD(b0);
   { const V x=tw::splat<V>(a[2L]);
    c0_0=(c0_0 + (x * b0));
   }
@@ -176,6 +178,7 @@ TW_NOINLINE void mk_12x1(const long *kr, const T *TW_RESTRICT a, const T *TW_RES
   { const V x=tw::splat<V>(a[13L]);
    c11_0=(c11_0 + (x * b0));
   }
+  TW_KEEP(b0);
  }
  }}
  if(mode&1){

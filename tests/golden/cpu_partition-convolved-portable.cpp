@@ -1,4 +1,4 @@
-// cpu_partition version 21, cpu:portable
+// cpu_partition version 22, cpu:portable
 namespace tw_golden_p0_ {
 typedef float T; typedef tw::f32v V; enum { L=4 };
 struct Ctx {
@@ -47,90 +47,93 @@ TW_NOINLINE void mk_6x2(const long *kr, const T *TW_RESTRICT a, const T *TW_REST
  long kc=3L;
  {
   __asm__("":"+r"(a));
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+4L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+4L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[1L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[2L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[3L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[4L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[5L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
  {
   __asm__("":"+r"(a));
-  V b0=tw::load<V>(b+8L);
-  V b1=tw::load<V>(b+12L);
+  V b0=tw::load<V>(b+8L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+12L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[1L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[2L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[3L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[4L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[5L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[6L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
  {
   __asm__("":"+r"(a));
-  V b0=tw::load<V>(b+16L);
-  V b1=tw::load<V>(b+20L);
+  V b0=tw::load<V>(b+16L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+20L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[2L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[3L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[4L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[5L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[6L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[7L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
  }}
  if(mode&1){
@@ -203,7 +206,7 @@ TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
    const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
    pack_b(x,o,cb0,cb1,pc*9L,kc*9L,pb);
    for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
-    for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
+    for(long rb=rb0;rb<rb1;rb++) for(long cb=cb0;cb<cb1;cb++) {
      const long b0=rb%2L, l1=(b0)*6L; const long l0=(rb/2L);
      const T *a=A+l0*14L+l1*1L+pc*154L;
      const T *b=pb+(cb-cb0)*kc*72L;

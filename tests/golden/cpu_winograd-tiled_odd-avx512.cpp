@@ -325,40 +325,41 @@ TW_NOINLINE void mk_8x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c7_0={}, c7_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[144L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[192L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[240L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[288L]);
-   c6_0=(c6_0 + (x * b0));
-   c6_1=(c6_1 + (x * b1));
-  }
+   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_1=(c6_1 + (x * b1)); TW_HOLD(c6_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[336L]);
-   c7_0=(c7_0 + (x * b0));
-   c7_1=(c7_1 + (x * b1));
-  }
+   c7_0=(c7_0 + (x * b0)); TW_HOLD(c7_0);
+   c7_1=(c7_1 + (x * b1)); TW_HOLD(c7_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){
@@ -406,36 +407,37 @@ TW_NOINLINE void mk_7x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c6_0={}, c6_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[144L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[192L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[240L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[288L]);
-   c6_0=(c6_0 + (x * b0));
-   c6_1=(c6_1 + (x * b1));
-  }
+   c6_0=(c6_0 + (x * b0)); TW_HOLD(c6_0);
+   c6_1=(c6_1 + (x * b1)); TW_HOLD(c6_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){
@@ -478,32 +480,33 @@ TW_NOINLINE void mk_6x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c5_0={}, c5_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[144L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[192L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[240L]);
-   c5_0=(c5_0 + (x * b0));
-   c5_1=(c5_1 + (x * b1));
-  }
+   c5_0=(c5_0 + (x * b0)); TW_HOLD(c5_0);
+   c5_1=(c5_1 + (x * b1)); TW_HOLD(c5_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){
@@ -541,28 +544,29 @@ TW_NOINLINE void mk_5x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c4_0={}, c4_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[144L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[192L]);
-   c4_0=(c4_0 + (x * b0));
-   c4_1=(c4_1 + (x * b1));
-  }
+   c4_0=(c4_0 + (x * b0)); TW_HOLD(c4_0);
+   c4_1=(c4_1 + (x * b1)); TW_HOLD(c4_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){
@@ -595,24 +599,25 @@ TW_NOINLINE void mk_4x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c3_0={}, c3_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[144L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){
@@ -640,20 +645,21 @@ TW_NOINLINE void mk_3x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c2_0={}, c2_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){
@@ -676,16 +682,17 @@ TW_NOINLINE void mk_2x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c1_0={}, c1_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){
@@ -703,12 +710,13 @@ TW_NOINLINE void mk_1x2(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c0_0={}, c0_1={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+16L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+16L); TW_HOLD(b1);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1);
  }
   a+=1L; b+=32L; }
  if(mode&1){

@@ -321,29 +321,30 @@ TW_NOINLINE void mk_4x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c3_0={}, c3_1={}, c3_2={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+4L);
-  V b2=tw::load<V>(b+8L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+4L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+8L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-   c2_2=(c2_2 + (x * b2));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   c2_2=(c2_2 + (x * b2)); TW_HOLD(c2_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[144L]);
-   c3_0=(c3_0 + (x * b0));
-   c3_1=(c3_1 + (x * b1));
-   c3_2=(c3_2 + (x * b2));
-  }
+   c3_0=(c3_0 + (x * b0)); TW_HOLD(c3_0);
+   c3_1=(c3_1 + (x * b1)); TW_HOLD(c3_1);
+   c3_2=(c3_2 + (x * b2)); TW_HOLD(c3_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
   a+=1L; b+=12L; }
  if(mode&1){
@@ -379,24 +380,25 @@ TW_NOINLINE void mk_3x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c2_0={}, c2_1={}, c2_2={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+4L);
-  V b2=tw::load<V>(b+8L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+4L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+8L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[96L]);
-   c2_0=(c2_0 + (x * b0));
-   c2_1=(c2_1 + (x * b1));
-   c2_2=(c2_2 + (x * b2));
-  }
+   c2_0=(c2_0 + (x * b0)); TW_HOLD(c2_0);
+   c2_1=(c2_1 + (x * b1)); TW_HOLD(c2_1);
+   c2_2=(c2_2 + (x * b2)); TW_HOLD(c2_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
   a+=1L; b+=12L; }
  if(mode&1){
@@ -425,19 +427,20 @@ TW_NOINLINE void mk_2x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c1_0={}, c1_1={}, c1_2={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+4L);
-  V b2=tw::load<V>(b+8L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+4L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+8L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
   { const V x=tw::splat<V>(a[48L]);
-   c1_0=(c1_0 + (x * b0));
-   c1_1=(c1_1 + (x * b1));
-   c1_2=(c1_2 + (x * b2));
-  }
+   c1_0=(c1_0 + (x * b0)); TW_HOLD(c1_0);
+   c1_1=(c1_1 + (x * b1)); TW_HOLD(c1_1);
+   c1_2=(c1_2 + (x * b2)); TW_HOLD(c1_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
   a+=1L; b+=12L; }
  if(mode&1){
@@ -459,14 +462,15 @@ TW_NOINLINE void mk_1x3(long kc, const T *TW_RESTRICT a, const T *TW_RESTRICT b,
  V c0_0={}, c0_1={}, c0_2={};
  for(;kc>=1;kc-=1){
  {
-  V b0=tw::load<V>(b+0L);
-  V b1=tw::load<V>(b+4L);
-  V b2=tw::load<V>(b+8L);
+  V b0=tw::load<V>(b+0L); TW_HOLD(b0);
+  V b1=tw::load<V>(b+4L); TW_HOLD(b1);
+  V b2=tw::load<V>(b+8L); TW_HOLD(b2);
   { const V x=tw::splat<V>(a[0L]);
-   c0_0=(c0_0 + (x * b0));
-   c0_1=(c0_1 + (x * b1));
-   c0_2=(c0_2 + (x * b2));
-  }
+   c0_0=(c0_0 + (x * b0)); TW_HOLD(c0_0);
+   c0_1=(c0_1 + (x * b1)); TW_HOLD(c0_1);
+   c0_2=(c0_2 + (x * b2)); TW_HOLD(c0_2);
+   TW_KEEP(x); }
+  TW_KEEP(b0); TW_KEEP(b1); TW_KEEP(b2);
  }
   a+=1L; b+=12L; }
  if(mode&1){

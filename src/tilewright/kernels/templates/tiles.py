@@ -63,6 +63,12 @@ class Blocks:
         """The sizes that occur, the largest first."""
         return (self.size,) if self.even else (self.size, self.size - 1)
 
+    @property
+    def counted(self) -> tuple[tuple[int, int], ...]:
+        """Each size that occurs, and how many blocks have it."""
+        found = ((self.size, self.full), (self.size - 1, self.count - self.full))
+        return tuple((size, times) for size, times in found if times)
+
     def start(self, block: str) -> str:
         """C text of a block's first element."""
         if self.even:

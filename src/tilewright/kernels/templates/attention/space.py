@@ -13,7 +13,7 @@ from functools import lru_cache
 from tilewright.core import Target, Value
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.attention.geometry import ITEM
-from tilewright.kernels.templates.contraction.space import CODE_LIMIT, fits, step_cycles
+from tilewright.kernels.templates.contraction.space import CODE_LIMIT, MANY, fits, step_cycles
 from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
@@ -33,7 +33,7 @@ def _rows(extent: int, vectors: int, registers: int, even: bool) -> dict[int, fl
             continue
         blocks = ceildiv(extent, r)
         whole, rest = (blocks, 0) if even or extent % r == 0 else (blocks - 1, extent % r)
-        cycles = whole * step_cycles(r, vectors) + (step_cycles(rest, vectors) if rest else 0)
+        cycles = whole * step_cycles(r, vectors, MANY) + (step_cycles(rest, vectors, MANY) if rest else 0)
         found[r] = cycles / extent
     best = min(found.values())
     return {r: c for r, c in found.items() if c <= 1.3 * best}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from tilewright.core import Target, Value
@@ -11,16 +12,20 @@ from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import batch_items, side
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.space import (
-    CODE_LIMIT,
+    FEW,
     WAY,
+    Core,
     Form,
+    all_cycles,
     batches,
+    core,
     forms,
+    longest,
     proto,
     step_cycles,
     tile_forms,
 )  # fmt: skip
-from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.kernels.templates.tiles import Blocks, ceildiv
 from tilewright.search_space import SearchSpace
 
 SHORT_RUN = 16
@@ -29,13 +34,24 @@ SHORT_K = 64
 """Depth up to which a contraction of many rows moves data rather than computes: low tiles as wide as the rows."""
 FEW_ROWS = 10
 """Rows of a register tile that such contractions keep in flight."""
+MANY_ROWS = 128
+"""Rows of A over which packing B costs next to nothing."""
+DEPTH = 512
+"""Depth of a block, where nothing else decides."""
+SHALLOW = 128
+"""Depth where B is packed for few rows: wide blocks of it are read as they lie in memory."""
+LINE, WAYS = 64, 8
+"""Bytes of a line of L1, and lines of a set."""
 
 
-def _tile_cost(form: Form, columns: int, k: int, tile: tuple[int, int, int]) -> float:
+def _tile_cost(form: Form, columns: int, k: int, on: Core, tile: tuple[int, int, int]) -> float:
     """Cycles over the whole output, with what a tile's start and end and its reads of B cost."""
     r, h, v = tile
-    count = ceildiv(form.inner, r) * (form.around // h) * form.rest * ceildiv(columns, v)
-    return count * ((step_cycles(r * h, v) + 0.3 * v + 0.02 * r * h) * k + 30)
+
+    def one(rows: int, vectors: int) -> float:
+        return (step_cycles(rows, vectors, on) + 0.3 * vectors + 0.02 * rows) * k + 30
+
+    return form.around // h * form.rest * all_cycles(Blocks(form.inner, r), h, Blocks(columns, v), on, one)
 
 
 def _images(c: Contraction, target: Target, a: str) -> int:
@@ -54,6 +70,28 @@ def _images(c: Contraction, target: Target, a: str) -> int:
     return options[0] if worth else items
 
 
+def _low(target: Target) -> bool:
+    """Whether register tiles are low, as 16 registers make them: their rows of A stay in L1 while panels of B pass
+    through it from L2."""
+    return core(target.registers) is FEW
+
+
+def _worth_packing(c: Contraction, target: Target) -> bool:
+    """Whether B had better be packed than read in place."""
+    item = ITEMSIZE[c.acc]
+    m, size = c.m.size, c.n.size * c.k.size * item
+    b = side(c, c.b, "n")
+    if not _low(target) or b is None or b.along != 1 or c.n.size * item <= LINE:
+        return m > 64 and size > target.l2_bytes // 2
+    # Rows of B a whole number of lines apart fall into few sets of L1: a panel is read from L2 by every tile.
+    pitch = b.k * item
+    sets = target.l1_bytes // (WAYS * LINE)
+    crowded = pitch % LINE == 0 and sets // math.gcd(pitch // LINE, sets) * WAYS < min(c.k.size, DEPTH)
+    if m <= 2 * FEW_ROWS:
+        return m > FEW_ROWS and size > target.l2_bytes
+    return m >= MANY_ROWS or crowded or size > target.l2_bytes // 4
+
+
 def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
     """How the operands are read."""
     legal = next(r for r in within.constraints if r.reads == WAY)
@@ -68,7 +106,7 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
     # A padded copy that leaves room for nothing else in L2 is read from further away than the tensor saves.
     copied = window.image(c)
     large_copy = copied is not None and copied.size // batch_items(c) * item * 2 > target.l2_bytes
-    large_b = c.n.size * c.k.size * item > target.l2_bytes // 2 and c.m.size > 64
+    packed_b = _worth_packing(c, target)
 
     def rank(f: Form) -> tuple[int, int, bool, bool]:
         ways = ["prepack", "direct", "copy", "clip", "pack"]
@@ -78,7 +116,7 @@ def _way(c: Contraction, target: Target, within: SearchSpace) -> Form:
             ways = ["direct", "prepack", "pack"]
         elif (inner >= SHORT_RUN or large_copy) and not scattered:
             ways = ["prepack", "clip", "copy", "pack"]
-        order_b = ["prepack", "pack", "direct"] if large_b else ["prepack", "direct", "pack"]
+        order_b = ["prepack", "pack", "direct"] if packed_b else ["prepack", "direct", "pack"]
         return (
             ways.index(f.a) if f.a in ways else len(ways),
             order_b.index(f.b),
@@ -106,7 +144,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         if moves:
             slow *= 1.5 if tile[0] * tile[1] > FEW_ROWS else 1.0
             slow *= 1.2 if tile[2] < ceildiv(form.columns, lanes) else 1.0
-        return _tile_cost(form, ceildiv(form.columns, lanes), k, tile) * slow
+        return _tile_cost(form, ceildiv(form.columns, lanes), k, core(target.registers), tile) * slow
 
     fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
     way: dict[str, Value] = dict(zip(WAY, form.key, strict=True))
@@ -115,29 +153,33 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     ]
     rows, lines, vectors = min(tiles, key=cost)
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    size = rows * lines * vectors
+    low = _low(target) and rows * lines * DEPTH * item <= target.l1_bytes // 2
     values: dict[str, Value] = {
         **way,
         "MR": rows,
         "MH": lines,
         "NV": vectors,
-        "unroll": max(u for u in (1, 2, 4) if u == 1 or (m > 2 and u * size <= CODE_LIMIT)),
-        "order": "ji",
+        "unroll": max(u for u in (1, 2, 4) if u <= (longest(rows * lines, vectors, target.registers) if m > 2 else 1)),
         "prefetch_b": -2 if 2 < m <= 32 and form.b == "direct" else 0,
         "prefetch_c": m > 2,
     }
     deep = next(r for r in within.constraints if r.reads == (*WAY, "KC"))
     starts = next(r for r in within.constraints if r.reads == ("a", "KC", "unroll"))
     depths = [x for x in options["KC"] if deep.holds({**way, "KC": x}) and starts.holds({**values, "KC": x})]
-    wanted = 8 if m <= 2 else 512
+    wanted = 8 if m <= 2 else SHALLOW if low and m <= 64 and form.b == "pack" else DEPTH
     if form.nested:
         # All of K, as long as a panel of B leaves room for A in L2.
         wanted = max(form.unit, target.l2_bytes * 3 // 4 // (vectors * lanes * item))
     kc = max([x for x in depths if x <= wanted] or depths[:1])
     values["KC"] = kc
     values["MC"] = max([x for x in options["MC"] if x * kc * item <= target.l2_bytes // 2] or options["MC"][:1])
-    limit = target.l3_bytes // 4 if form.b == "pack" else target.l3_bytes
-    values["NC"] = max([x for x in options["NC"] if x * kc * item <= limit] or options["NC"][:1])
+    limit = target.l3_bytes
+    if form.b == "pack":
+        limit = target.l2_bytes // 2 if low else limit // 4
+    nc = max([x for x in options["NC"] if x * kc * item <= limit] or options["NC"][:1])
+    values["NC"] = nc
+    stays = low and form.b != "direct" and nc * kc * item <= target.l2_bytes * 3 // 4
+    values["order"] = "ij" if stays else "ji"
     if form.nested:
         values["MC"] = options["MC"][-1]
     elif moves:

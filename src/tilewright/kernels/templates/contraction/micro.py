@@ -198,15 +198,18 @@ def _innermost(
         for j in range(vectors):
             at = f"b+{v * b_k + j * p.lanes}L"
             tail = masked and j == vectors - 1
-            w(f"  V b{j}={f'tw::load_n<V>({at},tail)' if tail else f'tw::load<V>({at})'};")
+            w(f"  V b{j}={f'tw::load_n<V>({at},tail)' if tail else f'tw::load<V>({at})'}; TW_HOLD(b{j});")
         for i in chosen:
             # A plain scalar lets the compiler choose between a broadcast and a folded operand.
             place = i * u + v if p.pack_a else p.row_a(i) + v * a_k
             w(f"  {{ const V x=tw::splat<V>(a[{place}L]);")
             for j in range(vectors):
                 names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
-                w(f"   c{i}_{j}={print_expr(step, axis={}, load=no_load, var=names, lanes=p.lanes)};")
-            w("  }")
+                value = print_expr(step, axis={}, load=no_load, var=names, lanes=p.lanes)
+                w(f"   c{i}_{j}={value};{f' TW_HOLD(c{i}_{j});' if vectors > 1 else ''}")
+            # Of a single vector a broadcast has one use: compilers know best what to do with it.
+            w("   TW_KEEP(x); }" if vectors > 1 else "  }")
+        w("  " + " ".join(f"TW_KEEP(b{j});" for j in range(vectors)))
 
     # A remainder of known length is printed out: a second loop over the accumulators makes GCC spill them.
     left = walk.size % u if nested(p) else 0

@@ -20,6 +20,9 @@ from tilewright.kernels.templates.contraction.text import (
     tensor_pointer,
 )  # fmt: skip
 
+ROWS_AT_A_TIME = 8
+"""Rows of B copied into every panel of a block before the next ones: as many streams as prefetchers follow."""
+
 
 def pack_a(p: ContractionTiling) -> str:
     """Row blocks ``[rb, re)`` and ``kc`` steps from ``k0``, into ``q``."""
@@ -63,27 +66,40 @@ def pack_b(p: ContractionTiling) -> str:
         " (void)o;\n" + outer_names(p)
     )
     blocks = p.column_blocks
-    begin = (
-        f" for(;cb<ce;cb++) {{ const long j0={blocks.start('cb')}*{p.lanes}L, n=tw::imin({width}L,{p.c.n.size}L-j0);\n"
-    )
+    columns = f"const long j0={blocks.start('cb')}*{p.lanes}L, n=tw::imin({width}L,{p.c.n.size}L-j0);"
+    begin = f" for(;cb<ce;cb++) {{ {columns}\n"
     end = f"\n  q+=kc*{width}L; }} }}"
     s = p.b_side
     if s is not None and s.along == 1:
-        lines = [head, f" const T *base={operand_pointer(p, 'b')}+k0*{s.k}L;", begin, "  const T *s=base+j0; T *d=q;"]
-        copies = " ".join(f"tw::store(d+{v * p.lanes},tw::load<V>(s+{v * p.lanes}));" for v in range(p.vectors))
-        lines.append(f"  if(n=={width}) for(long k=0;k<kc;k++) {{ {copies} d+={width}; s+={s.k}L; }}")
-        some = " ".join(
-            f"tw::store(d+{v * p.lanes},tw::load_n<V>(s+{v * p.lanes},tw::imax(0,n-{v * p.lanes})));"
-            for v in range(p.vectors)
-        )
-        lines.append(f"  else for(long k=0;k<kc;k++) {{ {some} d+={width}; s+={s.k}L; }}")
-        return "\n".join(lines) + end
+        return head + _rows(p, s.k, columns)
     if s is not None:
         base = f" const T *base={operand_pointer(p, 'b')}+k0*{s.k}L;\n"
         return head + base + begin + _transpose(p, s.along, s.k) + end
     runs = _runs(p)
     body = runs if runs is not None else _general(p, "b", f"q[kk*{width}+l]")
     return head + begin + f"  for(long l=n;l<{width};l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=0;\n" + body + end
+
+
+def _rows(p: ContractionTiling, k: int, columns: str) -> str:
+    """B with N innermost: a few rows at a time across all panels.
+
+    They are read in order then, as memory and its prefetchers like them; down one panel, every row would be a page of
+    its own where B is wide.
+    """
+    width, lanes = p.width, p.lanes
+    whole = " ".join(f"tw::store(d+{v * lanes},tw::load<V>(s+{v * lanes}));" for v in range(p.vectors))
+    part = " ".join(
+        f"tw::store(d+{v * lanes},tw::load_n<V>(s+{v * lanes},tw::imax(0,n-{v * lanes})));" for v in range(p.vectors)
+    )
+    each, step = f"for(long v=0;v<{ROWS_AT_A_TIME};v++)", f"d+={width}; s+={k}L;"
+    return "\n".join([
+        f" const T *base={operand_pointer(p, 'b')}+k0*{k}L;",
+        f" const long first=cb; for(long k=0;k<kc;k+={ROWS_AT_A_TIME}) {{ const long rows=kc-k; T *e=q+k*{width};",
+        f"  for(cb=first;cb<ce;cb++,e+=kc*{width}L) {{ {columns}",
+        f"   const T *s=base+k*{k}L+j0; T *d=e;",
+        f"   if(n=={width}&&rows>={ROWS_AT_A_TIME}) {each} {{ {whole} {step} }}",
+        f"   else {each} if(v<rows) {{ {part} {step} }} }} }} }}",
+    ])  # fmt: skip
 
 
 def _transpose(p: ContractionTiling, along: int, k: int) -> str:

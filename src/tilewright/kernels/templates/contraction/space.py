@@ -15,6 +15,7 @@ Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,31 +25,70 @@ from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.prepack import constant
-from tilewright.kernels.templates.tiles import UNEVEN, balanced, ceildiv, shared_out, splits
+from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_ROWS = 30
 MAX_VECTORS = 16
-LATENCY = 4.0
-"""Cycles between dependent multiply-adds: with fewer accumulators than two a cycle, they wait."""
 CODE_LIMIT = 128
 """Multiply-adds in one unrolled loop body, beyond which compiling costs more than it brings."""
-SLACK = 1.2
-"""By how much the multiply-adds of a register tile may take longer than those of the best one."""
 LARGEST_IMAGE = 1 << 30
 """Bytes of a padded copy."""
 SMALL_IMAGES = 256 << 10
 """Bytes of padded images that are copied at a time, where one image is smaller."""
 
 
-def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one k step of a register tile: two multiply-adds and two loads a cycle."""
-    return max(rows * vectors / 2, (rows + vectors) / 2, LATENCY)
+@dataclass(frozen=True)
+class Core:
+    """What a register tile is judged by. Every core meant here begins two multiply-adds a cycle.
+
+    ``latency``: cycles between dependent ones; with fewer accumulators than two a cycle, they wait. ``loads``: a cycle;
+    two at best, but they meet in banks, and some miss the first cache. ``slack``: by how much a tile's multiply-adds
+    may take longer than those of the best one. ``exact``: blocks of both sizes that divide an extent count as they are,
+    else as the larger one: the recorded spaces of 32 registers, from which the shipped model learned, are made so.
+    """
+
+    latency: float
+    loads: float
+    slack: float
+    exact: bool
+
+
+FEW, MANY = Core(5.0, 1.75, 1.15, True), Core(4.0, 2.0, 1.2, False)
+"""With 16 registers, where tiles are low and narrow and so come close to both limits, and cores since Haswell and the
+first Zen count; with 32."""
+
+
+def core(registers: int) -> Core:
+    return FEW if registers <= 16 else MANY
+
+
+def step_cycles(rows: int, vectors: int, on: Core) -> float:
+    """Cycles of one k step of a register tile."""
+    return max(rows * vectors / 2, (rows + vectors) / on.loads, on.latency)
+
+
+def all_cycles(rows: Blocks, lines: int, columns: Blocks, on: Core, tile: Callable[[int, int], float]) -> float:
+    """What the register tiles of all blocks cost together; ``tile``: one of so many rows and vectors."""
+    if not on.exact:
+        return rows.count * columns.count * tile(rows.size * lines, columns.size)
+    return sum(m * n * tile(r * lines, v) for r, m in rows.counted for v, n in columns.counted)
+
+
+def spare(rows: int, vectors: int, registers: int) -> int:
+    """Registers left over by accumulators, one row of B and a broadcast value."""
+    return registers - rows * vectors - (vectors + 1 if vectors > 1 else 2)
 
 
 def fits(rows: int, vectors: int, registers: int) -> bool:
-    """Whether accumulators, one row of B and a broadcast value fit the register file."""
-    return rows * vectors + (vectors + 1 if vectors > 1 else 2) <= registers
+    """Whether a register tile fits the register file."""
+    return spare(rows, vectors, registers) >= 0
+
+
+def longest(rows: int, vectors: int, registers: int) -> int:
+    """Steps of k that may be printed out: one where it takes every register, since compilers spill in longer bodies."""
+    full = vectors > 1 and spare(rows, vectors, registers) == 0
+    return 1 if full else max(1, CODE_LIMIT // (rows * vectors))
 
 
 @dataclass(frozen=True)
@@ -144,6 +184,7 @@ def tile_forms(form: Form, lanes: int, registers: int) -> dict[tuple[int, int, i
 def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) -> dict[tuple[int, int, int], float]:
     # Only sizes that divide the extents into even blocks count: the others equal one of those.
     found: dict[tuple[int, int, int], float] = {}
+    on = core(registers)
     for r in range(1, min(inner, MAX_ROWS) + 1):
         if not balanced(inner, r):
             continue
@@ -151,10 +192,10 @@ def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) 
         lines = [h for h in range(1, around + 1) if h == 1 or (nested and r == inner and around % h == 0)]
         for h, v in itertools.product(lines, range(1, min(vectors, MAX_VECTORS) + 1)):
             if h * r <= MAX_ROWS and balanced(vectors, v) and fits(r * h, v, registers):
-                count = ceildiv(inner, r) * (around // h) * ceildiv(vectors, v)
-                found[r, h, v] = count * step_cycles(r * h, v)
+                cycles = all_cycles(Blocks(inner, r), h, Blocks(vectors, v), on, lambda m, n: step_cycles(m, n, on))
+                found[r, h, v] = around // h * cycles
     best = min(found.values())
-    return {t: cost for t, cost in found.items() if cost <= best * SLACK}
+    return {t: cost for t, cost in found.items() if cost <= best * on.slack}
 
 
 def depths(k: int, short: bool) -> list[int]:
@@ -223,7 +264,7 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
         ),
         rule(
             "the unrolled loop body is too long",
-            lambda MR, MH, NV, unroll: unroll == 1 or MR * MH * NV * unroll <= CODE_LIMIT,
+            lambda MR, MH, NV, unroll: unroll <= longest(MR * MH, NV, target.registers),
         ),
         rule(
             "blocks of k are whole trips of the outermost loop over it",

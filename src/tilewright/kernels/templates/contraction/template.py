@@ -14,7 +14,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CPU_CONTRACTION = PlannedTemplate(
     name="cpu_contraction",
     family="contraction",
-    version=3,
+    version=4,
     kinds=("cpu",),
     refusal="is no contraction",
     find=match,

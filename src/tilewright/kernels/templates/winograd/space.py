@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.core import Target, Value
-from tilewright.kernels.templates.contraction.space import CODE_LIMIT, fits, step_cycles
+from tilewright.kernels.templates.contraction.space import core, fits, longest, step_cycles
 from tilewright.kernels.templates.tiles import UNEVEN, balanced, ceildiv, shared_out, splits
 from tilewright.kernels.templates.winograd.match import Winograd
 from tilewright.kernels.templates.winograd.plan import APART, item_bytes
@@ -37,10 +37,11 @@ BLOCKS = (2, 4, 6, 8, 12, 16, 18, 24, 32, 48, 64, 96, 128, 192, 256)
 def tiles(features: int, tiles: int, lanes: int, registers: int) -> dict[tuple[int, int], float]:
     """Register tiles (MR, NV) worth trying, each with the cycles it needs per channel over all panels."""
     found: dict[tuple[int, int], float] = {}
+    on = core(registers)
     vectors = ceildiv(features, lanes)
     for rows, v in itertools.product(range(1, min(tiles, TALLEST) + 1), range(1, min(vectors, 8) + 1)):
         if fits(rows, v, registers) and ceildiv(vectors, v) * v <= vectors * WASTE:
-            found[rows, v] = ceildiv(tiles, rows) * ceildiv(vectors, v) * step_cycles(rows, v)
+            found[rows, v] = ceildiv(tiles, rows) * ceildiv(vectors, v) * step_cycles(rows, v, on)
     best = min(found.values())
     return {t: cost for t, cost in found.items() if cost <= best * SLACK}
 
@@ -76,9 +77,7 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
             "the register tile does not fit or wastes too much",
             lambda outputs, MR, NV: (outputs, MR, NV) in sizes,
         ),
-        rule(
-            "the unrolled loop body is too long", lambda MR, NV, unroll: unroll == 1 or MR * NV * unroll <= CODE_LIMIT
-        ),
+        rule("the unrolled loop body is too long", lambda MR, NV, unroll: unroll <= longest(MR, NV, target.registers)),
         rule("blocks of tiles would be as many if they were smaller", lambda outputs, TB: (outputs, TB) in blocks),
         rule("blocks of panels would be as many if they were smaller", lambda NV, PB: (NV, PB) in groups),
         rule("a block is larger than the second-level cache allows", close),
