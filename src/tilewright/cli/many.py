@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.board import Board, label
+from tilewright.cli.options import resumes
 from tilewright.cli.output import console, emit_json, rate, say, seconds
 from tilewright.cli.ranges import report_range
 from tilewright.core import UsageError
@@ -47,13 +48,6 @@ def tune_tasks(
     if missing:
         say(f"no trial succeeded for {', '.join(missing)}")
     return 1 if missing else 0
-
-
-def resumes(resume: str | None, what: str) -> bool:
-    """Whether ``--resume`` is asked for, of all runs of what has several. Raises ``UsageError`` where it names one."""
-    if resume not in (None, "last"):
-        raise UsageError(f"--resume {resume} names one run, and {what} has several", "Write --resume last")
-    return resume is not None
 
 
 def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bool) -> int:

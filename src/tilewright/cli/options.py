@@ -118,3 +118,10 @@ def target_of(name: str, threads: int) -> Target:
 
     backend = choose_backend(name)
     return backend.parse_target(name, threads, allow_foreign=not backend.in_process)
+
+
+def resumes(resume: str | None, what: str) -> bool:
+    """Whether ``--resume`` is asked for, of all runs of what has several. Raises ``UsageError`` where it names one."""
+    if resume not in (None, "last"):
+        raise UsageError(f"--resume {resume} names one run, and {what} has several", "Write --resume last")
+    return resume is not None

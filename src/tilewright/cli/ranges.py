@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.board import Board
+from tilewright.cli.options import resumes
 from tilewright.cli.output import console, emit_json, say, seconds
 from tilewright.core import UsageError
 
@@ -19,7 +20,6 @@ def tune_for_range(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Tune for a range. ``shared``: settings of every tuning; ``alone``: what goes with a task of fixed sizes only."""
-    from tilewright.cli.many import resumes
     from tilewright.tuner.many import TuneTask
     from tilewright.tuner.ranges import KERNELS, listed_tasks, tune_range
 
