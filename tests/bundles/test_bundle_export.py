@@ -285,9 +285,9 @@ def test_sizes_that_are_not_fixed(opened: Bundle) -> None:
     from dataclasses import replace
 
     (kernel,) = choose(kernels(opened), "softmax", None, None)
-    spec = replace(kernel.entry.output, shape=("1..8", 100))  # type: ignore[arg-type]
+    spec = replace(kernel.entry.outputs[0], shape=("1..8", 100))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has no fixed sizes"):
-        functions([Kernel(replace(kernel.entry, output=spec), kernel.row)])
+        functions([Kernel(replace(kernel.entry, outputs=(spec,)), kernel.row)])
 
 
 @pytest.mark.parametrize("name", ["a-b", "1a", "", "Mine", "é"])

@@ -179,7 +179,7 @@ def test_maps_in_front_are_inlined() -> None:
     same_values(p, inlined(p))
 
 
-@pytest.mark.parametrize("name", [*PROGRAMS, *CONTRACTIONS])
+@pytest.mark.parametrize("name", [n for n, made in (PROGRAMS | CONTRACTIONS).items() if not made().results])
 def test_every_normal_form_computes_the_program(name: str) -> None:
     p = (PROGRAMS | CONTRACTIONS)[name]()
     for other in normal_forms(p):

@@ -75,7 +75,7 @@ def test_every_set_and_place_holds_the_tensors_values(
     monkeypatch.setattr(gpu_buffers, "BLOCK", block)
     a = np.random.default_rng(0).integers(0, 256, 1000, np.uint8)
     b = np.arange(96, dtype=np.uint8)
-    arena = TimingArena(context, [a, b], 40, 7)
+    arena = TimingArena(context, [a, b], [40], 7)
     seen = set()
     for number in range(9):
         for place in (0, 1, 60):
@@ -93,7 +93,7 @@ def test_every_set_and_place_holds_the_tensors_values(
 
 def test_an_arena_that_does_not_fit_leaves_nothing_behind(context: EmulatorContext) -> None:
     with pytest.raises(OutOfMemory):
-        TimingArena(context, [np.zeros(100, np.uint8)], 1 << 50, 4)
+        TimingArena(context, [np.zeros(100, np.uint8)], [1 << 50], 4)
 
 
 def test_kernels_take_turns_and_calls_are_numbered(context: EmulatorContext) -> None:

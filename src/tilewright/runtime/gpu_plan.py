@@ -149,6 +149,7 @@ class GpuPlan:
         outputs = kernel.entry.outputs
         names = ("out",) if len(outputs) == 1 else [f"out[{n}]" for n in range(len(outputs))]
         self._outputs = tuple(replace(s, name=n) for n, s in zip(names, outputs, strict=True))
+        self._several = len(outputs) > 1
         self._align = kernel.entry.program.align
         self._sizes = [_bytes(s) for s in (*kernel.entry.inputs, *self._outputs)]
         self._scratch = scratch if kernel.workspace else None
@@ -177,22 +178,35 @@ class GpuPlan:
         known = self._checked.get(tuple([f[3] for f in faces]))
         if known is None:
             return self._first(args, out)
-        outs = self._outs(args[0], out)
-        every = [*faces, *[LOOKS[type(a)](a) for a in outs]]
-        if tuple([f[3] for f in every[self.count :]]) not in known:
-            return self._first(args, out)
-        align, spans = self._align, list[tuple[int, int]]()
+        outs = self._outs(args[0], out) if self._several or out is None else (out,)
+        written, kind = self._looked(outs)
+        if kind not in known:
+            return self._first(args, returned(outs))
+        align, sizes, count = self._align, self._sizes, self.count
+        every = [*faces, *written]
         doubtful = False
-        for n, (face, size) in enumerate(zip(every, self._sizes, strict=True)):
+        for n, face in enumerate(every):
             at = face[0]
-            doubtful = doubtful or not at or at % align != 0
-            if n >= self.count:
-                doubtful = doubtful or any(low < at + size and at < high for low, high in spans)
-            spans.append((at, at + size))
+            if not at or at % align:
+                doubtful = True
+            if n >= count:
+                end = at + sizes[n]
+                for m in range(n):
+                    other = every[m][0]
+                    if at < other + sizes[m] and other < end:
+                        doubtful = True
         if doubtful:  # what is wrong is named there; what only looked so is launched
             return self._first(args, returned(outs))
         self._queue([f[1] for f in every], args[0], faces[0][2])
         return returned(outs)
+
+    def _looked(self, outs: Sequence[Any]) -> tuple[tuple[Face, ...], Any]:
+        """Faces of the arrays to write, and what kinds of arrays they are."""
+        if not self._several:
+            face = LOOKS[type(outs[0])](outs[0])
+            return (face,), face[3]
+        faces = tuple([LOOKS[type(a)](a) for a in outs])
+        return faces, tuple([f[3] for f in faces])
 
     def _outs(self, owner: Any, out: Any) -> Sequence[Any]:
         """The arrays to write: those given, or new ones of ``owner``'s framework."""
@@ -215,7 +229,7 @@ class GpuPlan:
         outs = self._checked.setdefault(tuple(v.kind for v in views), set())
         if len(outs) >= _KEPT:
             outs.clear()
-        outs.add(tuple(v.kind for v in results))
+        outs.add(tuple(v.kind for v in results) if self._several else results[0].kind)
         self._queue([v.pointer for v in (*views, *results)], args[0], views[0].stream)
         return returned(made)
 

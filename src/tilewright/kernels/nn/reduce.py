@@ -67,9 +67,10 @@ def mean(input: te.TensorRef, dim: te.Ints = (), keepdim: bool = False) -> te.Te
 def var_mean(
     input: te.TensorRef, dim: te.Ints = (), correction: int = 1, keepdim: bool = False
 ) -> tuple[te.TensorRef, te.TensorRef]:
-    """Variance over ``dim`` (sums of squares over their number less ``correction``), and the mean that it is about.
+    """Variance over ``dim``, and the mean about which it is taken.
 
-    Raises ``UsageError`` where that is not positive.
+    The variance is a sum of squares over their number less ``correction``. Raises ``UsageError`` where that is not
+    positive.
     """
     count = _count("var_mean", input, dim)
     if not 0 <= correction < count:
