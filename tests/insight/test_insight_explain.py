@@ -24,7 +24,7 @@ from tilewright.insight.limits import bytes_of, limit_bars, limits_of
 from tilewright.insight.points import points_of
 from tilewright.insight.progress import progress_of
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates import task_space
+from tilewright.kernels.templates import get_template, task_space
 from tilewright.tuner import user_kernel
 
 GPU = parse_target("cuda:sm_90a", allow_foreign=True)
@@ -75,6 +75,24 @@ def test_the_nearest_limit_is_the_level_that_takes_longest() -> None:
     fast = limits_of(run_of([], task=task, peaks=PEAKS), record.schedule, task.workload.flops / 1.2e11)
     assert fast.near is fast.limits[0]
     assert "more than there is" in fast.text()
+
+
+def test_a_kernel_that_needs_fewer_operations_is_held_to_its_own() -> None:
+    """By tiles: a quarter of the products, and the transforms; what its sums may round is said."""
+    sizes = {"n": 1, "ci": 64, "h": 16, "w": 16, "co": 64, "kh": 3, "kw": 3, "padding": 1, "layout": "NHWC"}
+    task = Task(get_operator("conv2d").workload(**sizes), TARGET)
+    direct, tiled = (get_template(n).default(task) for n in ("cpu_contraction", "cpu_winograd"))
+    assert dict(tiled.values)["outputs"] == 4
+    peaks = {"flops": float(task.workload.flops)}
+    shares = [limits_of(run_of([], task=task, peaks=peaks), s, 1.0).limits[0].share for s in (direct, tiled)]
+    assert shares[0] == 1
+    assert 0.25 < shares[1] < 0.5
+    texts = [
+        explained(task, [TrialRecord(0, Proposal(s, None, "random"), Measurement(1.0, 0.02, 9))]).parts()[0][1][0]
+        for s in (direct, tiled)
+    ]
+    assert "round" not in texts[0]
+    assert "may round 1.8 times as far as the program's own" in texts[1]
 
 
 def test_what_was_not_stored_is_unknown_and_never_guessed() -> None:

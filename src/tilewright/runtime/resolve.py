@@ -355,6 +355,7 @@ class Resolver:
             schedule=dict(default.schedule.values),
             target=default.target.name,
             threads=default.target.threads,
+            rounding=default.kernel.program.rounding,
         )
         expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
         tally = self.counters.tally(self.missed(workload, default.tier))

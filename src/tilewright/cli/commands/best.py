@@ -77,6 +77,7 @@ def command(
             "peak_fraction": kernel.peak_fraction,
             "template": kernel.schedule.template,
             "schedule": dict(kernel.schedule.values),
+            "rounding": kernel.program.rounding,
             "state": kernel.state,
             "run": kernel.run_id,
             "trial": kernel.trial_number,
@@ -99,6 +100,8 @@ def command(
         out.print(safe_text(f"measured on {kernel.device_model}"))
     out.print(safe_text(f"template {kernel.schedule.template}, run {kernel.run_id}, trial {kernel.trial_number}"))
     out.print(safe_text(" ".join(f"{k}={v}" for k, v in kernel.schedule.values.items())))
+    if kernel.program.rounding > 1:
+        out.print(f"its sums may round {kernel.program.rounding:.2g} times as far as the program's own")
 
 
 def _best(database: Database, task: Task) -> StoredKernel | None:
