@@ -77,7 +77,8 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
 
 def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], out: Array, name: str = "out") -> None:
     """Raise :class:`Misfit` if a dense output shares memory with a dense input."""
-    low, high = address(out), address(out) + out.nbytes
+    low = address(out)
+    high = low + out.nbytes
     for a, spec in zip(inputs, specs, strict=True):
         start = address(a)
         if start < high and low < start + a.nbytes:
