@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.baselines.libraries import BASELINES, openblas_core
-from tilewright.core import TensorSpec, TilewrightError, UsageError, Workload
+from tilewright.core import TilewrightError, UsageError, Workload
 
 IDLE_SECONDS = 0.12
 
@@ -182,6 +182,8 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     from tilewright.backends.cpu.targets import parse_target
     from tilewright.kernels.expression.expr import FLOATS
     from tilewright.kernels.expression.numerics import decode, encode
+    from tilewright.kernels.expression.program import Program, Tensor
+    from tilewright.kernels.expression.value_range import draw
     from tilewright.runtime import Library
     from tilewright.runtime.binding import ConstantPlan
     from tilewright.runtime.checked import LINE, each_out, empty, returned, storage
@@ -198,11 +200,11 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         held[...] = values
         return held
 
-    def draw(s: TensorSpec, positive: bool) -> np.ndarray[Any, Any]:
-        if s.dtype not in FLOATS:
-            return aligned(rng.integers(0, 3, s.shape).astype(s.dtype))
-        values = rng.standard_normal(s.shape)
-        return aligned(encode(np.abs(values) + 0.1 if positive else values, s.dtype))
+    def drawn(t: Tensor, positive: bool) -> np.ndarray[Any, Any]:
+        values = draw(t, rng, near=(0, 2))
+        if positive and t.dtype in FLOATS and t.low is None and t.high is None:
+            values = encode(np.abs(decode(values, t.dtype)) + 0.1, t.dtype)
+        return aligned(values)
 
     outs = [empty(s.shape, storage(s.dtype), LINE) for s in workload.outputs]
     out = returned(outs)
@@ -216,7 +218,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
         return np.allclose(theirs, ours, rtol=share, atol=share / 10 * (float(np.abs(ours).max()) or 1.0))
 
     for positive in (False, True):  # a variance is not negative
-        inputs = [draw(s, positive) for s in workload.inputs]
+        inputs = [drawn(t, positive) for t in Program.loads(workload.program).inputs]
         call, given = plan, inputs
         if isinstance(plan, ConstantPlan):
             call = plan.bind(**{s.name: a for s, a in zip(workload.inputs, inputs, strict=True) if s.constant})
