@@ -29,7 +29,6 @@ from tilewright.kernels.expression import monoids
 from tilewright.kernels.expression.bounds import check_reads
 from tilewright.kernels.expression.expr import (
     DTYPES,
-    FLOATS,
     INDEX,
     INTEGERS,
     Expr,
@@ -56,6 +55,7 @@ from tilewright.kernels.expression.functions import (
     sqrt,
     tanh,
 )
+from tilewright.kernels.expression.indices import kept_index, whole_index
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
 from tilewright.kernels.expression.size import check_size
 from tilewright.kernels.expression.value_range import checked_range
@@ -100,7 +100,7 @@ class TensorRef(Symbol):
                 f"{self.label} has {len(self.shape)} axes but is read with {len(items)} indices",
                 f"Give one index for each axis; its shape is {self.shape}",
             )
-        return ex.load(self, self.dtype, tuple(_index(i, n) for i, n in zip(items, self.shape, strict=True)))
+        return ex.load(self, self.dtype, tuple(kept_index(i, n) for i, n in zip(items, self.shape, strict=True)))
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"{self.label} cannot be iterated over; reduce with te.sum(extent, lambda k: ...)")
@@ -144,41 +144,6 @@ class Reduction:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _alone
     __truediv__ = __rtruediv__ = __neg__ = __pow__ = __lt__ = __gt__ = _alone
-
-
-_INDEX_OPS = {"const", "axis", "add", "sub", "mul", "floordiv", "mod", "min", "max", "load", "cast", "neg"}
-
-
-_INDEX_RULE = "Indices use axes, whole constants and whole-number tensors, with + -, and * // % by a constant"
-
-
-def _index(value: ExprLike, extent: int) -> Expr:
-    index = _whole_index(value)
-    # What a tensor holds is known at run time only: a wrong value must not read beyond the axis.
-    return minimum(maximum(index, 0), extent - 1) if index.loads() else index
-
-
-def _whole_index(value: ExprLike) -> Expr:
-    given: object = value
-    if not isinstance(given, (Expr, Real)):
-        rule = "Read one element; take several with te.sum or te.compute"
-        raise OperatorError(f"the index {given!r:.60} is not one whole number", rule)
-    index = ex.wrap(value)
-    if index.dtype in FLOATS or index.dtype == "bool":
-        raise OperatorError(f"{index!r} is {index.dtype}; an index is a whole number", _INDEX_RULE)
-    index = cast(index, INDEX)
-    check_size((index,), "an index")
-    for node in index.walk():
-        if node.op == "load":
-            if node.dtype not in INTEGERS:
-                raise OperatorError(f"{node!r} is {node.dtype}; an index is a whole number", _INDEX_RULE)
-        elif node.dtype in FLOATS:
-            raise OperatorError(f"index {index!r} does real arithmetic", _INDEX_RULE)
-        elif node.op not in _INDEX_OPS:
-            raise OperatorError(f"{node.op} is not allowed in the index {index!r}", _INDEX_RULE)
-        elif node.op == "mul" and not any(a.op == "const" for a in node.args):
-            raise OperatorError(f"index {index!r} multiplies two axes", _INDEX_RULE)
-    return index
 
 
 def input(
@@ -442,7 +407,7 @@ def scatter(monoid: str, at: Expr | Sequence[Expr], extents: Extents, fn: Callab
             )
         here = None
         for axis, index in zip(axes, indices, strict=True):
-            same = ex.compare("eq", axis, _whole_index(index))
+            same = ex.compare("eq", axis, whole_index(index))
             here = same if here is None else here & same
         element = _element(value)
         return select(here, element, monoids.simple(monoid, element.dtype).identity[0])  # type: ignore[arg-type]
