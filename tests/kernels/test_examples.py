@@ -13,13 +13,24 @@ from tilewright.kernels.operator_file import load_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.testing.operator import OperatorContract, random_inputs
 
-FILE = Path(__file__).parents[2] / "examples" / "custom_ops.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILE = EXAMPLES / "custom_ops.py"
 
 
 class TestExamples(OperatorContract):
     @pytest.fixture(params=["sqdist", "chebyshev", "layernorm"])
     def op(self, request: pytest.FixtureRequest) -> Operator:
         return load_operator(f"{FILE}:{request.param}")
+
+
+class TestUnusual(OperatorContract):
+    @pytest.fixture(params=[
+        "complex_product", "butterfly", "gray", "quaternion_product", "rotary", "histogram", "gated_recurrence",
+        "exponential_average", "running_product", "selective_scan", "diffusion", "blur", "gated_convolution", "swiglu",
+        "projections", "triangular_product", "experts", "gathered_product", "tropical_product", "density",
+    ])  # fmt: skip
+    def op(self, request: pytest.FixtureRequest) -> Operator:
+        return load_operator(f"{EXAMPLES / 'unusual.py'}:{request.param}")
 
 
 def test_chebyshev_and_layernorm():

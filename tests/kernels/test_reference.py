@@ -223,13 +223,16 @@ def test_average_pooling_with_padding_counts():
     np.testing.assert_allclose(run(out, a), np.convolve(a, np.ones(3) / 3, "same"), rtol=1e-12)
 
 
-def test_predicate_around_the_whole_product():
+@pytest.mark.parametrize("last", [False, True], ids=["first factor", "last factor"])
+def test_predicate_around_the_whole_product(last):
     a, w = normal(12), normal(5, 3)
     x, y = tensor("a", a), tensor("w", w)
-    out = te.compute(
-        (12, 5),
-        lambda i, o: te.sum(3, lambda r: te.select((i + r >= 1) & (i + r < 13), x[i + r - 1] * y[o, r], 0.0)),
-    )
+
+    def element(i, o, r):
+        product = y[o, r] * x[i + r - 1] if last else x[i + r - 1] * y[o, r]
+        return te.select((i + r >= 1) & (i + r < 13), product, 0.0)
+
+    out = te.compute((12, 5), lambda i, o: te.sum(3, lambda r: element(i, o, r)))
     expected = np.stack([np.correlate(a, w[o], "same") for o in range(5)], 1)
     np.testing.assert_allclose(run(out, a, w), expected, rtol=1e-11, atol=1e-12)
     assert factorise(te.program(out)[0].stages[0]) is not None

@@ -17,8 +17,9 @@ from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target, Task, TensorSpec, Workload, evaluate
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.expr import FLOAT8, FLOATS, NARROW
-from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.numerics import decode, storage_dtype
 from tilewright.kernels.expression.program import Program, output_specs
+from tilewright.kernels.expression.value_range import draw
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.reference import index_bounds
 from tilewright.kernels.templates.base import LoweredKernel
@@ -169,20 +170,10 @@ def run_outputs(
 
 
 def random_arrays(program: Program, seed: int = 0) -> list[Array]:
-    """Inputs for a program: normal reals (as bits where NumPy lacks the dtype), whole numbers within the bounds of
-    gathered axes."""
+    """Inputs for a program, from their ranges of values; indices lie within the axes that they choose from."""
     rng = np.random.default_rng(seed)
     limits = index_bounds(program)
-    arrays: list[Array] = []
-    for t in program.inputs:
-        if t.dtype == "bool":
-            arrays.append(rng.random(t.shape) < 0.5)
-        elif t.dtype in FLOATS:
-            arrays.append(encode(np.asarray(rng.standard_normal(t.shape)), t.dtype))
-        else:
-            low, high = (0, limits[t.name]) if t.name in limits else (0 if t.dtype == "uint8" else -9, 10)
-            arrays.append(rng.integers(low, high, t.shape, dtype=np.int64).astype(t.dtype))
-    return arrays
+    return [draw(t, rng, bound=limits.get(t.name)) for t in program.inputs]
 
 
 def check(program: Program, inputs: Sequence[Array], got: Array, expected: Array | None = None) -> None:

@@ -23,8 +23,9 @@ import pytest
 
 from tilewright.core import IMPLICIT, UsageError, Value, Workload
 from tilewright.kernels.expression.expr import FLOATS
-from tilewright.kernels.expression.numerics import decode, encode, storage_dtype
+from tilewright.kernels.expression.numerics import decode, storage_dtype
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.expression.value_range import draw
 from tilewright.kernels.operator import Operator
 from tilewright.kernels.parameters import Kind
 from tilewright.kernels.reference import evaluate, evaluate_block, index_bounds
@@ -44,19 +45,17 @@ _NEAR = {
 
 
 def random_inputs(workload: Workload, seed: int = 0, positive: bool = False) -> list[Array]:
-    """Normal reals (or ``positive`` ones), small whole numbers, and indices within their axes, in call order."""
+    """Values from the inputs' ranges, normal ones without (or ``positive``), small whole numbers, and indices within
+    their axes, in call order."""
     rng = np.random.default_rng(seed)
     program = Program.loads(workload.program)
     bounds = index_bounds(program)
     out: list[Array] = []
-    for tensor in program.inputs:
-        if tensor.dtype in FLOATS:
-            values = rng.random(tensor.shape) + 0.5 if positive else rng.standard_normal(tensor.shape)
-            out.append(encode(np.asarray(values), tensor.dtype))
-        elif tensor.dtype == "bool":
-            out.append(rng.integers(0, 2, tensor.shape).astype(bool) | positive)  # a mask may leave nothing
-        else:
-            out.append(rng.integers(0, bounds.get(tensor.name, 8), tensor.shape).astype(tensor.dtype))
+    for t in program.inputs:
+        free = t.low is None and t.high is None
+        ranged = replace(t, low=0.5, high=1.5) if positive and free and t.dtype in FLOATS else t
+        values = draw(ranged, rng, near=(0, 7), bound=bounds.get(t.name))
+        out.append(values | positive if t.dtype == "bool" else values)  # a mask may leave nothing
     return out
 
 

@@ -133,10 +133,10 @@ def factorise(stage: Stage) -> Factors | None:
     factors = [Factor(e, e.axes()) for e in _product(body)]
     if condition is not None:
         needed = condition.axes()
-        home = next((f for f in factors if needed <= f.axes), None)
-        if home is None:
+        place = next((n for n, f in enumerate(factors) if needed <= f.axes), None)
+        if place is None:
             return None
-        factors.remove(home)
+        home = factors.pop(place)
         guarded = Expr("select", home.expr.dtype, (condition, home.expr, const(0.0, home.expr.dtype)))
         factors.insert(0, Factor(guarded, home.axes))
     merged = _pair(factors)
