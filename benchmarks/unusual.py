@@ -210,8 +210,6 @@ def main() -> None:
     if ONE_THREAD.items() - os.environ.items():  # libraries read them when they load
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ONE_THREAD})
     torch.set_num_threads(1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
     machine = measure_machine()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -224,8 +222,8 @@ def main() -> None:
     text = (
         f"{device_model()}, {time.strftime('%Y-%m-%d')}, one thread; PyTorch {torch.__version__}, NumPy "
         f"{np.__version__}. Ratios are the rival's time over ours (above 1: ours is faster), medians of {args.rounds} "
-        f"paired samples with quartiles. The core's peak is {machine['peak_gflops']:.0f} GFLOP/s (float32); memory is copied at "
-        f"{machine['copy_gbytes']:.0f} GB/s (read and written once).\n\n{table(rows)}\n"
+        f"paired samples with quartiles. The core's peak is {machine['peak_gflops']:.0f} GFLOP/s (float32); memory is "
+        f"copied at {machine['copy_gbytes']:.0f} GB/s (read and written once).\n\n{table(rows)}\n"
     )
     print(text)
     if args.out:

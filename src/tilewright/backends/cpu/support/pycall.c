@@ -132,13 +132,13 @@ struct tensor {
 struct plan {
     struct tw_pymethod method;
     struct tw_call call; /* launches, zero_fill and env; tensors and workspace are a call's own */
-    long inputs, release, total;
-    long slots[TW_PYCALL_MAX_ARGS];  /* which tensor of the kernel each argument is, the output last */
+    long inputs, outputs, release, total;
+    long slots[TW_PYCALL_MAX_ARGS];  /* which tensor of the kernel each argument is, the outputs last */
     void *bound[TW_PYCALL_MAX_ARGS]; /* tensors given once; owned by keep */
     size_t workspace;
     uintptr_t misaligned; /* address bits that must be clear */
     unsigned long long *served;
-    tw_pyobject *keep, *empty, *shape, *dtype, *fallback;
+    tw_pyobject *keep, *empty, *shapes, *dtypes, *fallback;
     tw_pyobject *capsule; /* the capsule around this plan; not owned */
     struct tensor *tensors;
 };
@@ -176,7 +176,47 @@ static int fits(const struct plan *p, const struct tensor *t, tw_pyobject *a, lo
     return dtype_of(a) == t->type_num && !((uintptr_t)*data & p->misaligned);
 }
 
-/* Whether the arguments fit. If so *result is a new reference to the output, or NULL with an error set. */
+/* Output n of a call's result. */
+static tw_pyobject *output_of(const struct plan *p, tw_pyobject *out, long n)
+{
+    return p->outputs == 1 ? out : py.tuple_item(out, n);
+}
+
+/* A new result: an array or tensor, or a tuple of them; NULL with an error set. */
+static tw_pyobject *make_outputs(const struct plan *p, tw_pyobject *empty)
+{
+    tw_pyobject *made = p->outputs == 1 ? NULL : py.tuple_new(p->outputs);
+    long n;
+    if (p->outputs > 1 && !made)
+        return NULL;
+    for (n = 0; n < p->outputs; n++) {
+        tw_pyobject *how[2] = {py.tuple_item(p->shapes, n), py.tuple_item(p->dtypes, n)};
+        tw_pyobject *one = py.vectorcall(empty, how, 2, NULL);
+        if (p->outputs == 1)
+            return one;
+        if (!one) {
+            py.decref(made);
+            return NULL;
+        }
+        py.tuple_set(made, n, one);
+    }
+    return made;
+}
+
+/* Whether a call's tensor n shares memory with one of those before it. */
+static int shares(const struct plan *p, void *const *tensors, long n)
+{
+    const uintptr_t low = (uintptr_t)tensors[p->slots[n]], high = low + p->tensors[n].bytes;
+    long i;
+    for (i = 0; i < n; i++) {
+        uintptr_t start = (uintptr_t)tensors[p->slots[i]];
+        if (start < high && low < start + p->tensors[i].bytes)
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether the arguments fit. If so *result is a new reference to the result, or NULL with an error set. */
 static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject *out, tw_pyobject **result)
 {
     void *tensors[TW_PYCALL_MAX_ARGS];
@@ -184,7 +224,6 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
     const long n = p->inputs;
     struct tw_call call = p->call;
     struct scratch *scratch = NULL;
-    uintptr_t low, high;
     long i;
     int code, lent = 0;
 
@@ -196,10 +235,11 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
         lent |= !is_array(args[i]);
     }
     if (out && out != py.none) {
+        if (p->outputs > 1 && (FIELD(tw_pyobject *, out, py.type) != py.tuple || py.tuple_size(out) != p->outputs))
+            return 0;
         py.incref(out);
     } else {
-        tw_pyobject *how[2] = {p->shape, p->dtype};
-        out = py.vectorcall(lent ? foreign.empty : p->empty, how, 2, NULL);
+        out = make_outputs(p, lent ? foreign.empty : p->empty);
         if (!out)
             return 1;
         /* Python code may have run and changed the inputs. */
@@ -207,15 +247,10 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
             if (!fits(p, &p->tensors[i], args[i], dense, &tensors[p->slots[i]]))
                 goto misfit;
     }
-    if (!fits(p, &p->tensors[n], out, dense | py.writeable, &tensors[p->slots[n]]))
-        goto misfit;
-    low = (uintptr_t)tensors[p->slots[n]];
-    high = low + p->tensors[n].bytes;
-    for (i = 0; i < n; i++) {
-        uintptr_t start = (uintptr_t)tensors[p->slots[i]];
-        if (start < high && low < start + p->tensors[i].bytes)
+    for (i = n; i < n + p->outputs; i++)
+        if (!fits(p, &p->tensors[i], output_of(p, out, i - n), dense | py.writeable, &tensors[p->slots[i]]) ||
+            shares(p, tensors, i))
             goto misfit;
-    }
     call.tensors = tensors;
     if (p->workspace) {
         scratch = scratch_take(p->workspace);
@@ -280,8 +315,8 @@ static void plan_free(tw_pyobject *capsule)
     struct plan *p = (struct plan *)py.capsule_pointer(capsule, NULL);
     py.decref(p->keep);
     py.decref(p->empty);
-    py.decref(p->shape);
-    py.decref(p->dtype);
+    py.decref(p->shapes);
+    py.decref(p->dtypes);
     py.decref(p->fallback);
     free(p);
 }
@@ -310,7 +345,7 @@ static tw_pyobject *no_memory(void)
 
 tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
 {
-    const long count = desc->inputs + 1;
+    const long count = desc->inputs + desc->outputs;
     size_t size = sizeof(struct plan) + (size_t)count * sizeof(struct tensor);
     struct plan *p;
     struct tw_launch *launches;
@@ -320,7 +355,7 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
 
     for (i = 0; i < desc->total; i++)
         given += !desc->bound[i];
-    if (!ready || desc->inputs < 0 || desc->total > TW_PYCALL_MAX_ARGS || given != count) {
+    if (!ready || desc->inputs < 0 || desc->outputs < 1 || desc->total > TW_PYCALL_MAX_ARGS || given != count) {
         py.set_error(py.kernel_error, "a plan with more tensors than a call takes");
         return NULL;
     }
@@ -356,6 +391,7 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     p->call.zero_fill = (size_t)desc->zero_fill;
     p->call.env = desc->env;
     p->inputs = desc->inputs;
+    p->outputs = desc->outputs;
     p->total = desc->total;
     for (i = given = 0; i < desc->total; i++) {
         p->bound[i] = desc->bound[i];
@@ -368,8 +404,8 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     p->served = desc->served;
     p->keep = desc->keep;
     p->empty = desc->empty;
-    p->shape = desc->shape;
-    p->dtype = desc->dtype;
+    p->shapes = desc->shapes;
+    p->dtypes = desc->dtypes;
     p->fallback = desc->fallback;
     p->capsule = py.capsule_new(p, NULL, plan_free);
     if (!p->capsule) {
@@ -378,8 +414,8 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     }
     py.incref(p->keep);
     py.incref(p->empty);
-    py.incref(p->shape);
-    py.incref(p->dtype);
+    py.incref(p->shapes);
+    py.incref(p->dtypes);
     py.incref(p->fallback);
     return function_of(&p->method, p->capsule, desc->module);
 }
