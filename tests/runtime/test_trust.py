@@ -77,7 +77,7 @@ def test_a_sticky_folder_will_do_above_but_not_beside(path: Path) -> None:
     path.parent.parent.chmod(0o1777)
     Library(path)
     path.parent.chmod(0o1777)
-    with pytest.raises(DatabaseError, match="every user"):
+    with pytest.raises(DatabaseError, match=r"can be written by every user.* Keep it in a folder of your own"):
         Library(path)
 
 

@@ -42,8 +42,10 @@ def require_own(path: Path, what: str, why: str) -> None:
 def _require_folders(path: Path, why: str = "", mend: str = "") -> None:
     for depth, folder in enumerate(path.parents):
         status = folder.stat()
-        sticky = bool(status.st_mode & stat.S_ISVTX) and depth > 0
-        _require(folder, status, "the folder", sticky, why, mend)
+        sticky = bool(status.st_mode & stat.S_ISVTX)
+        if sticky and not mend:  # /tmp: others need it as it is
+            mend = "Keep it in a folder of your own, or pass trust=True if you trust them"
+        _require(folder, status, "the folder", sticky and depth > 0, why, mend)
 
 
 _RUNS = "a database holds code that would run as you"
