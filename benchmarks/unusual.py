@@ -164,9 +164,7 @@ def measure(op: Operator, args: argparse.Namespace, database: str, machine: dict
         times = samples(calls, args.rounds)
     seconds = statistics.median(times["ours"])
     template = result.best.schedule.template if result and result.best else None
-    # A scatter is defined, and counted, as a reduction over all sources at every element.
-    flops = 0 if template == "cpu_scatter" else workload.flops
-    arithmetic, memory = flops / machine["peak_gflops"] / 1e9, bytes_touched(workload) / machine["copy_gbytes"]
+    arithmetic, memory = workload.flops / machine["peak_gflops"] / 1e9, bytes_touched(workload) / machine["copy_gbytes"]
     roof = max(arithmetic, memory / 2e9)  # a copied byte is read and written
     return {
         "name": op.name, "params": dict(op.example), "template": template,

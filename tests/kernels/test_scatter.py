@@ -35,6 +35,19 @@ def test_sources_land_where_they_say_and_others_are_dropped(monoid: str, ufunc: 
     np.testing.assert_allclose(got, want, rtol=1e-13)
 
 
+def test_what_lands_is_counted_once() -> None:
+    at, row = te.input("at", (60,), "int32"), te.input("row", (60,), "int32")
+    x = te.input("x", (60, 3))
+    one = te.compute((7,), lambda b: te.scatter("sum", b, 60, lambda r: (at[r], x[r, 0] * x[r, 1])))
+    assert te.program(one)[0].flops == 60 * 2
+    two = te.compute((7, 4, 3), lambda b, c, k: te.scatter("max", (b, c), 60, lambda r: ((at[r], row[r]), x[r, k])))
+    assert te.program(two)[0].flops == 60 * 3
+    masked = te.compute((7,), lambda b: te.sum(60, lambda r: te.select((at[r] == b) & (row[r] > 0), x[r, 0], 0.0)))
+    assert te.program(masked)[0].flops == 7 * 60  # asks for more than a place
+    full = te.compute((7,), lambda b: te.sum(60, lambda r: te.select(at[r] == b, x[r, 0], 1.0)))
+    assert te.program(full)[0].flops == 7 * 60
+
+
 def test_two_indices_and_axes_that_are_not_chosen() -> None:
     at, column = te.input("at", (60,), "int32"), te.input("column", (60,), "int64")
     x = te.input("x", (60, 3), "float64")

@@ -114,7 +114,7 @@ class _Output:
             shape = self.program.output.shape
             whole: Block = tuple(slice(0, n) for n in shape)
             self._blocks = [whole]
-            if self.program.flops > 2e8:
+            if sum(s.points for s in self.program.stages) > 1e8:
                 seconds = self._seconds_an_element(values)
                 if seconds * math.prod(shape) > self.full:
                     self._blocks = sample_blocks(shape, int(self.full / seconds))

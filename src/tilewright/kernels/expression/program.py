@@ -201,8 +201,11 @@ class Program(JsonList, sparse=("results",)):
 
     @cached_property
     def flops(self) -> int:
-        """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted."""
-        return sum(s.points * flops_per_point(s) for s in self.stages)
+        """Arithmetic operations, a multiply-add counted as two; index arithmetic is not counted.
+
+        What lands at one element of an axis, as a scatter's sources do, is counted once, not for every element.
+        """
+        return sum(s.points // _elsewhere(s) * flops_per_point(s) for s in self.stages)
 
     def dumps(self) -> str:
         """Canonical text: equal for programs that compute the same thing the same way."""
@@ -255,6 +258,31 @@ def flops_per_point(stage: Reduced) -> int:
     if stage.monoid is not None:
         ops += max(1, count_ops(*stage.monoid.combine))
     return ops
+
+
+def chosen_indices(condition: Expr, axes: Sequence[str]) -> dict[str, Expr] | None:
+    """Which element of some of the ``axes`` a condition asks for, by axis, if that is all that it asks."""
+    if condition.op == "and":
+        one, other = (chosen_indices(a, axes) for a in condition.args)
+        if one is None or other is None or one.keys() & other.keys():
+            return None
+        return one | other
+    if condition.op != "eq":
+        return None
+    for a, index in (condition.args, condition.args[::-1]):
+        if a.op == "axis" and str(a.value) in axes and str(a.value) not in index.axes():
+            return {str(a.value): index}
+    return None
+
+
+def _elsewhere(stage: Stage) -> int:
+    """At how many of a stage's points, for one at which something is combined, there is the neutral value alone."""
+    body = stage.body[0]
+    if stage.monoid is None or len(stage.body) > 1 or body.op != "select" or body.args[2].op != "const":
+        return 1
+    if body.args[2].value != stage.monoid.identity[0].value:
+        return 1
+    return math.prod(stage.ranges[a] for a in chosen_indices(body.args[0], stage.axes) or ())
 
 
 def simple_monoid(name: str, dtype: str, identity: float | int, combine: Expr) -> Monoid:

@@ -12,7 +12,7 @@ from math import prod
 
 from tilewright.kernels.expression.expr import Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Monoid, Program, Tensor
+from tilewright.kernels.expression.program import Monoid, Program, Tensor, chosen_indices
 from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
 from tilewright.kernels.families.parts import MAX_RECOMPUTE, Part, recompute, simple_operator, split
 
@@ -91,7 +91,7 @@ def _matched(program: Program, part: Part) -> Scatter | None:
     condition, element, neutral = body.args
     if neutral.op != "const" or neutral.value != part.monoid.identity[0].value:
         return None
-    found = _indices(condition, part)
+    found = chosen_indices(condition, part.axes)
     if found is None or element.axes() & found.keys():
         return None
     fixed = frozenset(a for e in found.values() for a in e.axes())
@@ -120,21 +120,6 @@ def _matched(program: Program, part: Part) -> Scatter | None:
         part.monoid, flat[-2], linear(flat[-1].args[0]), after or (("i0", 1),), value,
         linear(where.args[0]),
     )  # fmt: skip
-
-
-def _indices(condition: Expr, part: Part) -> dict[str, Expr] | None:
-    """Where the sources land, by axis of the result, if that is all that the condition asks."""
-    if condition.op == "and":
-        one, other = (_indices(a, part) for a in condition.args)
-        if one is None or other is None or one.keys() & other.keys():
-            return None
-        return one | other
-    if condition.op != "eq":
-        return None
-    for a, index in (condition.args, condition.args[::-1]):
-        if a.op == "axis" and str(a.value) in part.axes and str(a.value) not in index.axes():
-            return {str(a.value): index}
-    return None
 
 
 __all__ = ["Chosen", "Scatter", "scatter"]
