@@ -30,6 +30,7 @@ from tilewright.backends.cpu.device import device_model, measure_machine, noise_
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import Operator
 from tilewright.kernels.operator_file import load_operator
+from tilewright.runtime.checked import each_out, returned
 from tilewright.testing.kernels import random_arrays
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "unusual.py"
@@ -117,10 +118,6 @@ def operators() -> dict[str, Operator]:
     return {n: load_operator(f"{EXAMPLES}:{n}") for n in names if not n.startswith("_")}
 
 
-def _each(result: Any) -> list[np.ndarray[Any, Any]]:
-    return [np.asarray(r) for r in result] if isinstance(result, tuple) else [np.asarray(result)]
-
-
 def samples(calls: dict[str, Callable[[], Any]], rounds: int, seconds: float = 0.01) -> dict[str, list[float]]:
     """Seconds of a call, ``rounds`` of each, taking turns."""
     repeats = {}
@@ -147,8 +144,7 @@ def measure(op: Operator, args: argparse.Namespace, database: str, machine: dict
     plan: Any = Library(database, threads=1).plan(op.name, **op.example)
     inputs = random_arrays(Program.loads(workload.program))
     tensors = [torch.from_numpy(a) for a in inputs]
-    own = [np.empty(s.shape, s.dtype) for s in workload.outputs]
-    out = tuple(own) if len(own) > 1 else own[0]
+    out = returned([np.empty(s.shape, s.dtype) for s in workload.outputs])
     numpy, rival = op.numpy, TORCH.get(op.name)
     assert numpy is not None
     calls: dict[str, Callable[[], Any]] = {
@@ -156,9 +152,9 @@ def measure(op: Operator, args: argparse.Namespace, database: str, machine: dict
     }  # fmt: skip
     if rival is not None:
         calls["torch"] = lambda: rival(*tensors)
-    mine = [r.copy() for r in _each(calls["ours"]())]
+    mine = [r.copy() for r in each_out(calls["ours"]())]
     for name, call in calls.items():
-        for theirs, ours in zip(_each(call()), mine, strict=True):
+        for theirs, ours in zip(each_out(call()), mine, strict=True):
             assert np.allclose(theirs, ours, rtol=1e-3, atol=1e-3 * float(np.abs(ours).max())), f"{op.name}: {name}"
     with torch.inference_mode():
         times = samples(calls, args.rounds)

@@ -152,10 +152,10 @@ def test_many_threads(either: str, maker: Maker) -> None:
 
 
 def test_calls_leave_no_references_behind(parts: Maker) -> None:
-    plan = Library(parts.path).plan("parted", m=M, n=N)
+    plan: Any = Library(parts.path).plan("parted", m=M, n=N)
     given = outs()
     twice = (given[0], given[0], given[2])
-    objects = (X, *given, given, twice, plan, plan.__self__)  # type: ignore[attr-defined]
+    objects = (X, *given, given, twice, plan, plan.__self__)
 
     def calls(count: int) -> None:
         for _ in range(count):

@@ -118,6 +118,7 @@ def test_what_lies_elsewhere_is_copied(library: tilewright.Library) -> None:
     [
         (lambda y, m, a: (y, m), TypeError, "centred has 3 outputs, and out is 2 of them. Pass a tuple of 3"),
         (lambda y, m, a: y, TypeError, "centred has 3 outputs, and out is one ndarray. Pass a tuple of 3"),
+        (lambda y, m, a: (y, m, m), ValueError, "centred: arrays of out share memory. Pass one of its own for each"),
         (lambda y, m, a: (m, y, a), ValueError, "centred: out[0] has shape (12,), not (12, 40)"),
         (
             lambda y, m, a: (y, y.reshape(-1)[-M:], a),

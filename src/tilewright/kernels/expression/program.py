@@ -205,7 +205,8 @@ class Program(JsonList, sparse=("results",)):
 
         What lands at one element of an axis, as a scatter's sources do, is counted once, not for every element.
         """
-        return sum(s.points // _elsewhere(s) * flops_per_point(s) for s in self.stages)
+        places = (math.prod(s.ranges[a] for a in landing(s)) for s in self.stages)
+        return sum(s.points // n * flops_per_point(s) for s, n in zip(self.stages, places, strict=True))
 
     def dumps(self) -> str:
         """Canonical text: equal for programs that compute the same thing the same way."""
@@ -251,6 +252,9 @@ class Reduced(Protocol):
     @property
     def monoid(self) -> Monoid | None: ...
 
+    @property
+    def axes(self) -> tuple[str, ...]: ...
+
 
 def flops_per_point(stage: Reduced) -> int:
     """Operations of one body evaluation with its combine; at least one when reducing."""
@@ -260,10 +264,25 @@ def flops_per_point(stage: Reduced) -> int:
     return ops
 
 
-def chosen_indices(condition: Expr, axes: Sequence[str]) -> dict[str, Expr] | None:
+def landing(stage: Reduced) -> dict[str, Expr]:
+    """Where what a reduction combines lands, by axis of the result; elsewhere along it is the neutral value alone.
+
+    Empty where elements are combined everywhere, or under a condition that asks for more than a place.
+    """
+    body, monoid = stage.body[0], stage.monoid
+    if monoid is None or len(stage.body) > 1 or body.op != "select":
+        return {}
+    condition, _, neutral = body.args
+    if neutral.op != "const" or neutral.value != monoid.identity[0].value:
+        return {}
+    found = _asked_for(condition, stage.axes) or {}
+    return {} if any(e.axes() & found.keys() for e in found.values()) else found
+
+
+def _asked_for(condition: Expr, axes: Sequence[str]) -> dict[str, Expr] | None:
     """Which element of some of the ``axes`` a condition asks for, by axis, if that is all that it asks."""
     if condition.op == "and":
-        one, other = (chosen_indices(a, axes) for a in condition.args)
+        one, other = (_asked_for(a, axes) for a in condition.args)
         if one is None or other is None or one.keys() & other.keys():
             return None
         return one | other
@@ -273,16 +292,6 @@ def chosen_indices(condition: Expr, axes: Sequence[str]) -> dict[str, Expr] | No
         if a.op == "axis" and str(a.value) in axes and str(a.value) not in index.axes():
             return {str(a.value): index}
     return None
-
-
-def _elsewhere(stage: Stage) -> int:
-    """At how many of a stage's points, for one at which something is combined, there is the neutral value alone."""
-    body = stage.body[0]
-    if stage.monoid is None or len(stage.body) > 1 or body.op != "select" or body.args[2].op != "const":
-        return 1
-    if body.args[2].value != stage.monoid.identity[0].value:
-        return 1
-    return math.prod(stage.ranges[a] for a in chosen_indices(body.args[0], stage.axes) or ())
 
 
 def simple_monoid(name: str, dtype: str, identity: float | int, combine: Expr) -> Monoid:

@@ -12,7 +12,7 @@ from math import prod
 
 from tilewright.kernels.expression.expr import Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
-from tilewright.kernels.expression.program import Monoid, Program, Tensor, chosen_indices
+from tilewright.kernels.expression.program import Monoid, Program, Tensor, landing
 from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear
 from tilewright.kernels.families.parts import MAX_RECOMPUTE, Part, recompute, simple_operator, split
 
@@ -85,17 +85,12 @@ def scatter(text: str) -> Scatter | None:
 
 
 def _matched(program: Program, part: Part) -> Scatter | None:
-    body = part.body[0]
-    if body.op != "select" or simple_operator(part.monoid) is None or part.monoid is None:
+    found = landing(part)
+    if not found or part.monoid is None or simple_operator(part.monoid) is None:
         return None
-    condition, element, neutral = body.args
-    if neutral.op != "const" or neutral.value != part.monoid.identity[0].value:
-        return None
-    found = chosen_indices(condition, part.axes)
-    if found is None or element.axes() & found.keys():
-        return None
+    element = part.body[0].args[1]
     fixed = frozenset(a for e in found.values() for a in e.axes())
-    if fixed & found.keys() or not any(e.loads() for e in found.values()):
+    if element.axes() & found.keys() or not any(e.loads() for e in found.values()):
         return None
     ranges = part.ranges
     kept = [a for a in part.axes if a not in found]

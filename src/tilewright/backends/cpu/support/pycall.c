@@ -182,18 +182,22 @@ static tw_pyobject *output_of(const struct plan *p, tw_pyobject *out, long n)
     return p->outputs == 1 ? out : py.tuple_item(out, n);
 }
 
+static tw_pyobject *make_output(const struct plan *p, tw_pyobject *empty, long n)
+{
+    tw_pyobject *how[2] = {py.tuple_item(p->shapes, n), py.tuple_item(p->dtypes, n)};
+    return py.vectorcall(empty, how, 2, NULL);
+}
+
 /* A new result: an array or tensor, or a tuple of them; NULL with an error set. */
 static tw_pyobject *make_outputs(const struct plan *p, tw_pyobject *empty)
 {
-    tw_pyobject *made = p->outputs == 1 ? NULL : py.tuple_new(p->outputs);
+    tw_pyobject *made, *one;
     long n;
-    if (p->outputs > 1 && !made)
-        return NULL;
-    for (n = 0; n < p->outputs; n++) {
-        tw_pyobject *how[2] = {py.tuple_item(p->shapes, n), py.tuple_item(p->dtypes, n)};
-        tw_pyobject *one = py.vectorcall(empty, how, 2, NULL);
-        if (p->outputs == 1)
-            return one;
+    if (p->outputs == 1)
+        return make_output(p, empty, 0);
+    made = py.tuple_new(p->outputs);
+    for (n = 0; made && n < p->outputs; n++) {
+        one = make_output(p, empty, n);
         if (!one) {
             py.decref(made);
             return NULL;
