@@ -18,7 +18,6 @@ from tilewright.runtime import Library, pycall
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a process that has made no builtins yet."""
     monkeypatch.setattr(pycall, "_made", [])
-    monkeypatch.setattr(pycall, "_unfit", set())
     pycall.offsets.cache_clear()
     yield
     pycall.offsets.cache_clear()

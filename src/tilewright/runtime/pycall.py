@@ -325,7 +325,6 @@ class Builtins:
 
 
 _made: list[Builtins] = []
-_unfit: set[int] = set()  # handles of artifacts without this version of the code
 
 
 def builtins_in(handle: int) -> Builtins | None:
@@ -334,12 +333,8 @@ def builtins_in(handle: int) -> Builtins | None:
     ``None`` where this interpreter is not one whose objects may be read, or the artifact carries
     another version of the code. The first artifact that will do serves all.
     """
-    if not _made and handle not in _unfit:
-        made = _set_up(handle)
-        if made is None:
-            _unfit.add(handle)
-        else:
-            _made.append(made)
+    if not _made and (made := _set_up(handle)) is not None:
+        _made.append(made)
     return current()
 
 
