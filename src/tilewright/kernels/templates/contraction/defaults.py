@@ -40,6 +40,8 @@ DEPTH = 512
 """Depth of a block, where nothing else decides."""
 SHALLOW = 128
 """Depth where B is packed for few rows: wide blocks of it are read as they lie in memory."""
+DEEP = 1024
+"""Depth of a block of panels packed once, at most: its tiles are started and ended seldom."""
 LINE, WAYS = 64, 8
 """Bytes of a line of L1, and lines of a set."""
 
@@ -170,10 +172,17 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     if form.nested:
         # All of K, as long as a panel of B leaves room for A in L2.
         wanted = max(form.unit, target.l2_bytes * 3 // 4 // (vectors * lanes * item))
+    # Of panels packed once that are too many for L2, blocks stay there, and pass through L1 beside a tile's rows of A.
+    block = target.l2_bytes * 3 // 8
+    wide = c.n.size * min(k, DEPTH) * item > target.l2_bytes * 3 // 4
+    passes = low and wide and form.b == "prepack" and not form.nested and m > 2 * FEW_ROWS
+    if passes:
+        rows_fit, panels_fit = target.l1_bytes * 5 // 8 // (rows * lines), block // min(options["NC"])
+        wanted = min(DEEP, max(DEPTH, min(rows_fit, panels_fit) // item))
     kc = max([x for x in depths if x <= wanted] or depths[:1])
     values["KC"] = kc
     values["MC"] = max([x for x in options["MC"] if x * kc * item <= target.l2_bytes // 2] or options["MC"][:1])
-    limit = target.l3_bytes
+    limit = block if passes else target.l3_bytes
     if form.b == "pack":
         limit = target.l2_bytes // 2 if low else limit // 4
     nc = max([x for x in options["NC"] if x * kc * item <= limit] or options["NC"][:1])
