@@ -269,6 +269,7 @@ def test_blocks_of_many_constant_panels_stay_in_the_second_level_cache(n: int, k
     target = replace(target, l1_bytes=32 << 10, l2_bytes=l2_kib << 10, l3_bytes=16 << 20)
     v = TEMPLATE.default(task(program("matmul", m=128, n=n, k=k, constant="b"), target)).values
     assert (v["b"], v["order"]) == ("prepack", "ij")
+    assert (v["MR"], v["NV"]) == (4, 3)  # the fewest reads for twelve multiply-adds
     assert 4 * int(v["NC"]) * int(v["KC"]) <= target.l2_bytes // 2
     assert 4 * int(v["MR"]) * int(v["KC"]) < target.l1_bytes
     assert int(v["KC"]) >= 256
