@@ -259,3 +259,23 @@ def test_good_schedules_are_not_rare() -> None:
         r, nv = int(v["MR"]), int(v["NV"])
         cycles = max(r * nv / 2, (r + nv) / 2, 4)
         assert 512 * 512 / 16 / 2 / (-(-512 // r) * -(-32 // nv) * cycles) > 0.8
+
+
+@pytest.mark.parametrize(("n", "k"), [(3072, 768), (768, 3072), (768, 768), (1000, 2048)])
+@pytest.mark.parametrize("l2_kib", [256, 1024])
+def test_blocks_of_many_constant_panels_stay_in_the_second_level_cache(n: int, k: int, l2_kib: int) -> None:
+    """With 16 registers a block is read from L2 by every tile, whose rows of A stay in L1 meanwhile."""
+    target = parse_target("cpu:avx2", allow_foreign=True)
+    target = replace(target, l1_bytes=32 << 10, l2_bytes=l2_kib << 10, l3_bytes=16 << 20)
+    v = TEMPLATE.default(task(program("matmul", m=128, n=n, k=k, constant="b"), target)).values
+    assert (v["b"], v["order"]) == ("prepack", "ij")
+    assert (v["MR"], v["NV"]) == (4, 3)  # the fewest reads for twelve multiply-adds
+    assert 4 * int(v["NC"]) * int(v["KC"]) <= target.l2_bytes // 2
+    assert 4 * int(v["MR"]) * int(v["KC"]) < target.l1_bytes
+    assert int(v["KC"]) >= 256
+
+
+def test_few_constant_panels_are_one_block() -> None:
+    target = replace(parse_target("cpu:avx2", allow_foreign=True), l1_bytes=32 << 10, l2_bytes=1 << 20)
+    v = TEMPLATE.default(task(program("matmul", m=128, n=384, k=256, constant="b"), target)).values
+    assert (v["b"], v["order"], v["NC"]) == ("prepack", "ij", 384)

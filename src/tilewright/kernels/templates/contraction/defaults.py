@@ -40,16 +40,21 @@ DEPTH = 512
 """Depth of a block, where nothing else decides."""
 SHALLOW = 128
 """Depth where B is packed for few rows: wide blocks of it are read as they lie in memory."""
+DEEP = 1024
+"""Depth of a block of panels packed once, at most: its tiles are started and ended seldom."""
 LINE, WAYS = 64, 8
 """Bytes of a line of L1, and lines of a set."""
 
 
-def _tile_cost(form: Form, columns: int, k: int, on: Core, tile: tuple[int, int, int]) -> float:
-    """Cycles over the whole output, with what a tile's start and end and its reads of B cost."""
+def _tile_cost(form: Form, columns: int, k: int, on: Core, near: bool, tile: tuple[int, int, int]) -> float:
+    """Cycles over the whole output, with what a tile's start and end and its reads cost: of B, or where B comes from
+    L2 (``near``) all alike.
+    """
     r, h, v = tile
 
     def one(rows: int, vectors: int) -> float:
-        return (step_cycles(rows, vectors, on) + 0.3 * vectors + 0.02 * rows) * k + 30
+        reads = 0.3 * (rows + vectors) if near else 0.3 * vectors + 0.02 * rows
+        return (step_cycles(rows, vectors, on) + reads) * k + 30
 
     return form.around // h * form.rest * all_cycles(Blocks(form.inner, r), h, Blocks(columns, v), on, one)
 
@@ -138,13 +143,16 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     crowded = a is not None and a.along > 0 and a.along * item % 4096 == 0
 
     moves = k <= SHORT_K and m * max(k, c.n.size) * item > target.l2_bytes
+    # Of panels packed once that are too many for L2, blocks stay there, and pass through L1 beside a tile's rows of A.
+    wide = c.n.size * min(k, DEPTH) * item > target.l2_bytes * 3 // 4
+    near = _low(target) and wide and form.b == "prepack" and not form.nested and m > 2 * FEW_ROWS
 
     def cost(tile: tuple[int, int, int]) -> float:
         slow = 1.1 if crowded and tile[0] > 8 else 1.0
         if moves:
             slow *= 1.5 if tile[0] * tile[1] > FEW_ROWS else 1.0
             slow *= 1.2 if tile[2] < ceildiv(form.columns, lanes) else 1.0
-        return _tile_cost(form, ceildiv(form.columns, lanes), k, core(target.registers), tile) * slow
+        return _tile_cost(form, ceildiv(form.columns, lanes), k, core(target.registers), near, tile) * slow
 
     fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
     way: dict[str, Value] = dict(zip(WAY, form.key, strict=True))
@@ -170,10 +178,14 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
     if form.nested:
         # All of K, as long as a panel of B leaves room for A in L2.
         wanted = max(form.unit, target.l2_bytes * 3 // 4 // (vectors * lanes * item))
+    block = target.l2_bytes * 3 // 8
+    if near:
+        rows_fit, panels_fit = target.l1_bytes * 5 // 8 // (rows * lines), block // min(options["NC"])
+        wanted = min(DEEP, max(DEPTH, min(rows_fit, panels_fit) // item))
     kc = max([x for x in depths if x <= wanted] or depths[:1])
     values["KC"] = kc
     values["MC"] = max([x for x in options["MC"] if x * kc * item <= target.l2_bytes // 2] or options["MC"][:1])
-    limit = target.l3_bytes
+    limit = block if near else target.l3_bytes
     if form.b == "pack":
         limit = target.l2_bytes // 2 if low else limit // 4
     nc = max([x for x in options["NC"] if x * kc * item <= limit] or options["NC"][:1])
