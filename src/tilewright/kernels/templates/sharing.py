@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import TypeVar
 
 from tilewright.core import Value
 from tilewright.kernels.templates.tiles import UNEVEN, Blocks, ceildiv
@@ -43,6 +44,7 @@ class Axis:
     whole: bool = False
 
 
+K = TypeVar("K", bound=tuple[Value, ...])
 Division = tuple[int, ...]
 """Numbers of parts, one an axis."""
 
@@ -122,7 +124,7 @@ def chosen(threads: int, outer: int, axes: tuple[Axis, ...]) -> Division:
     return min((d for d in found if found[d] >= 0.95 * best), key=lambda d: (traffic(axes, d), d))
 
 
-def agreeing(reads: tuple[str, ...], members: Mapping[tuple[Value, ...], Iterable[Division]]) -> list[Constraint]:
+def agreeing(reads: tuple[str, ...], members: Mapping[K, Iterable[Division]]) -> list[Constraint]:
     """Rules that the last knobs of ``reads`` divide the axes as the first ones, by ``members``, allow.
 
     One rule for each of them, so that a space is prepared without trying every combination.

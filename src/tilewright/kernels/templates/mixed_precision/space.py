@@ -150,11 +150,11 @@ def space(c: Dot, target: Target, template: str, version: int) -> SearchSpace:
             )
         )
     if target.threads > FEW_THREADS:
-        members = {t: divisions(target.threads, *shared_axes(c, target, t)) for t in good}
-        shared = {d for found in members.values() for d in found}
+        even = {t: divisions(target.threads, *shared_axes(c, target, t)) for t in good}
+        shared = {d for found in even.values() for d in found}
         # Beside the register tile, which decides about them.
         knobs[2:2] = [Choice(n, tuple(sorted({t[d] for t in shared})), half="launch") for d, n in enumerate(SPLITS)]
-        rules += agreeing(("MR", "NV", *SPLITS), members)
+        rules += agreeing(("MR", "NV", *SPLITS), even)
     elif target.threads > 1:
         tm, tn = splits(target.threads, m, 4), splits(target.threads, n, 16)
         members = shared_out(target.threads, c.batch.size, (tm, tn))
