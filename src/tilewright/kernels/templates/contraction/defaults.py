@@ -22,9 +22,11 @@ from tilewright.kernels.templates.contraction.space import (
     forms,
     longest,
     proto,
+    shared_axes,
     step_cycles,
     tile_forms,
 )  # fmt: skip
+from tilewright.kernels.templates.sharing import FEW_THREADS, chosen, evenness
 from tilewright.kernels.templates.tiles import Blocks, ceildiv
 from tilewright.search_space import SearchSpace
 
@@ -152,6 +154,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         if moves:
             slow *= 1.5 if tile[0] * tile[1] > FEW_ROWS else 1.0
             slow *= 1.2 if tile[2] < ceildiv(form.columns, lanes) else 1.0
+        slow /= evenness(target.threads, *shared_axes(c, target, form, tile))
         return _tile_cost(form, ceildiv(form.columns, lanes), k, core(target.registers), near, tile) * slow
 
     fits = next(r for r in within.constraints if r.reads == (*WAY, "MR", "MH", "NV"))
@@ -196,7 +199,10 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         values["MC"] = options["MC"][-1]
     elif moves:
         values["MC"] = max(x for x in options["MC"] if x <= SHORT_K)
-    if target.threads > 1:
+    if target.threads > FEW_THREADS:
+        tm, tn, tk = chosen(target.threads, *shared_axes(c, target, form, (rows, lines, vectors)))
+        values |= {"TM": tm, "TN": tn, "TK": tk, "split_k": tk > 1}
+    elif target.threads > 1:
         values |= _threads(c, target.threads, within, form.a not in ("clip", "prepack"))
     return values
 

@@ -15,9 +15,10 @@ Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from tilewright.core import Target
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -25,6 +26,16 @@ from tilewright.kernels.templates.contraction import window
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling, batch_items, direct_a, direct_b
 from tilewright.kernels.templates.contraction.match import Contraction
 from tilewright.kernels.templates.contraction.prepack import constant
+from tilewright.kernels.templates.sharing import (
+    FEW_THREADS,
+    LINE,
+    Axis,
+    Division,
+    agreeing,
+    divisions,
+    on_lines,
+    useful,
+)
 from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
@@ -34,6 +45,8 @@ CODE_LIMIT = 128
 """Multiply-adds in one unrolled loop body, beyond which compiling costs more than it brings."""
 LARGEST_IMAGE = 1 << 30
 """Bytes of a padded copy."""
+LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 4, 16, 64
+"""Of a task."""
 SMALL_IMAGES = 256 << 10
 """Bytes of padded images that are copied at a time, where one image is smaller."""
 
@@ -284,7 +297,12 @@ def space(c: Contraction, target: Target, template: str, version: int) -> Search
             lambda b, KC, NC: b != "pack" or KC * NC * item <= b_limit,
         ),
     ]
-    if target.threads > 1:
+    if target.threads > FEW_THREADS:
+        more, further = _shared_knobs(c, target, ways, sizes)
+        # Beside the register tile, which decides about them.
+        knobs[7:7] = more
+        rules += further
+    elif target.threads > 1:
         more, further = _thread_knobs(c, target.threads, max((f.unit for f in ways.values()), default=1))
         knobs += more
         rules += further
@@ -328,23 +346,72 @@ def _clips(c: Contraction, target: Target, images: int, rows: int, lines: int, v
 
 
 def _thread_knobs(c: Contraction, threads: int, unit: int) -> tuple[list[Choice], list[Constraint]]:
+    """Knobs and rules of two threads, which one axis suffices for, whatever the register tile."""
     tm, tn = splits(threads, c.m.size, 4), splits(threads, c.n.size, 16)
-    short = c.in_place and c.batch.size * c.output.size <= 1 << 20
+    short = _short(c)
     tk = splits(threads, c.k.size, max(64, unit))[:3] if short else [1]
     members = shared_out(threads, c.batch.size, (tm, tn, tk))
-    knobs = [
+    return _split_knobs(members), [rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members), *_SPLIT_K]
+
+
+def _split_knobs(members: Iterable[Division]) -> list[Choice]:
+    members = sorted(members)
+    return [
         Choice("split_k", tuple(sorted({t[2] > 1 for t in members}))),
         *(
             Choice(name, tuple(sorted({t[d] for t in members})), half="launch")
             for d, name in enumerate(("TM", "TN", "TK"))
         ),
     ]
-    rules = [
-        rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members),
-        rule("split_k says whether TK is above 1", lambda split_k, TK: bool(split_k) == (TK > 1)),
-        rule(
-            "skipped steps are made up for, and packed rows start, at the first step of k",
-            lambda a, split_k: a not in ("clip", "prepack") or not split_k,
-        ),
-    ]
-    return knobs, rules
+
+
+_SPLIT_K = (
+    rule("split_k says whether TK is above 1", lambda split_k, TK: bool(split_k) == (TK > 1)),
+    rule(
+        "skipped steps are made up for, and packed rows start, at the first step of k",
+        lambda a, split_k: a not in ("clip", "prepack") or not split_k,
+    ),
+)
+
+
+def _short(c: Contraction) -> bool:
+    """Whether partial results of a divided K are small."""
+    return c.in_place and c.batch.size * c.output.size <= 1 << 20
+
+
+def shared_axes(
+    c: Contraction, target: Target, form: Form, tile: tuple[int, int, int]
+) -> tuple[int, tuple[Axis, Axis, Axis]]:
+    """What threads share of a way of reading and a register tile: how many outer positions, and M, N and K of each."""
+    d = (c.narrow or c) if form.narrow else c
+    r, h, v = tile
+    threads, outer, chunks = target.threads, d.batch.size, batch_items(d) // form.images
+    m, n, k = d.m.size // chunks, d.n.size, d.k.size
+    lanes = target.vector_bytes // ITEMSIZE[d.acc]
+    rows, columns = Blocks(form.inner, r), Blocks(ceildiv(n, lanes), v)
+    times = form.around // h * form.rest // chunks
+    in_m = useful(threads, outer, rows.count * times, max(1, m // LEAST_ROWS))
+    in_n = useful(threads, outer, columns.count, max(1, n // LEAST_COLUMNS))
+    divides = _short(c) and form.a not in ("clip", "prepack")
+    in_k = useful(threads, outer, k // form.unit, max(1, k // max(LEAST_DEPTH, form.unit))) if divides else (1,)
+    item, strides = ITEMSIZE[d.output.dtype], d.out_strides
+    if d.n_step == 1:
+        in_n = on_lines(columns, 1, in_n, lanes * item)
+    elif d.m.axes and strides[d.m.axes[-1]] == 1:
+        in_m = on_lines(rows, times, in_m, item)
+    # Rows that do not begin on lines share one with the next part of the columns, each row another.
+    astray = any(strides[x] * item % LINE for x in (*d.batch.axes, *d.m.axes) if d.stage.ranges[x] > 1)
+    return outer, (
+        Axis(rows.count * times, in_m, n * k),
+        Axis(columns.count, in_n, m * k, whole=astray and d.n_step == 1),
+        Axis(k // form.unit, in_k, 2 * m * n, whole=True),
+    )
+
+
+def _shared_knobs(
+    c: Contraction, target: Target, ways: Mapping[Way, Form], sizes: Iterable[tuple[Any, ...]]
+) -> tuple[list[Choice], list[Constraint]]:
+    """Knobs and rules of many threads: what each register tile divides evenly into."""
+    members = {s: divisions(target.threads, *shared_axes(c, target, ways[s[:4]], s[4:])) for s in sizes}
+    reads = (*WAY, "MR", "MH", "NV", "TM", "TN", "TK")
+    return _split_knobs({t for found in members.values() for t in found}), [*agreeing(reads, members), *_SPLIT_K]

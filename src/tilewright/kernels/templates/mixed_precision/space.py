@@ -18,12 +18,26 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.mixed_precision.geometry import can_halve_b, direct_a, direct_b
 from tilewright.kernels.templates.mixed_precision.kinds import UNIT, Kind, kind_of, shifted
 from tilewright.kernels.templates.mixed_precision.match import Dot
-from tilewright.kernels.templates.tiles import UNEVEN, balanced, ceildiv, shared_out, splits
+from tilewright.kernels.templates.sharing import (
+    FEW_THREADS,
+    LINE,
+    Axis,
+    agreeing,
+    chosen,
+    divisions,
+    evenness,
+    on_lines,
+    useful,
+)
+from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
 from tilewright.search_space import Choice, SearchSpace, rule
 
+SPLITS = ("TM", "TN")
 MAX_ROWS = 30
 MAX_VECTORS = 16
 CODE_LIMIT = 128
@@ -135,12 +149,39 @@ def space(c: Dot, target: Target, template: str, version: int) -> SearchSpace:
                 lambda MC, NC, KC: k == KC or s_limit >= MC * NC * UNIT,
             )
         )
-    if target.threads > 1:
+    if target.threads > FEW_THREADS:
+        even = {t: divisions(target.threads, *shared_axes(c, target, t)) for t in good}
+        shared = {d for found in even.values() for d in found}
+        # Beside the register tile, which decides about them.
+        knobs[2:2] = [Choice(n, tuple(sorted({t[d] for t in shared})), half="launch") for d, n in enumerate(SPLITS)]
+        rules += agreeing(("MR", "NV", *SPLITS), even)
+    elif target.threads > 1:
         tm, tn = splits(target.threads, m, 4), splits(target.threads, n, 16)
         members = shared_out(target.threads, c.batch.size, (tm, tn))
-        knobs += [Choice(n, tuple(sorted({t[d] for t in members})), half="launch") for d, n in enumerate(("TM", "TN"))]
+        knobs += [Choice(n, tuple(sorted({t[d] for t in members})), half="launch") for d, n in enumerate(SPLITS)]
         rules.append(rule(UNEVEN, lambda TM, TN: (TM, TN) in members))
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def shared_axes(c: Dot, target: Target, tile: tuple[int, int]) -> tuple[int, tuple[Axis, Axis]]:
+    """What threads share for a register tile: how many outer positions, and M and N of each."""
+    m, n, k = c.m.size, c.n.size, c.k.size
+    threads, outer = target.threads, c.batch.size
+    lanes = target.vector_bytes // UNIT
+    rows, columns = Blocks(m, tile[0]), Blocks(ceildiv(n, lanes), tile[1])
+    in_m = useful(threads, outer, rows.count, max(1, m // 4))
+    in_n = useful(threads, outer, columns.count, max(1, n // 16))
+    item, strides = ITEMSIZE[c.output.dtype], c.out_strides
+    beside = c.n.stride(Linear(0, strides)) == 1
+    if beside:
+        in_n = on_lines(columns, 1, in_n, lanes * item)
+    elif c.ldc == 1:
+        in_m = on_lines(rows, 1, in_m, item)
+    apart = [strides[x] * item % LINE for x in (*c.batch.axes, *c.m.axes) if c.stage.ranges[x] > 1]
+    return outer, (
+        Axis(rows.count, in_m, n * k),
+        Axis(columns.count, in_n, m * k, whole=beside and any(apart)),
+    )
 
 
 def default(c: Dot, target: Target, within: SearchSpace) -> dict[str, Value]:
@@ -156,7 +197,9 @@ def default(c: Dot, target: Target, within: SearchSpace) -> dict[str, Value]:
         start = 20 + 2 * r * v  # cycles of a tile's start and end
         # What two loads a cycle leave out: they come from further away, and those of A may be shifted.
         reads = (0.15 * v + 0.1 * r + 0.1 * r * shifted(c, kind)) * units
-        return good[tile] * units + (start + reads) * ceildiv(m, r) * ceildiv(n, v * target.vector_bytes // UNIT)
+        all_tiles = ceildiv(m, r) * ceildiv(n, v * target.vector_bytes // UNIT)
+        even = evenness(target.threads, *shared_axes(c, target, tile))
+        return (good[tile] * units + (start + reads) * all_tiles) / even
 
     pack_b = _default_pack(options["pack_b"], m, kind)
     strips = [t for t in good if t[1] >= STRIP] if pack_b == "none" and m == 1 else []
@@ -188,7 +231,9 @@ def default(c: Dot, target: Target, within: SearchSpace) -> dict[str, Value]:
     if not c.in_place and kc < k:
         fits = [x for x in fits if x * int(values["MC"]) * UNIT <= room]
     values["NC"] = max(fits or options["NC"][:1])
-    if target.threads > 1:
+    if target.threads > FEW_THREADS:
+        values |= zip(SPLITS, chosen(target.threads, *shared_axes(c, target, (rows, vectors))), strict=True)
+    elif target.threads > 1:
         values |= _default_threads(c, target.threads, within)
     return values
 

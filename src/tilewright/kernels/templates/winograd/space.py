@@ -15,12 +15,24 @@ from typing import Any
 
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.contraction.space import core, fits, longest, step_cycles
-from tilewright.kernels.templates.tiles import UNEVEN, balanced, ceildiv, shared_out, splits
+from tilewright.kernels.templates.sharing import (
+    FEW_THREADS,
+    LINE,
+    Axis,
+    agreeing,
+    chosen,
+    divisions,
+    evenness,
+    on_lines,
+    useful,
+)
+from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
 from tilewright.kernels.templates.winograd.match import Winograd
 from tilewright.kernels.templates.winograd.plan import APART, item_bytes
 from tilewright.kernels.templates.winograd.transforms import transforms
 from tilewright.search_space import Choice, SearchSpace, rule
 
+SPLITS = ("TT", "TP")
 SLACK = 1.05
 """By how much a register tile may take longer than the best one."""
 TALLEST = 14
@@ -82,7 +94,12 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
         rule("blocks of panels would be as many if they were smaller", lambda NV, PB: (NV, PB) in groups),
         rule("a block is larger than the second-level cache allows", close),
     ]
-    if target.threads > 1:
+    if target.threads > FEW_THREADS:
+        shared = {(m, v): divisions(target.threads, 1, shared_axes(w, target, m, v)) for m, _, v in sizes}
+        found = {d for each in shared.values() for d in each}
+        knobs[3:3] = [Choice(n, tuple(sorted({t[d] for t in found})), half="launch") for d, n in enumerate(SPLITS)]
+        rules += agreeing(("outputs", "NV", *SPLITS), shared)
+    elif target.threads > 1:
         members = {
             (m, v, *t)
             for m in w.variants
@@ -91,10 +108,21 @@ def space(w: Winograd, target: Target, template: str, version: int) -> SearchSpa
                 target.threads, 1, (splits(target.threads, w.count(m), 2), splits(target.threads, n, 1))
             )
         }
-        for number, name in enumerate(("TT", "TP")):
+        for number, name in enumerate(SPLITS):
             knobs.append(Choice(name, tuple(sorted({t[2 + number] for t in members})), half="launch"))
         rules.append(rule(UNEVEN, lambda outputs, NV, TT, TP: (outputs, NV, TT, TP) in members))
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def shared_axes(w: Winograd, target: Target, outputs: int, vectors: int) -> tuple[Axis, Axis]:
+    """What threads share: tiles, each part of which reads all weights, and panels, which transform all tiles."""
+    c, lanes, count = w.convolution, target.vector_bytes // 4, w.count(outputs)
+    panels = Blocks(ceildiv(ceildiv(c.features, lanes), vectors) * vectors, vectors)
+    in_t = useful(target.threads, 1, count, max(1, count // 2))
+    in_p = on_lines(panels, 1, useful(target.threads, 1, panels.count, panels.count), lanes * 4)
+    points = transforms(outputs).points ** 2 * c.channels
+    astray = c.features * 4 % LINE != 0
+    return Axis(count, in_t, points * c.features), Axis(panels.count, in_p, 2 * points * count, whole=astray)
 
 
 def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value]:
@@ -109,10 +137,16 @@ def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value
         points = transforms(m).points ** 2
         return points * (w.count(m) * item / 4 / (2 * lanes) + (item / 8 if points * item > target.l2_bytes else 0))
 
-    m = min(w.variants, key=moved)
+    def cost(m: int, tile: tuple[int, int], cycles: float) -> float:
+        return cycles * (1 + 1 / (tile[0] * tile[1])) / evenness(target.threads, 1, shared_axes(w, target, m, tile[1]))
+
+    best = {}
+    for m in w.variants:
+        found = tiles(c.features, w.count(m), lanes, target.registers)
+        best[m] = min(found, key=lambda t: cost(m, t, found[t]))
+    m = min(w.variants, key=lambda m: moved(m) / evenness(target.threads, 1, shared_axes(w, target, m, best[m][1])))
     points = transforms(m).points ** 2
-    found = tiles(c.features, w.count(m), lanes, target.registers)
-    rows, vectors = min(found, key=lambda t: found[t] * (1 + 1 / (t[0] * t[1])))
+    rows, vectors = best[m]
     values: dict[str, Value] = {"outputs": m, "MR": rows, "NV": vectors, "unroll": 1, "prefetch": 0}
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
     tests = {r.reads: r for r in within.constraints}
@@ -126,7 +160,9 @@ def default(w: Winograd, target: Target, within: SearchSpace) -> dict[str, Value
 
     pairs = [(a, b) for a in options["TB"] for b in options["PB"] if legal(TB=a, PB=b)]
     values["TB"], values["PB"] = max(pairs, key=lambda t: (size(*t), t if size(*t) else (-t[0], -t[1])))
-    if target.threads > 1:
+    if target.threads > FEW_THREADS:
+        values |= zip(SPLITS, chosen(target.threads, 1, shared_axes(w, target, m, vectors)), strict=True)
+    elif target.threads > 1:
         shared = [(a, b) for a in options["TT"] for b in options["TP"] if legal(TT=a, TP=b)]
         # Each part of the tiles reads all weights, each part of the panels transforms all tiles.
         image, weights = w.count(m) * points * c.channels, points * c.channels * c.features
