@@ -7,6 +7,7 @@ from collections.abc import Callable
 import attention_programs
 import convolution_programs
 import cuda_attention_programs
+import grouped_programs
 import map_programs
 import partition_programs
 import recurrence_programs
@@ -35,6 +36,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "partition": partition_programs.PROGRAMS,
     "tiled": winograd_programs.WINOGRAD,
     "recurrence": recurrence_programs.PROGRAMS,
+    "grouped": grouped_programs.PROGRAMS,
     "scatter": scatter_programs.PROGRAMS,
 }
 

@@ -21,6 +21,7 @@ from attention_programs import PROGRAMS as ATTENTIONS
 from attention_programs import attention
 from convolution_programs import FORMS
 from cuda_attention_programs import HALVES
+from grouped_programs import experts
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
 from stencil_programs import depthwise
@@ -58,6 +59,7 @@ CPU: dict[str, Callable[[], Program]] = {
             programs.int8_dot,
             depthwise,
             attention,
+            experts,
             mlp,
             convolved,
         )
@@ -77,6 +79,7 @@ ELSEWHERE = {
         "depthwise",
         "depthwise_whole",
         "attention",
+        "experts",
         "mlp",
         "convolved",
         "tiled",
@@ -117,6 +120,7 @@ FULL = {
     "cpu_contraction": "matmul_epilogue",
     "cpu_dot": "int8_dot",
     "cpu_generic": "softmax",
+    "cpu_grouped": "experts",
     "cpu_map": "transpose",
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",
