@@ -1,4 +1,4 @@
-"""A whole kernel: rows sorted by group (counting sort) and brought together, a call a group, rows put in their places."""
+"""A whole kernel: rows sorted by group (a counting sort) and brought together, a call a group, rows put in place."""
 
 from __future__ import annotations
 

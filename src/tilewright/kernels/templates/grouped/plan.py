@@ -57,7 +57,8 @@ def typical(g: Grouped, target: Target) -> Task:
 def _task(text: str, target: Target) -> Task:
     program = Program.loads(text)
     inputs = tuple(TensorSpec(t.name, t.shape, t.dtype) for t in program.inputs)
-    return Task(Workload("group", (), (), text, inputs, *output_specs(program), program.flops), target)
+    (output,) = output_specs(program)
+    return Task(Workload("group", (), (), text, inputs, output, program.flops), target)
 
 
 def _member(g: Grouped, target: Target) -> PlannedTemplate[Any, Any]:
