@@ -14,6 +14,7 @@ import recurrence_programs
 import row_programs
 import scatter_programs
 import stencil_programs
+import triangle_programs
 import winograd_programs
 
 from harness import gpu_programs
@@ -35,6 +36,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "map on GPUs": gpu_programs.MAPS,
     "partition": partition_programs.PROGRAMS,
     "tiled": winograd_programs.WINOGRAD,
+    "triangle": triangle_programs.PROGRAMS,
     "recurrence": recurrence_programs.PROGRAMS,
     "grouped": grouped_programs.PROGRAMS,
     "scatter": scatter_programs.PROGRAMS,

@@ -25,6 +25,7 @@ from grouped_programs import experts
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
 from stencil_programs import depthwise
+from triangle_programs import PROGRAMS as TRIANGLES
 from winograd_programs import WINOGRAD
 
 from harness.gpu_programs import MAPS, ROWS, WINDOWS
@@ -65,6 +66,7 @@ CPU: dict[str, Callable[[], Program]] = {
         )
     },
     "depthwise_whole": STENCILS["nhwc_norm"],
+    "lower": TRIANGLES["lower"],
     "tiled": WINOGRAD["tiled"],
     "tiled_odd": WINOGRAD["tiled_odd"],
 }
@@ -80,6 +82,7 @@ ELSEWHERE = {
         "depthwise_whole",
         "attention",
         "experts",
+        "lower",
         "mlp",
         "convolved",
         "tiled",
