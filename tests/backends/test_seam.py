@@ -39,6 +39,7 @@ LEFT = {
     "kernels/templates/cuda_mma/template.py": (1, PRINTER),
     "kernels/templates/mixed_precision/template.py": (1, PRINTER),
     "kernels/templates/generic/template.py": (1, PRINTER),
+    "kernels/templates/grouped/template.py": (1, PRINTER),
     "kernels/templates/elementwise/template.py": (1, PRINTER),
     "kernels/templates/user_kernel/binding.py": (3, OWN),
     "kernels/templates/user_kernel/kernel.py": (6, OWN),

@@ -7,12 +7,14 @@ from collections.abc import Callable
 import attention_programs
 import convolution_programs
 import cuda_attention_programs
+import grouped_programs
 import map_programs
 import partition_programs
 import recurrence_programs
 import row_programs
 import scatter_programs
 import stencil_programs
+import triangle_programs
 import winograd_programs
 
 from harness import gpu_programs
@@ -34,7 +36,9 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "map on GPUs": gpu_programs.MAPS,
     "partition": partition_programs.PROGRAMS,
     "tiled": winograd_programs.WINOGRAD,
+    "triangle": triangle_programs.PROGRAMS,
     "recurrence": recurrence_programs.PROGRAMS,
+    "grouped": grouped_programs.PROGRAMS,
     "scatter": scatter_programs.PROGRAMS,
 }
 

@@ -21,9 +21,11 @@ from attention_programs import PROGRAMS as ATTENTIONS
 from attention_programs import attention
 from convolution_programs import FORMS
 from cuda_attention_programs import HALVES
+from grouped_programs import experts
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
 from stencil_programs import depthwise
+from triangle_programs import PROGRAMS as TRIANGLES
 from winograd_programs import WINOGRAD
 
 from harness.gpu_programs import MAPS, ROWS, WINDOWS
@@ -58,11 +60,13 @@ CPU: dict[str, Callable[[], Program]] = {
             programs.int8_dot,
             depthwise,
             attention,
+            experts,
             mlp,
             convolved,
         )
     },
     "depthwise_whole": STENCILS["nhwc_norm"],
+    "lower": TRIANGLES["lower"],
     "tiled": WINOGRAD["tiled"],
     "tiled_odd": WINOGRAD["tiled_odd"],
 }
@@ -77,6 +81,8 @@ ELSEWHERE = {
         "depthwise",
         "depthwise_whole",
         "attention",
+        "experts",
+        "lower",
         "mlp",
         "convolved",
         "tiled",
@@ -117,6 +123,7 @@ FULL = {
     "cpu_contraction": "matmul_epilogue",
     "cpu_dot": "int8_dot",
     "cpu_generic": "softmax",
+    "cpu_grouped": "experts",
     "cpu_map": "transpose",
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",

@@ -21,6 +21,7 @@ _TEMPLATES = {
     "cpu_attention": ("attention", "CPU_ATTENTION"),
     "cpu_scatter": ("scatter", "CPU_SCATTER"),
     "cpu_stencil": ("reduce_window", "CPU_STENCIL"),
+    "cpu_grouped": ("grouped", "CPU_GROUPED"),
     "cpu_contraction": ("contraction", "CPU_CONTRACTION"),
     "cpu_winograd": ("winograd", "CPU_WINOGRAD"),
     "cpu_dot": ("mixed_precision", "CPU_DOT"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core import Extent, IntExpr, Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.contraction import clip, micro, prepack
+from tilewright.kernels.templates.contraction import clip, micro, prepack, triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
 from tilewright.kernels.templates.contraction.match import Contraction
@@ -53,7 +53,7 @@ def source(p: ContractionTiling, symbol: str) -> str:
         parts.append(pack_b(p))
     if p.image:
         parts.append(image_task(p))
-    parts += [clip.tables_of_rows(p), prepack.helpers(p), clip.start_tile(p), e.table_text()]
+    parts += [triangle.functions(p), clip.tables_of_rows(p), prepack.helpers(p), clip.start_tile(p), e.table_text()]
     if e.pass_over:
         parts.append(e.tile_pass())
     parts += [micro.micro_kernel(p, r, v, t, e) for r, v, t in micro.variants(p)]
@@ -73,7 +73,7 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
     rows, columns = p.row_blocks, p.column_blocks
     masked = micro.masked_variants(p)
     tail = f"(cb=={columns.count - 1}L?{p.tail}L:{p.lanes}L)" if p.tail else f"{p.lanes}L"
-    walk = "kr" if micro.nested(p) else "kc"
+    walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) else "kc"
     if p.table:
         walk += ",spans+pc" if clip.first_loop(p) else ",spans"
     arguments = f"({walk},a,b,c,mode,{tail}{e.arguments(cols_start(p))});"
@@ -139,6 +139,7 @@ $if clip:   long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
 $unless clip:   const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
 $if clip:   if(x->skips) mode|=1;
 $if pack_b:   pack_b(x,o,cb0,cb1,pc*${unit}L,kc*${unit}L,pb);
+$looked_through
    for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
 $if pack_a:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
 $if pack_a:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
@@ -147,6 +148,7 @@ $if pack_a:    const long pstep=(kc+$unroll_less)/$unroll*${panel_step}L;
      const T *a=$a;
      const T *b=$b;
      T *c=$c;
+$steps
 $before
      $call
 $finish
@@ -191,6 +193,8 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "a": _tile_a(p),
             "b": _tile_b(p),
             "c": f"out+{here}" if c.in_place else "tile",
+            "looked_through": triangle.looked_through(p, "cb0", "cb1"),
+            "steps": triangle.steps(p),
             "before": _bounds(p),
             "call": _row_call(p, e),
             "finish": _finish(p, e, here) if e.pass_over and not p.split_k else [],

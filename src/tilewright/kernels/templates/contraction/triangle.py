@@ -1,0 +1,73 @@
+"""Operands of which a guard leaves a part of each row, as triangles and bands: tiles take the steps of their rows.
+
+What is skipped would have added zero times elements of B, which is NaN where one of these is not finite: a block of B
+is looked through first, and where it is not all finite nothing of it is skipped.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.templates.contraction.geometry import ContractionTiling
+from tilewright.kernels.templates.contraction.text import height, tile_row
+
+
+def guards(p: ContractionTiling) -> tuple[Linear, ...]:
+    """The guards of A over its one M and its one K axis, where tiles skip what they exclude; else empty."""
+    c, w = p.c, p.c.a.window
+    if p.a != "pack" or p.b == "prepack" or w is None or w.fill is None or w.fill.value != 0 or not c.is_product:
+        return ()
+    if len(p.k_walks) > 1 or p.chunks > 1 or p.lines > 1 or len(c.m.axes) != 1:
+        return ()
+    along = [a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1]
+    if len(along) != 1 or not all(b.of(along[0]) and set(b.coef) <= {along[0], c.m.axes[0]} for b in w.bounds):
+        return ()
+    return w.bounds
+
+
+def functions(p: ContractionTiling) -> str:
+    """Function: whether all of a block of B is finite, ``rows`` of ``cols`` elements, ``ld`` apart."""
+    if not guards(p):
+        return ""
+    return (
+        "TW_NOINLINE bool finite(const T *b, long rows, long cols, long ld) { V s=tw::splat<V>(0); T r=0;\n"
+        " for(long k=0;k<rows;k++,b+=ld) { long j=0; for(;j+L<=cols;j+=L) s+=tw::load<V>(b+j)*tw::splat<V>(0);\n"
+        "  for(;j<cols;j++) r+=0*b[j]; }\n"
+        " for(long j=0;j<L;j++) r+=s[j]; return r==0; }"
+    )
+
+
+def looked_through(p: ContractionTiling, first: str, last: str) -> list[str]:
+    """Declares ``skips``, of a block of B: column blocks ``first`` to before ``last``, ``kc`` steps from ``pc``."""
+    if not guards(p):
+        return []
+    if p.b == "pack":
+        return [f"   const bool skips=finite(pb,1,({last}-{first})*kc*{p.width}L,0);"]
+    step = p.k_walks[0].other
+    columns = p.column_blocks
+    low, high = (f"({columns.start(x)})*{p.lanes}L" for x in (first, last))
+    count = f"tw::imin({high},{p.c.n.size}L)-{low}"
+    return [f"   const bool skips=finite(B+{low}+pc*{step}L,kc,{count},{step}L);"]
+
+
+def steps(p: ContractionTiling) -> list[str]:
+    """Declares ``kt``, the steps that a tile takes of a block, and moves ``a`` and ``b`` to the first of them."""
+    found = guards(p)
+    if not found:
+        return []
+    c, u = p.c, p.unroll
+    (m,) = c.m.axes
+    along = next(a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1)
+    rows = f"const long i0={tile_row(p)}, i1=i0+{height(p)}-1; (void)i0; (void)i1;"
+    out = [f"     long kt=kc; if(skips) {{ {rows} long low=0, high=kc;"]
+    for b in found:
+        slope, row = b.of(along), b.of(m)
+        # The guard at step 0, of the row that it leaves the most steps to.
+        out.append(f"      {{ const long v={b.const}L+{row}L*{'i1' if row > 0 else 'i0'};")
+        if slope > 0:
+            out.append(f"       low=tw::imax(low,(v<0?(-v+{slope - 1})/{slope}:0)-pc); }}")
+        else:
+            out.append(f"       high=tw::imin(high,(v<0?0:v/{-slope}+1)-pc); }}")
+    if u > 1:
+        out.append(f"      low=low/{u}*{u};")  # packed rows hold a few steps side by side
+    out.append(f"      kt=tw::imax(0,high-low); if(kt) {{ a+=low*{p.rows}L; b+=low*{p.k_walks[0].other}L; }} }}")
+    return out

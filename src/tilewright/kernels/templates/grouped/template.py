@@ -1,0 +1,27 @@
+"""The CPU template of grouped contractions: rows sorted by group, and a contraction's kernel for each group."""
+
+from __future__ import annotations
+
+from tilewright.kernels.families.grouped import grouped
+from tilewright.kernels.templates.grouped.lower import kernel
+from tilewright.kernels.templates.grouped.nests import nests
+from tilewright.kernels.templates.grouped.plan import MEMBERS, default, member, plan, space
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+BASE = 1
+
+CPU_GROUPED = PlannedTemplate(
+    name="cpu_grouped",
+    family="grouped",
+    version=BASE + sum(t.version for t in MEMBERS),
+    kinds=("cpu",),
+    refusal="is no product of rows with matrices that an index chooses",
+    find=grouped,
+    usable=lambda g, target: member(g, target) is not None,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=lambda p, _: nests(p),
+    measures=lambda p, *_: p.template.static(p.typical, p.schedule),
+    print=kernel,
+)

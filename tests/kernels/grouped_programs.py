@@ -1,0 +1,64 @@
+"""Products with gathered matrices, of every form that the template tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.kernels import nn, te
+from tilewright.kernels.expression.program import Program
+
+
+def _program(out: te.TensorRef) -> Program:
+    return te.program(out)[0]
+
+
+def experts(m: int = 29, n: int = 37, k: int = 19, groups: int = 5) -> Program:
+    x, w, g = te.input("x", (m, k)), te.input("w", (groups, k, n)), te.input("g", (m,), "int32")
+    return _program(nn.grouped_matmul(x, w, g))
+
+
+def turned_experts() -> Program:
+    """Matrices as linear layers keep them, more of them than rows, in float64."""
+    x, w = te.input("x", (7, 20), "float64"), te.input("w", (9, 33, 20), "float64")
+    g = te.input("g", (7,), "int64")
+    return _program(te.compute((7, 33), lambda i, j: te.sum(20, lambda r: x[i, r] * w[g[i], j, r])))
+
+
+def routed() -> Program:
+    """Two experts a token, each with a bias and a gate: rows of two axes, one of which the token's row lacks."""
+    x, w = te.input("x", (11, 24)), te.input("w", (4, 24, 18))
+    b, gate = te.input("b", (4, 18)), te.input("gate", (11, 2))
+    g = te.input("g", (11, 2), "int32")
+    y = te.compute((11, 2, 18), lambda t, e, j: te.sum(24, lambda r: x[t, r] * w[g[t, e], r, j]))
+    return _program(
+        te.compute((11, 2, 18), lambda t, e, j: gate[t, e] * te.maximum(y[t, e, j] + b[g[t, e], j], 0.0)),
+    )  # fmt: skip
+
+
+def tokens() -> Program:
+    """Rows that an index chooses as well, every other element of them, and a scale that all share."""
+    x, w, scale = te.input("x", (8, 40)), te.input("w", (3, 20, 16)), te.input("scale", (20,))
+    source, g = te.input("source", (13,), "int32"), te.input("g", (13,), "int32")
+    return _program(
+        te.compute(
+            (13, 16), lambda i, j: te.sum(20, lambda r: x[source[i], 2 * r] * scale[r] * w[g[i] * 2 + 1, r, j])
+        )
+    )  # fmt: skip
+
+
+def frames() -> Program:
+    """Several rows of a product for each index."""
+    x, w, g = te.input("x", (6, 5, 12)), te.input("w", (3, 12, 17)), te.input("g", (6,), "int32")
+    return _program(
+        te.compute((6, 5, 17), lambda i, s, j: te.sum(12, lambda r: x[i, s, r] * w[g[i], r, j]))
+    )  # fmt: skip
+
+
+def half_experts() -> Program:
+    x, w = te.input("x", (21, 32), "bfloat16"), te.input("w", (3, 32, 24), "bfloat16")
+    return _program(nn.cast(nn.grouped_matmul(x, w, te.input("g", (21,), "int32")), "bfloat16"))
+
+
+PROGRAMS: dict[str, Callable[[], Program]] = {
+    f.__name__: f for f in (experts, turned_experts, routed, tokens, frames, half_experts)
+}
