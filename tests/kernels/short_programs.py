@@ -134,6 +134,40 @@ def pairs_of_an_odd_row(n: int = 35) -> Program:
     return te.program(te.compute((n,), lambda i: x[2 * i] * 0.25 + x[2 * i + 1] * 0.5 + x[2 * i + 2] * 0.25))[0]
 
 
+def grey_sum(h: int = 7, w: int = 45, dtype: str = "float32") -> Program:
+    """Pixels times a weight of each colour, summed."""
+    x, weight = te.input("x", (h, w, 3), dtype), te.input("w", (3,))
+    return te.program(te.compute((h, w), lambda i, j: te.sum(3, lambda c: te.cast(x[i, j, c], "float32") * weight[c])))[0]
+
+
+def colour_matrix(n: int = 101) -> Program:
+    """Pixels in other colours, with a bias."""
+    x, m, b = te.input("x", (n, 3)), te.input("m", (3, 3)), te.input("b", (3,))
+    y = te.compute((n, 3), lambda i, c: te.sum(3, lambda k: x[i, k] * m[k, c]))
+    return te.program(te.compute((n, 3), lambda i, c: te.maximum(y[i, c] + b[c], 0.0)))[0]
+
+
+def brightest(n: int = 77, dtype: str = "int32") -> Program:
+    x = te.input("x", (n, 3), dtype)
+    return te.program(te.compute((n,), lambda i: te.max(3, lambda c: x[i, c])))[0]
+
+
+def normalised(n: int = 77) -> Program:
+    """Quaternions of length 1."""
+    x = te.input("x", (n, 4))
+    square = te.compute((n,), lambda i: te.sum(4, lambda c: x[i, c] * x[i, c]))
+    return te.program(te.compute((n, 4), lambda i, c: x[i, c] * te.rsqrt(square[i] + 1e-6)))[0]
+
+
+def softmax_of_four(n: int = 77) -> Program:
+    """Three reductions, one after another."""
+    x = te.input("x", (n, 4))
+    top = te.compute((n,), lambda i: te.max(4, lambda c: x[i, c]))
+    e = te.compute((n, 4), lambda i, c: te.exp(x[i, c] - top[i]))
+    total = te.compute((n,), lambda i: te.sum(4, lambda c: e[i, c]))
+    return te.program(te.compute((n, 4), lambda i, c: e[i, c] / total[i]))[0]
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     "complex_product": complex_product,
     "complex_product_double": partial(complex_product, 53, "float64"),
@@ -152,6 +186,12 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "butterfly": butterfly,
     "butterfly_first": partial(butterfly, 51, 1),
     "butterfly_second": partial(butterfly, 27, 2),
+    "grey_sum": grey_sum,
+    "grey_sum_halves": partial(grey_sum, dtype="float16"),
+    "colour_matrix": colour_matrix,
+    "brightest": brightest,
+    "normalised": normalised,
+    "softmax_of_four": softmax_of_four,
     "clipped": clipped,
     "mixed_widths": mixed_widths,
     "pairs_of_an_odd_row": pairs_of_an_odd_row,

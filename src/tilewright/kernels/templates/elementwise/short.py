@@ -18,9 +18,8 @@ from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, const,
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import Axes, Linearizer, flattened, linear, ordered
+from tilewright.kernels.rewrite.unroll import short
 
-SHORT = 4
-"""Extent of a short axis at most: longer ones fill a fair part of a vector themselves."""
 STEPS = (2, 3, 4, 6, 8)
 """How many neighbours are taken apart or put together."""
 
@@ -54,22 +53,18 @@ def short_axes(axes: Axes) -> Iterator[tuple[str, ...]]:
     for n in range(len(axes) - 1, 0, -1):
         inner = axes[-n:]
         points = prod(int(size) for _, size in inner)
-        if points in STEPS and int(axes[-n - 1][1]) > points and all(_short(size) for _, size in inner):
+        if points in STEPS and int(axes[-n - 1][1]) > points and all(short(size) for _, size in inner):
             yield tuple(name for name, _ in inner)
     yield ()
 
 
-def _short(size: int) -> bool:
-    return size <= SHORT and not isinstance(size, Extent)
-
-
-def components(value: Expr, short: tuple[str, ...], axes: Axes, tensors: Mapping[str, Tensor]) -> tuple[Expr, ...]:
+def components(value: Expr, inner: tuple[str, ...], axes: Axes, tensors: Mapping[str, Tensor]) -> tuple[Expr, ...]:
     """The value at every point of the short axes, in order of memory."""
     extents = dict(axes)
-    lin = Linearizer.below({a: n for a, n in axes if a not in short})
-    points = product(*(range(extents[a]) for a in short))
-    at = ({a: const(k, INDEX) for a, k in zip(short, p, strict=True)} for p in points)
-    return tuple(ordered(flattened(value.substitute(here), tensors, lin)) for here in at) if short else (value,)
+    lin = Linearizer.below({a: n for a, n in axes if a not in inner})
+    points = product(*(range(extents[a]) for a in inner))
+    at = ({a: const(k, INDEX) for a, k in zip(inner, p, strict=True)} for p in points)
+    return tuple(ordered(flattened(value.substitute(here), tensors, lin)) for here in at) if inner else (value,)
 
 
 def runs(values: Sequence[Expr], tensors: Mapping[str, Tensor], inner: str, ranges: Mapping[str, Range]) -> tuple[Run, ...]:
