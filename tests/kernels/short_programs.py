@@ -43,9 +43,7 @@ def grey(h: int = 7, w: int = 45, dtype: str = "float32") -> Program:
         return te.cast(x[i, j, c], "float32")
 
     return te.program(
-        te.compute(
-            (h, w), lambda i, j: 0.299 * colour(i, j, 0) + 0.587 * colour(i, j, 1) + 0.114 * colour(i, j, 2)
-        )
+        te.compute((h, w), lambda i, j: 0.299 * colour(i, j, 0) + 0.587 * colour(i, j, 1) + 0.114 * colour(i, j, 2))
     )[0]
 
 
@@ -105,7 +103,7 @@ def butterfly(m: int = 3, half: int = 35) -> Program:
         im = x[i, 1, j, 0] * w[j, 1] + x[i, 1, j, 1] * w[j, 0]
         return te.select(c == 0, re, im)
 
-    t = te.compute((m, half, 2), lambda i, j, c: turned(i, j, c))
+    t = te.compute((m, half, 2), turned)
     return te.program(
         te.compute(
             (m, 2, half, 2),
@@ -137,7 +135,9 @@ def pairs_of_an_odd_row(n: int = 35) -> Program:
 def grey_sum(h: int = 7, w: int = 45, dtype: str = "float32") -> Program:
     """Pixels times a weight of each colour, summed."""
     x, weight = te.input("x", (h, w, 3), dtype), te.input("w", (3,))
-    return te.program(te.compute((h, w), lambda i, j: te.sum(3, lambda c: te.cast(x[i, j, c], "float32") * weight[c])))[0]
+    return te.program(te.compute((h, w), lambda i, j: te.sum(3, lambda c: te.cast(x[i, j, c], "float32") * weight[c])))[
+        0
+    ]
 
 
 def colour_matrix(n: int = 101) -> Program:

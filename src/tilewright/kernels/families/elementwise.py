@@ -1,4 +1,4 @@
-"""Elementwise programs: no reductions but those over a short innermost axis, written as one expression over few, long axes.
+"""Elementwise programs, written as one expression over few, long axes: no reductions but over a short innermost axis.
 
 Stages are inlined, reads are of flat tensors at sums of axes, and neighbouring axes that every read walks as one are
 one: the loop fusion of XLA.

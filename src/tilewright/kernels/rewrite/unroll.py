@@ -1,4 +1,4 @@
-"""Reductions over all of a short innermost axis as sums written out: of colours, of the parts of complex numbers."""
+"""Reductions over all of a short innermost axis, written out: of colours, of the parts of complex numbers."""
 
 from __future__ import annotations
 

@@ -67,7 +67,9 @@ def components(value: Expr, inner: tuple[str, ...], axes: Axes, tensors: Mapping
     return tuple(ordered(flattened(value.substitute(here), tensors, lin)) for here in at) if inner else (value,)
 
 
-def runs(values: Sequence[Expr], tensors: Mapping[str, Tensor], inner: str, ranges: Mapping[str, Range]) -> tuple[Run, ...]:
+def runs(
+    values: Sequence[Expr], tensors: Mapping[str, Tensor], inner: str, ranges: Mapping[str, Range]
+) -> tuple[Run, ...]:
     """The reads that step over their neighbours along the ``inner`` axis, as runs that lie within their tensors."""
     numbers, lin = ValueNumbers(), Linearizer(ranges)
     groups: dict[tuple[object, ...], list[tuple[int, Linear, _Read]]] = {}
@@ -140,7 +142,11 @@ def _inside(start: Linear, lin: Linearizer, elements: int, size: int) -> bool:
     """Whether runs that start there lie within a tensor."""
     low, high = lin.bounds(start.expr())
     return (
-        not isinstance(elements, Extent) and low is not None and low >= 0 and high is not None and high + size <= elements
+        not isinstance(elements, Extent)
+        and low is not None
+        and low >= 0
+        and high is not None
+        and high + size <= elements
     )
 
 
@@ -149,7 +155,7 @@ def contiguous(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool
     numbers = ValueNumbers()
     apart = {numbers.of(x) for run in found for _, x in run.reads}
     return all(
-        numbers.of(x) in apart or x.dtype != "bool" and linear(x.args[0]).step(inner) in (0, 1)
+        numbers.of(x) in apart or (x.dtype != "bool" and linear(x.args[0]).step(inner) in (0, 1))
         for v in values for x in v.loads()
     )  # fmt: skip
 

@@ -73,7 +73,9 @@ def lane_bytes(m: Map, e: Expr) -> int:
 def row_lanes(m: Map, target: Target) -> int:
     """Lanes of a vector along the innermost axis."""
     if m.moves:
-        masked = any(n.op == "select" and m.inner in n.args[0].axes() for s in m.segments for v in s.values for n in v.walk())
+        masked = any(
+            n.op == "select" and m.inner in n.args[0].axes() for s in m.segments for v in s.values for n in v.walk()
+        )
         item = ITEMSIZE[m.program.output.dtype]
         return max(2, target.vector_bytes // (max(item, 4) if masked else item))
     wide = all(ITEMSIZE[n.dtype] == 8 for n in m.value.walk() if n.dtype not in ("bool", INDEX))

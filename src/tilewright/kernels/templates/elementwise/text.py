@@ -135,7 +135,9 @@ class Text:
         at = to or f"{m.output.name} + ({flat_index((m.position,), m.output, printer)})"
         w.line(stored(at, m.output.dtype, printer.vector_text(value), count, "stream" if stream else "tw::store"))
 
-    def hoisted(self, w: Writer, values: Iterable[Expr], at: Mapping[str, str], fixed: frozenset[str]) -> dict[int, str]:
+    def hoisted(
+        self, w: Writer, values: Iterable[Expr], at: Mapping[str, str], fixed: frozenset[str]
+    ) -> dict[int, str]:
         """Compute what does not depend on the axes ``fixed`` and is worth it; names by value number."""
         printer = self.printer(at, {}, vector=False)
         names: dict[int, str] = {}
