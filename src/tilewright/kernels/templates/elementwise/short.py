@@ -26,7 +26,7 @@ STEPS = (2, 3, 4, 6, 8)
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """``size`` neighbours of a tensor from ``first`` (a read) on, and again ``size`` further on per point of the vector.
+    """``size`` neighbours of a tensor from ``first`` (a read) on; the next point of a vector has those that follow.
 
     ``reads``: those that are used, with their place among the neighbours. ``spare``: how many neighbours at the end of
     the last run may lie outside of the tensor. ``when``: conditions of the outer axes without which nothing is read.
@@ -161,7 +161,7 @@ def contiguous(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool
 
 
 def any_order(values: Sequence[Expr], found: Sequence[Run], inner: str) -> bool:
-    """Whether lanes may hold the points of a vector in whichever order: all that is read or stored is in the same runs."""
+    """Whether lanes may hold a vector's points in whichever order: all that is read or stored is in the same runs."""
     size, numbers = len(values), ValueNumbers()
     apart = {numbers.of(x) for run in found for _, x in run.reads}
 
