@@ -112,7 +112,9 @@ def _evaluated(e: Expr, inner: str, numbers: ValueNumbers) -> list[_Read]:
     keys = [{numbers.of(r.load) for r in side if r.certain and not r.when} for side in sides]
     both = [r for r in sides[0] if r.certain and not r.when and numbers.of(r.load) in keys[1]]
     if inner in e.args[0].axes():
-        return [*condition, *both, *(replace(r, certain=False) for side in sides for r in side)]
+        # Conditions that read memory are only safe to evaluate where this one holds.
+        maybe = (r for side in sides for r in side if not any(c.loads() for c in r.when))
+        return [*condition, *both, *(replace(r, certain=False) for r in maybe)]
     holds = (e.args[0], Expr("not", "bool", (e.args[0],)))
     return [
         *condition, *both, *(replace(r, when=(c, *r.when)) for c, side in zip(holds, sides, strict=True) for r in side),
