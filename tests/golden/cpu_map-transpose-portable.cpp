@@ -1,4 +1,4 @@
-// cpu_map version 2, cpu:portable
+// cpu_map version 3, cpu:portable
 namespace tw_golden_ {
 TW_INLINE void tile(const int *x0, int *d_, long i0, long i1) {
  (void)x0;

@@ -256,14 +256,23 @@ def flags(m: int = 8, n: int = 21) -> Program:
     return _program(te.compute((m, n), lambda i, j: (x[i, j] > 0.0) & ~y[i, j]))
 
 
+def short_softmax(n: int = 300) -> Program:
+    """Reductions over three neighbours, written out."""
+    x = te.input("x", (n, 3))
+    top = te.compute((n,), lambda i: te.max(3, lambda c: x[i, c]))
+    e = te.compute((n, 3), lambda i, c: te.exp(x[i, c] - top[i]))
+    total = te.compute((n,), lambda i: te.sum(3, lambda c: e[i, c]))
+    return te.program(te.compute((n, 3), lambda i, c: e[i, c] / total[i]))[0]
+
+
 MAPS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         chain, residual_half, whole_tail, quantise, padded, pixels, transposed, transposed_half, transposed_bytes,
-        transposed_doubles, permuted, table_rows, flags,
+        transposed_doubles, permuted, table_rows, flags, short_softmax,
     )
 }  # fmt: skip
-"""Builders of programs without reductions by name."""
+"""Builders of elementwise programs by name."""
 
 
 # --------------------------------------------------------------------------- windows

@@ -13,6 +13,7 @@ import partition_programs
 import recurrence_programs
 import row_programs
 import scatter_programs
+import short_programs
 import stencil_programs
 import triangle_programs
 import winograd_programs
@@ -33,6 +34,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "rows": row_programs.ROWS,
     "rows on GPUs": gpu_programs.ROWS,
     "map": map_programs.PROGRAMS,
+    "short axes": short_programs.PROGRAMS,
     "map on GPUs": gpu_programs.MAPS,
     "partition": partition_programs.PROGRAMS,
     "tiled": winograd_programs.WINOGRAD,

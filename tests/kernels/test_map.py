@@ -74,7 +74,9 @@ def test_segments_have_no_conditions_on_the_innermost_axis() -> None:
         found = matched(build())
         assert [s.low for s in found.segments] + [found.segments[-1].high] == cuts
         for s in found.segments:
-            assert not any(n.op in ("mod", "select") and found.inner in n.args[0].axes() for n in s.value.walk())
+            assert not any(
+                n.op in ("mod", "select") and found.inner in n.args[0].axes() for v in s.values for n in v.walk()
+            )
 
 
 def test_a_gather_may_not_change_what_it_gathers_from() -> None:

@@ -11,7 +11,22 @@ from tilewright.kernels.codegen.sources import GPUS
 
 # In the order in which they are printed: tanh and erf stand on exp. Everything is a template or
 # inlined, so what a kernel does not use costs parsing only (2 ms for all of it).
-_HEADERS = ("base", "vector", "half", "fp8", "sqrt", "floor", "exp", "log", "tanh", "erf", "trig", "pow", "tf32")
+_HEADERS = (
+    "base",
+    "vector",
+    "half",
+    "fp8",
+    "interleave",
+    "sqrt",
+    "floor",
+    "exp",
+    "log",
+    "tanh",
+    "erf",
+    "trig",
+    "pow",
+    "tf32",
+)
 
 
 def prelude(target: Target, emulated: bool = False) -> str:

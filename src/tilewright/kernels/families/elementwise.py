@@ -1,4 +1,4 @@
-"""Elementwise programs: no reductions, written as one expression over few, long axes.
+"""Elementwise programs, written as one expression over few, long axes: no reductions but over a short innermost axis.
 
 Stages are inlined, reads are of flat tensors at sums of axes, and neighbouring axes that every read walks as one are
 one: the loop fusion of XLA.
@@ -16,6 +16,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor
 from tilewright.kernels.families.flatten import Axes, collapsed, flat_tensors, linear, unconditional
 from tilewright.kernels.families.parts import recompute, split
+from tilewright.kernels.rewrite.unroll import unrolled
 
 MAX_NODES = 3000
 """Operations of the inlined expression, a repeated value counted again; longer programs fall into parts elsewhere."""
@@ -73,9 +74,9 @@ class Elementwise:
 def elementwise(text: str) -> Elementwise | None:
     """The normal form of a program (canonical text), the same object each time.
 
-    ``None`` where it has reductions, or several results.
+    ``None`` where it has other reductions, or several results.
     """
-    program = Program.loads(text)
+    program = unrolled(Program.loads(text))
     if program.results or any(s.monoid is not None for s in program.stages) or not _short(program):
         return None
     last = program.stages[-1]

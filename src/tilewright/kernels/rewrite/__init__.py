@@ -2,7 +2,8 @@
 
 ``inlined`` computes maps in front of a reduction where they are read; ``split`` turns axes that a program takes
 apart by ``//`` and ``%`` into axes of their own; ``squeezed`` drops axes of extent 1; ``simplified`` shortens index
-arithmetic and conditions. All compute the same elements in the same memory; shapes of stages may change.
+arithmetic and conditions; ``unrolled`` writes out reductions over a short innermost axis. All compute the same elements
+in the same memory; shapes of stages may change.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from tilewright.kernels.rewrite.inline import inlined
 from tilewright.kernels.rewrite.simplify import simplified
 from tilewright.kernels.rewrite.split import split
 from tilewright.kernels.rewrite.squeeze import squeezed
+from tilewright.kernels.rewrite.unroll import unrolled
 
-__all__ = ["inlined", "normal_forms", "simplified", "split", "squeezed"]
+__all__ = ["inlined", "normal_forms", "simplified", "split", "squeezed", "unrolled"]
 
 
 @lru_cache(maxsize=256)

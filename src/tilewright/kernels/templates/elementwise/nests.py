@@ -52,6 +52,7 @@ def _rows(p: ElementwiseTiling) -> tuple[Loop, ...]:
     loops.append(Loop(inner, size, block, level="register"))
     if p.vectors > 1:
         loops.append(Loop(inner, min(size, block), p.lanes, "unroll", "register"))
+    loops += [Loop(a, m.extents[a], 1, "unroll", "register") for a in m.short]
     return (*loops, Loop(inner, min(size, p.lanes), 1, "vector", "register"))
 
 

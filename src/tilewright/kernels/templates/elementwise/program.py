@@ -1,4 +1,4 @@
-"""Elementwise programs as vectors along the innermost axis compute them: what only moves, segments, transposes."""
+"""Elementwise programs as vectors compute them: along which axis, what only moves, segments, transposes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from tilewright.kernels.families.elementwise import Elementwise, elementwise
 from tilewright.kernels.families.flatten import linear, ordered, unconditional
 from tilewright.kernels.templates.elementwise.moves import RAW, data_loads, only_moves, raw
 from tilewright.kernels.templates.elementwise.segments import Segment, segments
+from tilewright.kernels.templates.elementwise.short import components, contiguous, short_axes
 
 
 @dataclass(frozen=True, eq=False)
 class Map(Elementwise):
-    """The normal form; ``segments`` are its value by ranges of the innermost axis.
+    """The normal form; ``segments`` are its value by ranges of the axis along which vectors run (``inner``).
 
+    ``short``: the axes inside of that one, whose points are components, computed beside each other (:mod:`.short`).
     ``moves``: no arithmetic, elements are copied as whole numbers of their size. ``across``: the axis along which the
     ``turned`` reads are contiguous while they step along the innermost one (a transpose), or ``None``.
     """
@@ -26,6 +28,22 @@ class Map(Elementwise):
     moves: bool
     across: str | None
     turned: tuple[Expr, ...]
+    short: tuple[str, ...]
+
+    @property
+    def inner(self) -> str:
+        """The axis along which vectors run."""
+        return self.names[-1 - len(self.short)]
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """The axes outside of it."""
+        return self.names[: -1 - len(self.short)]
+
+    @property
+    def components(self) -> int:
+        """How many results of each point of the vectors' axis lie side by side."""
+        return len(self.segments[0].values)
 
     @property
     def position(self) -> Expr:
@@ -54,8 +72,13 @@ def match(text: str) -> Map | None:
         read = {str(x.value) for x in data_loads(value)} | {e.output.name}
         dtype = RAW[ITEMSIZE[e.output.dtype]]
         tensors |= {n: Tensor(n, (tensors[n].size,), dtype) for n in read}
-    cut = segments(value, tensors, e.inner, e.extents)
-    return Map(e.program, tensors, e.axes, value, e.where, cut, moves, *_turned(e, value))
+    for short in short_axes(e.axes) if moves or e.output.dtype != "bool" else ((),):
+        inner = e.names[-1 - len(short)]
+        cut = segments(components(value, short, e.axes, tensors), tensors, inner, e.extents)
+        if all(contiguous(s.values, s.runs, inner) for s in cut):
+            break
+    across = (None, ()) if short else _turned(e, value)
+    return Map(e.program, tensors, e.axes, value, e.where, cut, moves, *across, short)
 
 
 def _turned(e: Elementwise, value: Expr) -> tuple[str | None, tuple[Expr, ...]]:

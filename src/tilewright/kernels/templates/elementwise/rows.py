@@ -30,7 +30,7 @@ def rows(t: Text) -> None:
 def _segment(t: Text, w: Writer, s: Segment, every: LoopNest, scope: Scope) -> None:
     """A row, or a part of it, in vectors."""
     p, m = t.p, t.p.m
-    names = t.hoisted(w, s.value, t.places(scope), frozenset((m.inner,)))
+    names = t.hoisted(w, s.values, t.places(scope), frozenset((m.inner,)))
 
     def vectors(w: Writer, here: Scope, count: str | None = None) -> None:
         tile = here.tiles[m.inner]
@@ -40,13 +40,17 @@ def _segment(t: Text, w: Writer, s: Segment, every: LoopNest, scope: Scope) -> N
                 printer = t.printer({**t.places(here), m.inner: plus(tile.start, v * p.lanes)}, names, count=count)
                 if p.prefetch and tile.size == p.lanes * p.vectors:
                     _prefetch(t, w, s, printer)
-                t.store(w, printer, s.value, count, stream=p.stream)
+                t.take_apart(w, printer, s, count)
+                if m.short:
+                    t.store_together(w, printer, s, count, p.stream)
+                else:
+                    t.store(w, printer, s.values[0], count, stream=p.stream)
 
     if p.stream:
         start, tile = t.emitter.fresh("j"), scope.tiles[m.inner]
         base = flat_index((m.position,), m.output, t.printer(t.places(scope), {}, vector=False))
         w.line(f"long {start} = {tile.start};")
-        w.line(f"const long gap = (-(long)({m.output.name} + ({base})) & {p.target.vector_bytes - 1}) / {p.item};")
+        w.line(f"const long gap = {_gap(t, f'{m.output.name} + ({base})')};")
         with w.block(f"if (gap && gap < {tile.end} - {start})"):
             vectors(w, scope.with_tile(m.inner, Tile(start, tile.end, p.lanes)), "gap")
             w.line(f"{start} += gap;")
@@ -56,20 +60,32 @@ def _segment(t: Text, w: Writer, s: Segment, every: LoopNest, scope: Scope) -> N
     t.emitter.nest(w, every, vectors, loops=walk, blocks={m.inner: blocks}, scope=scope)
 
 
+def _gap(t: Text, at: str) -> str:
+    """C text of how many points lie before the first whose results start at a whole vector; 0 where none does."""
+    p, n = t.p, t.p.m.components
+    even = n & -n
+    count = f"(-(long)({at}) & {p.target.vector_bytes - 1}) / {p.item * even}"
+    if n == even:
+        return count
+    period = max(1, p.target.vector_bytes // (p.item * even))
+    return f"{count} * {pow(n // even, -1, period)} % {period}"
+
+
 def _prefetch(t: Text, w: Writer, s: Segment, printer: Printer) -> None:
     """Ask for the lines that a later trip reads; a prefetch past the end is harmless."""
     m = t.p.m
-    for tensor, at in _streams(t, s, printer):
-        span = t.p.lanes * ITEMSIZE[m.program.tensors[tensor].dtype]
+    for tensor, at, size in _streams(t, s, printer):
+        span = size * t.p.lanes * ITEMSIZE[m.program.tensors[tensor].dtype]
         for line in range(0, span, 64):
             w.line(f"__builtin_prefetch((const char *)({tensor} + ({at})) + {t.p.prefetch + line});")
 
 
-def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str]]:
+def _streams(t: Text, s: Segment, printer: Printer) -> list[tuple[str, str, int]]:
+    """Tensors, positions and how many vectors a trip reads from there."""
     m = t.p.m
-    found: dict[tuple[str, str], None] = {}
-    for x in s.value.loads():
-        if flat_step(x.args, (1,), m.inner) == 1:
-            tensor = str(x.value)
-            found[tensor, flat_index(x.args, m.tensors[tensor], printer)] = None
+    found: dict[tuple[str, str, int], None] = {}
+    reads = [(x, 1) for v in s.values for x in v.loads() if flat_step(x.args, (1,), m.inner) == 1]
+    for x, size in (*reads, *((run.first, run.size) for run in s.runs)):
+        tensor = str(x.value)
+        found[tensor, flat_index(x.args, m.tensors[tensor], printer), size] = None
     return list(found)

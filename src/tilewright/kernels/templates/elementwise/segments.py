@@ -1,4 +1,4 @@
-"""The innermost axis in segments: in each, conditions of it alone hold or not.
+"""The axis of the vectors in segments: in each, conditions of it alone hold or not.
 
 Concatenation and padding are then plain copies.
 """
@@ -12,30 +12,39 @@ from dataclasses import dataclass
 from tilewright.kernels.expression.expr import COMPARISONS, INDEX, Expr, whole
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import Linearizer, flattened, linear, ordered
+from tilewright.kernels.templates.elementwise.short import Run, runs
 
 MAX_SEGMENTS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Positions ``[low, high)`` of the innermost axis, and the value there."""
+    """Positions ``[low, high)`` of the vectors' axis, and the components' values there (one where none is unrolled).
+
+    ``runs``: what is read in vectors that are taken apart.
+    """
 
     low: int
     high: int
-    value: Expr
+    values: tuple[Expr, ...]
+    runs: tuple[Run, ...]
 
 
-def segments(value: Expr, tensors: Mapping[str, Tensor], inner: str, extents: Mapping[str, int]) -> tuple[Segment, ...]:
-    """The innermost axis cut where conditions and divisions of it alone change; one segment if there are many."""
-    size = extents[inner]
-    cuts = _cuts(value, inner, size)
-    if cuts is None or not cuts or len(cuts) >= MAX_SEGMENTS:
-        return (Segment(0, size, value),)
-    ranges = Linearizer.below(extents).ranges
+def segments(
+    values: tuple[Expr, ...], tensors: Mapping[str, Tensor], inner: str, extents: Mapping[str, int]
+) -> tuple[Segment, ...]:
+    """The vectors' axis cut where conditions and divisions of it alone change; one segment if there are many."""
+    size, ranges = extents[inner], Linearizer.below(extents).ranges
+    each = [_cuts(v, inner, size) for v in values]
+    cuts = {c for some in each for c in some or ()}
+    if None in each or not cuts or len(cuts) >= MAX_SEGMENTS:
+        return (Segment(0, size, values, runs(values, tensors, inner, ranges)),)
     found = []
     for low, high in itertools.pairwise((0, *sorted(cuts), size)):
-        lin = Linearizer({**ranges, inner: (low, high - 1)})
-        found.append(Segment(low, high, ordered(flattened(value, tensors, lin))))
+        within = {**ranges, inner: (low, high - 1)}
+        lin = Linearizer(within)
+        parts = tuple(ordered(flattened(v, tensors, lin)) for v in values)
+        found.append(Segment(low, high, parts, runs(parts, tensors, inner, within)))
     return tuple(found)
 
 

@@ -73,7 +73,9 @@ def lane_bytes(m: Map, e: Expr) -> int:
 def row_lanes(m: Map, target: Target) -> int:
     """Lanes of a vector along the innermost axis."""
     if m.moves:
-        masked = any(n.op == "select" and m.inner in n.args[0].axes() for s in m.segments for n in s.value.walk())
+        masked = any(
+            n.op == "select" and m.inner in n.args[0].axes() for s in m.segments for v in s.values for n in v.walk()
+        )
         item = ITEMSIZE[m.program.output.dtype]
         return max(2, target.vector_bytes // (max(item, 4) if masked else item))
     wide = all(ITEMSIZE[n.dtype] == 8 for n in m.value.walk() if n.dtype not in ("bool", INDEX))
@@ -131,7 +133,7 @@ def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
         "rows": can_stream(m, target, lanes),
         "tiles": bool(tile) and can_stream(m, target, tile) and aligned_rows(m, tile),
     }
-    counts = tuple(v for v in (1, 2, 4, 8) if v == 1 or v * lanes <= size)
+    counts = tuple(v for v in (1, 2, 4, 8) if v == 1 or (v * lanes <= size and v * m.components <= 8))
     knobs = [
         Choice("mode", modes, ordered=False),
         Choice("vectors", counts),
@@ -168,7 +170,7 @@ def default(m: Map, target: Target, within: SearchSpace) -> dict[str, Value]:
     big = m.bytes > target.l3_bytes // 2
     values: dict[str, Value] = {
         "mode": "tiles" if tile else "rows",
-        "vectors": 1 if tile else max(v for v in options["vectors"] if int(v) <= 4),
+        "vectors": 1 if tile else max(v for v in options["vectors"] if v == 1 or int(v) * m.components <= 4),
         "prefetch": 0,
         "walk": "out",
         "ahead": 0,

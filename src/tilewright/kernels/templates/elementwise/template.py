@@ -12,7 +12,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CPU_MAP = PlannedTemplate(
     name="cpu_map",
     family="elementwise",
-    version=2,
+    version=3,
     kinds=("cpu",),
     refusal="is not elementwise",
     find=match,

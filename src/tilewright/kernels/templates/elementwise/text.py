@@ -10,7 +10,12 @@ from tilewright.kernels.codegen.emitter import Emitter, Scope
 from tilewright.kernels.codegen.printer import Memo, Printer, computed
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers
-from tilewright.kernels.templates.elementwise.space import ElementwiseTiling
+from tilewright.kernels.templates.elementwise.segments import Segment
+from tilewright.kernels.templates.elementwise.short import any_order
+from tilewright.kernels.templates.elementwise.space import ElementwiseTiling, lane_bytes
+
+BLOCK = 16
+"""Bytes within which lanes change places, at no cost, where their order is free (``headers/interleave.h``)."""
 
 RAW_TYPES = {"raw1": "signed char", "raw2": "short", "raw4": "int", "raw8": "long"}
 
@@ -80,6 +85,47 @@ class Text:
             ranges=m.ranges(), names=dict(names), memo=self.memo, tensors=m.tensors, count=count if vector else None,
         )  # fmt: skip
 
+    def known(self, printer: Printer, vectors: Mapping[int, str]) -> None:
+        """Make a printer take reads, by value number, from vectors."""
+        read = printer.load
+        printer.load = lambda e, guard: vectors.get(self.memo.numbers.of(e)) or read(e, guard)
+
+    def take_apart(self, w: Writer, printer: Printer, s: Segment, count: str | None) -> None:
+        """Read a segment's runs, and make a printer take their elements from there."""
+        found: dict[int, str] = {}
+        for run in s.runs:
+            tensor, name = self.p.m.tensors[str(run.first.value)], self.emitter.fresh("g")
+            at = f"{tensor.name} + ({flat_index(run.first.args, tensor, printer)})"
+            tail = "" if count is None else f", {count}"
+            zero = " = {}" if run.when else ""
+            w.line(f"{printer.vec(printer.lane_type(run.first))} {name}[{run.size}]{zero};")
+            condition = " && ".join(map(printer.scalar, run.when))
+            guard = f"if ({condition}) " if run.when else ""
+            w.line(f"{guard}tw::load_apart<{self.ordered(s)}, {run.spare}>({name}, {at}{tail});")
+            found |= {self.memo.numbers.of(x): f"{name}[{k}]" for k, x in run.reads}
+        self.known(printer, found)
+
+    def ordered(self, s: Segment) -> str:
+        """C text of whether lanes are to hold the points of a vector in order."""
+        m = self.p.m
+        widths = {lane_bytes(m, e) for e in (*s.values, *(run.first for run in s.runs))}
+        within = len(widths) == 1 and len(s.values) * max(widths) <= BLOCK
+        return "false" if within and any_order(s.values, s.runs, m.inner) else "true"
+
+    def store_together(self, w: Writer, printer: Printer, s: Segment, count: str | None, stream: bool) -> None:
+        """Compute a vector of every component and store them side by side."""
+        m, n = self.p.m, len(s.values)
+        printer.bind(s.values, w.line, self.emitter.fresh)
+        name, lane = self.emitter.fresh("o"), printer.lane_type(s.values[0])
+        values = ", ".join(printer.vector_text(v) for v in s.values)
+        w.line(f"{printer.vec(lane)} {name}[{n}] = {{{values}}};")
+        w.line(f"tw::together<{self.ordered(s)}>({name});")
+        at = f"{m.output.name} + ({flat_index((m.position,), m.output, printer)})"
+        for k in range(n):
+            left = None if count is None else f"{count} * {n}L - {k * self.p.lanes}"
+            to = f"{at} + {k * self.p.lanes}" if k else at
+            w.line(stored(to, m.output.dtype, f"{name}[{k}]", left, "stream" if stream else "tw::store"))
+
     def store(
         self, w: Writer, printer: Printer, value: Expr, count: str | None, to: str | None = None, stream: bool = False
     ) -> None:
@@ -89,11 +135,13 @@ class Text:
         at = to or f"{m.output.name} + ({flat_index((m.position,), m.output, printer)})"
         w.line(stored(at, m.output.dtype, printer.vector_text(value), count, "stream" if stream else "tw::store"))
 
-    def hoisted(self, w: Writer, value: Expr, at: Mapping[str, str], fixed: frozenset[str]) -> dict[int, str]:
+    def hoisted(
+        self, w: Writer, values: Iterable[Expr], at: Mapping[str, str], fixed: frozenset[str]
+    ) -> dict[int, str]:
         """Compute what does not depend on the axes ``fixed`` and is worth it; names by value number."""
         printer = self.printer(at, {}, vector=False)
         names: dict[int, str] = {}
-        for e in invariants(value, fixed, self.memo.numbers):
+        for e in invariants(values, fixed, self.memo.numbers):
             name = self.emitter.fresh("h")
             printer.names = names
             w.line(f"const {RAW_TYPES.get(e.dtype) or computed(e.dtype)} {name} = {printer.scalar(e)};")
@@ -101,7 +149,7 @@ class Text:
         return names
 
 
-def invariants(value: Expr, moving: frozenset[str], numbers: ValueNumbers) -> Iterable[Expr]:
+def invariants(values: Iterable[Expr], moving: frozenset[str], numbers: ValueNumbers) -> Iterable[Expr]:
     """Largest parts that read or compute something, do not depend on ``moving`` axes, and are always evaluated."""
     found: dict[int, Expr] = {}
 
@@ -113,7 +161,8 @@ def invariants(value: Expr, moving: frozenset[str], numbers: ValueNumbers) -> It
         for a in e.args[:1] if e.op == "select" else e.args:
             visit(a)
 
-    visit(value)
+    for value in values:
+        visit(value)
     return tuple(found.values())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.kernels.codegen.access import flat_index
 from tilewright.kernels.codegen.emitter import Scope
-from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.flatten import linear
@@ -35,7 +34,7 @@ def tile(t: Text, edge: bool) -> str:
             here = {a: a for a in m.names} | {m.across: f"({m.across} + {k})" if k else m.across}
             with w.block(f"if ({k} < ni)" if edge else ""):
                 printer = t.printer(here, {}, count="no" if edge else None)
-                _turned(t, printer, dict(zip(numbers, (c[k] for c in columns), strict=True)))
+                t.known(printer, dict(zip(numbers, (c[k] for c in columns), strict=True)))
                 t.store(
                     w,
                     printer,
@@ -76,12 +75,6 @@ def _columns(t: Text, w: Writer, x: Expr, number: int, edge: bool) -> list[str]:
     for line in lines:
         w.line(line)
     return columns
-
-
-def _turned(t: Text, printer: Printer, columns: dict[int, str]) -> None:
-    """Make a printer take transposed reads from the tile."""
-    read = printer.load
-    printer.load = lambda e, guard: columns.get(t.memo.numbers.of(e)) or read(e, guard)
 
 
 def tiles(t: Text) -> None:
