@@ -8,6 +8,7 @@ import attention_programs
 import convolution_programs
 import cuda_attention_programs
 import map_programs
+import neighbour_programs
 import partition_programs
 import recurrence_programs
 import row_programs
@@ -32,6 +33,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "rows on GPUs": gpu_programs.ROWS,
     "map": map_programs.PROGRAMS,
     "map on GPUs": gpu_programs.MAPS,
+    "neighbours": neighbour_programs.PROGRAMS,
     "partition": partition_programs.PROGRAMS,
     "tiled": winograd_programs.WINOGRAD,
     "recurrence": recurrence_programs.PROGRAMS,

@@ -27,6 +27,7 @@ _TEMPLATES = {
     "cpu_rows": ("row_reduction", "CPU_ROWS"),
     "cpu_map": ("elementwise", "CPU_MAP"),
     "cpu_scan": ("recurrence", "CPU_SCAN"),
+    "cpu_neighbours": ("neighbours", "CPU_NEIGHBOURS"),
     "cpu_partition": ("partition", "CPU_PARTITION"),
     "cpu_generic": ("generic", "CPU_GENERIC"),
     "cuda_attention": ("cuda_attention", "CUDA_ATTENTION"),

@@ -1,0 +1,143 @@
+"""The schedules of a chain: knobs, what keeps them legal, and a choice by arithmetic.
+
+``tile_i0``, ``tile_i1``, ...: the box of the result that is a unit of work. ``vectors``: so many of them a trip of the
+innermost loop. ``tasks``: into how many pieces all units are divided for the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE
+from tilewright.kernels.families.neighbours import Neighbours
+from tilewright.kernels.templates.neighbours.regions import Regions, regions
+from tilewright.search_space import Choice, Constraint, SearchSpace
+
+MAX_WORK = 2.0
+"""How many times over borders may make the operations of a chain."""
+MAX_AXES = 5
+OUTER = (1, 2, 4, 8, 16, 32, 64, 128)
+INNER = (64, 128, 256, 512, 1024, 2048)
+
+
+@dataclass(frozen=True, eq=False)
+class ChainTiling:
+    """A chain with its decisions."""
+
+    n: Neighbours
+    target: Target
+    tile: tuple[int, ...]
+    vectors: int
+    tasks: int
+
+    @property
+    def lanes(self) -> int:
+        return lane_count(self.n, self.target)
+
+    @property
+    def regions(self) -> Regions:
+        return regions(self.n, self.tile)
+
+
+@lru_cache(maxsize=256)
+def refusal(n: Neighbours) -> str:
+    """Why this template leaves a chain to others; empty where it does not."""
+    if not 1 <= len(n.result.extents) <= MAX_AXES:
+        return f"has more than {MAX_AXES} axes"
+    return ""
+
+
+def lane_count(n: Neighbours, target: Target) -> int:
+    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
+    nodes = (x for link in n.links for x in link.value.walk())
+    wide = all(ITEMSIZE[x.dtype] == 8 for x in nodes if x.dtype not in ("bool", INDEX))
+    return max(2, target.vector_bytes // (8 if wide else 4))
+
+
+@lru_cache(maxsize=256)
+def _sizes(n: Neighbours) -> tuple[tuple[int, ...], ...]:
+    """Sizes of boxes to choose from, of each axis of the result."""
+    *outer, inner = n.result.extents
+    found = [tuple(s for s in OUTER if s < extent) + (extent,) for extent in outer]
+    return (*found, tuple(s for s in INNER if s < inner) + (inner,))
+
+
+def _room(target: Target) -> int:
+    """Bytes of scratch at most."""
+    return max(target.l2_bytes, 1 << 18)
+
+
+def _legal(n: Neighbours, target: Target, tile: tuple[int, ...]) -> bool:
+    r = regions(n, tile)
+    return r.bytes <= _room(target) and r.work <= MAX_WORK * _least(n)
+
+
+@lru_cache(maxsize=256)
+def _least(n: Neighbours) -> int:
+    """Operations without any that is done again."""
+    return regions(n, n.result.extents).work
+
+
+def _tiles(n: Neighbours, target: Target) -> Iterator[tuple[int, ...]]:
+    return (tile for tile in product(*_sizes(n)) if _legal(n, target, tile))
+
+
+@lru_cache(maxsize=256)
+def _usable(n: Neighbours, target: Target) -> bool:
+    return next(_tiles(n, target), None) is not None
+
+
+def usable(n: Neighbours, target: Target) -> bool:
+    """Whether some box of the result leaves room for what it needs, and computes little again."""
+    return _usable(n, target)
+
+
+def knob(d: int) -> str:
+    """The name of the knob for axis ``d`` of the result."""
+    return f"tile_i{d}"
+
+
+def space(n: Neighbours, target: Target, template: str, version: int) -> SearchSpace:
+    """Every legal schedule of a chain."""
+    sizes = _sizes(n)
+    names = tuple(knob(d) for d in range(len(sizes)))
+    lanes, inner = lane_count(n, target), n.result.extents[-1]
+    knobs = [Choice(name, s) for name, s in zip(names, sizes, strict=True)]
+    knobs.append(Choice("vectors", tuple(v for v in (1, 2, 4) if v == 1 or v * lanes <= inner)))
+    if target.threads > 1:
+        knobs.append(Choice("tasks", tuple(k * target.threads for k in (1, 2, 4, 8)), half="launch"))
+
+    def holds(values: Mapping[str, Value]) -> bool:
+        return _legal(n, target, tuple(int(values[k]) for k in names))
+
+    reason = "borders would be computed too often, or what a box needs would not fit the cache"
+    return SearchSpace(template, version, tuple(knobs), (Constraint(names, holds, reason),))
+
+
+def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """The box with the least work whose scratch fits half of the second cache, and which leaves each thread some."""
+
+    def cost(tile: tuple[int, ...]) -> tuple[bool, bool, float, int]:
+        r = regions(n, tile)
+        boxes = prod(-(-extent // t) for extent, t in zip(n.result.extents, tile, strict=True))
+        idle = target.threads > 1 and boxes < 4 * target.threads
+        return r.bytes > target.l2_bytes // 2, idle, round(r.work / _least(n), 2), r.bytes
+
+    tile = min(_tiles(n, target), key=cost)
+    options = {k.name: k.values for k in within.knobs}
+    values: dict[str, Value] = {knob(d): t for d, t in enumerate(tile)}
+    values["vectors"] = max(v for v in options["vectors"] if int(v) <= 2)
+    if target.threads > 1:
+        values["tasks"] = options["tasks"][1]
+    return values
+
+
+def plan(n: Neighbours, target: Target, values: Mapping[str, Value]) -> ChainTiling:
+    """The decisions of a schedule."""
+    tile = tuple(int(values[knob(d)]) for d in range(len(n.result.extents)))
+    return ChainTiling(n, target, tile, int(values["vectors"]), int(values.get("tasks", 1)))
