@@ -115,6 +115,14 @@ def shrinking(m: int = 30, n: int = 75) -> Program:
     return _program(x)
 
 
+def weighted(m: int = 23, n: int = 66) -> Program:
+    """A stage of one axis, which every row of the next reads at neighbours."""
+    w, x = te.input("w", (n,)), te.input("x", (m, n))
+    gain = te.compute((n,), lambda j: te.exp(0.5 * w[j]))
+    y = te.compute((m, n), lambda i, j: x[i, j] * (gain[j] + gain[_near(j + 1, n)]))
+    return _program(te.compute((m - 1, n), lambda i, j: y[i, j] + y[i + 1, j]))
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
-    f.__name__: f for f in (heat, clamped, blur, pooled, line, volume, unsharp, shrinking)
+    f.__name__: f for f in (heat, clamped, blur, pooled, line, volume, unsharp, shrinking, weighted)
 }

@@ -57,6 +57,10 @@ class Link:
         """Operations of an element."""
         return max(1, count_ops(self.value))
 
+    def along(self, axis: int | None) -> int | None:
+        """Which of its axes follows an axis of the result."""
+        return self.follows.index(axis) if axis is not None and axis in self.follows else None
+
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
@@ -151,7 +155,7 @@ def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]
     done = [Link(result, values[result.name], tuple(range(len(result.extents))))]
     near = False
     for s in reversed(stages[:-1]):
-        follows: list[int | None] = [None] * len(s.extents)
+        follows: dict[int, int | None] = {}
         lows: list[dict[str, Expr]] = [{} for _ in s.extents]
         highs: list[dict[str, Expr]] = [{} for _ in s.extents]
         for reader in done:
@@ -163,17 +167,20 @@ def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...]
                     ends = _ends(index, reader.name, {a: n for n, a in enumerate(reader.axes)})
                     if ends is None:
                         return None
-                    its = {reader.follows[reader.axes.index(a)] for a in index.axes()} - {None}
-                    if len(its | ({follows[d]} - {None})) > 1:
+                    its = {reader.follows[reader.axes.index(a)] for a in index.axes()} or {None}
+                    if len(its | {follows.get(d, next(iter(its)))}) > 1:
                         return None
-                    follows[d] = next(iter(its), follows[d])
+                    follows[d] = next(iter(its))
                     lows[d].setdefault(repr(ends[0]), ends[0])
                     highs[d].setdefault(repr(ends[1]), ends[1])
             places = [len(found) - n for found, n in zip(lows, before, strict=True)]
-            near |= any(o is not None and n > 1 for o, n in zip(follows, places, strict=True))
+            near |= any(follows.get(d) is not None and n > 1 for d, n in enumerate(places))
+        followed = [o for o in follows.values() if o is not None]
+        if len(set(followed)) < len(followed):
+            return None
         first = tuple(_hull("min", e.values(), n) for e, n in zip(lows, s.extents, strict=True))
         last = tuple(_hull("max", e.values(), n) for e, n in zip(highs, s.extents, strict=True))
-        done.append(Link(s, values[s.name], tuple(follows), first, last))
+        done.append(Link(s, values[s.name], tuple(follows[d] for d in range(len(s.extents))), first, last))
     return tuple(reversed(done)) if near else None
 
 

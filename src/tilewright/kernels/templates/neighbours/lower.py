@@ -1,21 +1,23 @@
-"""A whole kernel: for each box of the result, every stage over what that needs of it."""
+"""A whole kernel: for each box of the result, row after row, every stage as far as that needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilewright.core import Launch, LaunchProgram
+from tilewright.core import Launch, LaunchProgram, cached_property
 from tilewright.kernels.codegen.access import MemoryPrinter, storage, write
-from tilewright.kernels.codegen.emitter import Emitter, Scope
+from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
 from tilewright.kernels.codegen.printer import Memo, Printer
 from tilewright.kernels.codegen.writer import Writer
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis
+from tilewright.kernels.expression.bounds import Interval
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis, load
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.neighbours import Link, edge
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.neighbours.interior import Interior, interior
 from tilewright.kernels.templates.neighbours.nests import boxes
+from tilewright.kernels.templates.neighbours.regions import LINE
 from tilewright.kernels.templates.neighbours.space import ChainTiling
 
 
@@ -39,61 +41,84 @@ class _Text:
     p: ChainTiling
     emitter: Emitter
     memo: Memo = field(default_factory=Memo)
+    values: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def tensors(self) -> dict[str, Tensor]:
         scratch = {x.name: self.p.regions.of[x.name].scratch for x in self.p.n.links[:-1]}
         return {**self.p.n.program.tensors, **scratch}
 
     def box(self, w: Writer, scope: Scope) -> None:
         """All stages of a box."""
-        links = self.p.n.links
-        for link in reversed(links):
-            self._edges(w, link, scope)
-        for link in links[:-1]:
+        n, rolled = self.p.n, self.p.rolled
+        for link in reversed(n.links):
+            for d, (a, o) in enumerate(zip(link.axes, link.follows, strict=True)):
+                if rolled is None or o != rolled:
+                    self._edges(w, link, d, scope.tiles[a] if link is n.result else None)
+        for link in n.links[:-1]:
             self._pointer(w, link, scope)
-        for link in links:
-            with w.block():
+        if rolled is None:
+            for link in n.links:
+                self._rows(w, link)
+            return
+        rolling = [x for x in n.links if rolled in x.follows]
+        for link in n.links:
+            if link not in rolling:
+                self._rows(w, link)
+        for link in rolling:
+            w.line(f"long {link.name}_next = 0;")
+        tile = scope.tiles[n.result.axes[rolled]]
+        y = self.emitter.fresh("y")
+        with w.block(f"for (long {y} = {tile.start}; {y} < {tile.end}; {y} += {self.p.rows})"):
+            part = Tile(y, f"tw::imin({y} + {self.p.rows}, {tile.end})", self.p.rows)
+            for link in reversed(rolling):
+                self._edges(w, link, link.follows.index(rolled), part)
+            for link in rolling:
                 self._rows(w, link)
 
-    def _edges(self, w: Writer, link: Link, scope: Scope) -> None:
-        """Declare what is needed of a stage, and for its readers' sake under the names that they know."""
-        names = {edge(x.name, d, e): edge(x.name, d, e) for x in self.p.n.links for d in range(len(x.axes)) for e in (False, True)}  # fmt: skip
-        printer = Printer(names)
-        for d, a in enumerate(link.axes):
-            if link is self.p.n.result:
-                first, last = scope.tiles[a].start, f"{scope.tiles[a].end} - 1"
-            else:
-                first, last = printer.scalar(link.first[d]), printer.scalar(link.last[d])
-            w.line(f"const long {edge(link.name, d)} = {first}, {edge(link.name, d, last=True)} = {last};")
+    def _edges(self, w: Writer, link: Link, d: int, part: Tile | None) -> None:
+        """Declare which positions of a stage are needed along an axis; of the result, ``part`` says."""
+        names = [edge(x.name, k, e) for x in self.p.n.links for k in range(len(x.axes)) for e in (False, True)]
+        printer = Printer(dict(zip(names, names, strict=True)))
+        if link is self.p.n.result and part is not None:
+            first, last = part.start, f"{part.end} - 1"
+        else:
+            first, last = printer.scalar(link.first[d]), printer.scalar(link.last[d])
+        w.line(f"const long {edge(link.name, d)} = {first}, {edge(link.name, d, last=True)} = {last};")
 
     def _pointer(self, w: Writer, link: Link, scope: Scope) -> None:
         """Declare a pointer to where position 0 of a stage would lie in the scratch."""
-        region = self.p.regions.of[link.name]
+        region, ring = self.p.regions.of[link.name], link.along(self.p.rolled)
         ctype, item = storage(link.stage.dtype), ITEMSIZE[link.stage.dtype]
-        array = region.scratch
-        moved = [
-            f"{edge(link.name, d)}*{s * item}L"
-            for d, (n, s) in enumerate(zip(array.shape, array.strides, strict=True))
-            if n > 1
-        ]
-        at = " - ".join([f"{scope.worker}*{self.p.regions.bytes}L + {region.at}L", *moved])
-        w.line(f"{ctype} *const {link.name} = ({ctype} *)(scratch + ({at}));")
+        at = [f"{scope.worker}*{self.p.regions.bytes}L + {region.at}L"]
+        for d, (n, s) in enumerate(zip(region.scratch.shape, region.scratch.strides, strict=True)):
+            if d != ring and n > 1:
+                # Rows begin with a line of the array that positions are counted in.
+                line = f" & -{LINE // item}L" if s == 1 else ""
+                at.append(f"({edge(link.name, d)}{line})*{s * item}L")
+        w.line(f"{ctype} *const {link.name} = ({ctype} *)(scratch + ({' - '.join(at)}));")
 
     def _rows(self, w: Writer, link: Link) -> None:
         """A stage, row by row: inside, where no condition on positions is left, and at the edges of its axes."""
         at: dict[str, str] = {}
         inside = interior(link.value, dict(zip(link.axes, link.extents, strict=True)))
+        ring = link.along(self.p.rolled)
 
         def level(d: int) -> None:
             if d == len(link.axes) - 1:
                 self._row(w, link, at, inside)
                 return
             i = at[link.axes[d]] = self.emitter.fresh("i")
-            with w.block(f"for (long {i} = {edge(link.name, d)}; {i} <= {edge(link.name, d, last=True)}; {i}++)"):
+            first = edge(link.name, d)
+            if d == ring:
+                first = f"tw::imax({first}, {link.name}_next)"
+            with w.block(f"for (long {i} = {first}; {i} <= {edge(link.name, d, last=True)}; {i}++)"):
                 level(d + 1)
 
-        level(0)
+        with w.block():
+            level(0)
+        if ring is not None:
+            w.line(f"{link.name}_next = {edge(link.name, ring, last=True)} + 1;")
 
     def _row(self, w: Writer, link: Link, at: Mapping[str, str], inside: Interior) -> None:
         d = len(link.axes) - 1
@@ -101,7 +126,7 @@ class _Text:
         if not inside.ranges:
             self._vectors(w, link, at, link.value, first, end)
             return
-        low, high = inside.ranges[link.axes[-1]]
+        low, high = self._aligned(inside.ranges[link.axes[-1]], link.extents[-1])
         a, b = self.emitter.fresh("a"), self.emitter.fresh("b")
         w.line(f"const long {a} = tw::imin(tw::imax({first}, {low}), {end});")
         w.line(f"const long {b} = tw::imax({a}, tw::imin({end}, {high + 1}));")
@@ -128,22 +153,33 @@ class _Text:
     ) -> None:
         """A row's part in vectors. Fewer elements than one are masked; more end with one that overlaps the last."""
         p, j = self.p, self.emitter.fresh("j")
+        lanes = p.lanes
         with w.block():
             w.line(f"long {j} = {low};")
             w.line(f"const long end_ = {high};")
             if not edges:
-                for count in dict.fromkeys((p.vectors, 1)):
-                    step = count * p.lanes
-                    with w.block(f"for (; {j} + {step} <= end_; {j} += {step})"):
-                        for v in range(count):
-                            self._vector(w, link, at, value, f"({j} + {v * p.lanes}L)" if v else j)
-                with w.block(f"if ({j} < end_ && end_ - {low} >= {p.lanes})"):
-                    w.line(f"{j} = end_ - {p.lanes};")
-                    self._vector(w, link, at, value, j)
-                    w.line(f"{j} = end_;")
-            with w.block(f"for (; {j} < end_; {j} += {p.lanes})"):
-                w.line(f"const long n_ = tw::imin({p.lanes}L, end_ - {j});")
+                with w.block(f"if (end_ - {j} >= {lanes})"):
+                    with w.block(f"if ({j} & {lanes - 1})"):
+                        self._vector(w, link, at, value, j)
+                        w.line(f"{j} = ({j} + {lanes - 1}) & -{lanes}L;")
+                    for count in dict.fromkeys((p.vectors, 1)):
+                        with w.block(f"for (; {j} + {count * lanes} <= end_; {j} += {count * lanes})"):
+                            for v in range(count):
+                                self._vector(w, link, at, value, f"({j} + {v * lanes}L)" if v else j)
+                    with w.block(f"if ({j} < end_)"):
+                        w.line(f"{j} = end_ - {lanes};")
+                        self._vector(w, link, at, value, j)
+                        w.line(f"{j} = end_;")
+            with w.block(f"for (; {j} < end_; {j} += {lanes})"):
+                w.line(f"const long n_ = tw::imin({lanes}L, end_ - {j});")
                 self._vector(w, link, at, value, j, "n_")
+
+    def _aligned(self, inside: Interval, extent: int) -> Interval:
+        """Whole vectors inside of a range that ends before the axis does: its edges take a vector in any case."""
+        low, high = inside[0], inside[1] + 1
+        low = -(-low // self.p.lanes) * self.p.lanes
+        high = high if high == extent else high // self.p.lanes * self.p.lanes
+        return (low, high - 1) if low < high else inside
 
     def _vector(
         self, w: Writer, link: Link, at: Mapping[str, str], value: Expr, j: str, count: str | None = None
@@ -154,6 +190,31 @@ class _Text:
             tensors=self.tensors, count=count,
         )  # fmt: skip
         with w.block():
+            value = self.wrapped(value)
             printer.bind((value,), w.line, self.emitter.fresh)
             target = self.tensors[link.name]
-            w.line(write(printer, target, tuple(axis(a) for a in link.axes), value, count))
+            w.line(write(printer, target, self._place(link, tuple(axis(a) for a in link.axes)), value, count))
+
+    def _place(self, link: Link, at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Where an element of a stage lies in its scratch."""
+        ring = link.along(self.p.rolled) if link is not self.p.n.result else None
+        if ring is None:
+            return at
+        rows = self.p.regions.of[link.name].scratch.shape[ring]
+        return (*at[:ring], at[ring] % rows, *at[ring + 1 :])
+
+    @cached_property
+    def _links(self) -> dict[str, Link]:
+        return {x.name: x for x in self.p.n.links}
+
+    def wrapped(self, value: Expr) -> Expr:
+        """A value with its reads of stages where these are kept."""
+        found = self.values.get(id(value))
+        if found is None:
+            found = value, value.map(self._moved)
+            self.values[id(value)] = found
+        return found[1]
+
+    def _moved(self, e: Expr) -> Expr | None:
+        link = self._links.get(str(e.value)) if e.op == "load" else None
+        return None if link is None else load(link.name, e.dtype, self._place(link, e.args))

@@ -36,6 +36,13 @@ def _nest(p: ChainTiling, link: Link) -> LoopNest:
     spans = dict(zip(link.axes, region.widths, strict=True))
     *outer, inner = link.axes
     loops = [Loop(a, sizes[a], spans[a], "dealt", "l2") for a in link.axes]
+    ring = link.along(p.rolled)
+    if ring is not None:
+        # A trip computes as many rows of a stage as so many of the result need more than the ones before.
+        trips = -(-p.tile[link.follows[ring] or 0] // p.rows)
+        name = link.axes[ring]
+        loops.append(Loop(name, spans[name], -(-spans[name] // trips), level="l1"))
+        spans[name] = -(-spans[name] // trips)
     loops += [Loop(a, spans[a], 1, level="l1") for a in outer]
     block = p.lanes * p.vectors
     loops.append(Loop(inner, spans[inner], block, level="register"))

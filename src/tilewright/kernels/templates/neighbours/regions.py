@@ -1,9 +1,13 @@
-"""What a box of the result needs of every stage: how large that is, and where it lies in a thread's scratch."""
+"""What a box of the result needs of every stage: how much that is, and where it lies in a thread's scratch.
+
+Along one axis, the ``rolled`` one, a box is walked a few rows at a time, and each stage keeps a ring of those rows that
+are still read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -20,17 +24,17 @@ LINE = 64
 
 @dataclass(frozen=True)
 class Region:
-    """The boxes of a stage: along each axis the largest one's ``widths``, and the ``totals`` of all.
+    """Of a stage in all boxes: along each axis the elements of the largest, ``widths``, and of all, ``totals``.
 
-    ``computed``: elements of all boxes. ``scratch``: the array of a box, its rows whole cache lines, ``at`` that byte of
-    a thread's memory; the result has none.
+    ``computed``: elements of all boxes. ``scratch``: the array of what is kept, its rows whole cache lines, from byte
+    ``at`` of a thread's memory on; the result has none.
     """
 
     widths: tuple[int, ...]
     totals: tuple[int, ...]
     computed: int
     scratch: Tensor
-    at: int = 0
+    at: int
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,38 @@ class Regions:
 
 
 @lru_cache(maxsize=1024)
-def regions(n: Neighbours, tile: tuple[int, ...]) -> Regions:
+def regions(n: Neighbours, tile: tuple[int, ...], rolled: int | None = None, rows: int = 1) -> Regions:
     """What boxes of the size ``tile`` need; those at the ends of the result may be smaller."""
-    trips = [-(-extent // t) for extent, t in zip(n.result.extents, tile, strict=True)]
-    ends: dict[str, Any] = {}
+    trips = _trips(n, tile)
+    step = tuple(rows if o == rolled else t for o, t in enumerate(tile))
+    kept = _spans(n, step)
     found: dict[str, Region] = {}
+    size = work = 0
+    for link, spans in _spans(n, tile).items():
+        computed = prod(int(s[0]) for s, o in zip(spans, link.follows, strict=True) if o is None)
+        for o, count in enumerate(trips):
+            d = link.along(o)
+            computed *= count if d is None else int(spans[d].sum())
+        widths, totals = (tuple(max(1, int(f(s))) for s in spans) for f in (np.max, np.sum))
+        array = _array(link, [max(1, int(s.max())) for s in kept[link]], link.along(rolled))
+        found[link.name] = Region(widths, totals, computed, array, size)
+        work += computed * link.flops
+        if link is not n.result:
+            size += array.size * ITEMSIZE[array.dtype]
+    return Regions(found, size, work)
+
+
+def _trips(n: Neighbours, tile: tuple[int, ...]) -> list[int]:
+    return [-(-extent // t) for extent, t in zip(n.result.extents, tile, strict=True)]
+
+
+def _spans(n: Neighbours, tile: tuple[int, ...]) -> dict[Link, list[np.ndarray[Any, Any]]]:
+    """How many elements of each axis of a stage boxes need, by box along the axis of the result that it follows."""
+    trips = _trips(n, tile)
+    ends: dict[str, Any] = {}
+    found = {}
     for link in reversed(n.links):
-        spans = []
+        spans = found[link] = []
         for d, o in enumerate(link.follows):
             first, last = edge(link.name, d), edge(link.name, d, last=True)
             if link is n.result:
@@ -58,38 +87,14 @@ def regions(n: Neighbours, tile: tuple[int, ...]) -> Regions:
             else:
                 ends[first], ends[last] = points(link.first[d], ends), points(link.last[d], ends)
             spans.append(np.broadcast_to(np.maximum(ends[last] - ends[first] + 1, 0), 1 if o is None else trips[o]))
-        computed = prod(int(s[0]) for s, o in zip(spans, link.follows, strict=True) if o is None)
-        for o, count in enumerate(trips):
-            mine = [s for s, at in zip(spans, link.follows, strict=True) if at == o]
-            computed *= int(np.prod(mine, axis=0).sum()) if mine else count
-        widths = tuple(max(1, int(s.max())) for s in spans)
-        totals = tuple(max(1, int(s.sum())) for s in spans)
-        found[link.name] = Region(widths, totals, computed, _array(link, widths))
-    offsets, size = _placed(n, found)
-    placed = {k: replace(r, at=offsets.get(k, 0)) for k, r in found.items()}
-    return Regions(placed, size, sum(found[x.name].computed * x.flops for x in n.links))
+    return found
 
 
-def _array(link: Link, widths: tuple[int, ...]) -> Tensor:
+def _array(link: Link, widths: list[int], ring: int | None) -> Tensor:
+    """Room for so many elements: along ``ring`` a power of two, in rows of whole lines that begin with one."""
     item = ITEMSIZE[link.stage.dtype]
-    row = -(-widths[-1] * item // LINE) * LINE // item
-    return Tensor(link.name, (*widths[:-1], row), link.stage.dtype)
-
-
-def _placed(n: Neighbours, found: Mapping[str, Region]) -> tuple[dict[str, int], int]:
-    """First byte of each array, and how many all take: one lies where another did whose last reader is done."""
-    read = {str(x.value): k for k, link in enumerate(n.links) for x in link.value.loads()}
-    offsets: dict[str, int] = {}
-    sizes: dict[str, int] = {}
-    total = 0
-    for k, link in enumerate(n.links[:-1]):
-        array = found[link.name].scratch
-        size = array.size * ITEMSIZE[array.dtype]
-        start = 0
-        for low, high in sorted((at, at + sizes[x]) for x, at in offsets.items() if read[x] >= k):
-            if start + size <= low:
-                break
-            start = max(start, high)
-        offsets[link.name], sizes[link.name] = start, size
-        total = max(total, start + size)
-    return offsets, total
+    if ring is not None:
+        widths[ring] = 1 << (widths[ring] - 1).bit_length()
+    if ring != len(widths) - 1:
+        widths[-1] = -(-(widths[-1] * item + LINE - item) // LINE) * LINE // item
+    return Tensor(link.name, tuple(widths), link.stage.dtype)

@@ -1,6 +1,7 @@
 """The schedules of a chain: knobs, what keeps them legal, and a choice by arithmetic.
 
-``tile_i0``, ``tile_i1``, ...: the box of the result that is a unit of work. ``vectors``: so many of them a trip of the
+``tile_i0``, ``tile_i1``, ...: the box of the result that is a unit of work. ``rows``: of the axis that a box is walked
+along (:func:`rolled`), so many are computed at a time, of all stages in turn. ``vectors``: so many of them a trip of the
 innermost loop. ``tasks``: into how many pieces all units are divided for the threads.
 """
 
@@ -22,6 +23,7 @@ MAX_WORK = 2.0
 """How many times over borders may make the operations of a chain."""
 MAX_AXES = 5
 OUTER = (1, 2, 4, 8, 16, 32, 64, 128)
+ROWS = (1, 2, 4, 8)
 INNER = (64, 128, 256, 512, 1024, 2048)
 
 
@@ -32,6 +34,7 @@ class ChainTiling:
     n: Neighbours
     target: Target
     tile: tuple[int, ...]
+    rows: int
     vectors: int
     tasks: int
 
@@ -41,7 +44,21 @@ class ChainTiling:
 
     @property
     def regions(self) -> Regions:
-        return regions(self.n, self.tile)
+        return regions(self.n, self.tile, self.rolled, self.rows)
+
+    @property
+    def rolled(self) -> int | None:
+        """The axis of the result that a box is walked along."""
+        return rolled(self.n)
+
+
+@lru_cache(maxsize=256)
+def rolled(n: Neighbours) -> int | None:
+    """The first axis along which neighbours are read, but the innermost; the first where there is none."""
+    outer = range(len(n.result.extents) - 1)
+    of = regions(n, (1,) * len(n.result.extents)).of
+    near = (o for o in outer if any((d := x.along(o)) is not None and of[x.name].widths[d] > 1 for x in n.links))
+    return next(near, 0 if outer else None)
 
 
 @lru_cache(maxsize=256)
@@ -72,8 +89,11 @@ def _room(target: Target) -> int:
     return max(target.l2_bytes, 1 << 18)
 
 
-def _legal(n: Neighbours, target: Target, tile: tuple[int, ...]) -> bool:
-    r = regions(n, tile)
+def _legal(n: Neighbours, target: Target, tile: tuple[int, ...], rows: int) -> bool:
+    axis = rolled(n)
+    if (axis is None and rows > 1) or (axis is not None and rows > tile[axis]):
+        return False
+    r = regions(n, tile, axis, rows)
     return r.bytes <= _room(target) and r.work <= MAX_WORK * _least(n)
 
 
@@ -84,7 +104,7 @@ def _least(n: Neighbours) -> int:
 
 
 def _tiles(n: Neighbours, target: Target) -> Iterator[tuple[int, ...]]:
-    return (tile for tile in product(*_sizes(n)) if _legal(n, target, tile))
+    return (tile for tile in product(*_sizes(n)) if _legal(n, target, tile, 1))
 
 
 @lru_cache(maxsize=256)
@@ -109,29 +129,31 @@ def space(n: Neighbours, target: Target, template: str, version: int) -> SearchS
     lanes, inner = lane_count(n, target), n.result.extents[-1]
     knobs = [Choice(name, s) for name, s in zip(names, sizes, strict=True)]
     knobs.append(Choice("vectors", tuple(v for v in (1, 2, 4) if v == 1 or v * lanes <= inner)))
+    knobs.append(Choice("rows", ROWS if rolled(n) is not None else (1,)))
     if target.threads > 1:
         knobs.append(Choice("tasks", tuple(k * target.threads for k in (1, 2, 4, 8)), half="launch"))
 
     def holds(values: Mapping[str, Value]) -> bool:
-        return _legal(n, target, tuple(int(values[k]) for k in names))
+        return _legal(n, target, tuple(int(values[k]) for k in names), int(values["rows"]))
 
     reason = "borders would be computed too often, or what a box needs would not fit the cache"
-    return SearchSpace(template, version, tuple(knobs), (Constraint(names, holds, reason),))
+    return SearchSpace(template, version, tuple(knobs), (Constraint((*names, "rows"), holds, reason),))
 
 
 def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The box with the least work whose scratch fits half of the second cache, and which leaves each thread some."""
+    """The box with the least work whose scratch fits a quarter of the second cache, and which leaves each thread some."""
 
     def cost(tile: tuple[int, ...]) -> tuple[bool, bool, float, int]:
-        r = regions(n, tile)
+        r = regions(n, tile, rolled(n))
         boxes = prod(-(-extent // t) for extent, t in zip(n.result.extents, tile, strict=True))
         idle = target.threads > 1 and boxes < 4 * target.threads
-        return r.bytes > target.l2_bytes // 2, idle, round(r.work / _least(n), 2), r.bytes
+        return r.bytes > target.l2_bytes // 4, idle, round(r.work / _least(n), 2), r.bytes
 
     tile = min(_tiles(n, target), key=cost)
     options = {k.name: k.values for k in within.knobs}
     values: dict[str, Value] = {knob(d): t for d, t in enumerate(tile)}
     values["vectors"] = max(v for v in options["vectors"] if int(v) <= 2)
+    values["rows"] = 1
     if target.threads > 1:
         values["tasks"] = options["tasks"][1]
     return values
@@ -140,4 +162,4 @@ def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Val
 def plan(n: Neighbours, target: Target, values: Mapping[str, Value]) -> ChainTiling:
     """The decisions of a schedule."""
     tile = tuple(int(values[knob(d)]) for d in range(len(n.result.extents)))
-    return ChainTiling(n, target, tile, int(values["vectors"]), int(values.get("tasks", 1)))
+    return ChainTiling(n, target, tile, int(values["rows"]), int(values["vectors"]), int(values.get("tasks", 1)))
