@@ -21,6 +21,7 @@ from attention_programs import PROGRAMS as ATTENTIONS
 from attention_programs import attention
 from convolution_programs import FORMS
 from cuda_attention_programs import HALVES
+from neighbour_programs import PROGRAMS as NEIGHBOURS
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
 from stencil_programs import depthwise
@@ -63,6 +64,7 @@ CPU: dict[str, Callable[[], Program]] = {
         )
     },
     "depthwise_whole": STENCILS["nhwc_norm"],
+    "heat": NEIGHBOURS["heat"],
     "tiled": WINOGRAD["tiled"],
     "tiled_odd": WINOGRAD["tiled_odd"],
 }
@@ -79,10 +81,11 @@ ELSEWHERE = {
         "attention",
         "mlp",
         "convolved",
+        "heat",
         "tiled",
         "tiled_odd",
     ),
-    "cpu_partition": ("attention", "tiled", "tiled_odd"),
+    "cpu_partition": ("attention", "heat", "tiled", "tiled_odd"),
 }
 """What adds nothing to the golden sources of other programs."""
 
@@ -118,6 +121,7 @@ FULL = {
     "cpu_dot": "int8_dot",
     "cpu_generic": "softmax",
     "cpu_map": "transpose",
+    "cpu_neighbours": "heat",
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",
     "cpu_scan": "recurrence",

@@ -36,7 +36,9 @@ def clamped(m: int = 19, n: int = 70, steps: int = 3) -> Program:
     """The nearest element stands for those outside."""
     x = te.input("x", (m, n))
     for _ in range(steps):
-        x = te.compute(x.shape, lambda i, j, x=x: te.max((3, 3), lambda r, s: x[_near(i + r - 1, m), _near(j + s - 1, n)]))
+        x = te.compute(
+            x.shape, lambda i, j, x=x: te.max((3, 3), lambda r, s: x[_near(i + r - 1, m), _near(j + s - 1, n)])
+        )
     return _program(x)
 
 
@@ -65,7 +67,10 @@ def pooled(h: int = 22, w: int = 41, c: int = 3, o: int = 5) -> Program:
     x, f = te.input("x", (c, h + 2, w + 2)), te.input("f", (o, c, 3, 3))
     y = te.compute((o, h, w), lambda p, i, j: te.sum((c, 3, 3), lambda q, r, s: x[q, i + r, j + s] * f[p, q, r, s]))
     return _program(
-        te.compute((o, (h - 3) // 2 + 1, (w - 3) // 2 + 1), lambda p, i, j: te.max((3, 3), lambda r, s: y[p, 2 * i + r, 2 * j + s]))
+        te.compute(
+            (o, (h - 3) // 2 + 1, (w - 3) // 2 + 1),
+            lambda p, i, j: te.max((3, 3), lambda r, s: y[p, 2 * i + r, 2 * j + s]),
+        )
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.core import Launch, LaunchProgram, cached_property
@@ -108,71 +108,112 @@ class _Text:
             if d == len(link.axes) - 1:
                 self._row(w, link, at, inside)
                 return
-            i = at[link.axes[d]] = self.emitter.fresh("i")
+            a, last = link.axes[d], edge(link.name, d, last=True)
+            i = at[a] = self.emitter.fresh("i")
             first = edge(link.name, d)
             if d == ring:
                 first = f"tw::imax({first}, {link.name}_next)"
-            with w.block(f"for (long {i} = {first}; {i} <= {edge(link.name, d, last=True)}; {i}++)"):
-                level(d + 1)
+            with w.block():
+                w.line(f"long {i} = {first};")
+                if d == len(link.axes) - 2 and self.p.jam > 1:
+                    self._jammed(w, link, at, inside)
+                with w.block(f"for (; {i} <= {last}; {i}++)"):
+                    level(d + 1)
 
         with w.block():
             level(0)
         if ring is not None:
             w.line(f"{link.name}_next = {edge(link.name, ring, last=True)} + 1;")
 
-    def _row(self, w: Writer, link: Link, at: Mapping[str, str], inside: Interior) -> None:
+    def _jammed(self, w: Writer, link: Link, at: dict[str, str], inside: Interior) -> None:
+        """Several rows side by side, which then read once what they share, as long as all of them lie inside."""
+        a = link.axes[-2]
+        i, d, jam = at[a], len(link.axes) - 2, self.p.jam
+        places = {x: at[x] for x in link.axes[:-1]}
+        conditions = [f"{i} + {jam - 1} <= {edge(link.name, d, last=True)}"]
+        if inside.ranges:
+            low, high = inside.ranges[a]
+            conditions.append(f"{i} >= {low} && {i} + {jam - 1} <= {high}")
+            conditions += self._conditions(link, inside, places, link.axes[:-2])
+        with w.block(f"for (; {' && '.join(conditions)}; {i} += {jam})"):
+            rows = [{**places, a: f"({i} + {k}L)" if k else i} for k in range(jam)]
+            self._row(w, link, places, inside, rows)
+
+    def _conditions(self, link: Link, inside: Interior, at: Mapping[str, str], axes: Sequence[str]) -> list[str]:
+        """C texts of where a row must lie along some axes to be inside."""
+        extents = dict(zip(link.axes, link.extents, strict=True))
+        return [
+            f"{at[x]} >= {inside.ranges[x][0]} && {at[x]} <= {inside.ranges[x][1]}"
+            for x in axes if inside.ranges[x] != (0, extents[x] - 1)
+        ]  # fmt: skip
+
+    def _row(
+        self, w: Writer, link: Link, at: Mapping[str, str], inside: Interior,
+        jammed: Sequence[Mapping[str, str]] = (),
+    ) -> None:  # fmt: skip
+        """A row, or several that all lie inside, in parts along the innermost axis."""
         d = len(link.axes) - 1
+        rows = jammed or (at,)
         first, end = edge(link.name, d), f"{edge(link.name, d, last=True)} + 1"
         if not inside.ranges:
-            self._vectors(w, link, at, link.value, first, end)
+            self._vectors(w, link, rows, link.value, first, end)
             return
         low, high = self._aligned(inside.ranges[link.axes[-1]], link.extents[-1])
         a, b = self.emitter.fresh("a"), self.emitter.fresh("b")
         w.line(f"const long {a} = tw::imin(tw::imax({first}, {low}), {end});")
         w.line(f"const long {b} = tw::imax({a}, tw::imin({end}, {high + 1}));")
         if low > 0:
-            self._vectors(w, link, at, link.value, first, a, edges=True)
-        rows = [
-            f"{at[x]} >= {lo} && {at[x]} <= {hi}"
-            for x, n in zip(link.axes[:-1], link.extents[:-1], strict=True)
-            for lo, hi in (inside.ranges[x],)
-            if (lo, hi) != (0, n - 1)
-        ]
-        if rows:
-            with w.block(f"if ({' && '.join(rows)})"):
-                self._vectors(w, link, at, inside.value, a, b)
+            self._edge(w, link, rows, first, a)
+        conditions = [] if jammed else self._conditions(link, inside, at, link.axes[:-1])
+        if conditions:
+            with w.block(f"if ({' && '.join(conditions)})"):
+                self._vectors(w, link, rows, inside.value, a, b)
             with w.block("else"):
-                self._vectors(w, link, at, inside.along, a, b)
+                self._vectors(w, link, rows, inside.along, a, b)
         else:
-            self._vectors(w, link, at, inside.value, a, b)
+            self._vectors(w, link, rows, inside.value, a, b)
         if high < link.extents[-1] - 1:
-            self._vectors(w, link, at, link.value, b, end, edges=True)
+            self._edge(w, link, rows, b, end)
 
     def _vectors(
-        self, w: Writer, link: Link, at: Mapping[str, str], value: Expr, low: str, high: str, edges: bool = False
+        self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, low: str, high: str
     ) -> None:
-        """A row's part in vectors. Fewer elements than one are masked; more end with one that overlaps the last."""
-        p, j = self.p, self.emitter.fresh("j")
-        lanes = p.lanes
+        """A part of each row in vectors. The first and the last may overlap others; fewer elements than one are masked."""
+        p, j, lanes = self.p, self.emitter.fresh("j"), self.p.lanes
         with w.block():
             w.line(f"long {j} = {low};")
             w.line(f"const long end_ = {high};")
-            if not edges:
-                with w.block(f"if (end_ - {j} >= {lanes})"):
-                    with w.block(f"if ({j} & {lanes - 1})"):
-                        self._vector(w, link, at, value, j)
-                        w.line(f"{j} = ({j} + {lanes - 1}) & -{lanes}L;")
-                    for count in dict.fromkeys((p.vectors, 1)):
-                        with w.block(f"for (; {j} + {count * lanes} <= end_; {j} += {count * lanes})"):
-                            for v in range(count):
-                                self._vector(w, link, at, value, f"({j} + {v * lanes}L)" if v else j)
-                    with w.block(f"if ({j} < end_)"):
-                        w.line(f"{j} = end_ - {lanes};")
-                        self._vector(w, link, at, value, j)
-                        w.line(f"{j} = end_;")
-            with w.block(f"for (; {j} < end_; {j} += {lanes})"):
-                w.line(f"const long n_ = tw::imin({lanes}L, end_ - {j});")
-                self._vector(w, link, at, value, j, "n_")
+            with w.block(f"if (end_ - {j} >= {lanes})"):
+                with w.block(f"if ({j} & {lanes - 1})"):
+                    self._vector(w, link, rows, value, j)
+                    w.line(f"{j} = ({j} + {lanes - 1}) & -{lanes}L;")
+                for count in dict.fromkeys((p.vectors, 1)):
+                    with w.block(f"for (; {j} + {count * lanes} <= end_; {j} += {count * lanes})"):
+                        for v in range(count):
+                            self._vector(w, link, rows, value, f"({j} + {v * lanes}L)" if v else j)
+                with w.block(f"if ({j} < end_)"):
+                    w.line(f"{j} = end_ - {lanes};")
+                    self._vector(w, link, rows, value, j)
+            with w.block(f"else if ({j} < end_)"):
+                w.line(f"const long n_ = end_ - {j};")
+                self._each(w, link, rows, value, j, "n_")
+
+    def _edge(self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], low: str, high: str) -> None:
+        """The part of each row at an end of the innermost axis, where conditions are left."""
+        j, lanes = self.emitter.fresh("j"), self.p.lanes
+        with w.block(f"for (long {j} = {low}; {j} < {high}; {j} += {lanes})"):
+            w.line(f"const long n_ = tw::imin({lanes}L, {high} - {j});")
+            self._each(w, link, rows, link.value, j, "n_")
+
+    def _each(self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, j: str, count: str) -> None:
+        """A masked vector of each row, in a loop over rows where there are several."""
+        if len(rows) == 1:
+            self._vector(w, link, rows, value, j, count)
+            return
+        a = link.axes[-2]
+        i = self.emitter.fresh("i")
+        with w.block(f"for (long {i} = {rows[0][a]}; {i} < {rows[0][a]} + {len(rows)}; {i}++)"):
+            self._vector(w, link, ({**rows[0], a: i},), value, j, count)
 
     def _aligned(self, inside: Interval, extent: int) -> Interval:
         """Whole vectors inside of a range that ends before the axis does: its edges take a vector in any case."""
@@ -182,18 +223,26 @@ class _Text:
         return (low, high - 1) if low < high else inside
 
     def _vector(
-        self, w: Writer, link: Link, at: Mapping[str, str], value: Expr, j: str, count: str | None = None
+        self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, j: str, count: str | None = None
     ) -> None:
-        printer = MemoryPrinter(
-            axis={**at, link.axes[-1]: j}, lanes=self.p.lanes, vector=link.axes[-1],
-            ranges={a: (0, n - 1) for a, n in zip(link.axes, link.extents, strict=True)}, memo=self.memo,
-            tensors=self.tensors, count=count,
-        )  # fmt: skip
+        """A vector of each row: all are computed before the first is stored, so that compilers see what they share."""
+        value, stores = self.wrapped(value), list[str]()
+        place = self._place(link, tuple(axis(a) for a in link.axes))
         with w.block():
-            value = self.wrapped(value)
-            printer.bind((value,), w.line, self.emitter.fresh)
-            target = self.tensors[link.name]
-            w.line(write(printer, target, self._place(link, tuple(axis(a) for a in link.axes)), value, count))
+            for at in rows:
+                printer = MemoryPrinter(
+                    axis={**at, link.axes[-1]: j}, lanes=self.p.lanes, vector=link.axes[-1],
+                    ranges={a: (0, n - 1) for a, n in zip(link.axes, link.extents, strict=True)}, memo=self.memo,
+                    tensors=self.tensors, count=count,
+                )  # fmt: skip
+                printer.bind((value,), w.line, self.emitter.fresh)
+                if len(rows) > 1:
+                    name = self.emitter.fresh("v")
+                    w.line(f"const auto {name} = {printer.vector_text(value)};")
+                    printer.names[self.memo.numbers.of(value)] = name
+                stores.append(write(printer, self.tensors[link.name], place, value, count))
+            for store in stores:
+                w.line(store)
 
     def _place(self, link: Link, at: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """Where an element of a stage lies in its scratch."""

@@ -43,9 +43,12 @@ def _nest(p: ChainTiling, link: Link) -> LoopNest:
         name = link.axes[ring]
         loops.append(Loop(name, spans[name], -(-spans[name] // trips), level="l1"))
         spans[name] = -(-spans[name] // trips)
-    loops += [Loop(a, spans[a], 1, level="l1") for a in outer]
+    jam = min(p.jam, spans[outer[-1]]) if outer else 1
+    loops += [Loop(a, spans[a], jam if a == outer[-1] else 1, level="l1") for a in outer]
     block = p.lanes * p.vectors
     loops.append(Loop(inner, spans[inner], block, level="register"))
+    if jam > 1:
+        loops.append(Loop(outer[-1], jam, 1, "unroll", "register"))
     if p.vectors > 1:
         loops.append(Loop(inner, min(spans[inner], block), p.lanes, "unroll", "register"))
     loops.append(Loop(inner, min(spans[inner], p.lanes), 1, "vector", "register"))

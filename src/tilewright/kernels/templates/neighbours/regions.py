@@ -76,9 +76,10 @@ def _spans(n: Neighbours, tile: tuple[int, ...]) -> dict[Link, list[np.ndarray[A
     """How many elements of each axis of a stage boxes need, by box along the axis of the result that it follows."""
     trips = _trips(n, tile)
     ends: dict[str, Any] = {}
-    found = {}
+    found: dict[Link, list[np.ndarray[Any, Any]]] = {}
     for link in reversed(n.links):
-        spans = found[link] = []
+        spans: list[np.ndarray[Any, Any]] = []
+        found[link] = spans
         for d, o in enumerate(link.follows):
             first, last = edge(link.name, d), edge(link.name, d, last=True)
             if link is n.result:

@@ -2,7 +2,7 @@
 
 ``tile_i0``, ``tile_i1``, ...: the box of the result that is a unit of work. ``rows``: of the axis that a box is walked
 along (:func:`rolled`), so many are computed at a time, of all stages in turn. ``vectors``: so many of them a trip of the
-innermost loop. ``tasks``: into how many pieces all units are divided for the threads.
+innermost loop, of ``jam`` rows side by side, which share what they read. ``tasks``: into how many pieces all units are divided for the threads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE
 from tilewright.kernels.families.neighbours import Neighbours
 from tilewright.kernels.templates.neighbours.regions import Regions, regions
-from tilewright.search_space import Choice, Constraint, SearchSpace
+from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_WORK = 2.0
 """How many times over borders may make the operations of a chain."""
 MAX_AXES = 5
 OUTER = (1, 2, 4, 8, 16, 32, 64, 128)
 ROWS = (1, 2, 4, 8)
+MOST = 4
+"""Rows side by side at most."""
 INNER = (64, 128, 256, 512, 1024, 2048)
 
 
@@ -36,6 +38,7 @@ class ChainTiling:
     tile: tuple[int, ...]
     rows: int
     vectors: int
+    jam: int
     tasks: int
 
     @property
@@ -80,8 +83,8 @@ def lane_count(n: Neighbours, target: Target) -> int:
 def _sizes(n: Neighbours) -> tuple[tuple[int, ...], ...]:
     """Sizes of boxes to choose from, of each axis of the result."""
     *outer, inner = n.result.extents
-    found = [tuple(s for s in OUTER if s < extent) + (extent,) for extent in outer]
-    return (*found, tuple(s for s in INNER if s < inner) + (inner,))
+    found = [(*(s for s in OUTER if s < extent), extent) for extent in outer]
+    return (*found, (*(s for s in INNER if s < inner), inner))
 
 
 def _room(target: Target) -> int:
@@ -129,6 +132,8 @@ def space(n: Neighbours, target: Target, template: str, version: int) -> SearchS
     lanes, inner = lane_count(n, target), n.result.extents[-1]
     knobs = [Choice(name, s) for name, s in zip(names, sizes, strict=True)]
     knobs.append(Choice("vectors", tuple(v for v in (1, 2, 4) if v == 1 or v * lanes <= inner)))
+    beside = n.result.extents[-2] if len(sizes) > 1 else 1
+    knobs.append(Choice("jam", tuple(v for v in (1, 2, MOST) if v <= beside)))
     knobs.append(Choice("rows", ROWS if rolled(n) is not None else (1,)))
     if target.threads > 1:
         knobs.append(Choice("tasks", tuple(k * target.threads for k in (1, 2, 4, 8)), half="launch"))
@@ -137,14 +142,21 @@ def space(n: Neighbours, target: Target, template: str, version: int) -> SearchS
         return _legal(n, target, tuple(int(values[k]) for k in names), int(values["rows"]))
 
     reason = "borders would be computed too often, or what a box needs would not fit the cache"
-    return SearchSpace(template, version, tuple(knobs), (Constraint((*names, "rows"), holds, reason),))
+    rules = [Constraint((*names, "rows"), holds, reason)]
+    if rolled(n) == len(sizes) - 2:
+        rules.append(rule("fewer rows are computed at a time than side by side", lambda rows, jam: jam <= rows))
+    return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
 def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The box with the least work whose scratch fits a quarter of the second cache, and which leaves each thread some."""
+    """The box with the least work whose scratch fits a quarter of the second cache, and leaves each thread some."""
+    axis = rolled(n)
+
+    def rows(tile: tuple[int, ...]) -> int:
+        return 1 if axis is None else max(r for r in ROWS[:3] if r <= tile[axis])
 
     def cost(tile: tuple[int, ...]) -> tuple[bool, bool, float, int]:
-        r = regions(n, tile, rolled(n))
+        r = regions(n, tile, axis, rows(tile))
         boxes = prod(-(-extent // t) for extent, t in zip(n.result.extents, tile, strict=True))
         idle = target.threads > 1 and boxes < 4 * target.threads
         return r.bytes > target.l2_bytes // 4, idle, round(r.work / _least(n), 2), r.bytes
@@ -152,8 +164,10 @@ def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Val
     tile = min(_tiles(n, target), key=cost)
     options = {k.name: k.values for k in within.knobs}
     values: dict[str, Value] = {knob(d): t for d, t in enumerate(tile)}
-    values["vectors"] = max(v for v in options["vectors"] if int(v) <= 2)
-    values["rows"] = 1
+    values["vectors"] = 1
+    values["rows"] = rows(tile) if _legal(n, target, tile, rows(tile)) else 1
+    side = int(values["rows"]) if axis == len(tile) - 2 else MOST
+    values["jam"] = max(v for v in options["jam"] if int(v) <= side)
     if target.threads > 1:
         values["tasks"] = options["tasks"][1]
     return values
@@ -162,4 +176,6 @@ def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Val
 def plan(n: Neighbours, target: Target, values: Mapping[str, Value]) -> ChainTiling:
     """The decisions of a schedule."""
     tile = tuple(int(values[knob(d)]) for d in range(len(n.result.extents)))
-    return ChainTiling(n, target, tile, int(values["rows"]), int(values["vectors"]), int(values.get("tasks", 1)))
+    return ChainTiling(
+        n, target, tile, int(values["rows"]), int(values["vectors"]), int(values["jam"]), int(values.get("tasks", 1))
+    )
