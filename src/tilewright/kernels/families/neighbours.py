@@ -132,7 +132,7 @@ def _merged(program: Program, values: dict[str, Expr]) -> list[Stage]:
         readers = [t for t in program.stages if any(x.value == s.name for x in values[t.name].loads())]
         places = {(t.name, numbers.of(x)) for t in readers for x in values[t.name].loads() if x.value == s.name}
         moves = values[s.name].op == "load"
-        if s is program.stages[-1] or not moves and (len(places) != 1 or readers[0].outputs > s.outputs):
+        if s is program.stages[-1] or (not moves and (len(places) != 1 or readers[0].outputs > s.outputs)):
             kept.append(s)
             continue
         for t in readers:

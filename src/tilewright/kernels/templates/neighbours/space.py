@@ -1,8 +1,9 @@
 """The schedules of a chain: knobs, what keeps them legal, and a choice by arithmetic.
 
 ``tile_i0``, ``tile_i1``, ...: the box of the result that is a unit of work. ``rows``: of the axis that a box is walked
-along (:func:`rolled`), so many are computed at a time, of all stages in turn. ``vectors``: so many of them a trip of the
-innermost loop, of ``jam`` rows side by side, which share what they read. ``tasks``: into how many pieces all units are divided for the threads.
+along (:func:`rolled`), so many are computed at a time, of all stages in turn. ``vectors``: so many of them a trip of
+the innermost loop, of ``jam`` rows side by side, which share what they read. ``tasks``: into how many pieces all units are
+divided for the threads.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def default(n: Neighbours, target: Target, within: SearchSpace) -> dict[str, Val
         r = regions(n, tile, axis, rows(tile))
         boxes = prod(-(-extent // t) for extent, t in zip(n.result.extents, tile, strict=True))
         idle = target.threads > 1 and boxes < 4 * target.threads
-        return r.bytes > target.l2_bytes // 4, idle, round(r.work / _least(n), 2), r.bytes
+        return r.bytes > target.l2_bytes // 4, idle, r.work / _least(n), r.bytes
 
     tile = min(_tiles(n, target), key=cost)
     options = {k.name: k.values for k in within.knobs}
