@@ -178,7 +178,7 @@ class _Text:
     def _vectors(
         self, w: Writer, link: Link, rows: Sequence[Mapping[str, str]], value: Expr, low: str, high: str
     ) -> None:
-        """A part of each row in vectors, masked where shorter than one; the first and last may overlap others."""
+        """A part of each row in vectors, masked where shorter than one; the first and last may overlap."""
         p, j, lanes = self.p, self.emitter.fresh("j"), self.p.lanes
         with w.block():
             w.line(f"long {j} = {low};")
