@@ -2,8 +2,8 @@
 
 ``tile_i0``, ``tile_i1``, ...: the box of the result that is a unit of work. ``rows``: of the axis that a box is walked
 along (:func:`rolled`), so many are computed at a time, of all stages in turn. ``vectors``: so many of them a trip of
-the innermost loop, of ``jam`` rows side by side, which share what they read. ``tasks``: into how many pieces all units are
-divided for the threads.
+the innermost loop, of ``jam`` rows side by side, which share what they read. ``tasks``: into how many pieces all units
+are divided for the threads.
 """
 
 from __future__ import annotations
