@@ -9,6 +9,7 @@ import convolution_programs
 import cuda_attention_programs
 import grouped_programs
 import map_programs
+import neighbour_programs
 import partition_programs
 import recurrence_programs
 import row_programs
@@ -36,6 +37,7 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
     "map": map_programs.PROGRAMS,
     "short axes": short_programs.PROGRAMS,
     "map on GPUs": gpu_programs.MAPS,
+    "neighbours": neighbour_programs.PROGRAMS,
     "partition": partition_programs.PROGRAMS,
     "tiled": winograd_programs.WINOGRAD,
     "triangle": triangle_programs.PROGRAMS,

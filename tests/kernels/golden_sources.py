@@ -22,6 +22,7 @@ from attention_programs import attention
 from convolution_programs import FORMS
 from cuda_attention_programs import HALVES
 from grouped_programs import experts
+from neighbour_programs import PROGRAMS as NEIGHBOURS
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
 from stencil_programs import depthwise
@@ -67,6 +68,7 @@ CPU: dict[str, Callable[[], Program]] = {
     },
     "depthwise_whole": STENCILS["nhwc_norm"],
     "lower": TRIANGLES["lower"],
+    "heat": NEIGHBOURS["heat"],
     "tiled": WINOGRAD["tiled"],
     "tiled_odd": WINOGRAD["tiled_odd"],
 }
@@ -85,10 +87,11 @@ ELSEWHERE = {
         "lower",
         "mlp",
         "convolved",
+        "heat",
         "tiled",
         "tiled_odd",
     ),
-    "cpu_partition": ("attention", "tiled", "tiled_odd"),
+    "cpu_partition": ("attention", "heat", "tiled", "tiled_odd"),
 }
 """What adds nothing to the golden sources of other programs."""
 
@@ -125,6 +128,7 @@ FULL = {
     "cpu_generic": "softmax",
     "cpu_grouped": "experts",
     "cpu_map": "transpose",
+    "cpu_neighbours": "heat",
     "cpu_partition": "convolved",
     "cpu_rows": "softmax",
     "cpu_scan": "recurrence",

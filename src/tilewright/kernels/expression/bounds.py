@@ -201,10 +201,10 @@ def _worst(index: Expr, extent: int, guards: Guards, stage: Stage) -> str | None
     if math.prod(ranges[n] for n in names) > _MAX_POINTS or index.loads():
         return f"{index!r}, not provably inside,"
     grid = {n: np.arange(ranges[n]).reshape([-1 if n == m else 1 for m in names]) for n in names}
-    value = _points(index, grid)
+    value = points(index, grid)
     outside = (value < 0) | (value >= extent)
     for condition, holds in usable:
-        outside = outside & (_points(condition, grid) == holds)
+        outside = outside & (points(condition, grid) == holds)
     return str(np.broadcast_to(value, outside.shape)[outside][0]) if outside.any() else None
 
 
@@ -217,10 +217,11 @@ _POINTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _points(e: Expr, grid: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def points(e: Expr, grid: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Values of an index expression or a condition where axes have the values of ``grid``."""
     if e.op == "axis":
         return grid[str(e.value)]
     if e.op == "const":
         return np.asarray(e.value)
-    result: np.ndarray[Any, Any] = np.asarray(_POINTS[e.op](*(_points(a, grid) for a in e.args)))
+    result: np.ndarray[Any, Any] = np.asarray(_POINTS[e.op](*(points(a, grid) for a in e.args)))
     return result

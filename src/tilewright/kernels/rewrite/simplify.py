@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.kernels.expression.bounds import Bounds
+from tilewright.kernels.expression.bounds import Bounds, Interval
 from tilewright.kernels.expression.expr import INDEX, Expr, const, whole
 from tilewright.kernels.expression.linear import Linear, linearise
 
@@ -15,8 +15,17 @@ COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 class _Simplifier:
-    def __init__(self, extents: Mapping[str, int]) -> None:
-        self.bounds = Bounds({a: (0, n - 1) for a, n in extents.items()})
+    def __init__(self, ranges: Mapping[str, Interval]) -> None:
+        self.bounds = Bounds(ranges)
+
+    def clamped(self, e: Expr) -> Expr | None:
+        """The same, and where ranges tell which of two indices is the smaller one, that."""
+        if e.op not in ("min", "max") or e.dtype != INDEX:
+            return self.node(e)
+        low, high = self.bounds.of(e.args[0] - e.args[1])
+        if low >= 0 or high <= 0:
+            return e.args[(low >= 0) == (e.op == "min")]
+        return None
 
     def node(self, e: Expr) -> Expr | None:
         """A simpler node for one whose operands are simple, or ``None``."""
@@ -79,4 +88,9 @@ def _built(form: Linear) -> Expr:
 
 def simplified(e: Expr, extents: Mapping[str, int]) -> Expr:
     """The same value for every position within ``extents``, with index arithmetic shortened."""
-    return e.map(_Simplifier(extents).node)
+    return e.map(_Simplifier({a: (0, n - 1) for a, n in extents.items()}).node)
+
+
+def within(e: Expr, ranges: Mapping[str, Interval]) -> Expr:
+    """The same value for every position within ``ranges``, without the clamps and conditions that they settle."""
+    return e.map(_Simplifier(ranges).clamped)

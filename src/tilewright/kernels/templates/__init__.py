@@ -28,6 +28,7 @@ _TEMPLATES = {
     "cpu_dot": ("mixed_precision", "CPU_DOT"),
     "cpu_rows": ("row_reduction", "CPU_ROWS"),
     "cpu_scan": ("recurrence", "CPU_SCAN"),
+    "cpu_neighbours": ("neighbours", "CPU_NEIGHBOURS"),
     "cpu_partition": ("partition", "CPU_PARTITION"),
     "cpu_generic": ("generic", "CPU_GENERIC"),
     "cuda_attention": ("cuda_attention", "CUDA_ATTENTION"),

@@ -1,0 +1,218 @@
+"""Chains of stages that read their neighbours: stencils over time steps, separable filters, windows after windows.
+
+Windows are written out, so that every stage is one expression over its axes; a stage that is read at one place alone is
+part of what reads it. Of the others every axis follows one axis of the result at most: a box of the result then needs a
+box of each of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
+
+from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, axis, binary, const, whole
+from tilewright.kernels.expression.program import Program, Stage, count_ops
+from tilewright.kernels.families.elementwise import tree_size
+from tilewright.kernels.rewrite.simplify import simplified
+
+MAX_TERMS = 64
+"""Elements of a window that is written out at most."""
+MAX_NODES = 3000
+"""Nodes of a stage's expression at most."""
+KEPT = ("float64", "float32", "int64", "int32")
+"""Element types of what is handed on; storing others would round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A stage: its ``value`` over axes ``i0, i1, ...``, and which axis of the result each of them ``follows``.
+
+    An axis that follows none is needed in full by every part of the result, or in a part that is always the same.
+    ``first`` and ``last`` (both included) bound along each axis what its readers need: of axes named by :func:`edge`
+    after the readers; for the result itself they are empty.
+    """
+
+    stage: Stage
+    value: Expr
+    follows: tuple[int | None, ...] = ()
+    first: tuple[Expr, ...] = ()
+    last: tuple[Expr, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return self.stage.extents
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.stage.axes
+
+    @property
+    def flops(self) -> int:
+        """Operations of an element."""
+        return max(1, count_ops(self.value))
+
+    def along(self, axis: int | None) -> int | None:
+        """Which of its axes follows an axis of the result."""
+        return self.follows.index(axis) if axis is not None and axis in self.follows else None
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """A chain in normal form: ``links`` in an order in which each reads only earlier ones; the last is the result."""
+
+    program: Program
+    links: tuple[Link, ...]
+
+    @property
+    def result(self) -> Link:
+        return self.links[-1]
+
+
+def edge(stage: str, d: int, last: bool = False) -> str:
+    """The name of the first (or the last) position of a stage that is needed along its axis ``d``."""
+    return f"{stage}_{'last' if last else 'first'}{d}"
+
+
+@lru_cache(maxsize=256)
+def neighbours(text: str) -> Neighbours | None:
+    """The chain that a program (canonical text) is, or ``None``; the same object each time."""
+    program = Program.loads(text)
+    if not program.plain or program.varying is not None or len(program.stages) < 2:
+        return None
+    if any(s.dtype not in KEPT for s in program.stages[:-1]):
+        return None
+    values: dict[str, Expr] = {}
+    for s in program.stages:
+        value = _written_out(s)
+        if value is None:
+            return None
+        values[s.name] = value
+    links = _linked(_merged(program, values), values)
+    if links is None:
+        return None
+    return Neighbours(program, links)
+
+
+def _written_out(s: Stage) -> Expr | None:
+    """The value of a stage without its reduction; ``None`` where it is too long."""
+    if s.monoid is None:
+        value = s.body[0]
+    else:
+        combine = s.monoid.combine[0]
+        uses = [n.value for n in combine.walk() if n.op == "var"]
+        if len(s.body) > 1 or s.terms > MAX_TERMS or uses.count("l0") > 1 or uses.count("r0") > 1:
+            return None
+        value = s.monoid.identity[0]
+        for point in itertools.product(*(range(n) for n in s.reduce)):
+            at = {a: const(k, INDEX) for a, k in zip(s.reduce_axes, point, strict=True)}
+            value = _with(combine, {"l0": value, "r0": s.body[0].substitute(at)})
+            if tree_size(value, {}) > MAX_NODES:
+                return None
+        value = _with(s.monoid.finish, {"l0": value})
+    if tree_size(value, {}) > MAX_NODES:
+        return None
+    return simplified(value, dict(zip(s.axes, s.extents, strict=True)))
+
+
+def _with(e: Expr, by: Mapping[str, Expr]) -> Expr:
+    return e.map(lambda n: by[str(n.value)] if n.op == "var" else None)
+
+
+def _merged(program: Program, values: dict[str, Expr]) -> list[Stage]:
+    """The stages that stay, after those read at one place are part (in ``values``) of what reads them."""
+    kept: list[Stage] = []
+    for s in program.stages:
+        numbers = ValueNumbers()
+        readers = [t for t in program.stages if any(x.value == s.name for x in values[t.name].loads())]
+        places = {(t.name, numbers.of(x)) for t in readers for x in values[t.name].loads() if x.value == s.name}
+        moves = values[s.name].op == "load"
+        if s is program.stages[-1] or (not moves and (len(places) != 1 or readers[0].outputs > s.outputs)):
+            kept.append(s)
+            continue
+        for t in readers:
+            values[t.name] = simplified(_inlined(values[t.name], s, values[s.name]), t.ranges)
+    return kept
+
+
+def _inlined(e: Expr, s: Stage, value: Expr) -> Expr:
+    def replaced(n: Expr) -> Expr | None:
+        if n.op != "load" or n.value != s.name:
+            return None
+        return value.substitute(dict(zip(s.axes, n.args, strict=True)))
+
+    return e.map(replaced)
+
+
+def _linked(stages: list[Stage], values: Mapping[str, Expr]) -> tuple[Link, ...] | None:
+    """The chain, or ``None`` where a box of the result needs no box of a stage, or nothing reads neighbours."""
+    result = stages[-1]
+    done = [Link(result, values[result.name], tuple(range(len(result.extents))))]
+    near = False
+    for s in reversed(stages[:-1]):
+        follows: dict[int, int | None] = {}
+        lows: list[dict[str, Expr]] = [{} for _ in s.extents]
+        highs: list[dict[str, Expr]] = [{} for _ in s.extents]
+        for reader in done:
+            before = [len(found) for found in lows]
+            for x in reader.value.loads():
+                if x.value != s.name:
+                    continue
+                for d, index in enumerate(x.args):
+                    ends = _ends(index, reader.name, {a: n for n, a in enumerate(reader.axes)})
+                    if ends is None:
+                        return None
+                    its = {reader.follows[reader.axes.index(a)] for a in index.axes()} or {None}
+                    if len(its | {follows.get(d, next(iter(its)))}) > 1:
+                        return None
+                    follows[d] = next(iter(its))
+                    lows[d].setdefault(repr(ends[0]), ends[0])
+                    highs[d].setdefault(repr(ends[1]), ends[1])
+            places = [len(found) - n for found, n in zip(lows, before, strict=True)]
+            near |= any(follows.get(d) is not None and n > 1 for d, n in enumerate(places))
+        followed = [o for o in follows.values() if o is not None]
+        if len(set(followed)) < len(followed):
+            return None
+        first = tuple(_hull("min", e.values(), n) for e, n in zip(lows, s.extents, strict=True))
+        last = tuple(_hull("max", e.values(), n) for e, n in zip(highs, s.extents, strict=True))
+        done.append(Link(s, values[s.name], tuple(follows[d] for d in range(len(s.extents))), first, last))
+    return tuple(reversed(done)) if near else None
+
+
+def _hull(op: str, ends: Iterable[Expr], extent: int) -> Expr:
+    """The least or the greatest of some positions, within the axis."""
+    return binary("max", binary("min", reduce(partial(binary, op), ends), extent - 1), 0)
+
+
+def _ends(e: Expr, reader: str, axes: Mapping[str, int]) -> tuple[Expr, Expr] | None:
+    """Bounds of an index where each axis of its reader lies between its edges; ``None`` where it is not monotone."""
+    if e.op == "const":
+        return e, e
+    if e.op == "axis":
+        d = axes[str(e.value)]
+        return axis(edge(reader, d)), axis(edge(reader, d, last=True))
+    if e.op not in ("add", "sub", "neg", "mul", "floordiv", "min", "max"):
+        return None
+    parts = [_ends(a, reader, axes) for a in e.args]
+    bounds = [p for p in parts if p is not None]
+    if len(bounds) < len(parts):
+        return None
+    (low, high), *more = bounds
+    if e.op == "neg":
+        return -high, -low
+    if e.op == "sub":
+        return low - more[0][1], high - more[0][0]
+    if e.op == "mul":
+        (factor, (a, b)) = (e.args[1], bounds[0]) if e.args[1].op == "const" else (e.args[0], bounds[1])
+        if factor.op != "const":
+            return None
+        return (a * factor, b * factor) if whole(factor) >= 0 else (b * factor, a * factor)
+    return binary(e.op, low, more[0][0]), binary(e.op, high, more[0][1])
+
+
+__all__ = ["Link", "Neighbours", "edge", "neighbours"]

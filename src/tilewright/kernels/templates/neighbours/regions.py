@@ -1,0 +1,101 @@
+"""What a box of the result needs of every stage: how much that is, and where it lies in a thread's scratch.
+
+Along one axis, the ``rolled`` one, a box is walked a few rows at a time, and each stage keeps a ring of those rows that
+are still read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.kernels.expression.bounds import points
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.program import Tensor
+from tilewright.kernels.families.neighbours import Link, Neighbours, edge
+
+LINE = 64
+
+
+@dataclass(frozen=True)
+class Region:
+    """Of a stage in all boxes: along each axis the elements of the largest, ``widths``, and of all, ``totals``.
+
+    ``computed``: elements of all boxes. ``scratch``: the array of what is kept, its rows whole cache lines, from byte
+    ``at`` of a thread's memory on; the result has none.
+    """
+
+    widths: tuple[int, ...]
+    totals: tuple[int, ...]
+    computed: int
+    scratch: Tensor
+    at: int
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Those of every stage, by name; ``bytes`` of a thread's memory; ``work``: operations in all boxes."""
+
+    of: Mapping[str, Region]
+    bytes: int
+    work: int
+
+
+@lru_cache(maxsize=1024)
+def regions(n: Neighbours, tile: tuple[int, ...], rolled: int | None = None, rows: int = 1) -> Regions:
+    """What boxes of the size ``tile`` need; those at the ends of the result may be smaller."""
+    trips = _trips(n, tile)
+    step = tuple(rows if o == rolled else t for o, t in enumerate(tile))
+    kept = _spans(n, step)
+    found: dict[str, Region] = {}
+    size = work = 0
+    for link, spans in _spans(n, tile).items():
+        computed = prod(int(s[0]) for s, o in zip(spans, link.follows, strict=True) if o is None)
+        for o, count in enumerate(trips):
+            d = link.along(o)
+            computed *= count if d is None else int(spans[d].sum())
+        widths, totals = (tuple(max(1, int(f(s))) for s in spans) for f in (np.max, np.sum))
+        array = _array(link, [max(1, int(s.max())) for s in kept[link]], link.along(rolled))
+        found[link.name] = Region(widths, totals, computed, array, size)
+        work += computed * link.flops
+        if link is not n.result:
+            size += array.size * ITEMSIZE[array.dtype]
+    return Regions(found, size, work)
+
+
+def _trips(n: Neighbours, tile: tuple[int, ...]) -> list[int]:
+    return [-(-extent // t) for extent, t in zip(n.result.extents, tile, strict=True)]
+
+
+def _spans(n: Neighbours, tile: tuple[int, ...]) -> dict[Link, list[np.ndarray[Any, Any]]]:
+    """How many elements of each axis of a stage boxes need, by box along the axis of the result that it follows."""
+    trips = _trips(n, tile)
+    ends: dict[str, Any] = {}
+    found: dict[Link, list[np.ndarray[Any, Any]]] = {}
+    for link in reversed(n.links):
+        spans: list[np.ndarray[Any, Any]] = []
+        found[link] = spans
+        for d, o in enumerate(link.follows):
+            first, last = edge(link.name, d), edge(link.name, d, last=True)
+            if link is n.result:
+                ends[first] = np.arange(0, link.extents[d], tile[d])
+                ends[last] = np.minimum(ends[first] + tile[d], link.extents[d]) - 1
+            else:
+                ends[first], ends[last] = points(link.first[d], ends), points(link.last[d], ends)
+            spans.append(np.broadcast_to(np.maximum(ends[last] - ends[first] + 1, 0), 1 if o is None else trips[o]))
+    return found
+
+
+def _array(link: Link, widths: list[int], ring: int | None) -> Tensor:
+    """Room for so many elements: along ``ring`` a power of two, in rows of whole lines that begin with one."""
+    item = ITEMSIZE[link.stage.dtype]
+    if ring is not None:
+        widths[ring] = 1 << (widths[ring] - 1).bit_length()
+    if ring != len(widths) - 1:
+        widths[-1] = -(-(widths[-1] * item + LINE - item) // LINE) * LINE // item
+    return Tensor(link.name, tuple(widths), link.stage.dtype)

@@ -1,0 +1,26 @@
+"""The CPU template of chains of stages that read their neighbours: boxes of the result."""
+
+from __future__ import annotations
+
+from tilewright.kernels.families.neighbours import neighbours
+from tilewright.kernels.templates.neighbours.lower import kernel
+from tilewright.kernels.templates.neighbours.nests import nests, static
+from tilewright.kernels.templates.neighbours.space import default, plan, refusal, space, usable
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+CPU_NEIGHBOURS = PlannedTemplate(
+    name="cpu_neighbours",
+    family="neighbours",
+    version=1,
+    kinds=("cpu",),
+    refusal="is no chain of stages that read their neighbours",
+    find=neighbours,
+    refuses=refusal,
+    usable=usable,
+    span=space,
+    choose=default,
+    plan=plan,
+    describe=lambda p, _: nests(p),
+    measures=lambda p, *_: static(p),
+    print=kernel,
+)
