@@ -76,12 +76,9 @@ def check(label: str, spec: TensorSpec, a: object, align: int = 1, *, output: bo
 
 
 def overlap(label: str, inputs: Sequence[Array], specs: Sequence[TensorSpec], out: Array, name: str = "out") -> None:
-    """Raise :class:`Misfit` if a dense output shares memory with a dense input."""
-    low = address(out)
-    high = low + out.nbytes
+    """Raise :class:`Misfit` if an output shares memory with an input."""
     for a, spec in zip(inputs, specs, strict=True):
-        start = address(a)
-        if start < high and low < start + a.nbytes:
+        if np.shares_memory(a, out):
             raise Misfit(
                 "overlap",
                 ValueError(f"{label}: {name} shares memory with {spec.name}. Pass another array, or none"),

@@ -22,12 +22,13 @@ import numpy as np
 
 from tilewright.core import TilewrightError
 
-VERSION = 2
+VERSION = 3
 MAX_TENSORS = 16
 _P = ctypes.c_void_p
 _POINTER = struct.calcsize("P")
 _FUNCTIONS = (
-    "Py_IncRef", "Py_DecRef", "PyObject_Vectorcall", "PyTuple_Size", "PyTuple_GetItem", "PyErr_SetString",
+    "Py_IncRef", "Py_DecRef", "PyObject_Vectorcall", "PyTuple_Size", "PyTuple_GetItem", "PyTuple_New",
+    "PyTuple_SetItem", "PyErr_SetString",
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyCapsule_New", "PyCapsule_GetPointer", "PyCFunction_NewEx",
 )  # fmt: skip
 _OFFSETS = ("type", "data", "nd", "dimensions", "descr", "flags", "type_num", "byteorder")
@@ -38,7 +39,7 @@ class _Api(ctypes.Structure):
 
     _fields_ = [
         *((name, _P) for name in _FUNCTIONS),
-        *((name, _P) for name in ("none", "ndarray", "out_name", "kernel_error", "memory_error")),
+        *((name, _P) for name in ("none", "ndarray", "tuple", "out_name", "kernel_error", "memory_error")),
         *((name, ctypes.c_long) for name in _OFFSETS),
         *((name, ctypes.c_long) for name in ("contiguous", "aligned", "writeable")),
     ]
@@ -62,6 +63,7 @@ class _Plan(ctypes.Structure):
         ("name", ctypes.c_char_p),
         ("doc", ctypes.c_char_p),
         ("inputs", ctypes.c_long),
+        ("outputs", ctypes.c_long),
         ("tensors", ctypes.POINTER(_Tensor)),
         ("total", ctypes.c_long),
         ("bound", _P),
@@ -73,7 +75,7 @@ class _Plan(ctypes.Structure):
         ("release", ctypes.c_long),
         ("env", _P),
         ("served", _P),
-        *((name, _P) for name in ("module", "keep", "empty", "shape", "dtype", "fallback")),
+        *((name, _P) for name in ("module", "keep", "empty", "shapes", "dtypes", "fallback")),
     ]
 
 
@@ -226,7 +228,7 @@ class Builtins:
         name: str,
         doc: str,
         inputs: Sequence[Tensor],
-        output: Tensor,
+        outputs: Sequence[Tensor],
         *,
         launches: int,
         launch: int,
@@ -241,23 +243,25 @@ class Builtins:
         fallback: Callable[..., Any],
         bound: Sequence[int] = (),
     ) -> Callable[..., Any]:
-        """A builtin ``name(inputs..., out=None)``.
+        """A builtin ``name(inputs..., out=None)``, whose ``out`` and result are a tuple where there are several outputs.
 
         ``launch``, ``env`` and ``served`` are addresses whose memory ``keep`` owns; sizes are bytes. ``bound``:
-        of each of the kernel's tensors, the output included, the address, or 0 for one that a call gives;
+        of each of the kernel's tensors, the outputs included, the address, or 0 for one that a call gives;
         empty where calls give all.
         """
-        places = bound or (0,) * (len(inputs) + 1)
+        given = (*inputs, *outputs)
+        places = bound or (0,) * len(given)
         fixed = (ctypes.c_void_p * len(places))(*places)
-        tensors = (_Tensor * (len(inputs) + 1))()
+        tensors = (_Tensor * len(given))()
         shapes = []
-        for slot, t in zip(tensors, (*inputs, output), strict=True):
+        for slot, t in zip(tensors, given, strict=True):
             shapes.append((ctypes.c_longlong * max(1, len(t.shape)))(*t.shape))
             slot.nd, slot.shape, slot.bytes = len(t.shape), shapes[-1], t.nbytes
             slot.type_num = t.dtype.num
-        objects = (self._module, keep, empty, output.shape, output.dtype, fallback)
+        shapes_made, dtypes_made = tuple(t.shape for t in outputs), tuple(t.dtype for t in outputs)
+        objects = (self._module, keep, empty, shapes_made, dtypes_made, fallback)
         desc = _Plan(
-            name.encode(), doc.encode(), len(inputs), tensors, len(places), ctypes.addressof(fixed),
+            name.encode(), doc.encode(), len(inputs), len(outputs), tensors, len(places), ctypes.addressof(fixed),
             launches, launch, workspace, zero_fill,
             align, int(release), env, served, *(id(o) for o in objects),
         )  # fmt: skip
@@ -359,8 +363,8 @@ def _set_up(handle: int) -> Builtins | None:
     if version() != VERSION or [sizes(i) for i in range(3)] != [ctypes.sizeof(s) for s in (_Api, _Tensor, _Plan)]:
         return None
     objects = {
-        "none": None, "ndarray": np.ndarray, "out_name": _OUT, "kernel_error": TilewrightError,
-        "memory_error": MemoryError,
+        "none": None, "ndarray": np.ndarray, "tuple": tuple, "out_name": _OUT,
+        "kernel_error": TilewrightError, "memory_error": MemoryError,
     }  # fmt: skip
     for o in objects.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(o))  # the C side keeps their addresses for good

@@ -92,7 +92,7 @@ def _native(
     bound: Sequence[int] = (),
     keep: object = None,
 ) -> Served:
-    """The call as a builtin, where this interpreter allows it and there is one output.
+    """The call as a builtin, where this interpreter allows it.
 
     ``bound``: tensors given once, by address.
     """
@@ -101,7 +101,7 @@ def _native(
     align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
     tensors = [pycall.Tensor(s.shape, storage(s.dtype)) for s in (*inputs, *checked.outputs)]
-    if native is None or len(checked.outputs) > 1 or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
+    if native is None or max(len(tensors), len(bound)) > pycall.MAX_TENSORS:
         checked.keep = keep
         return Served(explanation, checked, checked, False, tally, kernel)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.
@@ -109,8 +109,8 @@ def _native(
     call = native.plan(
         explanation.op,
         _doc(explanation, inputs),
-        tensors[:-1],
-        tensors[-1],
+        tensors[: len(inputs)],
+        tensors[len(inputs) :],
         launches=len(launches),
         launch=ctypes.addressof(launches),
         workspace=kernel.workspace_bytes,

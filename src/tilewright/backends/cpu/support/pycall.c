@@ -132,13 +132,13 @@ struct tensor {
 struct plan {
     struct tw_pymethod method;
     struct tw_call call; /* launches, zero_fill and env; tensors and workspace are a call's own */
-    long inputs, release, total;
-    long slots[TW_PYCALL_MAX_ARGS];  /* which tensor of the kernel each argument is, the output last */
+    long inputs, outputs, release, total;
+    long slots[TW_PYCALL_MAX_ARGS];  /* which tensor of the kernel each argument is, the outputs last */
     void *bound[TW_PYCALL_MAX_ARGS]; /* tensors given once; owned by keep */
     size_t workspace;
     uintptr_t misaligned; /* address bits that must be clear */
     unsigned long long *served;
-    tw_pyobject *keep, *empty, *shape, *dtype, *fallback;
+    tw_pyobject *keep, *empty, *shapes, *dtypes, *fallback;
     tw_pyobject *capsule; /* the capsule around this plan; not owned */
     struct tensor *tensors;
 };
@@ -176,16 +176,54 @@ static int fits(const struct plan *p, const struct tensor *t, tw_pyobject *a, lo
     return dtype_of(a) == t->type_num && !((uintptr_t)*data & p->misaligned);
 }
 
-/* Whether the arguments fit. If so *result is a new reference to the output, or NULL with an error set. */
+/* The arrays of `out`: itself where there is one output, else those of a tuple. 0 where it is no such tuple. */
+static int outs_of(const struct plan *p, tw_pyobject *out, tw_pyobject **outs)
+{
+    long i;
+    if (p->outputs == 1) {
+        outs[0] = out;
+        return 1;
+    }
+    if (FIELD(tw_pyobject *, out, py.type) != py.tuple || py.tuple_size(out) != p->outputs)
+        return 0;
+    for (i = 0; i < p->outputs; i++)
+        outs[i] = py.tuple_item(out, i);
+    return 1;
+}
+
+/* A new `out`; NULL with an error set. */
+static tw_pyobject *new_out(const struct plan *p, tw_pyobject *empty)
+{
+    tw_pyobject *outs[TW_PYCALL_MAX_ARGS], *out = NULL;
+    long i, made;
+    for (made = 0; made < p->outputs; made++) {
+        tw_pyobject *how[2] = {py.tuple_item(p->shapes, made), py.tuple_item(p->dtypes, made)};
+        outs[made] = py.vectorcall(empty, how, 2, NULL);
+        if (!outs[made])
+            break;
+    }
+    if (made == p->outputs)
+        out = made == 1 ? outs[0] : py.tuple_new(made);
+    for (i = 0; i < made && out != outs[0]; i++) {
+        if (out)
+            py.tuple_set(out, i, outs[i]);
+        else
+            py.decref(outs[i]);
+    }
+    return out;
+}
+
+/* Whether the arguments fit. If so *result is a new reference to the output, or the tuple of several, or NULL with
+   an error set. */
 static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject *out, tw_pyobject **result)
 {
     void *tensors[TW_PYCALL_MAX_ARGS];
+    tw_pyobject *outs[TW_PYCALL_MAX_ARGS]; /* owned by out */
     const long dense = py.contiguous | py.aligned;
     const long n = p->inputs;
     struct tw_call call = p->call;
     struct scratch *scratch = NULL;
-    uintptr_t low, high;
-    long i;
+    long i, j;
     int code, lent = 0;
 
     *result = NULL;
@@ -198,8 +236,7 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
     if (out && out != py.none) {
         py.incref(out);
     } else {
-        tw_pyobject *how[2] = {p->shape, p->dtype};
-        out = py.vectorcall(lent ? foreign.empty : p->empty, how, 2, NULL);
+        out = new_out(p, lent ? foreign.empty : p->empty);
         if (!out)
             return 1;
         /* Python code may have run and changed the inputs. */
@@ -207,14 +244,19 @@ static int plan_run(const struct plan *p, tw_pyobject *const *args, tw_pyobject 
             if (!fits(p, &p->tensors[i], args[i], dense, &tensors[p->slots[i]]))
                 goto misfit;
     }
-    if (!fits(p, &p->tensors[n], out, dense | py.writeable, &tensors[p->slots[n]]))
+    if (!outs_of(p, out, outs))
         goto misfit;
-    low = (uintptr_t)tensors[p->slots[n]];
-    high = low + p->tensors[n].bytes;
-    for (i = 0; i < n; i++) {
-        uintptr_t start = (uintptr_t)tensors[p->slots[i]];
-        if (start < high && low < start + p->tensors[i].bytes)
+    for (i = n; i < n + p->outputs; i++) {
+        uintptr_t low, high;
+        if (!fits(p, &p->tensors[i], outs[i - n], dense | py.writeable, &tensors[p->slots[i]]))
             goto misfit;
+        low = (uintptr_t)tensors[p->slots[i]];
+        high = low + p->tensors[i].bytes;
+        for (j = 0; j < i; j++) { /* inputs may overlap each other, an output nothing */
+            uintptr_t start = (uintptr_t)tensors[p->slots[j]];
+            if (start < high && low < start + p->tensors[j].bytes)
+                goto misfit;
+        }
     }
     call.tensors = tensors;
     if (p->workspace) {
@@ -280,8 +322,8 @@ static void plan_free(tw_pyobject *capsule)
     struct plan *p = (struct plan *)py.capsule_pointer(capsule, NULL);
     py.decref(p->keep);
     py.decref(p->empty);
-    py.decref(p->shape);
-    py.decref(p->dtype);
+    py.decref(p->shapes);
+    py.decref(p->dtypes);
     py.decref(p->fallback);
     free(p);
 }
@@ -310,7 +352,7 @@ static tw_pyobject *no_memory(void)
 
 tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
 {
-    const long count = desc->inputs + 1;
+    const long count = desc->inputs + desc->outputs;
     size_t size = sizeof(struct plan) + (size_t)count * sizeof(struct tensor);
     struct plan *p;
     struct tw_launch *launches;
@@ -320,7 +362,7 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
 
     for (i = 0; i < desc->total; i++)
         given += !desc->bound[i];
-    if (!ready || desc->inputs < 0 || desc->total > TW_PYCALL_MAX_ARGS || given != count) {
+    if (!ready || desc->inputs < 0 || desc->outputs < 1 || desc->total > TW_PYCALL_MAX_ARGS || given != count) {
         py.set_error(py.kernel_error, "a plan with more tensors than a call takes");
         return NULL;
     }
@@ -356,6 +398,7 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     p->call.zero_fill = (size_t)desc->zero_fill;
     p->call.env = desc->env;
     p->inputs = desc->inputs;
+    p->outputs = desc->outputs;
     p->total = desc->total;
     for (i = given = 0; i < desc->total; i++) {
         p->bound[i] = desc->bound[i];
@@ -368,8 +411,8 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     p->served = desc->served;
     p->keep = desc->keep;
     p->empty = desc->empty;
-    p->shape = desc->shape;
-    p->dtype = desc->dtype;
+    p->shapes = desc->shapes;
+    p->dtypes = desc->dtypes;
     p->fallback = desc->fallback;
     p->capsule = py.capsule_new(p, NULL, plan_free);
     if (!p->capsule) {
@@ -378,8 +421,8 @@ tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *desc)
     }
     py.incref(p->keep);
     py.incref(p->empty);
-    py.incref(p->shape);
-    py.incref(p->dtype);
+    py.incref(p->shapes);
+    py.incref(p->dtypes);
     py.incref(p->fallback);
     return function_of(&p->method, p->capsule, desc->module);
 }

@@ -9,8 +9,8 @@
 
 #include "tw.h"
 
-#define TW_PYCALL_VERSION 2
-#define TW_PYCALL_MAX_ARGS 16  /* tensors of one call, the output included */
+#define TW_PYCALL_VERSION 3
+#define TW_PYCALL_MAX_ARGS 16  /* tensors of one call, the outputs included */
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +34,8 @@ struct tw_py_api {
     tw_pyobject *(*vectorcall)(tw_pyobject *, tw_pyobject *const *, size_t, tw_pyobject *);
     tw_ssize (*tuple_size)(tw_pyobject *);
     tw_pyobject *(*tuple_item)(tw_pyobject *, tw_ssize);
+    tw_pyobject *(*tuple_new)(tw_ssize);
+    int (*tuple_set)(tw_pyobject *, tw_ssize, tw_pyobject *); /* takes the reference */
     void (*set_error)(tw_pyobject *, const char *);
     void *(*save_thread)(void);
     void (*restore_thread)(void *);
@@ -42,6 +44,7 @@ struct tw_py_api {
     tw_pyobject *(*function_new)(struct tw_pymethod *, tw_pyobject *self, tw_pyobject *module);
     tw_pyobject *none;
     tw_pyobject *ndarray;      /* numpy.ndarray */
+    tw_pyobject *tuple;        /* the type */
     tw_pyobject *out_name;     /* the interned string "out" */
     tw_pyobject *kernel_error; /* raised when a kernel reports failure */
     tw_pyobject *memory_error;
@@ -81,9 +84,9 @@ struct tw_tensor_desc {
 
 struct tw_plan_desc {
     const char *name, *doc;
-    long inputs;                          /* that a call gives; the output follows them in tensors */
+    long inputs, outputs;                 /* that a call gives; the outputs follow the inputs in tensors */
     const struct tw_tensor_desc *tensors;
-    long total;                           /* tensors of the kernel, the output included */
+    long total;                           /* tensors of the kernel, the outputs included */
     void *const *bound;                   /* of each: where it lies, or NULL for what a call gives, in order */
     long launches;
     const struct tw_launch *launch;       /* their args are owned by keep */
@@ -94,7 +97,7 @@ struct tw_plan_desc {
     unsigned long long *served;           /* counts calls */
     tw_pyobject *module;                  /* str */
     tw_pyobject *keep;                    /* whatever owns env, served and the kernel's code */
-    tw_pyobject *empty, *shape, *dtype;   /* a new output is empty(shape, dtype) */
+    tw_pyobject *empty, *shapes, *dtypes; /* a new output is empty(shape, dtype); tuples of each output's */
     tw_pyobject *fallback;                /* receives every call that does not fit, unchanged */
 };
 
@@ -105,7 +108,8 @@ TW_API long tw_pycall_sizes(long which);
 /* Hand over the interpreter; to be called once, before anything below. */
 TW_API void tw_pycall_setup(const struct tw_py_api *);
 
-/* A builtin `name(inputs..., out=None)` that runs the kernel. New reference; NULL with an error set. */
+/* A builtin `name(inputs..., out=None)` that runs the kernel; several outputs are a tuple. New reference;
+   NULL with an error set. */
 TW_API tw_pyobject *tw_pycall_plan(const struct tw_plan_desc *);
 
 /* A builtin that looks its positional arrays' dtypes and shapes, and its keyword arguments by
