@@ -123,6 +123,20 @@ KERNEL tw_t_wait(ARGUMENTS)  // until another thread writes to the input, for a 
     return x[0] == 0;
 }
 
+KERNEL tw_t_parted(ARGUMENTS)  // args: m, n
+{
+    const float *x = (const float *)t[0];
+    for (long i = 0; i < args[0]; i++) {
+        long long at = 0;
+        ((float *)t[1])[i] = 2 * x[i * args[1]];
+        ((float *)t[2])[i] = -x[i * args[1]];
+        for (long j = 1; j < args[1]; j++)
+            at = x[i * args[1] + j] > x[i * args[1] + at] ? j : at;
+        ((long long *)t[3])[i] = at;
+    }
+    return 0;
+}
+
 KERNEL tw_t_fail(ARGUMENTS) { return 3; }
 """
 
@@ -137,6 +151,17 @@ def sqdist(m: int, n: int, k: int) -> te.TensorRef:
 def scale(n: int) -> te.TensorRef:
     x, s = te.input("x", (n,)), te.scalar("s")
     return te.compute((n,), lambda i: x[i] * s[()])
+
+
+@operator(infer=lambda shapes: dict(zip(("m", "n"), shapes[0], strict=True)))
+def parted(m: int, n: int) -> tuple[te.TensorRef, ...]:
+    """Of each row: the first element twice, and negated; where the largest is."""
+    x = te.input("x", (m, n))
+    return (
+        te.compute((m,), lambda i: x[i, 0] * 2),
+        te.compute((m,), lambda i: -x[i, 0]),
+        te.compute((m,), lambda i: te.argmax(n, lambda k: x[i, k])),
+    )
 
 
 @operator

@@ -243,7 +243,7 @@ class Builtins:
         fallback: Callable[..., Any],
         bound: Sequence[int] = (),
     ) -> Callable[..., Any]:
-        """A builtin ``name(inputs..., out=None)``, whose ``out`` and result are a tuple where there are several outputs.
+        """A builtin ``name(inputs..., out=None)``, whose ``out`` and result are a tuple if there are several outputs.
 
         ``launch``, ``env`` and ``served`` are addresses whose memory ``keep`` owns; sizes are bytes. ``bound``:
         of each of the kernel's tensors, the outputs included, the address, or 0 for one that a call gives;
