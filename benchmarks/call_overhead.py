@@ -2,13 +2,14 @@
 
     python benchmarks/call_overhead.py --out benchmarks/results/call_overhead.json
 
-Where PyTorch is installed, the same for its tensors: torch.mm beside lib.matmul and the plan; and, with a new output
-in each call, torch.mm beside the operator torch.ops.tilewright.mm, and ATen's called in that way.
+Beside them var_mean, a kernel of two outputs, and np.var with np.mean. Where PyTorch is installed, the
+same for its tensors: torch.mm beside lib.matmul and the plan; and, with a new output in each call,
+torch.mm beside the operator torch.ops.tilewright.mm, and ATen's called in that way.
 
 The contestants take turns within each round of one process; a ratio is the median over rounds of
 the rival's time / ours, so drift cancels out. All of them check their arguments and write into
 ``out``. Times are on the thread's CPU clock, which other processes disturb less. The database is a
-temporary one with matmul 4x4x4, tuned in a few trials; ``--db`` names another that has it.
+temporary one with matmul 4x4x4 and var_mean 4x4, tuned in a few trials; ``--db`` names another that has them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import numpy as np
 import tilewright
 
 SIZES = {"m": 4, "n": 4, "k": 4}
+ROWS = {"shape": "4,4", "dim": 1}
 IMPORT = "import time; t = time.perf_counter(); import tilewright; tilewright.Library; print(time.perf_counter() - t)"
 
 
@@ -75,6 +77,26 @@ def loop_numpy(args: Sequence[Any], out: Any, count: int) -> float:
     return (time.thread_time_ns() - start) / count
 
 
+def loop_rows(call: Callable[..., Any], a: Any, out: tuple[Any, Any], count: int) -> float:
+    """The same for a call with one input and a tuple as ``out``."""
+    steps = range(count)
+    start = time.thread_time_ns()
+    for _ in steps:
+        call(a, out=out)
+    return (time.thread_time_ns() - start) / count
+
+
+def loop_rows_numpy(a: Any, out: tuple[Any, Any], count: int) -> float:
+    """``np.var`` and ``np.mean``, looked up on the module at every call, as users write them."""
+    steps = range(count)
+    var, mean = out
+    start = time.thread_time_ns()
+    for _ in steps:
+        np.var(a, 1, ddof=1, out=var)
+        np.mean(a, 1, out=mean)
+    return (time.thread_time_ns() - start) / count
+
+
 def import_seconds(runs: int = 7) -> float:
     """Median seconds for ``import tilewright`` with ``Library``, in fresh processes."""
     return statistics.median(
@@ -85,17 +107,20 @@ def import_seconds(runs: int = 7) -> float:
 
 def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
     library = tilewright.Library(database)
-    told = library.explain("matmul", **SIZES)
-    if told.tier != "exact":
-        raise SystemExit(f"{database} has no kernel for matmul 4x4x4: {told.reason}")
-    plan = library.plan("matmul", **SIZES)
+    for name, params in (("var_mean", ROWS), ("matmul", SIZES)):
+        told = library.explain(name, **params)
+        if told.tier != "exact":
+            raise SystemExit(f"{database} has no kernel for {name} {params}: {told.reason}")
+    plan, rows_plan = library.plan("matmul", **SIZES), library.plan("var_mean", **ROWS)
     rng = np.random.default_rng(0)
     args = [rng.standard_normal((4, 4)).astype(np.float32) for _ in range(2)]
-    out = np.empty((4, 4), np.float32)
+    out, rows_out = np.empty((4, 4), np.float32), (np.empty(4, np.float32), np.empty(4, np.float32))
     contestants: dict[str, Callable[[], float]] = {
         "np.matmul": lambda: loop_numpy(args, out, count),
         "lib.matmul": lambda: loop_library(library, args, out, count),
         "plan": lambda: loop(plan, args, out, count),
+        "np.var, np.mean": lambda: loop_rows_numpy(args[0], rows_out, count),
+        "plan of var_mean": lambda: loop_rows(rows_plan, args[0], rows_out, count),
     }
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     torch = None if importlib.util.find_spec("torch") is None else importlib.import_module("torch")
@@ -129,7 +154,7 @@ def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
         rows[name] = {
             "nanoseconds": statistics.median(times), "ratio": statistics.median(ratios), "low": low, "high": high,
         }  # fmt: skip
-    expected = {"exact": (rounds + 1) * count * (2 if torch is None else 6)}
+    expected = {"exact": (rounds + 1) * count * (3 if torch is None else 7)}
     if {n: c for n, c in library.stats().tiers.items() if c} != expected:
         raise SystemExit(f"some calls were not answered by the kernel: {library.stats()}")
     return {
@@ -141,34 +166,37 @@ def measure(database: str, rounds: int, count: int) -> dict[str, Any]:
 
 def _rival(name: str) -> str:
     """Beside whom a contestant is put."""
+    if "mean" in name:
+        return "np.var, np.mean"
     if "new output" in name:
         return "torch.mm, new output"
     return "torch.mm" if "tensors" in name or name == "torch.mm" else "np.matmul"
 
 
 def tuned(folder: str) -> str:
-    """A database with matmul 4x4x4 tuned in a few trials."""
+    """A database with matmul 4x4x4 and var_mean 4x4 tuned in a few trials."""
     path = os.path.join(folder, "call.db")
-    command = [sys.executable, "-m", "tilewright", "tune", "matmul", *(f"{k}={v}" for k, v in SIZES.items())]
-    done = subprocess.run(
-        [*command, "--trials", "8", "--seed", "0", "--db", path, "--json"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise SystemExit(f"tuning failed: {done.stderr.strip() or done.stdout.strip()}")
+    for name, params in (("matmul", SIZES), ("var_mean", ROWS)):
+        command = [sys.executable, "-m", "tilewright", "tune", name, *(f"{k}={v}" for k, v in params.items())]
+        done = subprocess.run(
+            [*command, "--trials", "8", "--seed", "0", "--db", path, "--json"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise SystemExit(f"tuning failed: {done.stderr.strip() or done.stdout.strip()}")
     return path
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--db", help="a database with a kernel for matmul m=4 n=4 k=4")
+    parser.add_argument("--db", help="a database with kernels for matmul m=4 n=4 k=4 and var_mean shape=4,4 dim=1")
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--calls", type=int, default=5000, help="calls of each contestant in a round")
     parser.add_argument("--out", type=Path, help="write the result here as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(options.db or tuned(folder), options.rounds, options.calls)
-    print("| call on 4x4 float32, out given unless it says new | ns a call | np.matmul or torch.mm / it (quartiles) |")
+    print("| call on 4x4 float32, out given unless it says new | ns a call | NumPy or torch.mm / it (quartiles) |")
     print("|---|---|---|")
     for name, row in result["rows"].items():
         print(f"| {name} | {row['nanoseconds']:.0f} | {row['ratio']:.2f} ({row['low']:.2f}-{row['high']:.2f}) |")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import tilewright
 from harness.dlpack import Plain
+from tilewright.runtime.checked import Checked
 from tilewright.runtime.foreign import borrow
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
@@ -176,3 +178,20 @@ def test_numbers_without_a_kernel_stay_whole_numbers(library: tilewright.Library
         whole = library.matmul(a.view(torch.int16).abs() % 7, b.view(torch.int16).abs() % 7)
         assert whole.dtype == torch.int16
         assert torch.equal(whole, (a.view(torch.int16).abs() % 7) @ (b.view(torch.int16).abs() % 7))
+
+
+def test_several_outputs_are_a_tuple_of_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tilewright.tune("var_mean", shape="4,6", dim=1, trials=1, cost_model="random", db=tmp_path / "t.db")
+    library = tilewright.Library(tmp_path / "t.db")
+    x, shared = torch.randn(4, 6), torch.empty(4)
+    plan = library.plan("var_mean", shape="4,6", dim=1)
+    library.var_mean(x, dim=1)  # from here on the table knows it
+    with pytest.raises(ValueError, match="arrays of out share memory"):
+        plan(x, out=(shared, shared))
+    monkeypatch.setattr(Checked, "answer", None)  # known calls do not come to Python
+    for call in (plan, lambda x, **out: library.var_mean(x, dim=1, **out)):
+        given = torch.empty(4), torch.empty(4)
+        assert call(x, out=given) is given
+        for var, mean in (given, call(x)):
+            torch.testing.assert_close(var, x.var(1))
+            torch.testing.assert_close(mean, x.mean(1))
