@@ -154,6 +154,27 @@ def test_without_a_kernel_numpy_or_the_interpreter_answers(library: tilewright.L
     right(given, X[:3])
 
 
+def test_outputs_are_checked_where_numpy_answers(library: tilewright.Library) -> None:
+    x, m = X[:5, :7], np.empty(5, np.float32)
+    for out, error, message in (
+        ((m, m), ValueError, "arrays of out share memory"),
+        (m, TypeError, "var_mean has 2 outputs, and out is one ndarray"),
+        ((m,), TypeError, "var_mean has 2 outputs, and out is 1 of them"),
+    ):
+        with pytest.raises(error, match=message):
+            library.var_mean(x, dim=1, out=out)
+
+
+def test_a_tuple_by_position_is_the_outputs(library: tilewright.Library) -> None:
+    given = outs()
+    assert library.centred(X, given) is given
+    right(given)
+    pair = np.empty(5, np.float32), np.empty(5, np.float32)
+    assert library.var_mean(X[:5, :7], pair, dim=1) is pair
+    np.testing.assert_allclose(pair[0], X[:5, :7].var(1, ddof=1), rtol=1e-5)
+    np.testing.assert_allclose(pair[1], X[:5, :7].mean(1), rtol=1e-5)
+
+
 def test_an_untuned_size_is_compiled_and_checked_where_asked_for(path: Path, tuned: tilewright.TuneResult) -> None:
     with tilewright.Library(path, compile=True) as library:
         x = X[:6, :30].copy()

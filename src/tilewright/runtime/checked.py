@@ -112,6 +112,19 @@ def returned(results: Sequence[Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def given_outs(name: str, out: Any, count: int) -> tuple[Any, ...]:
+    """The arrays of ``out``, as many as there are outputs, no two of which share memory."""
+    if count > 1 and not isinstance(out, tuple | list):
+        raise TypeError(f"{name} has {count} outputs, and out is one {type(out).__name__}. Pass a tuple of {count}")
+    given = each_out(out) if count > 1 else (out,)
+    if len(given) != count:
+        raise TypeError(f"{name} has {count} outputs, and out is {len(given)} of them. Pass a tuple of {count}")
+    arrays = [a for a in given if isinstance(a, np.ndarray)]
+    if any(np.shares_memory(a, b) for a, b in itertools.combinations(arrays, 2)):
+        raise ValueError(f"{name}: arrays of out share memory. Pass one of its own for each")
+    return given
+
+
 class Checked:
     """``(inputs..., out=None)`` with every argument checked here, then handed to ``run``.
 
@@ -184,34 +197,19 @@ class Checked:
                 "arguments",
                 TypeError(f"{name} takes {count} arrays, got {len(args)}. Call {signature(name, self.inputs)}"),
             )
+        given = None if out is None else given_outs(name, out, len(self.outputs))
         arrays = [self._input(spec, a) for spec, a in zip(self.inputs, args, strict=True)]
-        if out is None:
+        if given is None:
             outs = [empty(s.shape, storage(s.dtype), max(self.align, LINE)) for s in self.outputs]
             made = [self._as_given(a, s, args) for a, s in zip(outs, self.outputs, strict=True)]
         else:
-            made = self._outs(out)
+            made = list(given)
             outs = [check(name, s, a, self.align, output=True) for a, s in zip(made, self.outputs, strict=True)]
             for a, s in zip(outs, self.outputs, strict=True):
                 overlap(name, arrays, self.inputs, a, s.name)
         self._run(arrays, outs)
         self._tally.add()
-        return returned(made)
-
-    def _outs(self, out: Any) -> list[Any]:
-        """The arrays of ``out``, as many as there are outputs."""
-        count = len(self.outputs)
-        if count == 1:
-            return [out]
-        if not isinstance(out, tuple | list) or len(out) != count:
-            got = f"{len(out)} of them" if isinstance(out, tuple | list) else f"one {type(out).__name__}"
-            message = f"{self.__name__} has {count} outputs, and out is {got}. Pass a tuple of {count}"
-            raise Misfit("arguments", TypeError(message))
-        given = [a for a in out if isinstance(a, np.ndarray)]
-        if any(np.shares_memory(a, b) for a, b in itertools.combinations(given, 2)):
-            raise Misfit(
-                "arguments", ValueError(f"{self.__name__}: arrays of out share memory. Pass one of its own for each")
-            )
-        return list(out)
+        return returned(made) if out is None else out
 
     @staticmethod
     def _as_given(made: Array, spec: TensorSpec, args: Sequence[Any]) -> Array:

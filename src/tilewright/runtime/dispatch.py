@@ -21,7 +21,18 @@ from tilewright.backends.arrays import on_gpu
 from tilewright.core import IMPLICIT, TensorSpec, UsageError, Workload
 from tilewright.kernels.expression.expr import BITS
 from tilewright.kernels.parameters import settled
-from tilewright.runtime.checked import LINE, Checked, Misfit, added_dtype, address, each_out, empty, returned, storage
+from tilewright.runtime.checked import (
+    LINE,
+    Checked,
+    Misfit,
+    added_dtype,
+    address,
+    each_out,
+    empty,
+    given_outs,
+    returned,
+    storage,
+)  # fmt: skip
 from tilewright.runtime.foreign import Borrowed, borrow
 from tilewright.runtime.forking import ForkLock
 from tilewright.runtime.missed import warn
@@ -225,6 +236,8 @@ class Dispatch:
     def _strange(self, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]) -> Any:
         """Arguments that are no plain arrays: numpy may know what to do with them."""
         self._resolver.require_open()
+        if out is None and self._ends_with_outs(args):
+            return self(*args[:-1], **keywords, out=args[-1])
         if any(on_gpu(a) for a in args):
             return self._resolver.gpu.call(self.__name__, args, keywords, self.built_in)
         lent = borrow(self.__name__, args, each_out(out))
@@ -243,6 +256,18 @@ class Dispatch:
                 if served is not None:
                     return served.checked(*args, out=out)
         raise self._unknown(args, attributes)
+
+    def _ends_with_outs(self, args: tuple[Any, ...]) -> bool:
+        """Whether the last of the arguments is the tuple of results, given by position."""
+        if not args or not isinstance(args[-1], tuple) or any(isinstance(a, _PLAIN) for a in args[-1]):
+            return False
+        entries = self._resolver.store.entries(self.__name__)
+        if entries or not self.built_in:
+            return any(len(e.outputs) > 1 for e in entries)
+        from tilewright.kernels.operators import get_operator
+
+        op = get_operator(self.__name__)
+        return len(op.workload(**op.example).outputs) > 1
 
     def _lent(
         self, lent: Borrowed, args: tuple[Any, ...], attributes: dict[str, Any], keywords: Mapping[str, Any]
@@ -301,7 +326,7 @@ class Dispatch:
             auto = attributes.get("out_dtype", "auto") == "auto"
             dtype = np.result_type(*arrays)
             return returned([r.astype(dtype, copy=False) if auto and r.dtype.kind == "f" else r for r in results])
-        for a, r in zip(each_out(out), results, strict=True):
+        for a, r in zip(given_outs(self.__name__, out, len(results)), results, strict=True):
             np.copyto(a, r, casting="same_kind")
         return out
 
