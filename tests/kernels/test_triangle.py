@@ -23,7 +23,7 @@ TARGET = get_backend("cpu").targets(1)[0]
 class TestTriangles(TemplateContract):
     templates = ("cpu_contraction",)
     programs = PROGRAMS
-    schedules = 3
+    schedules = 1
 
 
 def _guards(task: Task) -> int:
