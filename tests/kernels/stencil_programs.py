@@ -111,6 +111,18 @@ def smooth() -> Program:
     return te.program(te.compute((n,), lambda i: te.sum(k, lambda r: term(i, r))))[0]
 
 
+def causal() -> Program:
+    """A causal filter of each channel, whose products are chosen by a condition; gated."""
+    t, c, k = 21, 37, 4
+    x, w, gate = te.input("x", (t, c)), te.input("w", (k, c)), te.input("gate", (t, c))
+
+    def term(i: te.Expr, j: te.Expr, r: te.Expr) -> te.Expr:
+        return te.select(i + r >= k - 1, x[i + r - (k - 1), j] * w[r, j], 0.0)
+
+    y = te.compute((t, c), lambda i, j: te.sum(k, lambda r: term(i, j, r)))
+    return te.program(te.compute((t, c), lambda i, j: y[i, j] / (1.0 + te.exp(-gate[i, j]))))[0]
+
+
 def local_distance() -> Program:
     """Two windows of two tensors: a sum of squared differences."""
     h, w = 12, 37
@@ -158,5 +170,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "residual_last": partial(residual, "NHWC"),
     "residual_first": partial(residual, "NCHW"),
     "smooth": smooth,
+    "causal": causal,
     "local_distance": local_distance,
 }

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from stencil_programs import PROGRAMS, smooth, window
+from stencil_programs import PROGRAMS, causal, smooth, window
 
 from tilewright.backends import get_backend
 from tilewright.core import Candidate, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.reduce_window.match import match
 from tilewright.kernels.templates.reduce_window.space import spans
@@ -184,3 +185,13 @@ def test_padding_with_another_value_than_the_identity() -> None:
     got = run(smooth(), [x, w])
     assert got[:2].tolist() == [0.5 + 200, 0.5 + 300]
     assert got[-1] == 42 + 50
+
+
+def test_products_that_a_condition_leaves_out_are_zero() -> None:
+    x, w, gate = random_arrays(causal())
+    w[0, 3] = np.inf
+    got = run(causal(), [x, w, gate])
+    expected = evaluate(causal(), [x, w, gate])
+    np.testing.assert_array_equal(np.isfinite(got), np.isfinite(expected))
+    assert np.isfinite(got[:3]).all(), "the first tap is outside"
+    assert not np.isfinite(got[3:, 3]).any()

@@ -36,8 +36,8 @@ def grouped_matmul(m: int, n: int, k: int, groups: int, *, dtype: str = "float32
     """``out[i, j] = sum_k input[i, k] * weight[group[i], k, j]``: each row by the matrix of its group.
 
     Inputs in call order: ``input`` (m, k), ``weight`` (groups, k, n), ``group`` (m,) int32. Output: (m, n). Rows
-    may come in any order. A number outside of the groups counts as the first or last. 16-bit reals are summed in float32 and rounded once. Groups of equal size are
-    ``batch_matmul``.
+    may come in any order. A number outside of the groups counts as the first or last. 16-bit reals are summed in
+    float32 and rounded once. Groups of equal size are ``batch_matmul``.
     """
     x, weight = te.input("input", (m, k), dtype), te.input("weight", (groups, k, n), dtype)
     return nn.cast(nn.grouped_matmul(x, weight, te.input("group", (m,), "int32")), dtype)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, whole
+from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, const, whole
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Monoid, Program, Tensor
 from tilewright.kernels.families.flatten import Linearizer, flattened, ordered
@@ -162,6 +162,9 @@ def _reads(body: Expr, lin: Linearizer, inner: str) -> tuple[Expr, tuple[Read, .
                 raise NoMatch
             if outside.op != "const":
                 raise NoMatch
+            if inside.op == "mul" and outside.value == 0:
+                # Every factor is zero outside, so that what is not finite in one of them does no harm there.
+                return Expr("mul", e.dtype, tuple(visit(_chosen(condition, a)) for a in inside.args))
             return take(inside, _guards(condition, lin), outside, e)
         if e.op == "axis" or e.dtype in (INDEX, "bool"):
             raise NoMatch
@@ -169,6 +172,13 @@ def _reads(body: Expr, lin: Linearizer, inner: str) -> tuple[Expr, tuple[Read, .
 
     made = visit(body)
     return made, tuple(r for _, r in found.values())
+
+
+def _chosen(condition: Expr, factor: Expr) -> Expr:
+    """A factor where a condition holds, zero elsewhere; a constant as it is."""
+    if factor.op == "const":
+        return factor
+    return Expr("select", factor.dtype, (condition, factor, const(0, factor.dtype)))
 
 
 def _read(e: Expr, guards: tuple[Linear, ...], outside: Expr | None, lin: Linearizer, inner: str) -> Read:
