@@ -51,12 +51,12 @@ def test_every_recording_is_whole_and_of_todays_templates() -> None:
 
 
 def test_what_is_saved_is_read_again(tmp_path: Path) -> None:
-    r = pretrain.every()["turned"]
-    path = tmp_path / "turned.json.gz"
+    r = pretrain.every()["rows"]
+    path = tmp_path / "rows.json.gz"
     recordings.save(path, r.task, r.space, r.passes, r.failures, r.machine)
     again = recordings.load(path)
     assert again.seconds == r.seconds
-    assert path.read_bytes() == (recordings.FOLDER / "turned.json.gz").read_bytes()
+    assert path.read_bytes() == (recordings.FOLDER / "rows.json.gz").read_bytes()
 
 
 def test_thinning_keeps_the_default_and_its_size() -> None:
