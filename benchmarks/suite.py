@@ -48,8 +48,8 @@ def geomean(values: Sequence[float]) -> float:
 
 
 def bytes_touched(workload: Workload) -> int:
-    """Bytes of all inputs and of the output, each counted once."""
-    return sum(math.prod(s.shape) * ITEMSIZE[s.dtype] for s in (*workload.inputs, workload.output))
+    """Bytes of all inputs and outputs, each counted once."""
+    return sum(math.prod(s.shape) * ITEMSIZE[s.dtype] for s in (*workload.inputs, *workload.outputs))
 
 
 def run_case(case: Case, rivals: Sequence[str], args: argparse.Namespace, database: str) -> dict[str, Any]:

@@ -3,8 +3,8 @@
     python benchmarks/unusual.py --out benchmarks/results/unusual
 
 Each is tuned, checked against its NumPy function, and timed in this process beside it and PyTorch, call by call. The
-roof is the longer of two times: that of its arithmetic at the core's peak, and that of reading each input and writing
-each output once at the speed of a copy. What stays in caches can be faster than the second.
+share of the roof is the least time that ``roofline.py`` says of its time here. What stays in caches can be faster than
+a copy in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import numpy as np
 import torch
 import torch.nn.functional as f
 
-from suite import bytes_touched, geomean
+from roofline import roof, seconds_each, work
+from suite import geomean
 from tilewright import Library, tune
 from tilewright.backends.cpu.device import device_model, measure_machine, noise_warnings
 from tilewright.kernels.expression.program import Program
@@ -135,8 +136,10 @@ def samples(calls: dict[str, Callable[[], Any]], rounds: int, seconds: float = 0
     return times
 
 
-def measure(op: Operator, args: argparse.Namespace, database: str, machine: dict[str, float]) -> dict[str, Any]:
-    """Tune one operator and compare it: a row."""
+def measure(
+    op: Operator, args: argparse.Namespace, database: str, machine: dict[str, float], each: dict[str, float]
+) -> dict[str, Any]:
+    """Tune one operator and compare it: a row. ``each``: seconds of an element of each function."""
     workload = op.workload(**op.example)
     result = None
     if args.trials:
@@ -160,12 +163,11 @@ def measure(op: Operator, args: argparse.Namespace, database: str, machine: dict
         times = samples(calls, args.rounds)
     seconds = statistics.median(times["ours"])
     template = result.best.schedule.template if result and result.best else None
-    arithmetic, memory = workload.flops / machine["peak_gflops"] / 1e9, bytes_touched(workload) / machine["copy_gbytes"]
-    roof = max(arithmetic, memory / 2e9)  # a copied byte is read and written
+    least, bound = roof(workload, machine, each)
     return {
         "name": op.name, "params": dict(op.example), "template": template,
-        "trials": result.trials if result else None, "microseconds": seconds * 1e6, "roof": roof / seconds,
-        "bound": "arithmetic" if arithmetic >= memory / 2e9 else "memory",
+        "trials": result.trials if result else None, "microseconds": seconds * 1e6,
+        "roof": least / seconds, "bound": bound,
         "ratios": {n: statistics.quantiles([t / o for t, o in zip(times[n], times["ours"], strict=True)], n=4)
                    for n in calls if n != "ours"},
     }  # fmt: skip
@@ -208,22 +210,27 @@ def main() -> None:
     torch.set_num_threads(1)
     machine = measure_machine()
     rows = []
+    chosen = [op for op in operators().values() if not args.only or op.name in args.only]
+    functions = {f for op in chosen for f in work(Program.loads(op.workload(**op.example).program))[1]}
     with tempfile.TemporaryDirectory() as folder:
-        for op in operators().values():
-            if not args.only or op.name in args.only:
-                rows.append(measure(op, args, args.db or str(Path(folder) / "unusual.db"), machine))
-                r = rows[-1]
-                print(op.name, f"{r['microseconds']:.0f} us", f"{100 * r['roof']:.0f}% of {r['bound']}", r["template"],
+        database = args.db or str(Path(folder) / "unusual.db")
+        each = {f: seconds_each(f, database) for f in sorted(functions)}
+        for op in chosen:
+            rows.append(measure(op, args, database, machine, each))
+            r = rows[-1]
+            print(op.name, f"{r['microseconds']:.0f} us", f"{100 * r['roof']:.0f}% of {r['bound']}", r["template"],
                       {n: round(q[1], 2) for n, q in r["ratios"].items()}, flush=True)  # fmt: skip
     text = (
         f"{device_model()}, {time.strftime('%Y-%m-%d')}, one thread; PyTorch {torch.__version__}, NumPy "
         f"{np.__version__}. Ratios are the rival's time over ours (above 1: ours is faster), medians of {args.rounds} "
         f"paired samples with quartiles. The core's peak is {machine['peak_gflops']:.0f} GFLOP/s (float32); memory is "
-        f"copied at {machine['copy_gbytes']:.0f} GB/s (read and written once).\n\n{table(rows)}\n"
+        f"copied at {machine['copy_gbytes']:.0f} GB/s (read and written once)"
+        f"{''.join(f'; an element of {n} takes {1e9 * s:.2f} ns' for n, s in each.items())}.\n\n{table(rows)}\n"
     )
     print(text)
     if args.out:
-        facts = {"date": time.strftime("%Y-%m-%d"), "device": device_model(), **machine, "noise": noise_warnings()}
+        facts = {"date": time.strftime("%Y-%m-%d"), "device": device_model(), **machine, "functions": each}
+        facts["noise"] = noise_warnings()
         Path(f"{args.out}.json").write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n")
         Path(f"{args.out}.md").write_text(text)
 

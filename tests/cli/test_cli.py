@@ -130,6 +130,14 @@ def test_space_and_its_sample(cli: Any) -> None:
     assert cli("space", "softmax", "shape=8,16").code == 0
 
 
+def test_space_says_what_it_leaves_out(cli: Any) -> None:
+    sequence = ("space", "cumsum", "shape=64,100", "dim=1", "--threads", "2")
+    note = "The sequence is walked from end to end by one thread: its 100 elements are fewer than 64 for each of 2"
+    assert note in " ".join(cli(*sequence).out.split())
+    noted = [t for t in cli(*sequence, "--json").json["templates"] if "note" in t]
+    assert noted[0]["note"].startswith(note)
+
+
 def test_bench_pairs_with_numpy(cli: Any, db: str) -> None:
     data = cli("bench", "matmul", *SIZES, "--db", db, "--against", "numpy,openblas", "--rounds", "5", "--json").json
     assert [r["baseline"] for r in data["ratios"]] == ["numpy", "openblas"]

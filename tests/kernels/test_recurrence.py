@@ -125,11 +125,16 @@ def test_blocks_of_one_sequence_are_walked_by_several_threads() -> None:
     totals, walk = template.nests(task, default)
     assert (totals.axes["i0"], walk.axes["i0"]) == (66_672, 100_000)
     assert "total_s0_1" in template.lower(Candidate(task, default)).source
+    assert not template.space(task).note
+    short = template.space(task_of(long_average(150), TARGETS[1]))
+    assert short.note.endswith("its 150 elements are fewer than 64 for each of 3 threads")
+    assert not template.space(task_of(long_average(150), TARGETS[0])).note, "there is one thread"
 
 
 def test_sums_that_depend_on_each_other_are_not_cut() -> None:
     x = te.input("x", (100_000,))
     a = te.compute((100_000,), lambda t: te.scan("sum", t, x[t]))
     task = task_of(_program(te.compute((100_000,), lambda t: te.scan(linear(), t, (0.5, a[t])))), TARGETS[1])
-    knobs = {k.name: k.values for k in get_template("cpu_scan").space(task).knobs}
-    assert knobs["blocks"] == (1,)
+    space = get_template("cpu_scan").space(task)
+    assert {k.name: k.values for k in space.knobs}["blocks"] == (1,)
+    assert space.note == "The sequence is walked from end to end by one thread: 2 recurrences run along it together"

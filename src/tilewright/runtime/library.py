@@ -48,8 +48,10 @@ class Library(Closing):
     name other keys instead (``"ed25519:..."``, one or several), or be ``"unsigned"``, where it counts who could
     have written the file, as for a database, and not who signed it.
     ``missing_ok``: a missing file is an empty one. ``compile``: where nothing was tuned, compile a
-    template's default once, instead of falling back to numpy. ``watch``: notice kernels that are tuned meanwhile,
-    within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright lock``, whose kernels alone are served.
+    template's default once, instead of falling back to numpy. ``check``: refuse (``ValueError``) inputs that hold
+    values outside the ranges that their operator states; calls then go through Python. ``watch``: notice kernels
+    that are tuned meanwhile, within a second (:meth:`refresh`). ``pinned``: a file of ``tilewright lock``, whose
+    kernels alone are served.
     ``count_misses``: store now and then what was asked for and not tuned, if the file can be written
     (``tilewright misses``).
 
@@ -65,6 +67,7 @@ class Library(Closing):
         trust: Trust = False,
         missing_ok: bool = False,
         compile: bool = False,
+        check: bool = False,
         watch: bool = True,
         pinned: str | os.PathLike[str] | None = None,
         count_misses: bool = True,
@@ -78,7 +81,7 @@ class Library(Closing):
         self._store = open_kernels(path, trust=trust, missing_ok=missing_ok, pinned=pinned)
         self._counters = Counters()
         self._misses = Misses(self._store, self._counters, count_misses)
-        self._resolver = Resolver(self._store, threads, compile, self._counters, self._misses)
+        self._resolver = Resolver(self._store, threads, compile, check, self._counters, self._misses)
         self._dispatches: dict[str, Dispatch] = {}
         self._watch = watch
         self._seen: tuple[object, ...] = ()

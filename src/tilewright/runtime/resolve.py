@@ -21,6 +21,7 @@ from tilewright.runtime.explain import Explanation
 from tilewright.runtime.forking import ForkLock, steady
 from tilewright.runtime.gpu import GpuRuntime, agrees
 from tilewright.runtime.kernels import Kernels
+from tilewright.runtime.limits import look_at
 from tilewright.runtime.misses import Misses
 from tilewright.runtime.numpy_fallback import runner
 from tilewright.runtime.pycall import Builtins, current
@@ -62,13 +63,16 @@ class Miss:
 class Resolver:
     """Answers for operators and parameters, or arrays, from one store. Safe from several threads."""
 
-    def __init__(self, store: Kernels, threads: int | None, compile: bool, counters: Counters, misses: Misses) -> None:
+    def __init__(
+        self, store: Kernels, threads: int | None, compile: bool, check: bool, counters: Counters, misses: Misses
+    ) -> None:
         self.store = store
         self.counters = counters
         self.misses = misses
         self.closed = False
         self._threads = threads
         self._compile = compile
+        self._check = check
         self._lock = ForkLock()
         self._served: OrderedDict[tuple[str, ...], Served] = OrderedDict()
         self._defaults: bool | None = True if compile else None
@@ -325,9 +329,10 @@ class Resolver:
             served = self._remembered(key)
             if served is not None:
                 return served
+            look = look_at(_stored_workload(self.store, entry)) if self._check else None
             served = serve_kernel(
                 _explained(entry, reason), entry.inputs, entry.outputs, self._loaded(entry), entry.seconds,
-                self.counters.tally(entry.tier),
+                self.counters.tally(entry.tier), look,
             )  # fmt: skip
             self._remember(key, served)
             return served
@@ -344,9 +349,11 @@ class Resolver:
         except TilewrightError as e:
             explanation = replace(explanation, reason=f"{reason}; and {e.message}")
             default = None
+        look = look_at(workload) if self._check else None
         if default is None:
             explanation = replace(explanation, reason=f"{explanation.reason}; {runner(workload)[1]} answers")
-            return serve_numpy(explanation, workload, self.counters.tally("fallback", self.missed(workload, "untuned")))
+            tally = self.counters.tally("fallback", self.missed(workload, "untuned"))
+            return serve_numpy(explanation, workload, tally, look)
         explanation = replace(
             explanation,
             tier=default.tier,
@@ -359,7 +366,7 @@ class Resolver:
         )
         expected = workload.flops / (_SLOWEST_FLOPS * default.target.threads)
         tally = self.counters.tally(self.missed(workload, default.tier))
-        return serve_kernel(explanation, workload.inputs, workload.outputs, default.kernel, expected, tally)
+        return serve_kernel(explanation, workload.inputs, workload.outputs, default.kernel, expected, tally, look)
 
     def _nearest(self, workload: Workload) -> Schedule | None:
         """The schedule of the nearest sizes that were tuned for this machine, all else being the same."""

@@ -15,6 +15,7 @@ from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
 from tilewright.runtime.checked import Checked, address, empty, signature, storage
 from tilewright.runtime.explain import Explanation
+from tilewright.runtime.limits import Look
 from tilewright.runtime.stats import Tally
 
 if TYPE_CHECKING:
@@ -52,15 +53,20 @@ def serve_kernel(
     kernel: LoadedKernel,
     expected_seconds: float,
     tally: Tally,
+    look: Look | None = None,
 ) -> Served:
-    """A loaded kernel as a callable; it keeps the kernel's library loaded."""
+    """A loaded kernel as a callable; it keeps the kernel's library loaded. ``look`` is taken at the inputs first."""
 
     def run(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+        if look is not None:
+            look(arrays)
         kernel.run([address(a) for a in (*arrays, *outs)])
 
     align = kernel.program.align
     checked = Checked(explanation.op, inputs, outputs, run, align=align, tally=tally)
     if not any(s.constant for s in inputs):
+        if look is not None:
+            return Served(explanation, checked, checked, False, tally, kernel)
         return _native(explanation, checked, kernel, expected_seconds, tally)
 
     written = [0] * len(outputs)
@@ -72,11 +78,16 @@ def serve_kernel(
             places[number] = memory.address
 
         def run_bound(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+            if look is not None:
+                look(merged(held, arrays))
             given = iter(arrays)
             kernel.run_packed([p or address(next(given)) for p in places] + [address(a) for a in outs])
 
         bound = Checked(explanation.op, rest(inputs), outputs, run_bound, align=align, tally=tally)
         keep = (held, packed)
+        if look is not None:
+            bound.keep = keep
+            return bound
         served = _native(explanation, bound, kernel, expected_seconds, tally, (*places, *written), keep)
         return served.call
 
@@ -127,9 +138,15 @@ def _native(
     return Served(explanation, call, checked, True, tally, kernel)
 
 
-def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally) -> Served:
+def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally, look: Look | None = None) -> Served:
     """A workload answered without a kernel, with the same checks of its arguments."""
-    run, _ = numpy_fallback.runner(workload)
+    answer, _ = numpy_fallback.runner(workload)
+
+    def run(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+        if look is not None:
+            look(arrays)
+        answer(arrays, outs)
+
     inputs = workload.inputs
     checked = Checked(workload.op, inputs, workload.outputs, run, tally=tally)
     if not any(s.constant for s in inputs):

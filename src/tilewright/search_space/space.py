@@ -22,13 +22,15 @@ class SearchSpace:
     """Knobs, and constraints over them; its members are the legal :class:`Schedule`s.
 
     Everything is prepared on first use; sampling, mutation and crossover are then a few
-    microseconds each. Put knobs that share a constraint next to each other: preparation is cheaper.
+    microseconds each. Put knobs that share a constraint next to each other: preparation is cheaper. ``note``: what the
+    space leaves out, and why, where a user would look for it; empty where there is nothing to say.
     """
 
     template: str
     version: int
     knobs: tuple[Choice, ...]
     constraints: tuple[Constraint, ...] = ()
+    note: str = ""
 
     def __post_init__(self) -> None:
         names = [k.name for k in self.knobs]
@@ -224,6 +226,7 @@ class SearchSpace:
             "version": self.version,
             "knobs": [k.to_json() for k in self.knobs],
             "constraints": [c.to_json() for c in self.constraints],
+            **({"note": self.note} if self.note else {}),
         }
 
     # ------------------------------------------------------------------ preparation

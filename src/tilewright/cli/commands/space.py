@@ -71,5 +71,7 @@ def command(
             chosen = str(sampled.values[k.name]) if s.template == sampled.template else ""
             shown.add_row(k.name, k.half, " ".join(map(str, k.values)), chosen)
         out.print(shown)
+        if s.note:
+            out.print(s.note)
     if text:
         out.print(text, markup=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core import Extent, IntExpr, Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.contraction import clip, micro, prepack, triangle
+from tilewright.kernels.templates.contraction import clip, finite, micro, prepack, triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
 from tilewright.kernels.templates.contraction.match import Contraction
@@ -44,7 +44,7 @@ def source(p: ContractionTiling, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef {p.ctype} T; typedef {p.vtype} V; enum {{ L={p.lanes} }};",
-        fill(CONTEXT, {"more": " long extent, blocks, height, full;" if p.varying else ""}),
+        fill(CONTEXT, {"more": _more(p)}),
     ]
     parts.append(helpers(p))
     if p.pack_a:
@@ -53,7 +53,7 @@ def source(p: ContractionTiling, symbol: str) -> str:
         parts.append(pack_b(p))
     if p.image:
         parts.append(image_task(p))
-    parts += [triangle.functions(p), clip.tables_of_rows(p), prepack.helpers(p), clip.start_tile(p), e.table_text()]
+    parts += [finite.functions(p), clip.tables_of_rows(p), prepack.helpers(p), clip.start_tile(p), e.table_text()]
     if e.pass_over:
         parts.append(e.tile_pass())
     parts += [micro.micro_kernel(p, r, v, t, e) for r, v, t in micro.variants(p)]
@@ -62,6 +62,11 @@ def source(p: ContractionTiling, symbol: str) -> str:
         parts.append(_combine_task(p, e))
     parts += ["}", prepack.entries(p, symbol), _entry(p, e, symbol)]
     return "\n".join(x for x in parts if x)
+
+
+def _more(p: ContractionTiling) -> str:
+    """What the context holds for some kernels only."""
+    return " long extent, blocks, height, full;" if p.varying else " bool finite;" if finite.extreme(p) else ""
 
 
 CONTEXT = """struct Ctx {
@@ -92,7 +97,10 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
                     conditions.append(f"cb<{columns.count - 1}L")
             elif not columns.even:
                 conditions.append(f"cb<{columns.full}L" if v == columns.size else f"cb>={columns.full}L")
-            call = micro.name(r, v, t) + arguments
+            name = micro.name(r, v, t)
+            call = name + arguments
+            if finite.extreme(p):
+                call = f"if(x->finite) {name}<true>{arguments} else {name}<false>{arguments}"
             out += f"if({'&&'.join(conditions)}) {{ {call} }} else " if conditions else f"{{ {call} }} else "
         return out.removesuffix(" else ")
 
@@ -366,6 +374,7 @@ $if chosen: $chosen
  x->tables=(T*)((char*)workspace+${image}L); x->KC=$units; x->MT=mt; x->NT=nt; $splits
  x->a_bytes=$a_bytes; x->bytes=x->a_bytes+$b_bytes;
 $if clip: x->skips=$flag;
+$if extreme: x->finite=$finite;
 $if tables: fill_tables(x);
  for(x->chunk=0;x->chunk<${chunks}L;x->chunk++) {
 $if copied:  tw::parallel_for(env,${copied}L,copy_row,x);
@@ -400,6 +409,8 @@ def _entry(p: ContractionTiling, e: Epilogue, symbol: str) -> str:
             "b_bytes": f"(nt*{width}L*{kc}*{p.item}L+4095)/4096*4096" if p.b == "pack" else "0",
             "clip": p.clip,
             "flag": prepack.flag(p) if p.clip else "",
+            "extreme": finite.extreme(p),
+            "finite": finite.looked_through(p),
             "tables": bool(e.tables),
             "chunks": p.chunks,
             "copied": image_rows(p) if p.image else "",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.templates.contraction.finite import extreme
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.store import Epilogue
 from tilewright.kernels.templates.contraction.text import combine_text, no_load
@@ -77,6 +78,8 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
     walk = "const long *kr" if nested(p) else "long kc"
     if p.table:
         walk += ", const unsigned char *spans"
+    if extreme(p):
+        w("template <bool finite_>")
     w(
         f"TW_NOINLINE void {name(rows, vectors, masked)}({walk}, const {t} *TW_RESTRICT a, "
         f"const {t} *TW_RESTRICT b, {t} *TW_RESTRICT c, long mode, long tail{extra}) {{ (void)mode; (void)tail;"
@@ -183,7 +186,7 @@ def _innermost(
     p: ContractionTiling, rows: int, vectors: int, masked: bool, span: tuple[int, int], w: Callable[[str], None]
 ) -> None:
     """``kc`` steps of k for the rows of each line that are in ``span``."""
-    step = step_expr(p)
+    step, quick = step_expr(p), extreme(p)
     walk = p.k_walks[-1]
     u = p.unroll
     a_k, b_k = walk.a, walk.other
@@ -206,6 +209,9 @@ def _innermost(
             for j in range(vectors):
                 names = {"l0": f"c{i}_{j}", "a": "x", "b": f"b{j}"}
                 value = print_expr(step, axis={}, load=no_load, var=names, lanes=p.lanes)
+                if quick:
+                    term = print_expr(p.c.body, axis={}, load=no_load, var=names, lanes=p.lanes)
+                    value = f"finite_?tw::{quick}({names['l0']},{term}):{value}"
                 w(f"   c{i}_{j}={value};{f' TW_HOLD(c{i}_{j});' if vectors > 1 else ''}")
             # Of a single vector a broadcast has one use: compilers know best what to do with it.
             w("   TW_KEEP(x); }" if vectors > 1 else "  }")

@@ -7,8 +7,10 @@ a row-major A is copied without being transposed). B block's panels: ``[k][NR]``
 from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import print_expr
+from tilewright.kernels.templates.contraction import triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import (
+    C_TYPES,
     axis_texts,
     form,
     height,
@@ -40,6 +42,8 @@ def pack_a(p: ContractionTiling) -> str:
     begin = f" for(;rb<re;rb++) {{ const long i0={first}, n={height(p)}; (void)n;\n"
     end = f"\n  q+=(kc+{u - 1})/{u}*{r * u}L; }} }}"
     s = p.a_side
+    if triangle.guards(p):
+        return head + begin + _guarded(p) + end
     if s is None:
         return head + begin + _general(p, "a", f"q[(kk/{u}*{r}+l)*{u}+kk%{u}]") + end
     lines = [head, f" const T *base={operand_pointer(p, 'a')}+k0*{s.k}L;", begin]
@@ -56,6 +60,26 @@ def pack_a(p: ContractionTiling) -> str:
     if u > 1:
         lines.append(f"  for(long v=0;k<kc;k++,v++) for(long i=0;i<n;i++) d[i*{u}+v]=s[i*{s.along}L+v*{s.k}L];")
     return "\n".join(lines) + end
+
+
+def _guarded(p: ContractionTiling) -> str:
+    """Rows of a tensor, zero beyond the steps that their guards leave."""
+    r, u, w, along = p.rows, p.unroll, p.c.a.window, triangle.along(p)
+    assert w is not None
+    step = w.position.of(along)
+    at = form(w.position, outer_texts(p.c) | {p.c.m.axes[0]: "m", along: "k0"})
+    kind = C_TYPES[w.tensor.dtype]
+    each = " ".join(f"d[{v}]=(T)s[{v * step}L];" for v in range(u))
+    if step == 1 and w.tensor.dtype == p.c.acc:
+        each = f"__builtin_memcpy(d,s,{u * p.item});"
+    return "\n".join([
+        "  for(long l=0;l<n;l++) { const long m=i0+l; long low=0, high=kc;",
+        *triangle.narrowed(p, "m", "m", "k0"),
+        f"   const {kind} *s=(const {kind}*){tensor_pointer(p.c, w.tensor.name)}+({at}); T *d=q+l*{u};",
+        f"   for(long kk=0;kk<kc;kk+={u},s+={u * step}L,d+={r * u}) {{",
+        f"    if(kk>=low&&kk+{u}<=high) {{ {each} }}",
+        f"    else for(long v=0;v<{u};v++) d[v]=kk+v>=low&&kk+v<high?(T)s[v*{step}L]:0; }} }}",
+    ])  # fmt: skip
 
 
 def pack_b(p: ContractionTiling) -> str:

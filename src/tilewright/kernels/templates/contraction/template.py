@@ -14,7 +14,7 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 CPU_CONTRACTION = PlannedTemplate(
     name="cpu_contraction",
     family="contraction",
-    version=5,
+    version=6,
     kinds=("cpu",),
     refusal="is no contraction",
     find=match,

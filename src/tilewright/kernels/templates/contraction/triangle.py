@@ -18,22 +18,10 @@ def guards(p: ContractionTiling) -> tuple[Linear, ...]:
         return ()
     if len(p.k_walks) > 1 or p.chunks > 1 or p.lines > 1 or len(c.m.axes) != 1:
         return ()
-    along = [a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1]
-    if len(along) != 1 or not all(b.of(along[0]) and set(b.coef) <= {along[0], c.m.axes[0]} for b in w.bounds):
+    wide = [a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1]
+    if len(wide) != 1 or not all(b.of(wide[0]) and set(b.coef) <= {wide[0], c.m.axes[0]} for b in w.bounds):
         return ()
     return w.bounds
-
-
-def functions(p: ContractionTiling) -> str:
-    """Function: whether all of a block of B is finite, ``rows`` of ``cols`` elements, ``ld`` apart."""
-    if not guards(p):
-        return ""
-    return (
-        "TW_NOINLINE bool finite(const T *b, long rows, long cols, long ld) { V s=tw::splat<V>(0); T r=0;\n"
-        " for(long k=0;k<rows;k++,b+=ld) { long j=0; for(;j+L<=cols;j+=L) s+=tw::load<V>(b+j)*tw::splat<V>(0);\n"
-        "  for(;j<cols;j++) r+=0*b[j]; }\n"
-        " for(long j=0;j<L;j++) r+=s[j]; return r==0; }"
-    )
 
 
 def looked_through(p: ContractionTiling, first: str, last: str) -> list[str]:
@@ -49,24 +37,32 @@ def looked_through(p: ContractionTiling, first: str, last: str) -> list[str]:
     return [f"   const bool skips=finite(B+{low}+pc*{step}L,kc,{count},{step}L);"]
 
 
+def along(p: ContractionTiling) -> str:
+    """The K axis of the guards."""
+    return next(a for a, n in zip(p.c.k.axes, p.c.k.extents, strict=True) if n > 1)
+
+
+def narrowed(p: ContractionTiling, first: str, last: str, start: str) -> list[str]:
+    """Statements that narrow ``low`` and ``high``, steps from ``start``, to what rows ``first`` to ``last`` have."""
+    (m,), out = p.c.m.axes, []
+    for b in guards(p):
+        slope, row = b.of(along(p)), b.of(m)
+        # The guard at step 0, of the row that it leaves the most steps to.
+        out.append(f"      {{ const long v={b.const}L+{row}L*{last if row > 0 else first};")
+        if slope > 0:
+            out.append(f"       low=tw::imax(low,(v<0?(-v+{slope - 1})/{slope}:0)-{start}); }}")
+        else:
+            out.append(f"       high=tw::imin(high,(v<0?0:v/{-slope}+1)-{start}); }}")
+    return out
+
+
 def steps(p: ContractionTiling) -> list[str]:
     """Declares ``kt``, the steps that a tile takes of a block, and moves ``a`` and ``b`` to the first of them."""
-    found = guards(p)
-    if not found:
+    if not guards(p):
         return []
-    c, u = p.c, p.unroll
-    (m,) = c.m.axes
-    along = next(a for a, n in zip(c.k.axes, c.k.extents, strict=True) if n > 1)
+    u = p.unroll
     rows = f"const long i0={tile_row(p)}, i1=i0+{height(p)}-1; (void)i0; (void)i1;"
-    out = [f"     long kt=kc; if(skips) {{ {rows} long low=0, high=kc;"]
-    for b in found:
-        slope, row = b.of(along), b.of(m)
-        # The guard at step 0, of the row that it leaves the most steps to.
-        out.append(f"      {{ const long v={b.const}L+{row}L*{'i1' if row > 0 else 'i0'};")
-        if slope > 0:
-            out.append(f"       low=tw::imax(low,(v<0?(-v+{slope - 1})/{slope}:0)-pc); }}")
-        else:
-            out.append(f"       high=tw::imin(high,(v<0?0:v/{-slope}+1)-pc); }}")
+    out = [f"     long kt=kc; if(skips) {{ {rows} long low=0, high=kc;", *narrowed(p, "i0", "i1", "pc")]
     if u > 1:
         out.append(f"      low=low/{u}*{u};")  # packed rows hold a few steps side by side
     out.append(f"      kt=tw::imax(0,high-low); if(kt) {{ a+=low*{p.rows}L; b+=low*{p.k_walks[0].other}L; }} }}")

@@ -291,7 +291,9 @@ def space(text: str, target: Target, name: str, version: int) -> SearchSpace:
         knobs += own
         rules += _stage_rules(stage, own, target, shared)
         rules += merging.settles(stage.name, settled_values(program, stage, target))
-    return SearchSpace(name, version, tuple(knobs), tuple(rules))
+    scanned = any(s.scan is not None for s in program.stages)
+    note = "Recurrences are walked from end to end, by one thread each" if scanned and target.threads > 1 else ""
+    return SearchSpace(name, version, tuple(knobs), tuple(rules), note)
 
 
 def _stage_rules(stage: Stage, own: list[Choice], target: Target, shared: int) -> list[Constraint]:

@@ -134,8 +134,8 @@ def space(r: Recurrence, target: Target, template: str, version: int) -> SearchS
     unrolls = tuple(u for u in sorted({1, 2, 4, 8, 16, states}) if states % u == 0 and u <= MOST)
     first = r.after[0][1] if r.after else 1
     many = [k * target.threads for k in (1, 2, 4)] if target.threads > 1 else []
-    alone = len(r.scans) == 1 and not r.over_time
-    blocks = tuple(k for k in many[:2] if alone and length >= k * max(LEAST_BLOCK, 4 * lanes))
+    whole = _whole(r, target)
+    blocks = tuple(k for k in many[:2] if not whole and length >= k * _least_block(lanes))
     chunks = tuple(c for c in CHUNKS if c < length) if inside > lanes and not r.over_time else ()
     knobs = [
         Choice("vector", axes, ordered=False),
@@ -172,7 +172,24 @@ def space(r: Recurrence, target: Target, template: str, version: int) -> SearchS
                 ),
             )
         )
-    return SearchSpace(template, version, tuple(knobs), tuple(rules))
+    note = f"The sequence is walked from end to end by one thread: {whole}" if many and whole else ""
+    return SearchSpace(template, version, tuple(knobs), tuple(rules), note)
+
+
+def _least_block(lanes: int) -> int:
+    return max(LEAST_BLOCK, 4 * lanes)
+
+
+def _whole(r: Recurrence, target: Target) -> str:
+    """Why threads do not share the sequence; empty where they can."""
+    length, least = r.sequence[1], _least_block(lane_count(r, target))
+    if len(r.scans) > 1:
+        return f"{len(r.scans)} recurrences run along it together"
+    if r.over_time:
+        return "its values are reduced on the way"
+    if length < target.threads * least:
+        return f"its {length} elements are fewer than {least} for each of {target.threads} threads"
+    return ""
 
 
 def default(r: Recurrence, target: Target, within: SearchSpace) -> dict[str, Value]:

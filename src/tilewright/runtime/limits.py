@@ -1,0 +1,39 @@
+"""Values that a call's inputs may hold: what ``Library(check=True)`` looks at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.core import Workload
+
+Array = np.ndarray[Any, Any]
+Look = Callable[[Sequence[Array]], None]
+"""Raises ``ValueError`` where one of all inputs of a call holds what its operator says that it does not."""
+
+
+def look_at(workload: Workload) -> Look | None:
+    """What looks at a workload's inputs; ``None`` where none has a range of values (``te.input(..., low=, high=)``)."""
+    from tilewright.kernels.expression.numerics import decode
+    from tilewright.kernels.expression.program import Program
+
+    tensors = Program.loads(workload.program).inputs
+    limited = [n for n, t in enumerate(tensors) if t.low is not None or t.high is not None]
+
+    def look(arrays: Sequence[Array]) -> None:
+        for n in limited:
+            low, high = tensors[n].low, tensors[n].high
+            values = decode(arrays[n], tensors[n].dtype)
+            within = (values >= (-math.inf if low is None else low)) & (values <= (math.inf if high is None else high))
+            if not within.all():
+                at = [int(i) for i in np.unravel_index(int(np.argmin(within)), values.shape)]
+                said = f"at least {low:g}" if high is None else f"at most {high:g}" if low is None else ""
+                raise ValueError(
+                    f"{workload.op}: {workload.inputs[n].name}{at or ''} is {values[tuple(at)]}, and its values are "
+                    + (said or f"between {low:g} and {high:g}")
+                )
+
+    return look if limited else None
