@@ -73,6 +73,12 @@ def test_slower_kernels_get_fewer_samples(times: float, samples: int, dropped: b
     assert found.ratio == pytest.approx(times, rel=0.05)
 
 
+def test_slower_than_the_best_is_slower_than_the_reference_seems() -> None:
+    same = noisy(1e-3, 1e-3, 0.002, 3)
+    assert compare(same, 150e-6, 150e-6, best=0.8).dropped
+    assert len(compare(same, 150e-6, 150e-6, best=0.95).ratios) == 15
+
+
 def test_slow_kernels_get_few_pairs() -> None:
     assert len(compare(noisy(0.09, 0.1), 0.09, 0.1).ratios) == 3
     assert len(compare(noisy(1e-3, 1e-3), 1e-3, 1e-3).ratios) == 15

@@ -39,6 +39,7 @@ class Kernel(Loaded):
     call: PreparedCall = field(init=False)
     estimate: float = 0.0
     repeats: int = 1
+    best: float = 1.0  # of an incumbent: the least ratio of another kernel's time to its own
 
     @property
     def sample_seconds(self) -> float:
@@ -159,8 +160,10 @@ class Session(TaskSession[Kernel]):
             return Measurement(statistics.median(times), timing.spread(times), len(times), cache_state=self._state)
         incumbent = self.incumbent
         paired = timing.compare(
-            lambda n: self._rounds(kernel, incumbent, n), kernel.sample_seconds, incumbent.sample_seconds, pairs
-        )
+            lambda n: self._rounds(kernel, incumbent, n), kernel.sample_seconds, incumbent.sample_seconds, pairs,
+            best=incumbent.best,
+        )  # fmt: skip
+        incumbent.best = min(incumbent.best, paired.ratio)
         return Measurement(
             incumbent.seconds * paired.ratio, timing.spread(paired.ratios), len(paired.times), paired.ratio,
             paired.dropped, self._state,

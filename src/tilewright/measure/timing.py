@@ -88,10 +88,13 @@ def calibrate(time: Callable[[int], float], sample: float = SAMPLE_SECONDS) -> t
         repeats = max(repeats * 4, min(repeats * 64, repeats_for(seconds, sample)))
 
 
-def compare(rounds: Rounds, estimate: float, reference: float, pairs: int = PAIRS, budget: float = BUDGET) -> Paired:
-    """Time a candidate against the reference kernel until it is clearly slower or well measured.
+def compare(
+    rounds: Rounds, estimate: float, reference: float, pairs: int = PAIRS, budget: float = BUDGET, best: float = 1.0
+) -> Paired:
+    """Time a candidate against the reference kernel until it is clearly slower than the best, or well measured.
 
-    ``estimate`` and ``reference``: seconds that one sample of each takes, roughly.
+    ``estimate`` and ``reference``: seconds that one sample of each takes, roughly. ``best``: the ratio of the fastest
+    so far.
     """
     cost = max(estimate, 1e-9) + max(reference, 1e-9)
     limit = max(min(FEWEST, pairs), min(pairs, int(budget / cost)))
@@ -101,7 +104,7 @@ def compare(rounds: Rounds, estimate: float, reference: float, pairs: int = PAIR
         if len(samples) >= limit:
             break
         samples += rounds(min(stop, limit) - len(samples))
-        if len(samples) >= stop and statistics.median(a / b for a, b in samples) > bar:
+        if len(samples) >= stop and statistics.median(a / b for a, b in samples) > bar * best:
             dropped = True
             break
     ratios = tuple(a / b for a, b in samples)

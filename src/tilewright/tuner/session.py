@@ -50,6 +50,10 @@ FIRST = 4
 """Trials of a first batch under a time budget, before it is known how long one takes."""
 AHEAD = 2
 """Batches that are being built while one is measured, so that compilers never wait for a proposal."""
+REPLACED = 0.8
+"""A kernel takes the incumbent's place if it takes at most this share of its time. Trials are timed against the
+incumbent, and times are its own times a ratio: who replaces it for any lucky ratio below 1 takes that luck along, into
+the times of all that follow, which shrink from trial to trial where the machine is noisy."""
 LEARNED = 16
 """Results before more than one batch is: the first teach most."""
 
@@ -83,6 +87,7 @@ class Session:
     clock: Clock = field(default_factory=Clock)
     stop: threading.Event = field(default_factory=threading.Event)
     incumbent: Built | None = None
+    incumbent_seconds: float = math.inf
     ended: str = "trials"
     _ahead: list[Batch] = field(default_factory=list)
     _done: int = field(init=False)
@@ -183,8 +188,8 @@ class Session:
             self.history.append(r)
             if r.seconds is not None and (best is None or best.seconds is None or r.seconds < best.seconds):
                 best = r
-                if isinstance(b, Artifact):
-                    self.incumbent = (Candidate(self.task, r.schedule), b)
+                if isinstance(b, Artifact) and r.seconds <= REPLACED * self.incumbent_seconds:
+                    self.incumbent, self.incumbent_seconds = (Candidate(self.task, r.schedule), b), r.seconds
             self.observer.trial(r, best)
         self.observer.outlook(expected_gain(self.history, MORE), self._left())
 
@@ -202,12 +207,12 @@ class Session:
     def restore(self) -> None:
         """After a resume: rebuild the fastest kernel so far, to pair new ones with."""
         best = self.best
-        if best is None:
+        if best is None or best.seconds is None:
             return
         candidate = Candidate(self.task, best.schedule)
         built = self.builder.build([candidate])[0]
         if isinstance(built, Artifact):
-            self.incumbent = (candidate, built)
+            self.incumbent, self.incumbent_seconds = (candidate, built), best.seconds
 
     def times(self) -> dict[str, float]:
         """Seconds of the run by activity; ``compiling``, ``verifying`` and ``timing`` overlap the rest."""
