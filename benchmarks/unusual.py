@@ -3,8 +3,8 @@
     python benchmarks/unusual.py --out benchmarks/results/unusual
 
 Each is tuned, checked against its NumPy function, and timed in this process beside it and PyTorch, call by call. The
-share of the roof is the least time that ``roofline.py`` says of its time here. What stays in caches can be faster than
-a copy in memory.
+share of the roof is the least time that ``roofline.py`` says of its time here. Above 100%: what stays in caches is faster
+than a copy in memory, and a triangle's zeros are counted and skipped.
 """
 
 from __future__ import annotations
@@ -225,7 +225,8 @@ def main() -> None:
         f"{np.__version__}. Ratios are the rival's time over ours (above 1: ours is faster), medians of {args.rounds} "
         f"paired samples with quartiles. The core's peak is {machine['peak_gflops']:.0f} GFLOP/s (float32); memory is "
         f"copied at {machine['copy_gbytes']:.0f} GB/s (read and written once)"
-        f"{''.join(f'; an element of {n} takes {1e9 * s:.2f} ns' for n, s in each.items())}.\n\n{table(rows)}\n"
+        f"{''.join(f'; an element of {n} takes {1e9 * s:.2f} ns' for n, s in each.items())}. Shares above 100%: "
+        f"what stays in caches is faster than a copy in memory, and zeros of a triangle are skipped.\n\n{table(rows)}\n"
     )
     print(text)
     if args.out:

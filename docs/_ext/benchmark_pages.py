@@ -16,7 +16,7 @@ from figures import Row
 SECTIONS = (
     ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
                          "gemm_squares_2048")),
-    ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "tvm_suite")),
+    ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "unusual", "tvm_suite")),
     ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
     ("Sizes that change", ("ranges",)),
     ("Whole networks", ("networks",)),
@@ -33,6 +33,7 @@ TITLES = {
     "gemm_squares_2048": "2048^3, eight kernels in the final", "ansor_suite": "Ansor's operators against PyTorch",
     "ansor_subgraphs": "Ansor's subgraphs against torch.compile",
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
+    "unusual": "Operators that libraries have no kernel for, against NumPy and PyTorch",
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
     "gpu_call_overhead": "Host time of a GPU call, on the emulator's driver", "startup": "Start-up",
     "bundle": "Start from a bundle", "replaced_kernels": "Kernels replaced under calls",
