@@ -3,8 +3,8 @@
     python benchmarks/unusual.py --out benchmarks/results/unusual
 
 Each is tuned, checked against its NumPy function, and timed in this process beside it and PyTorch, call by call. The
-share of the roof is the least time that ``roofline.py`` says of its time here. Above 100%: what stays in caches is faster
-than a copy in memory, and a triangle's zeros are counted and skipped.
+share of the roof is the least time that ``roofline.py`` says of its time here. Above 100%: caches are faster than a copy
+in memory, and a triangle's zeros are counted and skipped.
 """
 
 from __future__ import annotations
