@@ -3,7 +3,7 @@
     python benchmarks/unusual.py --out benchmarks/results/unusual
 
 Each is tuned, checked against its NumPy function, and timed in this process beside it and PyTorch, call by call. The
-share of the roof is the least time that ``roofline.py`` says of its time here. Above 100%: caches are faster than a copy
+share of the roof is the least time that ``roofline.py`` says of its time here. Above 100%: caches beat a copy
 in memory, and a triangle's zeros are counted and skipped.
 """
 
