@@ -9,7 +9,7 @@ import pytest
 from short_programs import PROGRAMS, complex_product, grey_sum
 
 from tilewright.backends import get_backend
-from tilewright.core import Candidate
+from tilewright.core import Candidate, Target
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
@@ -150,8 +150,8 @@ EXPORT void again_{n}_{size}_{ordered}(const {kind} *x, {kind} *y) {{
 
 
 @pytest.mark.parametrize("target", [t for t in CPU.targets() if CPU.runs_here(t)], ids=lambda t: t.variant)
-def test_neighbours_are_taken_apart_and_put_together(target: object) -> None:
-    library = ctypes.CDLL(CPU.build([prelude(target), _round_trips()], target).path)  # type: ignore[arg-type]
+def test_neighbours_are_taken_apart_and_put_together(target: Target) -> None:
+    library = ctypes.CDLL(CPU.build([prelude(target), _round_trips()], target).path)
     rng = np.random.default_rng(0)
     for n, dtype in enumerate(_TYPES.values()):
         for size in _COUNTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def library(path: Path) -> Iterator[tilewright.Library]:
         yield library
 
 
-def inputs() -> list[np.ndarray]:  # type: ignore[type-arg]
+def inputs() -> list[np.ndarray[Any, Any]]:
     rng = np.random.default_rng(0)
     decay = rng.random((T, C), np.float32)
     decay[0, :2] = 0, 1

@@ -9,10 +9,23 @@ from typing import Any
 import numpy as np
 
 from tilewright.core import Workload
+from tilewright.runtime.checked import Run
 
 Array = np.ndarray[Any, Any]
 Look = Callable[[Sequence[Array]], None]
 """Raises ``ValueError`` where one of all inputs of a call holds what its operator says that it does not."""
+
+
+def looking(look: Look | None, run: Run) -> Run:
+    """``run``, after a look at its inputs."""
+    if look is None:
+        return run
+
+    def looked(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
+        look(arrays)
+        run(arrays, outs)
+
+    return looked
 
 
 def look_at(workload: Workload) -> Look | None:

@@ -15,7 +15,7 @@ from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
 from tilewright.runtime.checked import Checked, address, empty, signature, storage
 from tilewright.runtime.explain import Explanation
-from tilewright.runtime.limits import Look
+from tilewright.runtime.limits import Look, looking
 from tilewright.runtime.stats import Tally
 
 if TYPE_CHECKING:
@@ -58,12 +58,10 @@ def serve_kernel(
     """A loaded kernel as a callable; it keeps the kernel's library loaded. ``look`` is taken at the inputs first."""
 
     def run(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
-        if look is not None:
-            look(arrays)
         kernel.run([address(a) for a in (*arrays, *outs)])
 
     align = kernel.program.align
-    checked = Checked(explanation.op, inputs, outputs, run, align=align, tally=tally)
+    checked = Checked(explanation.op, inputs, outputs, looking(look, run), align=align, tally=tally)
     if not any(s.constant for s in inputs):
         if look is not None:
             return Served(explanation, checked, checked, False, tally, kernel)
@@ -140,13 +138,7 @@ def _native(
 
 def serve_numpy(explanation: Explanation, workload: Workload, tally: Tally, look: Look | None = None) -> Served:
     """A workload answered without a kernel, with the same checks of its arguments."""
-    answer, _ = numpy_fallback.runner(workload)
-
-    def run(arrays: Sequence[Array], outs: Sequence[Array]) -> None:
-        if look is not None:
-            look(arrays)
-        answer(arrays, outs)
-
+    run = looking(look, numpy_fallback.runner(workload)[0])
     inputs = workload.inputs
     checked = Checked(workload.op, inputs, workload.outputs, run, tally=tally)
     if not any(s.constant for s in inputs):

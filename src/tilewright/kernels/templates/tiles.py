@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+
+from tilewright.core import Target
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
+
+
+def lanes_for(nodes: Iterable[Expr], target: Target) -> int:
+    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
+    wide = all(ITEMSIZE[n.dtype] == 8 for n in nodes if n.dtype not in ("bool", INDEX))
+    return max(2, target.vector_bytes // (8 if wide else 4))
 
 
 def ceildiv(a: int, b: int) -> int:

@@ -15,9 +15,9 @@ from itertools import product
 from math import prod
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.expr import INDEX, ITEMSIZE
 from tilewright.kernels.families.neighbours import Neighbours
 from tilewright.kernels.templates.neighbours.regions import Regions, regions
+from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_WORK = 2.0
@@ -74,10 +74,8 @@ def refusal(n: Neighbours) -> str:
 
 
 def lane_count(n: Neighbours, target: Target) -> int:
-    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
-    nodes = (x for link in n.links for x in link.value.walk())
-    wide = all(ITEMSIZE[x.dtype] == 8 for x in nodes if x.dtype not in ("bool", INDEX))
-    return max(2, target.vector_bytes // (8 if wide else 4))
+    """Lanes of its vectors."""
+    return lanes_for((x for link in n.links for x in link.value.walk()), target)
 
 
 @lru_cache(maxsize=256)
@@ -112,13 +110,9 @@ def _tiles(n: Neighbours, target: Target) -> Iterator[tuple[int, ...]]:
 
 
 @lru_cache(maxsize=256)
-def _usable(n: Neighbours, target: Target) -> bool:
-    return next(_tiles(n, target), None) is not None
-
-
 def usable(n: Neighbours, target: Target) -> bool:
     """Whether some box of the result leaves room for what it needs, and computes little again."""
-    return _usable(n, target)
+    return next(_tiles(n, target), None) is not None
 
 
 def knob(d: int) -> str:

@@ -16,9 +16,10 @@ from functools import lru_cache
 from math import prod
 
 from tilewright.core import Target, Value, cached_property
-from tilewright.kernels.expression.expr import FLOAT8, INDEX, ITEMSIZE, TRANSCENDENTAL, Expr
+from tilewright.kernels.expression.expr import FLOAT8, ITEMSIZE, TRANSCENDENTAL, Expr
 from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.families.recurrence import Recurrence
+from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, SearchSpace, rule
 
 NONE = "none"
@@ -99,9 +100,8 @@ def refusal(r: Recurrence) -> str:
 
 
 def lane_count(r: Recurrence, target: Target) -> int:
-    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
-    wide = all(ITEMSIZE[n.dtype] == 8 for n in _nodes(r) if n.dtype not in ("bool", INDEX))
-    return max(2, target.vector_bytes // (8 if wide else 4))
+    """Lanes of its vectors."""
+    return lanes_for(_nodes(r), target)
 
 
 def _steps(r: Recurrence, name: str) -> list[int | None]:

@@ -17,8 +17,9 @@ from math import prod
 from tilewright.core import Target, Value
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.printer import VECTOR_TYPE
-from tilewright.kernels.expression.expr import FLOAT8, INDEX, ITEMSIZE, Expr
+from tilewright.kernels.expression.expr import FLOAT8, Expr
 from tilewright.kernels.families.scatter import Scatter
+from tilewright.kernels.templates.tiles import lanes_for
 from tilewright.search_space import Choice, SearchSpace, rule
 
 MOST_BYTES = 1 << 26
@@ -79,10 +80,8 @@ def refusal(s: Scatter) -> str:
 
 
 def lane_count(s: Scatter, target: Target) -> int:
-    """Lanes of a vector: as many as the narrowest of 4-byte and 8-byte values needs."""
-    exprs = (s.element, s.value, *s.monoid.identity)
-    wide = all(ITEMSIZE[n.dtype] == 8 for e in exprs for n in e.walk() if n.dtype not in ("bool", INDEX))
-    return max(2, target.vector_bytes // (8 if wide else 4))
+    """Lanes of its vectors."""
+    return lanes_for((n for e in (s.element, s.value, *s.monoid.identity) for n in e.walk()), target)
 
 
 def _fits(s: Scatter, copies: int) -> bool:
