@@ -111,6 +111,11 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "divided": lambda: attention(divide_first=True),
     "half": lambda: attention(dtype="bfloat16", d=18, modify=causal, lq=37),
     "deep": lambda: attention(b=1, h=1, lq=18, lk=16, d=256, dv=8),
+    "long": lambda: attention(h=1, lq=9, lk=150),
+    "long_causal": lambda: attention(h=1, lq=9, lk=140, modify=causal),
+    "long_residual": lambda: attention(
+        h=1, lq=9, lk=200, finish=lambda y, p, g, i, c, x: y + x[i, c], inputs=lambda: (te.input("x", (9, 11)),)
+    ),
     "residual": lambda: attention(
         finish=lambda y, p, g, i, c, x: y * 0.5 + x[p, i, g, c], inputs=lambda: (te.input("x", (1, 21, 2, 11)),)
     ),

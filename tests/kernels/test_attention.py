@@ -6,13 +6,14 @@ import ctypes
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from attention_programs import PROGRAMS, attention, causal, documents, window
 
 from tilewright.backends.cpu.targets import parse_target
-from tilewright.core import Candidate, IllegalSchedule, LaunchProgram
+from tilewright.core import Candidate, IllegalSchedule, LaunchProgram, Target
 from tilewright.kernels import te
 from tilewright.kernels.expression.expr import Expr, axis, select
 from tilewright.kernels.expression.program import Program
@@ -112,6 +113,49 @@ def test_a_block_of_keys_holds_a_tile() -> None:
         TEMPLATE.space(task).schedule({**values, "NV": 1, "KR": 28, "ER": 11, "unroll_depth": 1, "KB": 16})
 
 
+# --------------------------------------------------------------------------- keys shared by tasks
+
+
+def wide(threads: int) -> Target:
+    return replace(parse_target("cpu:avx512", allow_foreign=True), threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("program", "threads", "parts"),
+    [
+        (attention(h=1, lq=16, lk=1024), 1, 1),
+        (attention(h=1, lq=16, lk=1024), 2, 2),
+        (attention(h=8, lq=16, lk=1024), 64, 8),
+        (attention(h=8, lq=16, lk=100), 64, 1),
+        (attention(h=64, lq=256, lk=1024), 64, 1),
+    ],
+    ids=itertools.count(),
+)
+def test_tasks_share_keys_where_strips_are_few(program: Program, threads: int, parts: int) -> None:
+    task = task_of(program, wide(threads))
+    schedule = TEMPLATE.default(task)
+    assert schedule.values.get("KP", 1) == parts
+    assert ("merge" in TEMPLATE.lower(Candidate(task, schedule)).source) == (parts > 1)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_any_number_of_tasks_shares_the_keys(parts: int) -> None:
+    """NaN, infinity, rows without keys in a part, and rows without keys at all, as in one pass."""
+    program = attention(
+        h=1, lq=10, lk=200, d=4, dv=4,
+        modify=lambda s, p, g, i, j, m: te.select(m[i, j], s, -math.inf),
+        inputs=lambda: (te.input("m", (10, 200), "bool"),),
+    )  # fmt: skip
+    q, k, v, mask = random_arrays(program)
+    mask[...] = True
+    mask[2, :150], mask[3, 20:], mask[5, :] = False, False, False
+    q[0, 0, 1, 2], q[0, 0, 4, 0], v[0, 0, 30, 1] = np.nan, np.inf, np.inf
+    got, expected = run(program, [q * 30, k * 30, v, mask], threads=2, KP=parts)
+    assert np.isnan(got[0, 0, 5]).all()
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
 # --------------------------------------------------------------------------- masks
 
 
@@ -190,9 +234,10 @@ def test_sources_leave_masked_blocks_out() -> None:
 # --------------------------------------------------------------------------- NaN and infinity
 
 
-def run(program: Program, inputs: list[Array]) -> tuple[Array, Array]:
-    task = task_of(program, parse_target("cpu:portable", allow_foreign=True))
-    candidate = Candidate(task, TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, "KB": 16}))
+def run(program: Program, inputs: list[Array], threads: int = 1, **values: int) -> tuple[Array, Array]:
+    task = task_of(program, replace(parse_target("cpu:portable", allow_foreign=True), threads=threads))
+    chosen = {**TEMPLATE.default(task).values, "KB": 16, **values}
+    candidate = Candidate(task, TEMPLATE.space(task).schedule(chosen))
     kernel = TEMPLATE.lower(candidate)
     library = compile_kernels([kernel], task.target)
     got = run_kernel(library, kernel, launch_values(candidate), inputs, task.workload.output)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.numerics import from_bfloat16
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates.mixed_precision.geometry import direct_a, direct_b
 from tilewright.kernels.templates.mixed_precision.kinds import BF16, kind_of
 from tilewright.kernels.templates.mixed_precision.match import match
@@ -343,6 +346,25 @@ def test_operands_are_read_in_place_where_their_layout_allows() -> None:
     assert found() == (True, True)
     assert found(trans_a=True) == (False, True)
     assert found(trans_b=True) == (True, False)
+
+
+@pytest.mark.parametrize("target", targets_here(), ids=lambda t: t.variant)
+@pytest.mark.parametrize("threads", [2, 7])
+@pytest.mark.parametrize("label", ["bfloat16", "float16", "int8", "constant"])
+def test_tasks_share_a_long_sum(label: str, threads: int, target: Target) -> None:
+    """Their parts end at blocks of k, the last one within a unit; what follows the sum is computed once."""
+    if label == "constant":
+        program = quantised(m=5, n=14, k=777, bias=True, activation="relu", constant="weight")
+    else:
+        program = matmul(m=5, n=14, k=777, dtype=label, bias=True, out_dtype="float32")
+    shared, inputs = replace(target, threads=threads), random_arrays(program)
+    task = task_of(program, shared)
+    assert TEMPLATE.default(task).values["TK"] == min(threads, 3)
+    expected = evaluate(program, inputs)
+    packs = next(k.values for k in TEMPLATE.space(task).knobs if k.name == "pack_b")
+    for pack in packs:
+        got = run(program, shared, inputs, pack_b=str(pack), half_b=False)
+        check(program, inputs, got, expected)
 
 
 def test_a_schedule_outside_of_the_space_is_refused() -> None:

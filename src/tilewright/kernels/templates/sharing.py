@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from tilewright.core import Value
 from tilewright.kernels.templates.tiles import UNEVEN, Blocks, ceildiv
-from tilewright.search_space import Constraint
+from tilewright.search_space import Choice, Constraint, rule
 
 FEW_THREADS = 2
 """Threads whose tasks are divided whatever the register tile (``tiles.shared_out``), as stored schedules are."""
@@ -29,6 +29,8 @@ LOWEST = 0.8
 """Balance below which a division is out, as a share of the best one's."""
 ENOUGH = 0.75
 """Balance with which even fewer tasks than threads are not too few."""
+SMALL_OUTPUT = 1 << 20
+"""Elements of an output of which each part of K may have sums of its own."""
 MORE = 1.5
 """Traffic above which a division is out if one that is no less balanced has less, as a multiple of that one's."""
 
@@ -137,3 +139,18 @@ def agreeing(reads: tuple[str, ...], members: Mapping[K, Iterable[Division]]) ->
         return Constraint(names, lambda v: tuple(v[n] for n in names) in allowed, UNEVEN)
 
     return [among(number) for number in range(first + 1, len(reads) + 1)]
+
+
+def split_knobs(members: Iterable[Division]) -> list[Choice]:
+    """Knobs for divisions of M, N and K of a product; ``split_k``: whether K is divided, which the source shows."""
+    members = sorted(members)
+    return [
+        Choice("split_k", tuple(sorted({t[2] > 1 for t in members}))),
+        *(
+            Choice(name, tuple(sorted({t[d] for t in members})), half="launch")
+            for d, name in enumerate(("TM", "TN", "TK"))
+        ),
+    ]
+
+
+SPLIT_K = rule("split_k says whether TK is above 1", lambda split_k, TK: bool(split_k) == (TK > 1))

@@ -21,7 +21,8 @@ class AttentionTiling:
 
     Vectors lie along the queries. ``vectors`` of them make a strip, the rows that a task computes;
     ``key_rows`` keys by one strip are a tile of scores, ``value_rows`` elements of the width by one strip a
-    tile of the result. ``unroll_depth`` and ``unroll_keys``: steps of their loops printed out.
+    tile of the result. ``unroll_depth`` and ``unroll_keys``: steps of their loops printed out. ``split``: tasks
+    may share the keys of a strip, as many as the launch argument ``KP`` says.
     """
 
     a: Attention
@@ -32,6 +33,7 @@ class AttentionTiling:
     unroll_depth: int
     unroll_keys: int
     threads: int
+    split: bool
 
     @property
     def strip(self) -> int:
@@ -82,10 +84,15 @@ class AttentionTiling:
         return sum(ceildiv(r.tensor.size * ITEM, PAGE) * PAGE for r in self.converted)
 
     @property
+    def part(self) -> int:
+        """Floats of a strip's result and its three rows of statistics."""
+        return self.strip * (self.a.width + 3)
+
+    @property
     def fixed(self) -> int:
         """Floats of a worker beside the scores: queries, result, three rows of statistics, result by rows."""
         by_rows = 0 if self.a.plain_finish else self.a.width
-        return self.strip * (self.a.depth + self.a.width + 3 + by_rows)
+        return self.strip * (self.a.depth + by_rows) + self.part
 
     def block_text(self, argument: str) -> str:
         """C text of how many keys a block has."""
@@ -110,7 +117,12 @@ class AttentionTiling:
 
     @property
     def workspace(self) -> IntExpr:
-        return ["+", ["*", self.worker_bytes, self.threads], self.converted_bytes]
+        """What is converted, what each worker needs, and the results of parts of the keys."""
+        size: IntExpr = ["+", ["*", self.worker_bytes, self.threads], self.converted_bytes]
+        if not self.split:
+            return size
+        each = int(self.outer.size) * self.strips * self.part * ITEM
+        return ["+", size, ["*", each, "KP", ["min", 1, ["//", "KP", 2]]]]
 
 
 def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> AttentionTiling:
@@ -123,4 +135,5 @@ def plan(a: Attention, target: Target, values: Mapping[str, Value]) -> Attention
         unroll_depth=int(values["unroll_depth"]),
         unroll_keys=int(values["unroll_keys"]),
         threads=target.threads,
+        split="KP" in values,
     )

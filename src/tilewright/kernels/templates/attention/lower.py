@@ -3,7 +3,8 @@
 For each strip, the keys are walked block by block: scores by tiles, then the running maximum, the weights and
 their sum, then the result by tiles, which is scaled when the maximum has grown. Scores lie in the workspace as
 [key][query], the result as [width][query]; it is turned when it is done. Blocks that a mask leaves out are not read:
-infinity or NaN in their values does not spread.
+infinity or NaN in their values does not spread. Where tasks share the keys of a strip, each leaves its result, maximum
+and sum, and another pass adds them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def source(p: AttentionTiling, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         f"typedef tw::f32v V; enum {{ L={p.lanes}, W={p.strip} }};",
-        "struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes; };",
+        "struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes;"
+        f"{' float *parts; long KP;' if p.split else ''} }};",
         turn(p.lanes),
         *(_convert(p, r) for r in p.converted),
         _queries(p),
@@ -39,6 +41,7 @@ def source(p: AttentionTiling, symbol: str) -> str:
         *(value_tile(p, r) for r in p.value_blocks.sizes),
         _finish(p),
         _task(p),
+        _merge(p) if p.split else "",
         "}",
         _entry(p, symbol),
     ]
@@ -47,7 +50,7 @@ def source(p: AttentionTiling, symbol: str) -> str:
 
 def launch_program(p: AttentionTiling, symbol: str) -> LaunchProgram:
     chosen = p.a.program.varying
-    arguments = ("KB",) if chosen is None else ("KB", chosen.argument)
+    arguments = ("KB", *(("KP",) if p.split else ()), *((chosen.argument,) if chosen is not None else ()))
     return LaunchProgram((Launch(symbol, arguments),), workspace=p.workspace)
 
 
@@ -357,15 +360,21 @@ def _base(p: AttentionTiling, rows: Rows, inner: str) -> str:
 # masked are left out at both ends of a block.
 TASK = """\
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
+$if split: float *const mine=x->KP>1?x->parts+t*${part}L:nullptr; const long part=t%x->KP; t/=x->KP;
+$if split: const long first_key=part*${key_tiles}L/x->KP*$rows;
+$if split: const long end=tw::imin((part+1)*${key_tiles}L/x->KP*$rows,${keys}L);
+$unless split: const long first_key=0, end=${keys}L;
  const long o=t/${strips}L, q0=($last_strip-t%${strips}L)*W, nq=tw::imin(W,${queries}L-q0); (void)o;
 $axes
  float *q=(float*)(x->ws+${converted}L+w*x->bytes), *s=q+${depth}L*W;
- float *o_=s+$tiles*x->score_rows*W, *m=o_+${width}L*W, *l=m+W, *c=l+W, *rows=c+W;
+ float *o_=s+$tiles*x->score_rows*W, *rows=o_+${part}L; (void)rows;
+$if split: if(mine) o_=mine;
+ float *m=o_+${width}L*W, *l=m+W, *c=l+W;
  queries(x$outer,q0,nq,q,s);
  for(long i=0;i<W;i++) { m[i]=-__builtin_inff(); l[i]=0; }
  const float *k=x->k+($base_k), *v=x->v+($base_v);
  long first=1;
- for(long j=0;j<${keys}L;j+=x->KB) { long ja=j, jb=tw::imin(j+x->KB,${keys}L);
+ for(long j=first_key;j<end;j+=x->KB) { long ja=j, jb=tw::imin(j+x->KB,end);
 $if masked:  if(masked(x$outer,q0,q0+nq-1,ja,jb-1)) continue;
 $if masked:  while(ja+$rows<jb&&masked(x$outer,q0,q0+nq-1,ja,ja+$rows_less)) ja+=$rows;
 $if masked:  for(long z;ja+$rows<jb;jb=z) { z=ja+(jb-ja-1)/$rows*$rows;
@@ -379,6 +388,7 @@ $stages
 $unless even:  for(long b=$full;b<${blocks}L;b++) values_$smaller$values
   first=0; }
  if(first) for(long i=0;i<${width}L*W;i++) o_[i]=0;
+$if split: if(mine) return;
  finish(x$outer,q0,nq,o_,l,rows); }"""
 
 
@@ -389,15 +399,11 @@ def _task(p: AttentionTiling) -> str:
     return fill(
         TASK,
         {
-            "strips": p.strips,
-            "last_strip": f"{p.strips - 1}L",
-            "queries": a.queries,
-            "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
-            "converted": p.converted_bytes,
+            **_strip(p),
+            "split": p.split,
+            "part": p.part,
+            "key_tiles": -(-a.keys // p.key_rows),
             "depth": a.depth,
-            "tiles": p.tiles,
-            "width": a.width,
-            "outer": outer,
             "base_k": _base(p, a.k, "r0"),
             "base_v": _base(p, a.v, "e"),
             "keys": a.keys,
@@ -421,6 +427,45 @@ def _task(p: AttentionTiling) -> str:
     )
 
 
+# The weight of a part is exp(its maximum - the largest); a part whose scores are all minus infinity has none.
+MERGE = """\
+TW_NOINLINE void merge(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
+ const long o=t/${strips}L, q0=($last_strip-t%${strips}L)*W, nq=tw::imin(W,${queries}L-q0); (void)o;
+$axes
+ float *rows=(float*)(x->ws+${converted}L+w*x->bytes)+${depth}L*W+$tiles*x->score_rows*W+${part}L;
+ float *const o_=x->parts+t*x->KP*${part}L, *const m=o_+${width}L*W, *const l=m+W, *const c=l+W; (void)rows;
+ const V low=tw::splat<V>(-__builtin_inff());
+ for(long i=0;i<W;i+=L) { V y=low, z{};
+  for(long p=0;p<x->KP;p++) { const V v=tw::load<V>(m+p*${part}L+i); y=v>y?v:y; }
+  y=y==low?V{}:y;
+  for(long p=0;p<x->KP;p++) { const long at=p*${part}L+i; const V e=tw::exp(tw::load<V>(m+at)-y);
+   z+=tw::load<V>(l+at)*e; tw::store(c+at,e); }
+  tw::store(l+i,z);
+  for(long e=0;e<${width}L;e++) { V r{};
+   for(long p=0;p<x->KP;p++) r+=tw::load<V>(o_+p*${part}L+e*W+i)*tw::load<V>(c+p*${part}L+i);
+   tw::store(o_+e*W+i,r); } }
+ finish(x$outer,q0,nq,o_,l,rows); }"""
+
+
+def _merge(p: AttentionTiling) -> str:
+    """A task that adds the results of a strip's parts."""
+    return fill(MERGE, {**_strip(p), "depth": p.a.depth, "part": p.part})
+
+
+def _strip(p: AttentionTiling) -> dict[str, str | int | list[str]]:
+    """What every task over strips says of them."""
+    return {
+        "strips": p.strips,
+        "last_strip": f"{p.strips - 1}L",
+        "queries": p.a.queries,
+        "axes": [f" const long o_{b}={text}; (void)o_{b};" for b, text in p.outer.split("o").items()],
+        "converted": p.converted_bytes,
+        "tiles": p.tiles,
+        "width": p.a.width,
+        "outer": _outer_arguments(p),
+    }
+
+
 def _tasks(size: int) -> str:
     """C text of a number of tasks."""
     return size.text("args[1]") if isinstance(size, Extent) else f"{size}L"
@@ -431,8 +476,11 @@ TW_ENTRY($symbol) { using namespace ${symbol}_; Ctx x; x.t=tensors; x.ws=(char*)
  x.k=$k; x.v=$v; x.KB=$block;
  x.score_rows=tw::imax(x.KB,${depth}L);
  x.bytes=((${fixed}L+$tiles*x.score_rows*W)*4+$page_less)/$page*$page;
+$if split: x.KP=args[1]; x.parts=(float*)(x.ws+${converted}L+${threads}L*x.bytes);
 $conversions
- tw::parallel_for(env,$tasks,task,&x); return 0; }"""
+$if split: tw::parallel_for(env,$tasks*x.KP,task,&x); if(x.KP>1) tw::parallel_for(env,$tasks,merge,&x);
+$unless split: tw::parallel_for(env,$tasks,task,&x);
+ return 0; }"""
 
 
 def _entry(p: AttentionTiling, symbol: str) -> str:
@@ -453,6 +501,9 @@ def _entry(p: AttentionTiling, symbol: str) -> str:
             "depth": p.a.depth,
             "fixed": p.fixed,
             "tiles": p.tiles,
+            "split": p.split,
+            "converted": p.converted_bytes,
+            "threads": p.threads,
             "page": PAGE,
             "page_less": PAGE - 1,
             "conversions": [

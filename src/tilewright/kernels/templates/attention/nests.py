@@ -12,6 +12,7 @@ from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.attention.geometry import AttentionTiling
+from tilewright.kernels.templates.tiles import ceildiv
 
 EXP_FLOPS = 3
 """Operations of a weight beside its score: difference, exp, sum."""
@@ -20,13 +21,15 @@ EXP_FLOPS = 3
 def nests(p: AttentionTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """Two nests over strips of queries and blocks of keys; every pair of a query and a key is counted."""
     a = p.a
-    block = max(p.key_rows, min(int(values["KB"]), a.keys) // p.key_rows * p.key_rows)
+    part = ceildiv(a.keys, int(values.get("KP", 1)))
+    block = max(p.key_rows, min(int(values["KB"]), part) // p.key_rows * p.key_rows)
     reads, scores, result = accesses(a)
     kind = "parallel" if p.threads > 1 else "serial"
     outer = [
         Loop("o", a.outer_size, 1, kind),
         Loop("i", a.queries, p.strip, kind, "l2"),
-        Loop("j", a.keys, block, level="l1", argument="KB"),
+        *([Loop("j", a.keys, part, kind)] if part < a.keys else []),
+        Loop("j", part, block, level="l1", argument="KB"),
     ]
     lanes = [Loop("i", p.strip, p.lanes, "unroll", "register"), Loop("i", p.lanes, 1, "vector", "register")]
     first = LoopNest(

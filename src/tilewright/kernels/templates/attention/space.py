@@ -3,7 +3,8 @@
 Knobs of the source: ``NV`` vectors of queries make a strip; ``KR`` keys and ``ER`` elements of the width are
 the other side of the two register tiles; ``unroll_depth`` and ``unroll_keys`` the steps of their loops that
 are printed out. Passed at each call: ``KB``, how many keys' scores are computed before their values are added
-(rounded down to whole tiles).
+(rounded down to whole tiles); where strips are too few for the threads, ``KP``, how many tasks share the keys of
+each, whose results are then added (Dao and others, "Flash-Decoding", 2023).
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from tilewright.core import Target, Value
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.attention.geometry import ITEM
 from tilewright.kernels.templates.contraction.space import CODE_LIMIT, MANY, fits, step_cycles
+from tilewright.kernels.templates.sharing import Axis, Division, agreeing, chosen, divisions, useful
 from tilewright.kernels.templates.tiles import balanced, ceildiv
 from tilewright.search_space import Choice, SearchSpace, rule
 
 MAX_VECTORS, MAX_ROWS = 6, 28
 BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 UNROLLS = (1, 2, 4)
+PART = 64
+"""Keys of a part, at least: each costs another result to add."""
 
 
 def _rows(extent: int, vectors: int, registers: int, even: bool) -> dict[int, float]:
@@ -54,6 +58,15 @@ def tiles(a: Attention, target: Target) -> dict[tuple[int, int, int], float]:
     return {t: c for t, c in found.items() if c <= 1.5 * best}
 
 
+def shared_keys(a: Attention, target: Target, vectors: int) -> tuple[int, tuple[Axis]]:
+    """What threads share for strips of so many vectors: how many strips there are, and the keys of each."""
+    strips = int(a.outer_size) * ceildiv(a.queries, vectors * (target.vector_bytes // ITEM))
+    parts = a.keys // PART
+    if target.threads == 1 or parts < 2 or a.program.varying is not None:
+        return strips, (Axis(1, (1,), 0),)
+    return strips, (Axis(parts, useful(target.threads, strips, parts, parts), 2 * a.queries * a.width),)
+
+
 def space(a: Attention, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of an attention on a target."""
     good = tiles(a, target)
@@ -75,6 +88,14 @@ def space(a: Attention, target: Target, template: str, version: int) -> SearchSp
         ),
         rule("a block of keys is smaller than a tile", lambda KR, KB: KB >= KR),
     ]
+    members: dict[tuple[Value, ...], list[Division]] = {
+        (v,): list(divisions(target.threads, *shared_keys(a, target, v))) for v in sorted({t[0] for t in good})
+    }
+    parts = sorted({p for found in members.values() for (p,) in found})
+    if parts != [1]:
+        # Beside the strip, which decides about it.
+        knobs.insert(1, Choice("KP", tuple(parts), half="launch"))
+        rules += agreeing(("NV", "KP"), members)
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
@@ -90,7 +111,7 @@ def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Valu
     # The scores of a block stay in L1 beside the keys or values that stream past.
     room = max(1, target.l1_bytes // 2 // strip)
     blocks = [int(b) for b in options["KB"] if int(b) >= r]
-    return {
+    values: dict[str, Value] = {
         "NV": v,
         "KR": r,
         "ER": e,
@@ -98,3 +119,6 @@ def default(a: Attention, target: Target, within: SearchSpace) -> dict[str, Valu
         "unroll_keys": max(int(u) for u in options["unroll_keys"] if u == 1 or int(u) * v * e <= CODE_LIMIT),
         "KB": max([b for b in blocks if b <= room] or blocks[:1]),
     }
+    if "KP" in options:
+        (values["KP"],) = chosen(target.threads, *shared_keys(a, target, v))
+    return values

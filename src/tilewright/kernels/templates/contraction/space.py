@@ -29,11 +29,13 @@ from tilewright.kernels.templates.contraction.prepack import constant
 from tilewright.kernels.templates.sharing import (
     FEW_THREADS,
     LINE,
+    SMALL_OUTPUT,
+    SPLIT_K,
     Axis,
-    Division,
     agreeing,
     divisions,
     on_lines,
+    split_knobs,
     useful,
 )
 from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
@@ -351,22 +353,11 @@ def _thread_knobs(c: Contraction, threads: int, unit: int) -> tuple[list[Choice]
     short = _short(c)
     tk = splits(threads, c.k.size, max(64, unit))[:3] if short else [1]
     members = shared_out(threads, c.batch.size, (tm, tn, tk))
-    return _split_knobs(members), [rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members), *_SPLIT_K]
-
-
-def _split_knobs(members: Iterable[Division]) -> list[Choice]:
-    members = sorted(members)
-    return [
-        Choice("split_k", tuple(sorted({t[2] > 1 for t in members}))),
-        *(
-            Choice(name, tuple(sorted({t[d] for t in members})), half="launch")
-            for d, name in enumerate(("TM", "TN", "TK"))
-        ),
-    ]
+    return split_knobs(members), [rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members), *_SPLIT_K]
 
 
 _SPLIT_K = (
-    rule("split_k says whether TK is above 1", lambda split_k, TK: bool(split_k) == (TK > 1)),
+    SPLIT_K,
     rule(
         "skipped steps are made up for, and packed rows start, at the first step of k",
         lambda a, split_k: a not in ("clip", "prepack") or not split_k,
@@ -376,7 +367,7 @@ _SPLIT_K = (
 
 def _short(c: Contraction) -> bool:
     """Whether partial results of a divided K are small."""
-    return c.in_place and c.batch.size * c.output.size <= 1 << 20
+    return c.in_place and c.batch.size * c.output.size <= SMALL_OUTPUT
 
 
 def shared_axes(
@@ -414,4 +405,4 @@ def _shared_knobs(
     """Knobs and rules of many threads: what each register tile divides evenly into."""
     members = {s: divisions(target.threads, *shared_axes(c, target, ways[s[:4]], s[4:])) for s in sizes}
     reads = (*WAY, "MR", "MH", "NV", "TM", "TN", "TK")
-    return _split_knobs({t for found in members.values() for t in found}), [*agreeing(reads, members), *_SPLIT_K]
+    return split_knobs({t for found in members.values() for t in found}), [*agreeing(reads, members), *_SPLIT_K]

@@ -55,6 +55,7 @@ class DotTiling:
     order: str
     prefetch: int
     threads: int = 1
+    split: bool = False  # several tasks add up one output, each its part of k
 
     @property
     def lanes(self) -> int:
@@ -88,6 +89,11 @@ class DotTiling:
     def tail(self) -> int:
         """Columns in the last vector of a row."""
         return self.c.n.size - (self.column_vectors - 1) * self.lanes
+
+    @property
+    def sums(self) -> int:
+        """Elements of all outputs' sums, rows padded to whole vectors, where parts of k are added up."""
+        return self.c.batch.size * self.c.m.size * self.column_vectors * self.lanes
 
     @property
     def k(self) -> int:
@@ -164,4 +170,5 @@ def plan(c: Dot, target: Target, values: Mapping[str, Value]) -> DotTiling:
         order=str(values["order"]),
         prefetch=int(values["prefetch"]),
         threads=target.threads,
+        split=bool(values.get("split_k", False)),
     )

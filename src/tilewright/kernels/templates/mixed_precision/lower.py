@@ -14,11 +14,11 @@ from tilewright.kernels.templates.mixed_precision.texts import axis_names, decla
 from tilewright.kernels.templates.tiles import ChosenBlocks
 
 BLOCKS = ("KC", "MC", "NC")
-SPLITS = ("TM", "TN")
+SPLITS = ("TM", "TN", "TK")
 PIECES = 4
 """Into how many pieces a thread packing B as a whole is divided."""
 
-CONTEXT = """struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,a_bytes,b_bytes,bytes;$more };"""
+CONTEXT = """struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,TK,a_bytes,b_bytes,bytes;$more };"""
 
 
 def arguments(p: DotTiling) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def source(p: DotTiling, symbol: str) -> str:
     parts = [
         f"namespace {symbol}_ {{",
         kinds.functions(p.c, p.kind, p.vector_bytes),
-        fill(CONTEXT, {"more": " long extent, blocks, height, full;" if p.c.m.varying else ""}),
+        fill(CONTEXT, {"more": _more(p)}),
         packing.helpers(p),
         packing.four(p),
         micro.last_unit(p) if p.rest else "",
@@ -48,10 +48,16 @@ def source(p: DotTiling, symbol: str) -> str:
         parts.append(_pack_task(p))
     parts.append(e.functions())
     parts += [micro.micro_kernel(p, r, v, t, e) for r, v, t in micro.variants(p)]
-    parts += [_task(p), "}", _entry(p, symbol)]
+    parts += [_task(p), _merge(p, e) if p.split else "", "}", _entry(p, symbol)]
     if p.pack_b == "once":
         parts.append(_prepack(p, symbol))
     return "\n".join(x for x in parts if x)
+
+
+def _more(p: DotTiling) -> str:
+    """What else the context holds."""
+    varying = " long extent, blocks, height, full;" if p.c.m.varying else ""
+    return varying + (" S *parts;" if p.split else "")
 
 
 def _block_bytes(p: DotTiling, k0: str) -> str:
@@ -99,20 +105,24 @@ def _pack_count(p: DotTiling) -> str:
 
 TASK = """\
 TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
- const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;
+ const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
+$if split: const long tk=t%x->TK, o=t/x->TK, steps=tw::ceildiv(${k}L,x->KC);
+$if split: const long first=tk*steps/x->TK*x->KC, end=tw::imin((tk+1)*steps/x->TK*x->KC,${k}L);
+$unless split: const long o=t, first=0, end=${k}L; (void)o;
  $batch
  const long ob=$b_outer; (void)ob;
  const long r0=ti*$rows/x->TM, r1=(ti+1)*$rows/x->TM;
  const long c0=tj*${columns}L/x->TN, c1=(tj+1)*${columns}L/x->TN;
 $if mine: char *const mine=x->ws+w*x->bytes;
-$if in_place: S *const out=(S*)x->t[$inputs]+$out; const long ldc=${ldc}L;
-$unless in_place: S *const out=(S*)(mine+x->a_bytes+x->b_bytes); const long ldc=x->NT*${width}L;
+$if split: S *const out=x->parts+tk*${sums}L+o*${rows_padded}L; const long ldc=${padded}L;
+$if direct: S *const out=(S*)x->t[$inputs]+$out; const long ldc=${ldc}L;
+$if apart: S *const out=(S*)(mine+x->a_bytes+x->b_bytes); const long ldc=x->NT*${width}L;
 $operands
  for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
 $if pack_a:  pack_a(x,o,$first_row,$last_row-$first_row,mine);
   for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
-   for(long k0=0;k0<${k}L;k0+=x->KC) { const long kc=tw::imin(x->KC,${k}L-k0);
-    const long mode=(k0>0?1:0)|(k0+kc>=${k}L?2:0), panel=$panel;
+   for(long k0=first;k0<end;k0+=x->KC) { const long kc=tw::imin(x->KC,end-k0);
+    const long mode=(k0>first?1:0)|(k0+kc>=${k}L?$last:0), panel=$panel;
 $if blocks:    char *const B=mine+x->a_bytes; pack_b(x,ob,cb0,cb1,k0,kc,B);
 $if direct_b:    (void)panel;
 $if whole:    const char *const B=x->packed+ob*($whole)+$block;
@@ -133,7 +143,8 @@ def _task(p: DotTiling) -> str:
         step *= extent
     i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
     units = f"kc/{p.kind.group}L" if p.rest else f"(kc+{p.kind.group - 1}L)/{p.kind.group}L"
-    where = "m*ldc+n" if c.in_place else f"(m-{rows.start('rb0')})*ldc+n-{cols.start('cb0')}*{p.lanes}L"
+    direct = c.in_place or p.split
+    where = "m*ldc+n" if direct else f"(m-{rows.start('rb0')})*ldc+n-{cols.start('cb0')}*{p.lanes}L"
     tail = f"(cb=={cols.count - 1}L?{p.tail}L:{p.lanes}L)"
     a = f"mine+(m-{rows.start('rb0')})*{p.a_step}L" if p.pack_a else f"A+m*{p.a_step}L"
     base = cols.start("cb0") if p.pack_b == "blocks" else "0"
@@ -146,8 +157,14 @@ def _task(p: DotTiling) -> str:
             "b_outer": "+".join(b_outer) or "0",
             "rows": p.row_count,
             "columns": cols.count,
-            "mine": p.pack_a or p.pack_b == "blocks" or not c.in_place,
-            "in_place": c.in_place,
+            "mine": p.pack_a or p.pack_b == "blocks" or not direct,
+            "split": p.split,
+            "sums": p.sums,
+            "padded": p.column_vectors * p.lanes,
+            "rows_padded": p.sums // c.batch.size,
+            "last": 4 if p.split else 6,
+            "direct": c.in_place and not p.split,
+            "apart": not direct,
             "inputs": len(c.program.inputs),
             "out": linear(stored, axis_names(c)),
             "ldc": c.ldc,
@@ -171,6 +188,40 @@ def _task(p: DotTiling) -> str:
             "call": _choose(p, f"(x,{units},a,b,out+{where},ldc,mode,{tail},o,m,n);"),
         },
     )
+
+
+MERGE = """\
+TW_NOINLINE void merge(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
+ const long o=t/$pieces, i=t%$pieces;
+ for(long m=i*${m}L/$pieces;m<(i+1)*${m}L/$pieces;m++) for(long n=0;n<${n}L;n+=L) {
+  const S *p=x->parts+o*${rows_padded}L+m*${padded}L+n; V v=tw::load<V>(p);
+  for(long k=1;k<x->TK;k++) { p+=${sums}L; v+=tw::load<V>(p); }
+  $pointers
+  const long some=${n}L-n; if(some>=L) $whole else $rest } }
+"""
+
+
+def _merge(p: DotTiling, e: Epilogue) -> str:
+    """Adds the parts of k for some rows, and finishes the sums."""
+    return fill(
+        MERGE,
+        {
+            "pieces": _merge_pieces(p),
+            "m": p.c.m.size,
+            "n": p.c.n.size,
+            "rows_padded": p.sums // p.c.batch.size,
+            "padded": p.column_vectors * p.lanes,
+            "sums": p.sums,
+            "pointers": e.pointers(),
+            "whole": e.call("v", "0", "0", ""),
+            "rest": e.call("v", "0", "0", "some"),
+        },
+    )
+
+
+def _merge_pieces(p: DotTiling) -> int:
+    """Tasks that add the parts of one outer position."""
+    return min(p.c.m.size, p.threads)
 
 
 def _operands(p: DotTiling) -> list[str]:
@@ -217,7 +268,9 @@ $if once: x.packed=(char*)tensors[$constant]; x.ws=(char*)workspace;
 $if whole: x.packed=(char*)workspace; x.ws=x.packed+$whole;
 $if whole: tw::parallel_for(env,$pack_count,pack_task,&x);
 $if blocks: x.packed=nullptr; x.ws=(char*)workspace;
- tw::parallel_for(env,${batch}L*x.TM*x.TN,task,&x);
+$if split: x.parts=(S*)(x.ws+${threads}L*x.bytes);
+ tw::parallel_for(env,${batch}L*x.TM*x.TN*x.TK,task,&x);
+$if split: tw::parallel_for(env,${batch}L*$pieces,merge,&x);
  return 0; }"""
 
 
@@ -242,7 +295,10 @@ def _entry(p: DotTiling, symbol: str) -> str:
             "splits": "".join(f"x.{a}={f'args[{3 + i}]' if p.threads > 1 else 1};" for i, a in enumerate(SPLITS)),
             "a_bytes": f"mt*{p.rows * p.a_row}L" if p.pack_a else "0",
             "b_bytes": f"nt*{p.vectors}L*{p.panel('kc')}" if p.pack_b == "blocks" else "0",
-            "sums": "0" if c.in_place else f"(args[0]<{p.k}L?mt*nt*{p.rows * width * UNIT}L:0)",
+            "split": p.split,
+            "threads": p.threads,
+            "pieces": _merge_pieces(p),
+            "sums": "0" if c.in_place or p.split else f"(args[0]<{p.k}L?mt*nt*{p.rows * width * UNIT}L:0)",
             "once": p.pack_b == "once",
             "constant": c.constant_b,
             "whole": f"{c.b_outer.size}L*({_whole_bytes(p, 'args[0]')})" if whole else "",
@@ -285,12 +341,14 @@ def launch_program(p: DotTiling, symbol: str) -> LaunchProgram:
         units: IntExpr = ["ceildiv", ["min", "KC", p.k], g]
         head = p.vector_bytes if p.shifted else 0
         each.append(["*", nt, p.vectors, ["+", ["*", units, p.b_vector], head]])
-    if not c.in_place:
+    if not c.in_place and not p.split:
         several: IntExpr = ["min", 1, ["//", p.k - 1, "KC"]]
         each.append(["*", several, mt, nt, p.rows * width * UNIT])
     size: IntExpr = ["*", p.threads, ["+", 0, *each]] if each else 0
     if p.pack_b == "whole":
         size = ["+", size, packed_bytes(p)]
+    if p.split:
+        size = ["+", size, ["*", "TK", p.sums * UNIT]]
     main = Launch(symbol, arguments(p))
     if p.pack_b != "once":
         return LaunchProgram((main,), workspace=size)

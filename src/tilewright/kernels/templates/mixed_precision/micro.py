@@ -34,7 +34,7 @@ def micro_kernel(p: DotTiling, rows: int, vectors: int, masked: bool, epilogue: 
     """One tile: ``units`` units of A at ``a`` times a panel at ``b``.
 
     ``mode``: 1, add the sums at ``c`` (rows ``ldc`` apart); 2, finish the sums, instead of storing
-    them at ``c``. ``tail``: columns in the last vector.
+    them at ``c``; 4, the end of k. ``tail``: columns in the last vector.
     """
     tiles = [(i, j) for i in range(rows) for j in range(vectors)]
     tile = _Tile(p, rows, vectors, masked)
@@ -54,7 +54,7 @@ def micro_kernel(p: DotTiling, rows: int, vectors: int, masked: bool, epilogue: 
         tile.step(w, 0)
         w(f"  a+={UNIT}; b+={tile.advance}L; }}")
     if p.rest:
-        w(" if(mode&2) {")
+        w(" if(mode&4) {")
         tile.step(w, 0, last=True)
         w(" }")
     last = vectors - 1
@@ -113,7 +113,7 @@ class _Tile:
             if not p.shifted:
                 values = ["{}"] * self.vectors
             elif p.in_place_b:
-                rest = f"+(mode&2?row_sum_rest(a+{i * p.a_step}L+units*{UNIT}):0)" if p.rest else ""
+                rest = f"+(mode&4?row_sum_rest(a+{i * p.a_step}L+units*{UNIT}):0)" if p.rest else ""
                 w(f" const V first{i}=tw::splat<V>(-(row_sum(a+{i * p.a_step}L,units){rest}));")
                 values = [f"first{i}"] * self.vectors
             else:

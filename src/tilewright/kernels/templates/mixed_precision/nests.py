@@ -32,7 +32,7 @@ def nests(p: DotTiling, values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     loops: list[Loop] = []
     if c.batch.size > 1:
         loops.append(Loop("o", c.batch.size, 1, "parallel" if p.threads > 1 else "serial"))
-    for name, extent, split in (("n", n, get("TN")), ("m", m, get("TM"))):
+    for name, extent, split in (("k", k, get("TK")), ("n", n, get("TN")), ("m", m, get("TM"))):
         if p.threads > 1 and split > 1:
             loops.append(Loop(name, extent, ceildiv(extent, split), "parallel"))
     loops.append(Loop("m", m, mc, level="l2", argument="MC"))

@@ -7,14 +7,15 @@ all (``none``: columns lie side by side, and their units are woven as they are r
 ``half_b`` keeps 16-bit elements of B as they are and widens them as they are read; ``order`` says which
 loop over register tiles is outer (``ji``: columns); ``prefetch`` how many units ahead B is fetched (cache
 lines to the right where it is read in place).
-Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements); ``TM``, ``TN`` into
-how many tasks each extent is divided for the threads.
+Knobs passed at each call: ``KC``, ``MC``, ``NC`` are the cache blocks (elements); ``TM``, ``TN``, ``TK`` into
+how many tasks each extent is divided for the threads, k in whole blocks; ``split_k`` says whether k is.
 """
 
 from __future__ import annotations
 
 import itertools
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from tilewright.core import Target, Value
@@ -26,18 +27,23 @@ from tilewright.kernels.templates.mixed_precision.match import Dot
 from tilewright.kernels.templates.sharing import (
     FEW_THREADS,
     LINE,
+    SMALL_OUTPUT,
+    SPLIT_K,
     Axis,
     agreeing,
     chosen,
     divisions,
     evenness,
     on_lines,
+    split_knobs,
     useful,
 )
 from tilewright.kernels.templates.tiles import UNEVEN, Blocks, balanced, ceildiv, shared_out, splits
 from tilewright.search_space import Choice, SearchSpace, rule
 
-SPLITS = ("TM", "TN")
+SPLITS = ("TM", "TN", "TK")
+LEAST_ROWS, LEAST_COLUMNS, LEAST_DEPTH = 4, 16, 256
+"""Elements of a part, at least."""
 MAX_ROWS = 30
 MAX_VECTORS = 16
 CODE_LIMIT = 128
@@ -151,26 +157,35 @@ def space(c: Dot, target: Target, template: str, version: int) -> SearchSpace:
         )
     if target.threads > FEW_THREADS:
         even = {t: divisions(target.threads, *shared_axes(c, target, t)) for t in good}
-        shared = {d for found in even.values() for d in found}
         # Beside the register tile, which decides about them.
-        knobs[2:2] = [Choice(n, tuple(sorted({t[d] for t in shared})), half="launch") for d, n in enumerate(SPLITS)]
+        knobs[2:2] = split_knobs({d for found in even.values() for d in found})
         rules += agreeing(("MR", "NV", *SPLITS), even)
     elif target.threads > 1:
-        tm, tn = splits(target.threads, m, 4), splits(target.threads, n, 16)
-        members = shared_out(target.threads, c.batch.size, (tm, tn))
-        knobs += [Choice(n, tuple(sorted({t[d] for t in members})), half="launch") for d, n in enumerate(SPLITS)]
-        rules.append(rule(UNEVEN, lambda TM, TN: (TM, TN) in members))
+        tm, tn = splits(target.threads, m, LEAST_ROWS), splits(target.threads, n, LEAST_COLUMNS)
+        tk = splits(target.threads, k, LEAST_DEPTH)[:3] if _short(c) else [1]
+        members = shared_out(target.threads, c.batch.size, (tm, tn, tk))
+        knobs += split_knobs(members)
+        rules.append(rule(UNEVEN, lambda TM, TN, TK: (TM, TN, TK) in members))
+    if target.threads > 1:
+        rules += [SPLIT_K, rule("k has fewer blocks than parts", lambda KC, TK: ceildiv(k, KC) >= TK)]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
-def shared_axes(c: Dot, target: Target, tile: tuple[int, int]) -> tuple[int, tuple[Axis, Axis]]:
-    """What threads share for a register tile: how many outer positions, and M and N of each."""
+def _short(c: Dot) -> bool:
+    """Whether partial results of a divided K are small."""
+    return c.m.varying is None and c.batch.size * c.output.size <= SMALL_OUTPUT
+
+
+def shared_axes(c: Dot, target: Target, tile: tuple[int, int]) -> tuple[int, tuple[Axis, Axis, Axis]]:
+    """What threads share for a register tile: how many outer positions, and M, N and K of each."""
     m, n, k = c.m.size, c.n.size, c.k.size
     threads, outer = target.threads, c.batch.size
     lanes = target.vector_bytes // UNIT
     rows, columns = Blocks(m, tile[0]), Blocks(ceildiv(n, lanes), tile[1])
-    in_m = useful(threads, outer, rows.count, max(1, m // 4))
-    in_n = useful(threads, outer, columns.count, max(1, n // 16))
+    in_m = useful(threads, outer, rows.count, max(1, m // LEAST_ROWS))
+    in_n = useful(threads, outer, columns.count, max(1, n // LEAST_COLUMNS))
+    deep = max(1, k // LEAST_DEPTH)
+    in_k = useful(threads, outer, deep, deep) if _short(c) else (1,)
     item, strides = ITEMSIZE[c.output.dtype], c.out_strides
     beside = c.n.stride(Linear(0, strides)) == 1
     if beside:
@@ -181,6 +196,7 @@ def shared_axes(c: Dot, target: Target, tile: tuple[int, int]) -> tuple[int, tup
     return outer, (
         Axis(rows.count, in_m, n * k),
         Axis(columns.count, in_n, m * k, whole=beside and any(apart)),
+        Axis(deep, in_k, 2 * m * n, whole=True),
     )
 
 
@@ -222,7 +238,15 @@ def default(c: Dot, target: Target, within: SearchSpace) -> dict[str, Value]:
         deep = 256 if m > 2 else 64 if kind.group == 4 else 16
     elif blocks and m <= SMALL:
         deep = 32 if m <= 2 else 256
-    values["KC"] = max([x for x in options["KC"] if x <= deep] or options["KC"][:1])
+    if target.threads > FEW_THREADS:
+        values |= zip(SPLITS, chosen(target.threads, *shared_axes(c, target, (rows, vectors))), strict=True)
+    elif target.threads > 1:
+        values |= _default_threads(c, target.threads, within)
+    parts = int(values.get("TK", 1))
+    if target.threads > 1:
+        values["split_k"] = parts > 1
+    depths_left = [x for x in options["KC"] if ceildiv(k, x) >= parts]
+    values["KC"] = max([x for x in depths_left if x <= deep] or depths_left[:1])
     kc = int(values["KC"])
     room = target.l2_bytes
     depth = k if values["pack_a"] else kc
@@ -231,10 +255,6 @@ def default(c: Dot, target: Target, within: SearchSpace) -> dict[str, Value]:
     if not c.in_place and kc < k:
         fits = [x for x in fits if x * int(values["MC"]) * UNIT <= room]
     values["NC"] = max(fits or options["NC"][:1])
-    if target.threads > FEW_THREADS:
-        values |= zip(SPLITS, chosen(target.threads, *shared_axes(c, target, (rows, vectors))), strict=True)
-    elif target.threads > 1:
-        values |= _default_threads(c, target.threads, within)
     return values
 
 
@@ -248,7 +268,8 @@ def _default_pack(options: tuple[str, ...], m: int, kind: Kind) -> str:
 def _default_threads(c: Dot, threads: int, within: SearchSpace) -> dict[str, Value]:
     """As few tasks as fill the threads, columns divided first: tasks then share no part of B."""
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    rule = next(r for r in within.constraints if r.reads == ("TM", "TN"))
-    legal = [t for t in itertools.product(options["TM"], options["TN"]) if rule.holds({"TM": t[0], "TN": t[1]})]
-    tm, tn = min(legal, key=lambda t: (c.batch.size * t[0] * t[1] < threads, t[0] * t[1], t[0]))
-    return {"TM": tm, "TN": tn}
+    rule = next(r for r in within.constraints if r.reads == SPLITS)
+    every = itertools.product(*(options[n] for n in SPLITS))
+    legal = [t for t in every if rule.holds(dict(zip(SPLITS, t, strict=True)))]
+    best = min(legal, key=lambda t: (c.batch.size * prod(t) < threads, t[2], prod(t), t[0]))
+    return dict(zip(SPLITS, best, strict=True))
