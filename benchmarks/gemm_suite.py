@@ -5,7 +5,7 @@
 Each shape is tuned from nothing (its own database, unless ``--db`` names one to reuse), then the stored
 kernel is called through the run-time library beside its rivals, taking turns in one process. Rivals
 use row-major NumPy arrays in and out; nothing is prepacked on either side. ``openblas`` is NumPy with
-OpenBLAS's widest kernels forced, ``numpy`` the stock choice. Writes NAME.json and NAME.md.
+the target's widest kernels forced, ``numpy`` the stock choice. Writes NAME.json and NAME.md.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from tilewright import tune
 from tilewright.backends.cpu.device import device_model, noise_warnings, parse_device
+from tilewright.backends.cpu.targets import parse_target
 from tilewright.baselines.compare import compare
 from tilewright.kernels.operators import get_operator
 
@@ -41,7 +42,10 @@ def bench(shape: str, args: argparse.Namespace, database: str) -> dict[str, Any]
     params = {"m": m, "n": n, "k": k}
     row: dict[str, Any] = {"shape": shape, "threads": args.threads}
     if args.trials:
-        result = tune("matmul", trials=args.trials, threads=args.threads, seed=args.seed, db=database, params=params)
+        result = tune(
+            "matmul", trials=args.trials, target=args.target, threads=args.threads, seed=args.seed, db=database,
+            params=params,
+        )  # fmt: skip
         row |= {
             "trials": result.trials,
             "tune_seconds": round(result.seconds, 1),
@@ -52,7 +56,7 @@ def bench(shape: str, args: argparse.Namespace, database: str) -> dict[str, Any]
     workload = get_operator("matmul").workload(**params)
     cores = parse_device("auto", args.threads).cores
     c = compare(
-        database, workload, against=RIVALS, threads=args.threads, cores=cores,
+        database, workload, against=RIVALS, threads=args.threads, target=args.target, cores=cores,
         rounds=args.rounds,
         processes=5, min_round_seconds=10e-3,
     )  # fmt: skip
@@ -99,6 +103,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
     parser.add_argument("--trials", type=int, default=200, help="0 reuses the kernels in --db")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--target", default="auto", help="cpu:avx2: kernels, peak and OpenBLAS without AVX-512")
     parser.add_argument("--rounds", type=int, default=35)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--db", help="keep the tuning database here")
@@ -122,10 +127,12 @@ def main() -> None:
         "device": device_model(),
         "python": platform.python_version(),
         "noise": noise_warnings(),
-        "command": f"gemm_suite.py --trials {args.trials} --threads {args.threads} --seed {args.seed}",
+        "target": parse_target(args.target, args.threads).name,
+        "command": f"gemm_suite.py --trials {args.trials} --target {args.target} --threads {args.threads}"
+        f" --seed {args.seed}",
     }
     text = (
-        f"Matrix products, float32, {args.threads} thread(s), {facts['device']}, {facts['date']}. "
+        f"Matrix products, float32, {args.threads} thread(s), {facts['device']}, {facts['target']}, {facts['date']}. "
         "Ratios are rival time / our time (above 1: ours is faster), medians of "
         f"{args.rounds} paired samples over five processes, taking turns in each.\n\n{table(rows)}\n"
     )

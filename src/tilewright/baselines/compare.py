@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.backends.cpu.targets import parse_target
 from tilewright.baselines.libraries import BASELINES, openblas_core
 from tilewright.core import TilewrightError, UsageError, Workload
 
@@ -70,6 +71,7 @@ def compare(
     *,
     against: Sequence[str] = ("numpy",),
     threads: int = 1,
+    target: str = "auto",
     cores: Sequence[int] = (),
     rounds: int = 21,
     processes: int = 1,
@@ -78,18 +80,21 @@ def compare(
     """Pair the best stored kernel of ``workload`` with each baseline in ``against``.
 
     ``rounds`` in all, spread over ``processes``: where a process's arrays happen to lie in memory moves
-    a time by a few percent, so a figure to quote wants several.
+    a time by a few percent, so a figure to quote wants several. ``target``: whose multiply-adds are the peak, and
+    whose instructions OpenBLAS is held to.
 
     Raises ``UsageError`` for an unknown baseline and ``TilewrightError`` when no kernel is stored.
     """
     check_baselines(against)
+    wide = parse_target(target, threads)
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name in against:
-        groups.setdefault(tuple(sorted(BASELINES[name].environment().items())), []).append(name)
+        groups.setdefault(tuple(sorted(BASELINES[name].environment(wide).items())), []).append(name)
     request = {
         "database": os.fspath(database),
         "workload": workload.to_json(),
         "threads": threads,
+        "target": target,
         "cores": list(cores),
         "rounds": -(-rounds // processes),
         "min_round_seconds": min_round_seconds,
@@ -179,7 +184,6 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
 
     from tilewright.backends.cores import affinity
     from tilewright.backends.cpu.peak import PeakProbe
-    from tilewright.backends.cpu.targets import parse_target
     from tilewright.kernels.expression.expr import FLOATS
     from tilewright.kernels.expression.numerics import decode, encode
     from tilewright.kernels.expression.program import Program, Tensor
@@ -250,7 +254,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
             calls[f"{name}/{label}"] = variant.call
         if name in variants:
             skipped.pop(name, None)
-    target = parse_target("auto", threads)
+    target = parse_target(request["target"], threads)
     cores = (request["cores"] or affinity())[:threads]
     peaks: list[float] = []
     with PeakProbe(target, cores) as probe:

@@ -10,13 +10,12 @@ import ctypes
 import glob
 import importlib.util
 import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core import IMPLICIT
+from tilewright.core import IMPLICIT, Target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +48,7 @@ class Baseline:
     about: str
     missing: Callable[[Workload], str | None]
     prepare: Callable[[Workload, Sequence[Array], Array, int], Mapping[str, Variant]]
-    environment: Callable[[], Mapping[str, str]] = dict
+    environment: Callable[[Target], Mapping[str, str]] = lambda _: {}
 
 
 def _plain_matmul(workload: Workload) -> bool:
@@ -77,14 +76,11 @@ def _numpy(workload: Workload, inputs: Sequence[Array], out: Array, _threads: in
     return {"operator": Variant(lambda: function(*inputs))}
 
 
-def widest_core() -> str | None:
-    """OpenBLAS's name for the widest x86 kernels that this processor runs."""
-    from tilewright.backends.cpu.targets import host_isa
-
-    if platform.machine() not in ("x86_64", "AMD64"):
+def widest_core(target: Target) -> str | None:
+    """OpenBLAS's name for the widest x86 kernels of a target."""
+    if target.arch != "x86_64":
         return None
-    isa = host_isa()
-    return "SkylakeX" if "avx512f" in isa else "Haswell" if "avx2" in isa else None
+    return "SkylakeX" if "avx512f" in target.isa else "Haswell" if "avx2" in target.isa else None
 
 
 def openblas_core() -> str | None:
@@ -111,8 +107,8 @@ def _openblas_missing(workload: Workload) -> str | None:
     return None
 
 
-def _openblas_environment() -> Mapping[str, str]:
-    core = widest_core()
+def _openblas_environment(target: Target) -> Mapping[str, str]:
+    core = widest_core(target)
     return {"OPENBLAS_CORETYPE": core} if core else {}
 
 
