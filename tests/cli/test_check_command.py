@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.backends.cuda.sass import find_disassembler
 from tilewright.checking.check import Checker
 from tilewright.cli.commands.check import cuda_target
+from tilewright.core import TargetUnavailable
 
 SIZES = ("m=33", "n=40", "k=24")
 
@@ -36,6 +39,34 @@ def test_several_schedules_as_json(cli: Any) -> None:
     assert data["target"] == "cuda:sm_90a"
     assert len({json.dumps(k["schedule"], sort_keys=True) for k in data["kernels"]}) == 3
     assert all(k["runs"] == 2 for k in data["kernels"])
+
+
+def test_machine_code_is_read_and_nothing_is_run(cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = ("check", "matmul", "m=512", "n=512", "k=512", "--dtype", "float16", "--target", "cuda:sm_80", "--sass")
+    try:
+        find_nvrtc("sm_80"), find_disassembler()
+    except TargetUnavailable as e:
+        pytest.skip(e.message)
+    monkeypatch.setattr(Checker, "check_all", None)
+    reply = cli(*asked)
+    assert reply.code == 0, reply.err
+    assert "bound by" in reply.out
+    assert "instructions of the loop:" in reply.out
+    [kernel] = cli(*asked, "--json").json["kernels"]
+    assert kernel["template"] == "cuda_mma"
+    assert kernel["loop"]["instructions"] >= kernel["loop"]["mma"] > 0
+    assert kernel["loop"]["per_mma"] == kernel["loop"]["instructions"] / kernel["loop"]["mma"]
+    assert sum(kernel["loop"]["classes"].values()) == kernel["loop"]["instructions"]
+    assert set(kernel["bound"]) == {"by", "cycles", "share", "loop"}
+    assert 0 < kernel["bound"]["share"] <= 1
+    assert len(cli(*asked, "--schedule", "random:3", "--json").json["kernels"]) >= 3
+    refused = cli(*asked, "--sanitize", "address")
+    assert refused.code == 2
+    assert "--sass runs nothing" in refused.err
+    monkeypatch.setenv("TILEWRIGHT_NVDISASM", str(tmp_path / "none"))
+    missing = cli(*asked)
+    assert missing.code == 1
+    assert "tilewright[sass]" in missing.err
 
 
 def test_emit_edit_check(cli: Any, tmp_path: Path) -> None:

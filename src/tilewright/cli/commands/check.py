@@ -42,6 +42,10 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
     help="Thread orders and when copies are done. [default: fifo/lazy,lifo/eager,random:SEED/lazy]",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of schedules and orders.")
+@click.option(
+    "--sass", is_flag=True,
+    help="Run nothing: compile, and say from the machine code what the main loop executes and what bounds it.",
+)  # fmt: skip
 @click.option("--profile", is_flag=True, help="Count bank conflicts, sectors a request and idle pipeline stages.")
 @click.option("--emit", metavar="DIR", help="Write the kernel to DIR, to be edited and checked with --from.")
 @click.option("--from", "source", metavar="DIR", help="Check the kernel in DIR, as --emit wrote it or as edited.")
@@ -51,7 +55,7 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
 @json_option
 def command(
     op: str | None, params: tuple[str, ...], dtype: str | None, target: str | None, schedule: str | None,
-    template: str | None, sanitize: tuple[str, ...], orders: tuple[str, ...], seed: int, profile: bool,
+    template: str | None, sanitize: tuple[str, ...], orders: tuple[str, ...], seed: int, sass: bool, profile: bool,
     emit: str | None, source: str | None, timeout: float, jobs: int | None, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Check CUDA kernels without a GPU: run them on the emulator against the reference.
@@ -66,9 +70,12 @@ def command(
       tilewright check matmul m=96 n=80 k=72 --dtype float16 --schedule random:20 --sanitize address,thread
       tilewright check matmul m=64 n=64 k=64 --emit mine
       tilewright check --from mine --sanitize thread
+      tilewright check matmul m=4096 n=4096 k=4096 --dtype bfloat16 --target cuda:sm_80 --sass
     """
     from tilewright.checking.check import ORDERS, Checker, parse_orders, parse_sanitizers
 
+    if sass and (sanitize or profile):
+        raise UsageError("--sass runs nothing, and --sanitize and --profile do", "Give them in another command")
     orders = parse_orders(orders or tuple(o.replace("random:0", f"random:{seed}") for o in ORDERS))
     sanitize = parse_sanitizers(sanitize)
     if source is not None:
@@ -86,6 +93,10 @@ def command(
         subjects = _subjects(op, params, dtype, target, schedule or "default", template, seed)
         if emit is not None:
             return _emit(subjects, Path(emit), as_json)
+    if sass:
+        from tilewright.cli.commands.check_sass import report_sass
+
+        return report_sass(subjects, as_json)
     _refuse_large(subjects, op, sanitize, len(orders), force)
     workers = min(jobs or available_cores(), len(subjects))
     checker = Checker(subjects[0].workload, orders=orders, sanitize=sanitize, profile=profile, timeout=timeout)

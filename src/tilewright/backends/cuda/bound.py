@@ -1,0 +1,117 @@
+"""The least time of a compiled kernel: what its machine code asks of a multiprocessor, and of memory.
+
+A bound, no prediction: every resource is taken to be busy all the time, copies and arithmetic to overlap, and shared
+memory to be free of conflicts. Which resource takes longest says what an edit must change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from tilewright.backends.cuda.archs import ARCHITECTURES
+from tilewright.backends.cuda.sass import WARP, Code, Instruction
+from tilewright.core import Target
+
+SCHEDULERS = 4
+"""Instructions that a multiprocessor issues a clock: CUDA C++ Programming Guide, "SIMT Architecture"."""
+SHARED_BYTES = 128
+"""Bytes a clock between a multiprocessor and its shared memory: the same guide, "Shared Memory"."""
+L2_BYTES = 64
+"""Bytes a clock from the second-level cache to a multiprocessor (Jia and others, arXiv:1804.06826, table 3.1)."""
+WARP_MMA = 0.62
+"""Share of Hopper's peak that instructions of a warp reach; only those of a warpgroup have all of it (Luo and others,
+arXiv:2402.13499, section IV-C)."""
+_PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4}
+
+
+@dataclass(frozen=True)
+class Work:
+    """One launch and what it computes: blocks, threads and bytes of shared memory a block, registers a thread;
+    operations of the task (0: not counted), and bytes that must move between memory and the device at least."""
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+    registers: int
+    flops: float
+    moved_bytes: float
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``cycles`` that a kernel takes at least, by which resource (``tensor``, ``fma``, ``issue``, ``shared``, ``l2``,
+    ``dram``, ``waves``: blocks that do not fill the last round), and the ``share`` of the arithmetic peak that this
+    leaves. ``loop``: clocks of each resource for one iteration of the main loop of one block."""
+
+    by: str
+    cycles: float
+    share: float
+    loop: Mapping[str, float]
+
+
+def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, variant: str) -> dict[str, float]:
+    """Clocks of a multiprocessor for one iteration of the loop by a block, by resource, with so many blocks on it."""
+    warps = ceil(threads / WARP)
+    every = warps * resident
+    # A scheduler has its own matrix and arithmetic units: warps that do not fill all four leave some idle.
+    level = ceil(every / SCHEDULERS) * SCHEDULERS / every
+    arithmetic = {"tensor": 0.0, "fma": 0.0}
+    for x in loop:
+        if work := x.multiply_adds:
+            rate = ARCHITECTURES[variant].lanes[_PEAK[x.unit]]
+            if x.kind == "tensor" and variant.startswith("sm_90") and "GMMA" not in x.opcode:
+                rate *= WARP_MMA
+            arithmetic["tensor" if x.kind == "tensor" else "fma"] += warps * work / rate * level
+    return {
+        **arithmetic,
+        "issue": warps * len(loop) / SCHEDULERS * level,
+        "shared": warps * sum(x.shared_bytes for x in loop) / SHARED_BYTES,
+        "l2": warps * sum(x.loaded_bytes for x in loop) / L2_BYTES,
+    }
+
+
+def bound(code: Code, work: Work, target: Target) -> Bound:
+    """The bound of one kernel; its main loop counts where that holds the multiply-adds of the task."""
+    limit = target.limit
+    sms, clock = int(limit["sms"]), float(limit["clock_hz"])
+    loop = code.main_loop
+    resident = max(1, _resident(work, limit))
+    spent = loop_cycles(loop, work.threads, resident, target.variant)
+    dram = work.moved_bytes / float(limit["bandwidth"]) * clock
+    inside = sum(x.multiply_adds for x in loop) * ceil(work.threads / WARP)
+    arithmetic = "tensor" if spent["tensor"] else "fma"
+    if not work.flops or not (spent["tensor"] or _multiplies(loop)):
+        return Bound("dram", dram, 0.0, spent)
+    unit = next(x.unit for x in loop if x.multiply_adds and (x.kind == "tensor") == (arithmetic == "tensor"))
+    peak = ARCHITECTURES[target.variant].lanes[_PEAK[unit]]
+    trips = work.flops / 2 / (inside * work.blocks)
+    slots = resident * sms
+    rounds = ceil(work.blocks / slots)
+    each = max(spent.values())
+    cycles = {name: rounds * resident * trips * c for name, c in spent.items()}
+    cycles["dram"] = dram
+    by = max(cycles, key=lambda name: cycles[name])
+    even = work.blocks / sms * trips * each  # with every round full
+    if cycles[by] > 1.05 * max(even, dram) and by != "dram":
+        by, most = "waves", cycles[by]
+    else:
+        most = cycles[by]
+    return Bound(by, most, work.flops / 2 / (peak * sms) / most, spent)
+
+
+def _multiplies(loop: tuple[Instruction, ...]) -> bool:
+    """Whether multiply-adds are most of a loop: it is a product's, no chain of functions."""
+    return 2 * sum(1 for x in loop if x.multiply_adds) > len(loop)
+
+
+def _resident(work: Work, limit: Mapping[str, float | int | str | bool]) -> int:
+    """Blocks that a multiprocessor holds at once."""
+    registers = -(-work.registers // 8) * 8 * ceil(work.threads / WARP) * WARP
+    return min(
+        int(limit["blocks_per_sm"]),
+        int(limit["threads_per_sm"]) // work.threads,
+        int(limit["registers_per_sm"]) // max(1, registers),
+        int(limit["shared_per_sm"]) // (work.shared_bytes + int(limit["shared_reserved"])),
+    )

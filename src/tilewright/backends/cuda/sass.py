@@ -1,0 +1,243 @@
+"""The machine code of a cubin, as NVIDIA's disassembler prints it: instructions by class, and loops.
+
+The disassembler is ``nvdisasm``, from the package index (``pip install 'tilewright[sass]'``) or a CUDA toolkit; it
+needs no GPU. What instructions compute and move is in their names: PTX ISA, "Matrix Fragments" (shapes of matrix
+instructions); CUDA Binary Utilities, "Instruction Set Reference" (names).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tilewright.backends.confine import one_line
+from tilewright.core import TargetUnavailable, TilewrightError
+
+_VARIABLE = "TILEWRIGHT_NVDISASM"
+_HINT = f"pip install 'tilewright[sass]', install the CUDA toolkit, or set {_VARIABLE} to the path of nvdisasm"
+DEADLINE = 60.0  # seconds; an ordinary kernel takes 0.05
+WARP = 32
+
+CLASSES: Mapping[str, str] = {
+    "tensor": r"[HIDQBO](G)?MMA|UTC[A-Z]*MMA",
+    "float": r"FFMA2?|FADD2?|FMUL2?|FMNMX3?|FSEL|FSETP|FSET|FCHK|FSWZADD|DFMA|DADD|DMUL|DSETP|HFMA2|HADD2|HMUL2|HMNMX2|"
+    r"HSETP2|HSET2",
+    "special": r"MUFU",
+    "convert": r"F2F|F2FP|F2I|I2F|I2FP|I2I|F2IP|I2IP|FRND",
+    "shared": r"LDS|STS|LDSM|STSM|ATOMS|MOVM",
+    "copy": r"LDGSTS|UTMALDG|UTMASTG|UTMAPF|UBLKCP|UTMACMDFLUSH|UTMACCTL",
+    "global": r"LDG|STG|LD|ST|RED|REDG|ATOM|ATOMG|CCTL",
+    "local": r"LDL|STL",
+    "barrier": r"BAR|LDGDEPBAR|DEPBAR|ARRIVES|SYNCS|WARPSYNC|WARPGROUP|WARPGROUPDEPBAR|MEMBAR|ERRBAR|UCGABAR_ARV|"
+    r"UCGABAR_WAIT|FENCE|NANOSLEEP|ELECT|ACQBULK|USETMAXREG",
+    "shuffle": r"SHFL|REDUX|MATCH|VOTE|VOTEU",
+    "move": r"MOV|UMOV|CS2R|R2UR|S2R|S2UR|SEL|USEL|PRMT|UPRMT|LDC|ULDC|LDCU|P2R|R2P|PLOP3|UPLOP3|NOP|IMAD\.MOV",
+    "integer": r"IMAD|UIMAD|IADD|IADD3|UIADD3|LEA|ULEA|LOP3|ULOP3|SHF|USHF|ISETP|UISETP|IABS|IMNMX|VIADD|VIMNMX|"
+    r"VIADDMNMX|SGXT|USGXT|BMSK|UBMSK|POPC|FLO|UFLO|BREV|IDP|SHL|SHR|LOP|IADD2|UIADD2|IMMA_|VIMNMX3",
+    "branch": r"BRA|BRX|BSSY|BSYNC|EXIT|CALL|RET|JMP|JMX|BREAK|KILL|YIELD|BMOV|RPCMOV|PREEXIT",
+}
+"""Classes of instructions, by the names that belong to them, in the order in which they are tried."""
+
+_PATTERNS = {name: re.compile(rf"(?:{names})(?:\.|$)") for name, names in CLASSES.items()}
+_FUNCTION = re.compile(r"\.text\.(\S+):")
+_LABEL = re.compile(r"(\.L_[\w$]+):")
+_LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P(?:\d|T))\s+)?([A-Z]\S*)\s*(.*?)\s*;")
+_TARGET = re.compile(r"`\((\.L_[\w$]+)\)")
+_SHAPE = re.compile(r"\.(\d+)x(\d+)x(\d+)")
+# m, n and k of the shapes that a matrix instruction's name holds without their signs.
+_SHAPES: Mapping[str, tuple[int, int, int]] = {
+    "884": (8, 8, 4), "8816": (8, 8, 16), "8832": (8, 8, 32), "1684": (16, 8, 4), "1688": (16, 8, 8),
+    "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64),
+}  # fmt: skip
+_LANES = {"FFMA": 1, "FFMA2": 2, "DFMA": 1, "HFMA2": 2, "IDP": 4}
+
+
+class NoDisassembler(TargetUnavailable):
+    """No ``nvdisasm`` on this machine, or one that does not read the cubin."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of a warp: its name with modifiers (``HMMA.16816.F32.BF16``), and operands."""
+
+    opcode: str
+    operands: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Its class (:data:`CLASSES`), or ``other``."""
+        return next((k for k, p in _PATTERNS.items() if p.match(self.opcode)), "other")
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds that it computes, for a warp; of a warpgroup's matrix instruction a quarter."""
+        name, *rest = self.opcode.split(".")
+        if self.kind != "tensor":
+            return WARP * _LANES.get(name, 0)
+        if (found := _SHAPE.search(self.opcode)) is not None:
+            m, n, k = map(int, found.groups())
+            return m * n * k // 4
+        m, n, k = next((_SHAPES[x] for x in rest if x in _SHAPES), (0, 0, 0))
+        return m * n * k
+
+    @property
+    def unit(self) -> str:
+        """What computes it, as the peaks of a target name it: ``fp16``, ``tf32``, ``int8``, ``fp32`` or ``fp64``."""
+        if self.kind != "tensor":
+            return "fp64" if self.opcode.startswith("DFMA") else "fp32"
+        if self.opcode.startswith("D"):
+            return "fp64"
+        if self.opcode.startswith(("I", "Q")):
+            return "int8"
+        return "tf32" if ".TF32" in self.opcode else "fp16"
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that it reads from or writes to shared memory, for a warp without conflicts."""
+        name, *rest = self.opcode.split(".")
+        if name in ("LDSM", "STSM"):
+            return 128 * next((int(x) for x in rest if x in ("2", "4")), 1)
+        if name in ("LDS", "STS", "LDGSTS", "ATOMS"):
+            return _width(rest) * WARP
+        if name.endswith("GMMA") and (found := _SHAPE.search(self.opcode)) is not None:
+            m, n, k = map(int, found.groups())
+            item = {"fp16": 2, "tf32": 4, "int8": 1}[self.unit]
+            from_shared = n + (m if self.operands.count("gdesc") > 1 else 0)
+            return from_shared * k * item // 4
+        return 0
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes that it reads from global memory, for a warp, all lanes taking part."""
+        name, *rest = self.opcode.split(".")
+        return _width(rest) * WARP if name in ("LDG", "LD", "LDGSTS") else 0
+
+
+def _width(modifiers: list[str]) -> int:
+    """Bytes of a lane."""
+    for text in modifiers:
+        if text in ("256", "128", "64"):
+            return int(text) // 8
+        if text in ("U8", "S8"):
+            return 1
+        if text in ("U16", "S16"):
+            return 2
+    return 4
+
+
+@dataclass(frozen=True)
+class Code:
+    """The instructions of one kernel in order, and the positions of labels."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    labels: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """First and last instruction of each loop: of each branch backwards."""
+        found = set()
+        for number, x in enumerate(self.instructions):
+            target = _TARGET.search(x.operands) if x.kind == "branch" else None
+            start = self.labels.get(target[1]) if target else None
+            if start is not None and start < number:
+                found.add((start, number))
+        return tuple(sorted(found))
+
+    @property
+    def main_loop(self) -> tuple[Instruction, ...]:
+        """The loop that does the work: of those with most multiply-adds, on matrix units if any, the shortest.
+
+        The whole kernel where it has no loop.
+        """
+        bodies = [self.instructions[a : b + 1] for a, b in self.loops] or [self.instructions]
+
+        def rank(body: tuple[Instruction, ...]) -> tuple[int, int, int]:
+            tensor = sum(x.multiply_adds for x in body if x.kind == "tensor")
+            return tensor, sum(x.multiply_adds for x in body), -len(body)
+
+        return max(bodies, key=rank)
+
+
+def classes(instructions: tuple[Instruction, ...]) -> dict[str, int]:
+    """How many instructions there are of each class, most first."""
+    return dict(Counter(x.kind for x in instructions).most_common())
+
+
+def disassemble(cubin: bytes, deadline: float = DEADLINE) -> dict[str, Code]:
+    """The kernels of a cubin by name. Raises ``NoDisassembler``, and ``TilewrightError`` where it fails."""
+    tool = find_disassembler()
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        try:
+            done = subprocess.run(
+                [tool, "-c", file.name], capture_output=True, text=True, errors="replace", timeout=deadline, check=False
+            )
+        except OSError as e:
+            raise NoDisassembler(f"{tool} does not start: {one_line(str(e))}", _HINT) from None
+        except subprocess.TimeoutExpired:
+            raise TilewrightError(f"{tool} took more than {deadline:g} s and was stopped") from None
+    if done.returncode != 0:
+        said = one_line(done.stderr) or f"exit code {done.returncode}"
+        raise TilewrightError(f"{tool} does not read the cubin: {said}", "Use the one of the compiler's CUDA release")
+    return parse(done.stdout)
+
+
+def parse(text: str) -> dict[str, Code]:
+    """The kernels of a listing by name."""
+    found: dict[str, Code] = {}
+    for name, lines in _functions(text):
+        instructions: list[Instruction] = []
+        labels: dict[str, int] = {}
+        for line in lines:
+            if (label := _LABEL.match(line)) is not None:
+                labels[label[1]] = len(instructions)
+            elif (x := _LINE.match(line)) is not None:
+                instructions.append(Instruction(x[3], x[4]))
+        found[name] = Code(name, tuple(instructions), labels)
+    return found
+
+
+def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
+    name, lines = "", list[str]()
+    for line in text.splitlines():
+        if (start := _FUNCTION.match(line)) is not None:
+            if name:
+                yield name, lines
+            name, lines = start[1], []
+        elif name:
+            lines.append(line)
+    if name:
+        yield name, lines
+
+
+def find_disassembler() -> str:
+    """The path of ``nvdisasm``: ``$TILEWRIGHT_NVDISASM``, NVIDIA's wheel, ``$CUDA_HOME``, ``$CUDA_PATH``,
+    /usr/local/cuda, ``$PATH``. Raises ``NoDisassembler``."""
+    given = os.environ.get(_VARIABLE, "").strip()
+    if given:
+        if not os.access(given, os.X_OK):
+            raise NoDisassembler(f"{_VARIABLE}={given} is no program", _HINT)
+        return given
+    places: list[Path] = []
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        places += sorted(Path(folder).glob("*/bin/nvdisasm"), reverse=True)
+    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        if root:
+            places.append(Path(root, "bin", "nvdisasm"))
+    for place in places:
+        if os.access(place, os.X_OK):
+            return str(place)
+    if (found := shutil.which("nvdisasm")) is not None:
+        return found
+    raise NoDisassembler("there is no nvdisasm, which reads machine code, on this machine", _HINT)

@@ -1,0 +1,108 @@
+"""What compiled CUDA kernels cost, from their machine code: no GPU, and nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tilewright.backends.cuda import ptxas
+from tilewright.backends.cuda.bound import Bound, Work, bound
+from tilewright.backends.cuda.build import flags, resources_of
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.backends.cuda.sass import Code, classes, disassemble
+from tilewright.checking.check import Subject
+from tilewright.checking.cost import tensor_bytes
+from tilewright.core import UsageError
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.launch import evaluate
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """One kernel as compiled. ``spills``: bytes a thread; ``bound`` is ``None`` beside a kernel that does the work."""
+
+    name: str
+    template: str
+    registers: int
+    spills: int
+    code: Code
+    bound: Bound | None
+
+    def to_json(self) -> dict[str, Any]:
+        loop = self.code.main_loop
+        matrix = sum(x.kind == "tensor" for x in loop)
+        return {
+            "name": self.name,
+            "template": self.template,
+            "registers": self.registers,
+            "spills": self.spills,
+            "loop": {
+                "instructions": len(loop),
+                "mma": matrix,
+                "per_mma": len(loop) / matrix if matrix else None,
+                "shared_bytes_per_mma": sum(x.shared_bytes for x in loop) / matrix if matrix else None,
+                "classes": classes(loop),
+            },
+            "bound": None
+            if self.bound is None
+            else {
+                "by": self.bound.by,
+                "cycles": self.bound.cycles,
+                "share": self.bound.share,
+                "loop": dict(self.bound.loop),
+            },
+        }
+
+
+def costs(subject: Subject) -> tuple[KernelCost, ...]:
+    """The kernels of a subject in the order of their launches.
+
+    Raises ``NoNvrtc``, ``NoDisassembler``, ``CompileError``, and ``UsageError`` for a target that is not CUDA's.
+    """
+    target = subject.target
+    if target.kind != "cuda":
+        raise UsageError(f"machine code is read of CUDA kernels, not of {target.name}", "Name cuda:sm_90a")
+    data, log = find_nvrtc(target.variant).compile(prelude(target) + subject.source, flags(target))
+    codes = disassemble(data)
+    resources = {name: dict(pairs) for name, pairs in resources_of(data, ptxas.parse_log(log)).items()}
+    main = max(subject.symbols, key=lambda s: _arithmetic(codes[s], subject))
+    return tuple(
+        KernelCost(
+            name=s,
+            template=subject.schedule.template if subject.schedule else "",
+            registers=int(resources[s]["registers"]),
+            spills=int(resources[s]["spill_bytes"]),
+            code=codes[s],
+            bound=bound(codes[s], _work(subject, s, resources[s]), target) if s == main else None,
+        )
+        for s in subject.symbols
+    )
+
+
+def _launched(subject: Subject, symbol: str) -> tuple[int, int, int]:
+    """Blocks, threads a block, and bytes of dynamic shared memory of a kernel's launch."""
+    launch = next(x for x in subject.program.launches if x.symbol == symbol)
+    values = subject.arguments
+    return prod(evaluate(g, values) for g in launch.grid), prod(launch.block), evaluate(launch.shared, values)
+
+
+def _arithmetic(code: Code, subject: Subject) -> tuple[int, int]:
+    """Multiply-adds of a kernel's main loop in all blocks, matrix units first."""
+    blocks, threads, _ = _launched(subject, code.name)
+    loop = code.main_loop
+    matrix = sum(x.multiply_adds for x in loop if x.kind == "tensor")
+    return matrix * blocks * threads, sum(x.multiply_adds for x in loop) * blocks * threads
+
+
+def _work(subject: Subject, symbol: str, resources: Mapping[str, Any]) -> Work:
+    blocks, threads, shared = _launched(subject, symbol)
+    return Work(
+        blocks=blocks,
+        threads=threads,
+        shared_bytes=shared + int(resources["shared_bytes"]),
+        registers=int(resources["registers"]),
+        flops=float(subject.workload.flops),
+        moved_bytes=float(tensor_bytes(subject.workload)),
+    )

@@ -1,0 +1,56 @@
+"""``tilewright check --sass``: what kernels cost, from their machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.cli.output import console, emit_json, percent, table
+from tilewright.cli.progress import Steps
+
+if TYPE_CHECKING:
+    from tilewright.checking.check import Subject
+    from tilewright.checking.machine_code import KernelCost
+
+MOST_CLASSES = 6
+
+
+def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
+    """Compile, disassemble and print every kernel."""
+    from tilewright.checking.machine_code import costs
+
+    found: list[tuple[Subject, KernelCost]] = []
+    with Steps("reading", len(subjects)) as steps:
+        for s in subjects:
+            found += [(s, c) for c in costs(s)]
+            steps.step("")
+    if as_json:
+        first = subjects[0]
+        kernels = [{**c.to_json(), "schedule": dict(s.schedule.values) if s.schedule else None} for s, c in found]
+        emit_json({"workload": first.workload.label, "target": first.target.name, "kernels": kernels})
+        return 0
+    out = console()
+    shown = table("kernel", "registers", "spills", "loop", "MMA", "a MMA", "bound by", "cycles", "of the peak")
+    for s, c in found:
+        loop = c.to_json()["loop"]
+        per = loop["per_mma"]
+        shown.add_row(
+            _name(s, c), str(c.registers), f"{c.spills} B" if c.spills else "-", str(loop["instructions"]),
+            str(loop["mma"]), f"{per:.2f}" if per else "-", c.bound.by if c.bound else "-",
+            f"{c.bound.cycles:.3g}" if c.bound else "-", percent(c.bound.share) if c.bound and c.bound.share else "-",
+        )  # fmt: skip
+    out.print(shown)
+    if len(subjects) == 1:
+        for _, c in found:
+            if c.bound is None:
+                continue
+            kinds = list(c.to_json()["loop"]["classes"].items())
+            out.print(f"instructions of the loop: {', '.join(f'{n} {k}' for k, n in kinds[:MOST_CLASSES])}")
+            clocks = sorted(c.bound.loop.items(), key=lambda x: -x[1])
+            out.print(f"clocks of an iteration of a block: {', '.join(f'{k} {v:.0f}' for k, v in clocks if v)}")
+    return 0
+
+
+def _name(subject: Subject, cost: KernelCost) -> str:
+    """The template, and which of a schedule's kernels where it has several."""
+    return (cost.template or subject.symbols[0]) + cost.name.removeprefix(subject.symbols[0])

@@ -1,0 +1,169 @@
+"""Machine code: what a listing says of instructions and loops, and what bounds a kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.backends.cuda import archs, sass
+from tilewright.backends.cuda.bound import Work, bound, loop_cycles
+from tilewright.backends.cuda.sass import Code, Instruction, NoDisassembler, classes, parse
+from tilewright.core import TilewrightError
+
+LISTING = """
+\t.target\tsm_80
+.text.product:
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   LDSM.16.M88.4 R4, [R2] ;
+        /*0020*/                   HMMA.16816.F32.BF16 R4, R132.reuse, R136, R4 ;
+        /*0030*/                   HMMA.16816.F32.BF16 R8, R132, R138, R8 ;
+.L_x_2:
+        /*0040*/              @!P2 LDGSTS.E.BYPASS.128 [R9], [R10.64] ;
+        /*0050*/                   IMAD.MOV.U32 R7, RZ, RZ, c[0x0][0x180] ;
+        /*0060*/               @P1 BRA `(.L_x_2) ;
+        /*0070*/               @P0 BRA `(.L_x_1) ;
+        /*0080*/                   EXIT ;
+.text.other:
+.L_x_3:
+        /*0000*/                   FFMA R1, R2, R3, R1 ;
+        /*0010*/                   BRA `(.L_x_3) ;
+"""
+
+
+def code(*opcodes: str) -> Code:
+    return Code("f", tuple(Instruction(x) for x in opcodes))
+
+
+def test_kernels_instructions_and_loops_of_a_listing() -> None:
+    found = parse(LISTING)
+    assert list(found) == ["product", "other"]
+    product = found["product"]
+    assert len(product.instructions) == 9
+    assert product.loops == ((1, 7), (4, 6))
+    assert [x.opcode.split(".")[0] for x in product.main_loop] == [
+        "LDSM", "HMMA", "HMMA", "LDGSTS", "IMAD", "BRA", "BRA",
+    ]  # fmt: skip
+    assert classes(product.main_loop) == {"tensor": 2, "branch": 2, "shared": 1, "copy": 1, "move": 1}
+    assert found["other"].main_loop[0].multiply_adds == 32
+
+
+def test_a_kernel_without_loops_is_its_own_main_loop() -> None:
+    assert len(code("FADD", "STG.E.128", "EXIT").main_loop) == 3
+    assert parse("") == {}
+    assert parse("nothing of this kind\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("opcode", "kind", "unit", "work"),
+    [
+        ("HMMA.16816.F32", "tensor", "fp16", 16 * 8 * 16),
+        ("HMMA.1688.F32.TF32", "tensor", "tf32", 16 * 8 * 8),
+        ("IMMA.16832.S8.S8.SAT", "tensor", "int8", 16 * 8 * 32),
+        ("HGMMA.64x256x16.F32.BF16", "tensor", "fp16", 64 * 256 * 16 // 4),
+        ("QGMMA.64x128x32.F32.E4M3.E4M3", "tensor", "int8", 64 * 128 * 32 // 4),
+        ("DMMA.8x8x4", "tensor", "fp64", 64),
+        ("FFMA", "float", "fp32", 32),
+        ("DFMA", "float", "fp64", 32),
+        ("IDP.4A.S8.S8", "integer", "fp32", 128),
+        ("MUFU.EX2", "special", "fp32", 0),
+        ("IMAD.MOV.U32", "move", "fp32", 0),
+        ("IMAD.WIDE", "integer", "fp32", 0),
+        ("LDGDEPBAR", "barrier", "fp32", 0),
+        ("LDG.E.128.CONSTANT", "global", "fp32", 0),
+        ("LDL", "local", "fp32", 0),
+        ("UTMALDG.2D", "copy", "fp32", 0),
+        ("NEWTHING.X", "other", "fp32", 0),
+    ],
+)
+def test_what_an_instruction_is(opcode: str, kind: str, unit: str, work: int) -> None:
+    x = Instruction(opcode)
+    assert (x.kind, x.multiply_adds) == (kind, work)
+    if work:
+        assert x.unit == unit
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "shared", "loaded"),
+    [
+        ("LDSM.16.M88.4", "", 512, 0),
+        ("LDSM.16.MT88", "", 128, 0),
+        ("LDS.128", "", 512, 0),
+        ("STS.U8", "", 32, 0),
+        ("LDGSTS.E.BYPASS.128", "", 512, 512),
+        ("LDG.E", "", 0, 128),
+        ("HGMMA.64x256x16.F32", "R24, gdesc[UR8], R24", 256 * 16 * 2 // 4, 0),
+        ("HGMMA.64x256x16.F32", "R24, gdesc[UR8], gdesc[UR10], R24", (256 + 64) * 16 * 2 // 4, 0),
+    ],
+)
+def test_what_an_instruction_moves(opcode: str, operands: str, shared: int, loaded: int) -> None:
+    x = Instruction(opcode, operands)
+    assert (x.shared_bytes, x.loaded_bytes) == (shared, loaded)
+
+
+def test_clocks_of_a_loop() -> None:
+    loop = code(*["HMMA.16816.F32"] * 64, *["LDSM.16.M88.4"] * 16, *["IADD3"] * 48).instructions
+    spent = loop_cycles(loop, threads=256, resident=1, variant="sm_80")
+    assert spent == {"tensor": 8 * 64 * 2048 / 1024, "fma": 0.0, "issue": 8 * 128 / 4, "shared": 8 * 16 * 4, "l2": 0.0}
+    one = loop_cycles(loop, threads=32, resident=1, variant="sm_80")
+    assert one["tensor"] == 4 * spent["tensor"] / 8, "a warp has the units of its scheduler alone"
+    assert one["shared"] == spent["shared"] / 8
+    hopper = loop_cycles(loop, threads=256, resident=1, variant="sm_90a")
+    assert hopper["tensor"] == pytest.approx(8 * 64 * 2048 / (2048 * 0.62))
+
+
+def work(blocks: int = 108 * 4, flops: float | None = None, moved: float = 0.0) -> Work:
+    flops = 2.0 * 8 * 64 * 2048 * 100 * blocks if flops is None else flops
+    return Work(blocks, 256, 100_000, 200, flops, moved)
+
+
+def test_a_loop_of_matrix_instructions_is_bound_by_them_or_by_what_takes_longer() -> None:
+    target = archs.target("sm_80")
+    lean = bound(code(*["HMMA.16816.F32"] * 64), work(), target)
+    assert (lean.by, lean.share) == ("tensor", pytest.approx(1.0))
+    assert lean.cycles == pytest.approx(4 * 100 * 8 * 64 * 2)
+    fat = bound(code(*["HMMA.16816.F32"] * 64, *["IADD3"] * 960), work(), target)
+    assert (fat.by, fat.share) == ("issue", pytest.approx(0.5))
+    slow = bound(code(*["HMMA.16816.F32"] * 64), work(moved=1e10), target)
+    assert slow.by == "dram"
+    assert slow.cycles == pytest.approx(1e10 / 2.039e12 * 1.41e9)
+
+
+def test_the_last_round_of_blocks_counts_whole() -> None:
+    found = bound(code(*["HMMA.16816.F32"] * 64), work(blocks=109), archs.target("sm_80"))
+    assert (found.by, found.share) == ("waves", pytest.approx(109 / 216))
+
+
+def test_what_multiplies_little_is_bound_by_memory() -> None:
+    found = bound(code("LDG.E.128", "FFMA", "MUFU.EX2", "STG.E.128"), work(moved=1e6), archs.target("sm_80"))
+    assert (found.by, found.share) == ("dram", 0.0)
+
+
+def test_a_disassembler_that_is_missing_or_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWRIGHT_NVDISASM", str(tmp_path / "none"))
+    with pytest.raises(NoDisassembler, match="is no program"):
+        sass.disassemble(b"")
+    fails = tmp_path / "fails"
+    fails.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 3\n")
+    fails.chmod(0o755)
+    monkeypatch.setenv("TILEWRIGHT_NVDISASM", str(fails))
+    with pytest.raises(TilewrightError, match="no such thing"):
+        sass.disassemble(b"")
+    fails.write_text("not a program")
+    with pytest.raises(NoDisassembler, match="does not start"):
+        sass.disassemble(b"")
+    fails.write_text("#!/bin/sh\nexec sleep 30\n")
+    with pytest.raises(TilewrightError, match=r"took more than 0\.1 s"):
+        sass.disassemble(b"", deadline=0.1)
+
+
+def test_without_one_anywhere_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TILEWRIGHT_NVDISASM", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sass.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(sass.os, "access", lambda *_: False)
+    monkeypatch.setattr(sass.shutil, "which", lambda _: None)
+    with pytest.raises(NoDisassembler) as error:
+        sass.find_disassembler()
+    assert "tilewright[sass]" in error.value.hint

@@ -1,0 +1,93 @@
+"""Main loops of default CUDA schedules as compiled: an edit that makes one worse shows here, with no GPU.
+
+The table is of one NVRTC; ``pytest --update-golden`` writes it again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
+from tilewright.backends.cuda.sass import NoDisassembler, find_disassembler
+from tilewright.checking.check import subject_of
+from tilewright.checking.machine_code import costs
+from tilewright.core import Candidate, Task, UsageError
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import default_schedule
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "cuda_loops.json"
+_CONV = {"n": 16, "ci": 256, "h": 28, "w": 28, "co": 256, "kh": 3, "kw": 3, "padding": 1, "dtype": "float16"}
+_HEADS = {"b": 2, "h": 16, "lq": 2048, "lk": 2048, "dtype": "bfloat16"}
+_SQUARE = {"m": 4096, "n": 4096, "k": 4096}
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bfloat16 sm_80": ("matmul", "sm_80", {**_SQUARE, "dtype": "bfloat16"}),
+    "bfloat16 sm_90a": ("matmul", "sm_90a", {**_SQUARE, "dtype": "bfloat16"}),
+    "int8 sm_90a": ("matmul", "sm_90a", {**_SQUARE, "dtype": "int8"}),
+    "tf32 sm_80": ("matmul", "sm_80", {**_SQUARE, "precision": "tf32"}),
+    "float32 sm_80": ("matmul", "sm_80", _SQUARE),
+    "few rows sm_80": ("matmul", "sm_80", {**_SQUARE, "m": 16, "dtype": "float16"}),
+    "attention 64 sm_80": ("attention", "sm_80", {**_HEADS, "d": 64}),
+    "attention 128 sm_90a": ("attention", "sm_90a", {**_HEADS, "d": 128}),
+    "conv NHWC sm_80": ("conv2d", "sm_80", {**_CONV, "layout": "NHWC"}),
+    "conv NCHW sm_80": ("conv2d", "sm_80", _CONV),
+}
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> str:
+    try:
+        find_disassembler()
+        return find_nvrtc("sm_90a").name
+    except (NoNvrtc, NoDisassembler) as e:
+        pytest.skip(e.message)
+
+
+def measured(case: str) -> dict[str, Any]:
+    """What the table has of a case: the kernel that does the work."""
+    operator, arch, params = CASES[case]
+    task = Task(get_operator(operator).workload(**params), archs.target(arch))
+    [cost] = [c for c in costs(subject_of(Candidate(task, default_schedule(task)))) if c.bound is not None]
+    found = cost.to_json()
+    loop, bound = found["loop"], found["bound"]
+    return {
+        "template": found["template"], "registers": found["registers"], "spills": found["spills"],
+        "instructions": loop["instructions"], "mma": loop["mma"], "by": bound["by"],
+        "share": round(bound["share"], 3), "classes": loop["classes"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_main_loops_are_as_they_were(case: str, nvrtc: str, update_golden: bool) -> None:
+    table = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {"compiler": nvrtc, "kernels": {}}
+    found = measured(case)
+    assert found["spills"] == 0
+    if update_golden:
+        table["compiler"], table["kernels"][case] = nvrtc, found
+        table["kernels"] = {c: table["kernels"][c] for c in CASES if c in table["kernels"]}
+        GOLDEN.write_text(json.dumps(table, indent=1) + "\n")
+        return
+    if table["compiler"] != nvrtc:
+        pytest.skip(f"the table is of {table['compiler']}, not of {nvrtc}")
+    assert found == table["kernels"][case], "better: pytest --update-golden; worse: find out why"
+
+
+def test_products_may_come_close_to_the_peak(nvrtc: str) -> None:
+    """By what their machine code asks for, on an architecture whose matrix instructions are a warp's."""
+    for n in (4096, 8192):
+        task = Task(get_operator("matmul").workload(m=n, n=n, k=n, dtype="bfloat16"), archs.target("sm_80"))
+        [cost] = costs(subject_of(Candidate(task, default_schedule(task))))
+        assert cost.bound is not None
+        assert cost.bound.share > 0.85
+
+
+def test_only_cuda_has_machine_code_to_read() -> None:
+    from tilewright.backends.cpu.targets import parse_target
+
+    task = Task(get_operator("matmul").workload(m=8, n=8, k=8), parse_target("cpu:portable", allow_foreign=True))
+    with pytest.raises(UsageError, match="not of cpu"):
+        costs(subject_of(Candidate(task, default_schedule(task))))
