@@ -9,7 +9,7 @@ under ``torch.compile(mode="max-autotune")`` with frozen weights, for convolutio
 a process of its own on the same cores with as many threads, and one runs at a time: in each round every way gets a
 turn, in an order that rotates, with a run to warm up before those that are timed. A ratio is the median over rounds
 of the rival's time over ours in the same round: above 1 ours is faster. All outputs are compared with onnxruntime's.
-Results are merged by network, threads and machine.
+Results are merged by network, threads, machine and its widest instructions.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
     ours = times["tilewright"]
     rivals = {n: t for n, t in times.items() if n != "tilewright"}
     row: dict[str, Any] = {
-        "network": given.network, "threads": given.threads, "device": place.device.model, "small": given.small,
+        "network": given.network, "threads": given.threads, "device": place.device.model,
+        "target": place.target.variant, "small": given.small,
         "date": time.strftime("%Y-%m-%d"), "rounds": given.rounds, **tuning_of(found, db, given.threads),
         "seconds": {name: statistics.median(t) for name, t in times.items()},
         "ratios": {n: quartiles([r / o for r, o in zip(t, ours, strict=True)]) for n, t in rivals.items()},
@@ -198,8 +199,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         "is faster), medians of paired rounds with quartiles; every library runs in a process of its own on the same "
         "cores, one at a time. PyTorch is in its faster layout; torch.compile is `max-autotune` with frozen weights.",
         "",
-        f"| network | threads | tuned for | trials | ours | {' | '.join(PEERS)} | fastest rival |",
-        "|---|---|---|---|---|" + "---|" * len(PEERS) + "---|",
+        f"| network | target | threads | tuned for | trials | ours | {' | '.join(PEERS)} | fastest rival |",
+        "|---|---|---|---|---|---|" + "---|" * len(PEERS) + "---|",
     ]
     for row in rows:
         cells = []
@@ -208,30 +209,29 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             cells.append("-" if found is None else f"{found[0]:.2f} ({found[1]:.2f} to {found[2]:.2f})")
         name = f"{row['network']}{' (small)' if row['small'] else ''}"
         lines.append(
-            f"| {name} | {row['threads']} | {row['tune_seconds'] / 60:.0f} min | {row['trials']} | "
+            f"| {name} | {row['target']} | {row['threads']} | {row['tune_seconds'] / 60:.0f} min | {row['trials']} | "
             f"{row['seconds']['tilewright'] * 1e3:.2f} ms | {' | '.join(cells)} | {row['best_rival']:.2f} |"
         )
-    for threads in sorted({r["threads"] for r in rows}):
-        some = [r for r in rows if r["threads"] == threads and not r["small"]]
-        if not some:
-            continue
+    for target, threads in sorted({(r["target"], r["threads"]) for r in rows if not r["small"]}):
+        some = [r for r in rows if (r["target"], r["threads"]) == (target, threads) and not r["small"]]
         cells = []
         for way in PEERS.values():
             ratios = [p[0] for r in some if (p := peer_ratio(r, way)) is not None]
             cells.append(f"**{geomean(ratios):.2f}**" if ratios else "-")
         best = geomean([r["best_rival"] for r in some])
-        lines.append(f"| geometric mean | {threads} | | | | {' | '.join(cells)} | **{best:.2f}** |")
+        lines.append(f"| geometric mean | {target} | {threads} | | | | {' | '.join(cells)} | **{best:.2f}** |")
     machines = sorted({f"{r['device']}, {r['date']}" for r in rows})
     versions = sorted({f"{n} {v}" for r in rows for n, v in r["versions"].items()})
     return "\n".join([*lines, "", f"{'; '.join(machines)}; {', '.join(versions)}."]) + "\n"
 
 
 def merge(row: Mapping[str, Any], path: Path) -> None:
-    """Put a row in the place of an earlier one of its network, threads and machine, and write the table again."""
+    """Put a row in the place of an earlier one like it, and write the table again."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
-    key = ("network", "small", "threads", "device")
+    key = ("network", "small", "threads", "device", "target")
     kept = [r for r in before if any(r[k] != row[k] for k in key)]
-    rows = sorted([*kept, row], key=lambda r: (r["device"], r["threads"], r["small"], NETWORKS.index(r["network"])))
+    order = NETWORKS.index
+    rows = sorted([*kept, row], key=lambda r: (r["device"], r["target"], r["threads"], r["small"], order(r["network"])))
     path.write_text(json.dumps({"schema": 1, "rows": rows}, indent=1) + "\n")
     path.with_suffix(".md").write_text(table(rows))
 
