@@ -44,6 +44,9 @@ SHALLOW = 128
 """Depth where B is packed for few rows: wide blocks of it are read as they lie in memory."""
 DEEP = 1024
 """Depth of a block of panels packed once, at most: its tiles are started and ended seldom."""
+STRIP = 4
+"""Vectors of columns that a single row takes at a time from a B in place: of wider strips the rows of a block, which
+often lie a power of two apart, push each other out of L1."""
 LINE, WAYS = 64, 8
 """Bytes of a line of L1, and lines of a set."""
 
@@ -163,6 +166,10 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         t for t in tile_forms(form, lanes, target.registers) if fits.holds({**way, "MR": t[0], "MH": t[1], "NV": t[2]})
     ]
     rows, lines, vectors = min(tiles, key=cost)
+    in_place = m == 1 and form.b == "direct"
+    if in_place:
+        vectors = max(v for _, _, v in tiles if v <= STRIP)
+    printed = longest(rows * lines, vectors, target.registers) if m > 2 else 2 if in_place else 1
     options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
     low = _low(target) and rows * lines * DEPTH * item <= target.l1_bytes // 2
     values: dict[str, Value] = {
@@ -170,7 +177,7 @@ def default(c: Contraction, target: Target, within: SearchSpace) -> dict[str, Va
         "MR": rows,
         "MH": lines,
         "NV": vectors,
-        "unroll": max(u for u in (1, 2, 4) if u <= (longest(rows * lines, vectors, target.registers) if m > 2 else 1)),
+        "unroll": max(u for u in (1, 2, 4) if u <= printed),
         "prefetch_b": -2 if 2 < m <= 32 and form.b == "direct" else 0,
         "prefetch_c": m > 2,
     }

@@ -209,6 +209,8 @@ def _tiles(inner: int, around: int, vectors: int, registers: int, nested: bool) 
             if h * r <= MAX_ROWS and balanced(vectors, v) and fits(r * h, v, registers):
                 cycles = all_cycles(Blocks(inner, r), h, Blocks(vectors, v), on, lambda m, n: step_cycles(m, n, on))
                 found[r, h, v] = around // h * cycles
+    if inner * around == 1:
+        return found  # memory decides about a single row, and not how many sums are in flight
     best = min(found.values())
     return {t: cost for t, cost in found.items() if cost <= best * on.slack}
 
