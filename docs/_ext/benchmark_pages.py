@@ -15,8 +15,8 @@ from figures import Row
 
 SECTIONS = (
     ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
-                         "gemm_squares_2048")),
-    ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "unusual", "tvm_suite")),
+                         "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2")),
+    ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "operators_zen4", "unusual", "tvm_suite")),
     ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
     ("Sizes that change", ("ranges",)),
     ("Whole networks", ("networks",)),
@@ -24,7 +24,7 @@ SECTIONS = (
     ("Against earlier versions", ("versions",)),
     ("Dashboard", ("dashboard",)),
     ("Farm and database", ("farm_throughput", "farm_scale", "farm_faults", "database_scale")),
-    ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_compile_rate")),
+    ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_sass", "cuda_compile_rate")),
 )  # fmt: skip
 
 TITLES = {
@@ -32,6 +32,8 @@ TITLES = {
     "gemm_two_threads": "Two threads", "gemm_squares": "Squares, eight kernels in the final",
     "gemm_squares_2048": "2048^3, eight kernels in the final", "ansor_suite": "Ansor's operators against PyTorch",
     "ansor_subgraphs": "Ansor's subgraphs against torch.compile",
+    "gemm_zen4": "One thread of a core that has as many multiply-adds with AVX-512 as with AVX2",
+    "gemm_zen4_avx2": "The same core, AVX2 alone", "operators_zen4": "Some of them on another core",
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
     "unusual": "Operators that libraries have no kernel for, against NumPy and PyTorch",
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
@@ -48,6 +50,7 @@ TITLES = {
     "search_model": "What the cost model foresees of tasks that it never saw",
     "dashboard": "Pages at a million trials",
     "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
+    "cuda_sass": "Main loops in machine code, beside Triton's",
     "cuda_compile_rate": "Compiling", "versions": "Kernels and tuner of two versions",
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ from tilewright.core import Candidate, Task, UsageError
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "cuda_loops.json"
+GOLDEN = Path(__file__).with_name("cuda_loops.json")
 _CONV = {"n": 16, "ci": 256, "h": 28, "w": 28, "co": 256, "kh": 3, "kw": 3, "padding": 1, "dtype": "float16"}
 _HEADS = {"b": 2, "h": 16, "lq": 2048, "lk": 2048, "dtype": "bfloat16"}
 _SQUARE = {"m": 4096, "n": 4096, "k": 4096}

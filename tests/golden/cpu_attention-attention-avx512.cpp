@@ -1,4 +1,4 @@
-// cpu_attention version 1, cpu:avx512
+// cpu_attention version 2, cpu:avx512
 namespace tw_golden_ {
 typedef tw::f32v V; enum { L=16, W=32 };
 struct Ctx { void *const *t; char *ws; const float *k, *v; long KB, score_rows, bytes; };
@@ -368,16 +368,18 @@ TW_NOINLINE void finish(const Ctx *x, long o_i0, long o_i1, long q0, long nq, fl
   for(;e<11L;e++) for(long i=0;i<n;i++) g[i*11L+e]=o[e*W+b+i]; }
 }
 TW_NOINLINE void task(void *ctx, long t, long w) { const Ctx *x=(const Ctx*)ctx;
+ const long first_key=0, end=37L;
  const long o=t/1L, q0=(0L-t%1L)*W, nq=tw::imin(W,21L-q0); (void)o;
  const long o_i1=(o)%2L; (void)o_i1;
  const long o_i0=(o)/2L; (void)o_i0;
  float *q=(float*)(x->ws+0L+w*x->bytes), *s=q+12L*W;
- float *o_=s+1*x->score_rows*W, *m=o_+11L*W, *l=m+W, *c=l+W, *rows=c+W;
+ float *o_=s+1*x->score_rows*W, *rows=o_+448L; (void)rows;
+ float *m=o_+11L*W, *l=m+W, *c=l+W;
  queries(x,o_i0,o_i1,q0,nq,q,s);
  for(long i=0;i<W;i++) { m[i]=-__builtin_inff(); l[i]=0; }
  const float *k=x->k+(o_i1*444L), *v=x->v+(o_i1*407L);
  long first=1;
- for(long j=0;j<37L;j+=x->KB) { long ja=j, jb=tw::imin(j+x->KB,37L);
+ for(long j=first_key;j<end;j+=x->KB) { long ja=j, jb=tw::imin(j+x->KB,end);
   float *d=s; long i=ja;
   for(;i+9<=jb;i+=9,d+=288L) scores_9(k+i*12L,q,d);
   if(i<jb) scores_1(k+i*12L,q,d);
@@ -391,4 +393,5 @@ TW_ENTRY(tw_golden) { using namespace tw_golden_; Ctx x; x.t=tensors; x.ws=(char
  x.k=(const float*)tensors[1]; x.v=(const float*)tensors[2]; x.KB=tw::imax(9L,args[0]/9*9);
  x.score_rows=tw::imax(x.KB,12L);
  x.bytes=((832L+1*x.score_rows*W)*4+4095)/4096*4096;
- tw::parallel_for(env,2L,task,&x); return 0; }
+ tw::parallel_for(env,2L,task,&x);
+ return 0; }

@@ -1,4 +1,4 @@
-// cpu_dot version 2, cpu:avx512
+// cpu_dot version 3, cpu:avx512
 namespace tw_golden_ {
 typedef tw::i32v V; typedef tw::i32v W; typedef int S; typedef short E;
 enum { L=16, G=2 };
@@ -10,7 +10,7 @@ TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd512((Pair)a,(P
 TW_INLINE V step(V c,W a,W b) { return c+(V)__builtin_ia32_pmaddwd512_mask((Pair)a,(Pair)b,W{},(unsigned short)-1); }
 #endif
 
-struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,a_bytes,b_bytes,bytes; };
+struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,TK,a_bytes,b_bytes,bytes; };
 TW_INLINE W as_unit(const short *p) { return (tw::load<W>(p)&0xffff); }
 TW_INLINE W as_unit_n(const short *p,long n) { return (tw::load_n<W>(p,n)&0xffff); }
 TW_INLINE E as_element(short x) { return (E)(x); }
@@ -285,7 +285,8 @@ TW_NOINLINE void mk_9x2t(const Ctx *x,long units,const char *a,const char *b,S *
 }
 
 TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
- const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;
+ const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
+ const long o=t, first=0, end=12L; (void)o;
  
  const long ob=0; (void)ob;
  const long r0=ti*1L/x->TM, r1=(ti+1)*1L/x->TM;
@@ -296,8 +297,8 @@ TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (
  for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
   pack_a(x,o,(rb0)*9L,(rb1)*9L-(rb0)*9L,mine);
   for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
-   for(long k0=0;k0<12L;k0+=x->KC) { const long kc=tw::imin(x->KC,12L-k0);
-    const long mode=(k0>0?1:0)|(k0+kc>=12L?2:0), panel=((kc+1L)/2L*64L);
+   for(long k0=first;k0<end;k0+=x->KC) { const long kc=tw::imin(x->KC,end-k0);
+    const long mode=(k0>first?1:0)|(k0+kc>=12L?6:0), panel=((kc+1L)/2L*64L);
     (void)panel;
     for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
      const long m=(rb)*9L, v=(cb)*2L, n=v*16L;
@@ -311,8 +312,8 @@ TW_ENTRY(tw_golden) { using namespace tw_golden_; (void)workspace;
  const long kc=tw::imin(args[0],12L); (void)kc;
  const long mt=tw::imin(tw::imax(1,args[1]/9),1L);
  const long nt=tw::imin(tw::imax(1,args[2]/32),1L);
- Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; x.TM=args[3];x.TN=args[4];
+ Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; x.TM=args[3];x.TN=args[4];x.TK=args[5];
  x.a_bytes=mt*576L; x.b_bytes=0; x.bytes=x.a_bytes+x.b_bytes+0;
  x.packed=nullptr; x.ws=(char*)workspace;
- tw::parallel_for(env,1L*x.TM*x.TN,task,&x);
+ tw::parallel_for(env,1L*x.TM*x.TN*x.TK,task,&x);
  return 0; }

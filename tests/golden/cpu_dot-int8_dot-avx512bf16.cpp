@@ -1,4 +1,4 @@
-// cpu_dot version 2, cpu:avx512bf16
+// cpu_dot version 3, cpu:avx512bf16
 namespace tw_golden_ {
 typedef tw::i32v V; typedef tw::i32v W; typedef int S; typedef unsigned char E;
 enum { L=16, G=4 };
@@ -20,7 +20,7 @@ TW_INLINE W weave_bytes(Q a,Q b,Q c,Q d) {
   48,52,56,60,49,53,57,61,50,54,58,62,51,55,59,63); }
 TW_INLINE V step(V c,W a,W b) { return dot4(c,b,a); }
 
-struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,a_bytes,b_bytes,bytes; };
+struct Ctx { void *const *t; char *packed, *ws; long KC,MT,NT,TM,TN,TK,a_bytes,b_bytes,bytes; };
 TW_INLINE W as_unit(const unsigned char *p) { return (W)tw::convert<V>(tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get<tw::vec<unsigned char,L>>((const unsigned char*)p)))); }
 TW_INLINE W as_unit_n(const unsigned char *p,long n) { return (W)tw::convert<V>(tw::convert<W>(tw::convert<tw::vec<short,L>>(tw::get_n<tw::vec<unsigned char,L>>((const unsigned char*)p,n)))); }
 TW_INLINE E as_element(unsigned char x) { return (E)(x); }
@@ -197,7 +197,8 @@ TW_NOINLINE void mk_9x2(const Ctx *x,long units,const char *a,const char *b,S *c
 }
 
 TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (void)w;
- const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN, o=t/x->TN; (void)o;
+ const long ti=t%x->TM; t/=x->TM; const long tj=t%x->TN; t/=x->TN;
+ const long o=t, first=0, end=12L; (void)o;
  
  const long ob=0; (void)ob;
  const long r0=ti*1L/x->TM, r1=(ti+1)*1L/x->TM;
@@ -207,8 +208,8 @@ TW_NOINLINE void task(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; (
  const char *const A=(const char*)x->t[0]+(0L)*1L;
  for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
   for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
-   for(long k0=0;k0<12L;k0+=x->KC) { const long kc=tw::imin(x->KC,12L-k0);
-    const long mode=(k0>0?1:0)|(k0+kc>=12L?2:0), panel=((kc+3L)/4L*64L);
+   for(long k0=first;k0<end;k0+=x->KC) { const long kc=tw::imin(x->KC,end-k0);
+    const long mode=(k0>first?1:0)|(k0+kc>=12L?6:0), panel=((kc+3L)/4L*64L);
     char *const B=mine+x->a_bytes; pack_b(x,ob,cb0,cb1,k0,kc,B);
     for(long cb=cb0;cb<cb1;cb++) for(long rb=rb0;rb<rb1;rb++) {
      const long m=(rb)*9L, v=(cb)*2L, n=v*16L;
@@ -222,8 +223,8 @@ TW_ENTRY(tw_golden) { using namespace tw_golden_; (void)workspace;
  const long kc=tw::imin(args[0],12L); (void)kc;
  const long mt=tw::imin(tw::imax(1,args[1]/9),1L);
  const long nt=tw::imin(tw::imax(1,args[2]/32),1L);
- Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; x.TM=args[3];x.TN=args[4];
+ Ctx x; x.t=tensors; x.KC=args[0]; x.MT=mt; x.NT=nt; x.TM=args[3];x.TN=args[4];x.TK=args[5];
  x.a_bytes=0; x.b_bytes=nt*2L*((kc+3L)/4L*64L); x.bytes=x.a_bytes+x.b_bytes+0;
  x.packed=nullptr; x.ws=(char*)workspace;
- tw::parallel_for(env,1L*x.TM*x.TN,task,&x);
+ tw::parallel_for(env,1L*x.TM*x.TN*x.TK,task,&x);
  return 0; }

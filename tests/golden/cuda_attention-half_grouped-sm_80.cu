@@ -1,4 +1,4 @@
-// cuda_attention version 1, cuda:sm_80
+// cuda_attention version 2, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -64,6 +64,14 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
         top[m][0] = top[m][1] = -__builtin_inff();
         sum[m][0] = sum[m][1] = 0.0f;
     }
+    tw::cp_wait<2>();
+    tw::sync();
+    tw::u32 fq[1][1][4];
+    TW_UNROLL
+    for (int m = 0; m < 1; m++)
+        TW_UNROLL
+        for (int d = 0; d < 1; d++)
+            tw::ldmatrix_x4(fq[m][d], at_q + (m * 384 + d * 16) * 2);
     while (now < 1) {
         tw::cp_wait<1>();
         tw::sync();
@@ -81,10 +89,6 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
         TW_UNROLL
         for (int d = 0; d < 1; d++)
         {
-            tw::u32 fq[1][1][4];
-            TW_UNROLL
-            for (int m = 0; m < 1; m++)
-                tw::ldmatrix_x4(fq[m][0], at_q + (m * 384 + d * 16) * 2);
             TW_UNROLL
             for (int n = 0; n < 2; n++)
             {
@@ -94,8 +98,8 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 TW_UNROLL
                 for (int m = 0; m < 1; m++)
                 {
-                    tw::mma_bf16(s[m][2 * n], fq[m][0], first);
-                    tw::mma_bf16(s[m][2 * n + 1], fq[m][0], second);
+                    tw::mma_bf16(s[m][2 * n], fq[m][d], first);
+                    tw::mma_bf16(s[m][2 * n + 1], fq[m][d], second);
                 }
             }
         }
@@ -134,9 +138,9 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 float most = top[m][h];
                 TW_UNROLL
                 for (int n = 0; n < 4; n++)
-                    most = tw::max(most, tw::max(s[m][n][2 * h], s[m][n][2 * h + 1]));
-                most = tw::max(most, tw::shuffle_xor(most, 1));
-                most = tw::max(most, tw::shuffle_xor(most, 2));
+                    most = tw::max_number(most, tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
+                most = tw::max_number(most, tw::shuffle_xor(most, 1));
+                most = tw::max_number(most, tw::shuffle_xor(most, 2));
                 const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[m][h] - base);
                 top[m][h] = most;
                 float total = sum[m][h] * scale;
@@ -145,7 +149,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                     TW_UNROLL
                     for (int c = 0; c < 2; c++)
                     {
-                        const float w = tw::exp2_approx((s[m][n][2 * h + c] - base) * 0x1.715476p+0f);
+                        const float w = tw::exp2_approx((s[m][n][2 * h + c] - base) * 1.44269504f);
                         s[m][n][2 * h + c] = w;
                         total += w;
                     }
@@ -160,15 +164,16 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
         TW_UNROLL
         for (int k = 0; k < 2; k++)
         {
-            tw::u32 high[1][4], low[1][4];
+            tw::u32 high[1][4];
+            tw::u32 low[1][4];
             TW_UNROLL
             for (int m = 0; m < 1; m++)
-            {
-                parts(high[m][0], low[m][0], s[m][2 * k + 0][0], s[m][2 * k + 0][1]);
-                parts(high[m][1], low[m][1], s[m][2 * k + 0][2], s[m][2 * k + 0][3]);
-                parts(high[m][2], low[m][2], s[m][2 * k + 1][0], s[m][2 * k + 1][1]);
-                parts(high[m][3], low[m][3], s[m][2 * k + 1][2], s[m][2 * k + 1][3]);
-            }
+                TW_UNROLL
+                for (int w = 0; w < 4; w++)
+                {
+                    const float a = s[m][2 * k + w / 2][w % 2 * 2], b = s[m][2 * k + w / 2][w % 2 * 2 + 1];
+                    parts(high[m][w], low[m][w], a, b);
+                }
             TW_UNROLL
             for (int n = 0; n < 1; n++)
             {

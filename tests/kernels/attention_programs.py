@@ -25,9 +25,13 @@ def attention(
     modify: Modify | None = None,
     inputs: Callable[[], tuple[te.TensorRef, ...]] = lambda: (),
     divide_first: bool = False,
+    rounded: bool = False,
     finish: Modify | None = None,
 ) -> Program:
-    """softmax(modify(Q K^T / sqrt(d))) V; ``modify(score, b, h, i, j, *extra)``, ``finish(value, b, h, i, e, *extra)``."""
+    """softmax(modify(Q K^T / sqrt(d))) V; ``modify(score, b, h, i, j, *extra)``, ``finish(value, b, h, i, e, *extra)``.
+
+    ``rounded``: weights are rounded to ``dtype`` before they are multiplied by values.
+    """
     hk = hk or h
     q, k, v = (te.input(n, s, dtype) for n, s in (("q", (b, h, lq, d)), ("k", (b, hk, lk, d)), ("v", (b, hk, lk, dv))))
     extra = inputs()
@@ -50,8 +54,12 @@ def attention(
     total = te.compute((b, h, lq), lambda p, g, i: te.sum(lk, lambda j: e[p, g, i, j]))
     if divide_first:
         e = _divided(e, total)
+
+    def weight(p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
+        return real(te.cast(e[p, g, i, j], dtype)) if rounded else e[p, g, i, j]
+
     o = te.compute(
-        (b, h, lq, dv), lambda p, g, i, c: te.sum(lk, lambda j: e[p, g, i, j] * real(v[p, g // share, j, c]))
+        (b, h, lq, dv), lambda p, g, i, c: te.sum(lk, lambda j: weight(p, g, i, j) * real(v[p, g // share, j, c]))
     )
 
     def result(p: te.Expr, g: te.Expr, i: te.Expr, c: te.Expr) -> te.Expr:
@@ -110,6 +118,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "mask": lambda: attention(lq=37, lk=40, modify=mask, inputs=lambda: (te.input("mask", (37, 40), "bool"),)),
     "divided": lambda: attention(divide_first=True),
     "half": lambda: attention(dtype="bfloat16", d=18, modify=causal, lq=37),
+    "rounded": lambda: attention(dtype="bfloat16", d=18, lq=37, rounded=True),
     "deep": lambda: attention(b=1, h=1, lq=18, lk=16, d=256, dv=8),
     "long": lambda: attention(h=1, lq=9, lk=150),
     "long_causal": lambda: attention(h=1, lq=9, lk=140, modify=causal),

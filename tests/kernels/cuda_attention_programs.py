@@ -29,5 +29,13 @@ HALVES: dict[str, Callable[[], Program]] = {
         b=2, d=48, dv=16, dtype="bfloat16", modify=keep, inputs=lambda: (te.input("keep", (2, 37), "bool"),)
     ),
     "half_divided": lambda: attention(d=16, dv=16, dtype="float16", divide_first=True),
+    "half_rounded": lambda: attention(lq=37, lk=50, d=16, dv=16, dtype="bfloat16", rounded=True),
+    "half_rounded_causal": lambda: attention(
+        h=1, lq=70, lk=70, d=32, dv=24, dtype="float16", modify=causal, rounded=True
+    ),
+    "half_rounded_keep": lambda: attention(
+        b=2, d=48, dv=16, dtype="bfloat16", modify=keep, rounded=True, inputs=lambda: (te.input("keep", (2, 37), "bool"),)
+    ),
+    "half_rounded_cap": lambda: attention(lq=17, lk=33, d=16, dv=12, dtype="float16", modify=soft_cap, rounded=True),
 }  # fmt: skip
 """Builders by name."""

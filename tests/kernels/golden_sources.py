@@ -111,7 +111,7 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
         ("cuda_simt", {**CONTRACTIONS, **FORMS},
          ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "turned_last_float32")),
         ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16")),
-        ("cuda_attention", {**ATTENTIONS, **HALVES}, ("plain", "causal", "half_grouped", "half_keep")),
+        ("cuda_attention", {**ATTENTIONS, **HALVES}, ("plain", "causal", "half_grouped", "half_rounded_keep")),
         ("cuda_rows", ROWS, ("softmax", "softmax_long", "layer_norm", "row_argmax", "column_sums", "whole_sum")),
         ("cuda_map", MAPS, ("chain", "whole_tail", "transposed_half", "table_rows")),
         ("cuda_stencil", WINDOWS, ("depthwise", "depthwise_last", "max_pool")),

@@ -55,6 +55,13 @@ def test_what_is_read_from_a_program() -> None:
     assert repr(a.k.load) == "x1[i0, (i1 // 3), i3, r0]"
 
 
+def test_weights_may_be_rounded_to_the_values_type() -> None:
+    kept, rounded = (match(attention(dtype="bfloat16", rounded=r).dumps()) for r in (False, True))
+    assert kept is not None
+    assert rounded is not None
+    assert (kept.rounded, rounded.rounded) == ("", "bfloat16")
+
+
 def small(
     top: Callable[[te.TensorRef], te.TensorRef] | None = None,
     weight: Callable[[te.Expr, te.Expr], te.Expr] = lambda s, t: te.exp(s - t),

@@ -124,6 +124,13 @@ def test_every_architecture_has_a_default(variant: str, dtype: str, d: int) -> N
 # ------------------------------------------------------------------ results
 
 
+KINDS = pytest.mark.parametrize(
+    ("dtype", "rounded"),
+    [("float16", False), ("float16", True), ("float32", False)],
+    ids=["kept", "rounded", "float32"],
+)
+
+
 def computed(program: Program, inputs: list[Array]) -> Array:
     task = task_of(program, SM80)
     candidate = Candidate(task, TEMPLATE.default(task))
@@ -135,11 +142,11 @@ def computed(program: Program, inputs: list[Array]) -> Array:
     return got
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_a_query_that_sees_no_key_is_nan(dtype: str) -> None:
+@KINDS
+def test_a_query_that_sees_no_key_is_nan(dtype: str, rounded: bool) -> None:
     """And no other is."""
     program = attention(
-        h=1, lq=20, lk=20, d=16, dv=8, dtype=dtype, inputs=lambda: (te.input("keep", (1, 20), "bool"),),
+        h=1, lq=20, lk=20, d=16, dv=8, dtype=dtype, rounded=rounded, inputs=lambda: (te.input("keep", (1, 20), "bool"),),
         modify=lambda s, p, g, i, j, x: te.select((j < i) & x[p, j], s, -math.inf),
     )  # fmt: skip
     q, k, v, _ = random_arrays(program)
@@ -149,9 +156,9 @@ def test_a_query_that_sees_no_key_is_nan(dtype: str) -> None:
     assert np.isfinite(got[0, 0, 2:].astype(np.float32)).all()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_nan_stays_in_its_row(dtype: str) -> None:
-    program = attention(h=1, lq=18, lk=21, d=16, dv=8, dtype=dtype)
+@KINDS
+def test_nan_stays_in_its_row(dtype: str, rounded: bool) -> None:
+    program = attention(h=1, lq=18, lk=21, d=16, dv=8, dtype=dtype, rounded=rounded)
     q, k, v = random_arrays(program)
     q[0, 0, 3, 5] = np.nan
     got = computed(program, [q, k, v])
@@ -159,10 +166,10 @@ def test_nan_stays_in_its_row(dtype: str) -> None:
     assert np.isfinite(np.delete(got, 3, axis=2).astype(np.float32)).all()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_masked_blocks_are_not_read(dtype: str) -> None:
+@KINDS
+def test_masked_blocks_are_not_read(dtype: str, rounded: bool) -> None:
     """What causal queries never see may hold anything."""
-    program = attention(h=1, lq=16, lk=80, d=16, dv=8, dtype=dtype, modify=causal)
+    program = attention(h=1, lq=16, lk=80, d=16, dv=8, dtype=dtype, modify=causal, rounded=rounded)
     q, k, v = random_arrays(program)
     right = computed(program, [q, k, v])
     k[0, 0, 64:], v[0, 0, 64:] = np.nan, np.inf
@@ -176,6 +183,16 @@ def test_weights_keep_the_precision_of_float32() -> None:
     v[0, 0, ::2], v[0, 0, 1::2] = 1.0, -1.0
     k[0, 0, 1::2] = k[0, 0, ::2]  # neighbours have equal scores, and their values cancel
     assert np.abs(computed(program, [q, k, v]).astype(np.float32)).max() < 1024 * 2.0**-18
+
+
+def test_a_constant_scale_is_part_of_the_powers() -> None:
+    """Nothing is left to be done to scores before the maximum, or their masks alone."""
+    plain = TEMPLATE.lower(_default(attention(lq=16, lk=64, d=16, dv=16, dtype="bfloat16", rounded=True))).source
+    assert "const float x = s[m][n][c]" not in plain
+    kept = TEMPLATE.lower(_default(attention(lq=16, lk=64, d=16, dv=16, dtype="bfloat16"))).source
+    assert "const float x = s[m][n][c]" in kept
+    masked = attention(lq=16, lk=64, d=16, dv=16, dtype="bfloat16", rounded=True, modify=causal)
+    assert "? x : -__builtin_inff()" in TEMPLATE.lower(_default(masked)).source
 
 
 def test_scores_that_cannot_be_masked_skip_nothing() -> None:

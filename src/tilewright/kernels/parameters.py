@@ -67,7 +67,7 @@ class Parameter:
             return self._range(op, given)
         value = convert(given, self.kind)
         if value is None:
-            raise UsageError(f"{op}: {self.name}={given} is not {self.kind.value[0]}", f"Write {self.hint}")
+            raise UsageError(f"{op}: {self.name}={given} is not {self.kind.value[0]}", f"Write {self._close(given)}")
         if self._is_size and any(n < 1 for n in _stored(value)):
             raise UsageError(f"{op}: {self.name}={value} is not positive", "Sizes are whole numbers of at least 1")
         if self.choices and value not in self.choices:
@@ -113,6 +113,12 @@ class Parameter:
         if self.kind is Kind.INT:
             return int(shown[0]) if shown[0].isdigit() else shown[0]
         return ",".join(shown) + ("," if len(shown) == 1 and ".." in shown[0] else "")
+
+    def _close(self, given: object) -> str:
+        """How to write what was given, or something like it."""
+        if self.kind is Kind.INT and isinstance(near := convert(given, Kind.FLOAT), float) and 1 <= near < 1e15:
+            return f"{self.name}={round(near)}"
+        return self.hint
 
     @property
     def hint(self) -> str:

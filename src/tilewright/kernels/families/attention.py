@@ -9,7 +9,8 @@ division stand. What is left must be four reductions over one axis each, in this
     mixed[.., i, e]   sum over j of exp(score(..) - top[.., i]) * v(.., j, e)
 
 and the result an elementwise function of ``mixed / total``. Neither k nor v may depend on the query axis
-``i``; they may depend on the other axes in any way (``h // c``: heads that share keys).
+``i``; they may depend on the other axes in any way (``h // c``: heads that share keys). In ``mixed`` the weight may be
+rounded to 16 bits first.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tilewright.kernels.families.sides import NoMatch
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""
+ROUNDED = ("float16", "bfloat16")
+"""Types to which weights may be rounded."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Attention:
     ``finish``, which is about the output's axes.
 
     ``q``: the queries' values. ``score`` is over the var ``s``; ``finish`` over the var ``o``, the
-    normalised result.
+    normalised result. ``rounded``: the 16-bit type to which the program rounds weights that it multiplies by values, or
+    nothing; the sum of weights is of those that are not rounded.
     """
 
     program: Program
@@ -63,6 +67,7 @@ class Attention:
     v: Rows
     score: Expr
     finish: Expr
+    rounded: str = ""
 
     @property
     def queries(self) -> int:
@@ -176,7 +181,7 @@ def _recognise(program: Program) -> Attention:
     score = _score(top.body[0], scores.name, rows, key, names)
     weight = _Weight(score, top.name, total.name, rows, key)
     _need(weight.is_exp(_replaced(total.body[0], scores.name, rows, key)))
-    value, normalised = _factor(_replaced(mixed.body[0], scores.name, rows, key), weight)
+    value, normalised, rounded = _factor(_replaced(mixed.body[0], scores.name, rows, key), weight)
     ranges = scores.ranges
     q, k_value = _products(scores.body[0], key)
     k, v = _rows(program, k_value, key, "r0"), _rows(program, value, key, "e")
@@ -188,7 +193,7 @@ def _recognise(program: Program) -> Attention:
     _need(all(x.dtype == "float32" for x in _walk_floats(score)))
     return Attention(
         program=program, outer=tuple(a for a in rows if a != query), query=query, key=key, ranges=ranges,
-        width=mixed.extents[-1], q=q, k=k, v=v, score=score, finish=finish,
+        width=mixed.extents[-1], q=q, k=k, v=v, score=score, finish=finish, rounded=rounded,
     )  # fmt: skip
 
 
@@ -247,14 +252,17 @@ def _identity(e: Expr, axes: tuple[str, ...]) -> bool:
     return [(a.op, a.value) for a in e.args] == [("axis", n) for n in axes]
 
 
-def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool]:
-    """What a weight is multiplied by, and whether the weight is divided by the total."""
+def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool, str]:
+    """What a weight is multiplied by, whether the weight is divided by the total, and to which type it is rounded."""
     _need(e.op == "mul")
-    for w, other in (e.args, e.args[::-1]):
+    for factor, other in (e.args, e.args[::-1]):
+        w, rounded = factor, ""
+        if w.op == "cast" and w.args[0].op == "cast" and w.args[0].dtype in ROUNDED:
+            w, rounded = w.args[0].args[0], w.args[0].dtype
         if weight.is_exp(w):
-            return other, False
+            return other, False, rounded
         if weight.normalised(w):
-            return other, True
+            return other, True, rounded
     raise NoMatch
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-from tilewright.core import UsageError
+from tilewright.core import EXACT, UsageError
 from tilewright.kernels import te
 from tilewright.kernels.nn.dims import broadcast, stretched
 from tilewright.kernels.nn.element import value as computed
 from tilewright.kernels.nn.formula import expression
 from tilewright.kernels.nn.sizes import check_rank
 
+SIXTEEN = ("float16", "bfloat16")
 SCORE_NAMES = ("score", "b", "h", "q", "k")
 """What a score modification may name: the scaled score, and the numbers of its batch, head, query and key."""
 
@@ -24,6 +25,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     *,
     score_mod: str = "",
+    precision: str = "ieee",
 ) -> te.TensorRef:
     """``softmax(query @ key.T * scale, over keys) @ value``, for each batch and head.
 
@@ -32,7 +34,8 @@ def scaled_dot_product_attention(
     ``attn_mask`` stretches to (b, h, lq, lk): bool, where false keys are left out, or real, added to the scaled
     score. ``is_causal``: a query sees the keys up to its own number. ``score_mod``: a formula
     (``nn.formula``) of :data:`SCORE_NAMES` in place of the scaled score, before masks. A query that sees no
-    key is NaN. Result: (b, h, lq, dv).
+    key is NaN. Weights, before they are divided by their sum, are rounded to the type of 16-bit values, as matrix units
+    take them; with ``precision`` ``exact`` they are not. Result: (b, h, lq, dv).
     """
     op = "attention"
     for name, ref in (("query", query), ("key", key), ("value", value)):
@@ -71,8 +74,14 @@ def scaled_dot_product_attention(
     top = te.compute((b, h, lq), lambda p, q, i: te.max(lk, lambda j: scores[p, q, i, j]))
     power = te.compute((b, h, lq, lk), lambda p, q, i, j: te.exp(scores[p, q, i, j] - top[p, q, i]))
     total = te.compute((b, h, lq), lambda p, q, i: te.sum(lk, lambda j: power[p, q, i, j]))
+    rounded = value.dtype in SIXTEEN and precision != EXACT
+
+    def weight(p: te.Expr, q: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
+        w = power[p, q, i, j]
+        return te.cast(te.cast(w, value.dtype), kind) if rounded else w
+
     mixed = te.compute(
         (b, h, lq, dv),
-        lambda p, q, i, e: te.sum(lk, lambda j: power[p, q, i, j] * computed(value[p, shared(q), j, e])),
+        lambda p, q, i, e: te.sum(lk, lambda j: weight(p, q, i, j) * computed(value[p, shared(q), j, e])),
     )
     return te.compute((b, h, lq, dv), lambda p, q, i, e: mixed[p, q, i, e] / total[p, q, i])

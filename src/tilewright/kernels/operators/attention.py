@@ -87,6 +87,7 @@ def attention(
     mask: Mask = "none",
     mask_shape: te.Shape = (),
     score_mod: str = "",
+    precision: Literal["ieee", "exact"] = "ieee",
     dtype: str = "float32",
 ) -> te.TensorRef:
     """``softmax(query @ key.T * scale, over keys) @ value`` for each batch and head: as
@@ -98,7 +99,8 @@ def attention(
     number. ``mask``: ``bool`` (keys that are false are left out) or ``float`` (added to the scaled score), of
     ``mask_shape``, which stretches to (b, h, lq, lk): (lq, lk) unless given. ``score_mod``: a formula of
     ``score`` (scaled), ``b``, ``h``, ``q`` and ``k`` in its place, such as ``score - 0.1*abs(q - k)``. A query that
-    sees no key is NaN. 16-bit reals are computed in float32 and rounded once.
+    sees no key is NaN. 16-bit reals are computed in float32; the weights are rounded before they are multiplied by
+    values (not with ``precision=exact``, which costs matrix units half as much again), and results at the end.
     """
     if dv < 0 or hk < 0:
         raise UsageError(f"attention: dv={dv} hk={hk}", "Both are at least 1, or 0 for d and h")
@@ -112,6 +114,6 @@ def attention(
     if mask != "none":
         attn_mask = te.input("attn_mask", mask_shape or (lq, lk), "bool" if mask == "bool" else dtype)
     out = nn.scaled_dot_product_attention(
-        query, key, value, attn_mask, is_causal, scale or None, score_mod=score_mod.strip()
+        query, key, value, attn_mask, is_causal, scale or None, score_mod=score_mod.strip(), precision=precision
     )
     return nn.cast(out, dtype)

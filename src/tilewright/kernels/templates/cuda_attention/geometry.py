@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.core import Target, Value
-from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.attention import Attention
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda_attention.match import Form
@@ -52,6 +54,25 @@ class AttentionTiling:
     @property
     def cores(self) -> bool:
         return self.f.tensor_cores
+
+    @property
+    def one_rounding(self) -> bool:
+        """Whether weights are one operand of the matrix units: the program rounds them to the values' type."""
+        return self.cores and self.a.rounded == self.f.v.dtype
+
+    @property
+    def score(self) -> Expr:
+        """The score of a product, up to :attr:`scale`."""
+        return self._scaled[0]
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by beside :attr:`score`, on the way to the power of 2 that takes their place."""
+        return self._scaled[1]
+
+    @cached_property
+    def _scaled(self) -> tuple[Expr, float]:
+        return _unscaled(self.a.score) or (self.a.score, 1.0) if self.one_rounding else (self.a.score, 1.0)
 
     @property
     def threads(self) -> int:
@@ -149,11 +170,12 @@ class AttentionTiling:
             held = max(4 * (self.rows + self.keys_each), 4 * self.rows + self.value_groups * self.value_vector)
             return COPIED_OVERHEAD + result + self.rows * (self.keys_each + 2) + held
         result, scores = self.width // COLUMNS * 4, self.block_k // COLUMNS * 4
+        words = 6 if self.one_rounding else 7
         queries = self.depth // DEPTH * 4 if self.q_registers else 4
         # Scores and the words that their weights become live side by side for a while; over long rows the compiler
         # reads fragments far ahead.
         ahead = max(0, self.depth + self.width - 256) // 6
-        return OVERHEAD + ahead + self.tiles * (result + scores * 7 // 4 + queries + 8)
+        return OVERHEAD + ahead + self.tiles * (result + scores * words // 4 + queries + 8)
 
     @property
     def output_vector(self) -> int:
@@ -166,6 +188,26 @@ class AttentionTiling:
         copies = [s.vector * ITEMSIZE[s.dtype] for s in self.f.sides] if self.async_copies else []
         own = [ITEMSIZE[t.dtype] for t in self.a.program.inputs]
         return max(1, self.output_vector * ITEMSIZE[self.a.output.dtype], *copies, *own)
+
+
+def _unscaled(score: Expr) -> tuple[Expr, float] | None:
+    """A score without the factor that all its values have beside minus infinity, and that; ``None`` without one."""
+    if score.op == "select":
+        condition, a, b = score.args
+        if any(x.op == "var" for x in condition.walk()):
+            return None
+        found = [None if x.op == "const" and x.value == -math.inf else _unscaled(x) for x in (a, b)]
+        known = [f for f in found if f is not None]
+        factors = {f[1] for f in known}
+        if len(factors) != 1 or len(known) + sum(x.op == "const" and x.value == -math.inf for x in (a, b)) != 2:
+            return None
+        values = [x if f is None else f[0] for x, f in zip((a, b), found, strict=True)]
+        return Expr("select", score.dtype, (condition, *values)), factors.pop()
+    if score.op == "mul":
+        for x, c in (score.args, score.args[::-1]):
+            if x.op == "var" and c.op == "const" and isinstance(c.value, (int, float)) and c.value > 0:
+                return x, float(c.value)
+    return None
 
 
 def fits(p: AttentionTiling, target: Target) -> bool:

@@ -3,10 +3,13 @@
 A warp holds tiles of 16 queries. For each block of keys it multiplies queries by keys, turns the products into
 scores, and scores into weights, beside a running maximum and sum a query (quads of lanes share a row). A score's
 accumulators lie as the operand of the second product wants its rows, so the weights never leave the registers.
-The program's weights are float32: each is split into two 16-bit parts, whose products are added.
+Weights that the program rounds to the values' type are one operand. Those that it keeps in float32 are split into two
+16-bit parts, whose products are added.
 """
 
 from __future__ import annotations
+
+import math
 
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.cuda.text import STORAGE
@@ -21,10 +24,13 @@ from tilewright.kernels.templates.cuda_attention.text import (
     scores,
 )
 
+LOG2_E = math.log2(math.e)
+
 
 def source(p: AttentionTiling, symbol: str) -> str:
     """The kernel's text."""
-    return kernel(p, symbol, [fill(PARTS, {"t": _short(p)}), finish(p).define().rstrip()], _body(p))
+    parts = [] if p.one_rounding else [fill(PARTS, {"t": _short(p)})]
+    return kernel(p, symbol, [*parts, finish(p).define().rstrip()], _body(p))
 
 
 def _short(p: AttentionTiling) -> str:
@@ -42,7 +48,8 @@ TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
 }"""
 
 # Where all scores so far are minus infinity the weights are 0 rather than exp(-inf + inf). Weights are at most 1: what
-# 2^x loses to an argument's rounding is small beside their sum.
+# 2^x loses to an argument's rounding is small beside their sum. NaN scores need no care in the maximum: they make the
+# weight NaN, and with it the sum.
 BODY = """\
 const tw::u32 sq = tw::shared_address(smem), sk = sq + $q_bytes, sv = sk + $k_ring;
 const tw::u32 at_q = sq + (warp * $q_warp + (lane % 16) * $q_pitch + lane / 16 * 8) * 2;
@@ -125,10 +132,12 @@ $scores
             float most = top[m][h];
             TW_UNROLL
             for (int n = 0; n < $scored; n++)
-                most = tw::max(most, tw::max(s[m][n][2 * h], s[m][n][2 * h + 1]));
-            most = tw::max(most, tw::shuffle_xor(most, 1));
-            most = tw::max(most, tw::shuffle_xor(most, 2));
-            const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[m][h] - base);
+                most = tw::max_number(most, tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
+            most = tw::max_number(most, tw::shuffle_xor(most, 1));
+            most = tw::max_number(most, tw::shuffle_xor(most, 2));
+$if rounded:            const float base = most == -__builtin_inff() ? 0.0f : most * $log2;
+$if rounded:            const float scale = tw::exp2_approx(tw::fma(top[m][h], $log2, -base));
+$if kept:            const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[m][h] - base);
             top[m][h] = most;
             float total = sum[m][h] * scale;
             TW_UNROLL
@@ -136,7 +145,8 @@ $scores
                 TW_UNROLL
                 for (int c = 0; c < 2; c++)
                 {
-                    const float w = tw::exp2_approx((s[m][n][2 * h + c] - base) * 0x1.715476p+0f);
+$if rounded:                    const float w = tw::exp2_approx(tw::fma(s[m][n][2 * h + c], $log2, -base));
+$if kept:                    const float w = tw::exp2_approx((s[m][n][2 * h + c] - base) * $log2);
                     s[m][n][2 * h + c] = w;
                     total += w;
                 }
@@ -151,15 +161,17 @@ $scores
     TW_UNROLL
     for (int k = 0; k < $key_steps; k++)
     {
-        tw::u32 high[$tiles][4], low[$tiles][4];
+        tw::u32 high[$tiles][4];
+$if kept:        tw::u32 low[$tiles][4];
         TW_UNROLL
         for (int m = 0; m < $tiles; m++)
-        {
-            parts(high[m][0], low[m][0], s[m][2 * k + 0][0], s[m][2 * k + 0][1]);
-            parts(high[m][1], low[m][1], s[m][2 * k + 0][2], s[m][2 * k + 0][3]);
-            parts(high[m][2], low[m][2], s[m][2 * k + 1][0], s[m][2 * k + 1][1]);
-            parts(high[m][3], low[m][3], s[m][2 * k + 1][2], s[m][2 * k + 1][3]);
-        }
+            TW_UNROLL
+            for (int w = 0; w < 4; w++)
+            {
+                const float a = s[m][2 * k + w / 2][w % 2 * 2], b = s[m][2 * k + w / 2][w % 2 * 2 + 1];
+$if rounded:                high[m][w] = tw::pack_$t(a, b);
+$if kept:                parts(high[m][w], low[m][w], a, b);
+            }
         TW_UNROLL
         for (int n = 0; n < $result_pairs; n++)
         {
@@ -171,8 +183,8 @@ $scores
             {
                 tw::mma_$t(o[m][2 * n], high[m], first);
                 tw::mma_$t(o[m][2 * n + 1], high[m], second);
-                tw::mma_$t(o[m][2 * n], low[m], first);
-                tw::mma_$t(o[m][2 * n + 1], low[m], second);
+$if kept:                tw::mma_$t(o[m][2 * n], low[m], first);
+$if kept:                tw::mma_$t(o[m][2 * n + 1], low[m], second);
             }
         }
     }
@@ -212,6 +224,7 @@ def _body(p: AttentionTiling) -> list[str]:
     scored, result, ahead = p.block_k // COLUMNS, p.width // COLUMNS, p.stages - 1
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("m", p.tiles), ("n", scored), ("c", 4))]
     holes = {
+        "rounded": p.one_rounding, "kept": not p.one_rounding, "log2": f"{(p.scale * LOG2_E):.9g}f",
         "t": _short(p), "out": STORAGE[p.a.output.dtype], "width": p.a.width,
         "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "v_bytes": p.bytes("v"), "k_ring": p.stages * p.bytes("k"),
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"),

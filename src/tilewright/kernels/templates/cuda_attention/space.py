@@ -7,6 +7,7 @@ keeps their fragments in registers. On ordinary units: ``rows`` queries that ``l
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
@@ -18,6 +19,8 @@ from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 CODE_LIMIT = 4096
 """Multiply-adds in one unrolled loop body."""
+L2_BYTES = 64
+"""Bytes a clock from the second-level cache to a multiprocessor."""
 SAFE = 240
 """Estimated registers up to which nothing was seen to be spilled."""
 
@@ -91,8 +94,8 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     warps = min(resident, here) * p.warps
     scores = p.block_q * p.block_k
     if p.cores:
-        # Two products, the second with weights in two parts; fragments of keys and values for each tile of 16 rows.
-        products = scores * (p.depth + 2 * p.width) / 1024
+        # Two products, the second maybe with weights in two parts; fragments of keys and values for each 16 rows.
+        products = scores * (p.depth + (1 if p.one_rounding else 2) * p.width) / 1024
         reads = p.warps * p.block_k * (p.depth + p.width) * 2 / 128
         reads += 0 if p.q_registers else p.block_q * p.depth * 2 / 128
     else:
@@ -101,7 +104,10 @@ def cycles(p: AttentionTiling, target: Target) -> float:
         each += p.block_k * (p.rows / 4 + p.value_groups) * p.threads / 32
         reads = each * 4 * min(8, p.lanes) / 8
     exp = scores * (10 if p.cores else 22) / 128
+    # Every block of queries reads the keys and values of its heads again.
+    again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
     busy = min(1.0, warps / 8)
-    # Work of one block of keys, a barrier, and copies that are under way too shortly with few stages.
-    step = (max(products, reads) + exp) / busy + 150 / p.stages / max(1, resident)
+    # What takes long together gets into each other's way; then a barrier, and copies that are under way too shortly
+    # with few stages.
+    step = (math.hypot(products, reads, again) + exp) / busy + 150 / p.stages / max(1, resident)
     return here * (p.key_blocks * step + 2000 / max(1, min(resident, here)))

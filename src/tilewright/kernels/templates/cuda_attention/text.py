@@ -132,7 +132,7 @@ def _blocks(p: AttentionTiling, key: str) -> Blocks:
 
 def next_block(p: AttentionTiling) -> list[str]:
     """A lambda that gives the first block of keys, from ``t`` on, that is not masked as a whole."""
-    test = _blocks(p, f"t * {p.block_k}").masked(p.a.score)
+    test = _blocks(p, f"t * {p.block_k}").masked(p.score)
     if test == FALSE:
         return ["const auto next = [&](int t) { return t; };"]
     return [
@@ -148,24 +148,24 @@ def scores(p: AttentionTiling, loops: list[str], element: str, query: str, key: 
 
     ``loops``, unrolled, walk a thread's products ``element``, whose query and key are ``query`` and ``key``.
     """
-    test, simple = _blocks(p, "j0").open(p.a.score)
+    test, simple = _blocks(p, "j0").open(p.score)
     tests = [] if test == TRUE else [test]
     if p.a.keys % p.block_k:
         tests.append(f"j0 + {p.block_k} <= {p.a.keys}")
-    if p.a.queries % p.block_q and (p.a.score.loads() or simple.loads()):
+    if p.a.queries % p.block_q and (p.score.loads() or simple.loads()):
         tests.append(f"i0 + {p.block_q} <= {p.a.queries}")
     if not tests:
         return _scored(p, simple, [], loops, element, query, key)
     inside = []
     if p.a.keys % p.block_k:
         inside.append(f"j < {p.a.keys}")
-    if p.a.queries % p.block_q and p.a.score.loads():
+    if p.a.queries % p.block_q and p.score.loads():
         inside.append(f"i < {p.a.queries}")
     return [
         f"if ({' && '.join(tests)}) {{",
         *indented(_scored(p, simple, [], loops, element, query, key)),
         "} else {",
-        *indented(_scored(p, p.a.score, inside, loops, element, query, key)),
+        *indented(_scored(p, p.score, inside, loops, element, query, key)),
         "}",
     ]
 

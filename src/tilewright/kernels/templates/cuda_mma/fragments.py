@@ -102,8 +102,7 @@ def rounded(p: MmaTiling) -> list[str]:
             "TW_UNROLL",
             f"for (int i = 0; i < {count}; i++) {{",
             "    TW_UNROLL",
-            f"    for (int e = 0; e < {parts}; e++) {name}[i][e] = "
-            f"tw::float_bits(tw::round_tf32(tw::bits_float({name}[i][e])));",
+            f"    for (int e = 0; e < {parts}; e++) {name}[i][e] = tw::to_tf32(tw::bits_float({name}[i][e]));",
             "}",
         )
     ]

@@ -56,7 +56,7 @@ def _kernel(p: MmaTiling, symbol: str) -> LoweredKernel:
 CUDA_MMA = PlannedTemplate(
     name="cuda_mma",
     family="contraction",
-    version=2,
+    version=3,
     kinds=("cuda",),
     refusal="is no product that Tensor Cores multiply",
     find=match,

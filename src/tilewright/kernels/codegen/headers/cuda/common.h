@@ -1,4 +1,4 @@
-// What both sides share: packs, whole numbers, comparisons. NaN wins in max and min.
+// What both sides share: packs, whole numbers, comparisons. NaN wins in max and min; numbers win in max_number.
 namespace tw {
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };

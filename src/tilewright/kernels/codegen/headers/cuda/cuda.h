@@ -30,6 +30,7 @@ TW_DEVICE double sqrt(double x) { return __dsqrt_rn(x); }
 TW_DEVICE float floor(float x) { return ::floorf(x); }
 TW_DEVICE double floor(double x) { return ::floor(x); }
 TW_DEVICE float abs(float x) { return ::fabsf(x); }
+TW_DEVICE float max_number(float a, float b) { return ::fmaxf(a, b); }
 TW_DEVICE double abs(double x) { return ::fabs(x); }
 TW_DEVICE double exp(double x) { return ::exp(x); }
 TW_DEVICE double log(double x) { return ::log(x); }

@@ -19,6 +19,7 @@ TW_DEVICE double sqrt(double x) { return __builtin_sqrt(x); }
 TW_DEVICE float floor(float x) { return __builtin_floorf(x); }
 TW_DEVICE double floor(double x) { return __builtin_floor(x); }
 TW_DEVICE float abs(float x) { return __builtin_fabsf(x); }
+TW_DEVICE float max_number(float a, float b) { return __builtin_fmaxf(a, b); }
 TW_DEVICE double abs(double x) { return __builtin_fabs(x); }
 TW_DEVICE double exp(double x) { return __builtin_exp(x); }
 TW_DEVICE double log(double x) { return __builtin_log(x); }

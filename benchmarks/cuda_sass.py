@@ -1,0 +1,215 @@
+"""Main loops of CUDA kernels as machine code, beside Triton's for the same problem, compiled offline. Needs no GPU.
+
+    python benchmarks/cuda_sass.py --out benchmarks/results/cuda_sass
+
+Ours: the default schedule. Triton: of some usual tiles the one whose loop executes fewest instructions for its
+multiply-adds and spills nothing; without Triton ours alone. A *step* is 2,048 multiply-adds of a warp, one
+mma.m16n8k16: loops of other tiles and of warpgroups' instructions are counted alike. Writes NAME.json and NAME.md.
+Triton is no part of the development environment: pip install triton.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.backends.cuda import archs, cubin
+from tilewright.backends.cuda.nvrtc import find_nvrtc
+from tilewright.backends.cuda.sass import Instruction, classes, disassemble
+from tilewright.checking.check import subject_of
+from tilewright.checking.machine_code import costs
+from tilewright.core import Candidate, Task
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import default_schedule
+
+STEP = 16 * 8 * 16
+SQUARE = {"m": 4096, "n": 4096, "k": 4096, "dtype": "bfloat16"}
+HEADS = {"b": 2, "h": 16, "lq": 2048, "lk": 2048, "dtype": "bfloat16"}
+CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("matmul", "sm_80", SQUARE),
+    ("matmul", "sm_90a", SQUARE),
+    ("attention", "sm_80", {**HEADS, "d": 64}),
+    ("attention", "sm_80", {**HEADS, "d": 128}),
+    ("attention", "sm_90a", {**HEADS, "d": 128}),
+)
+PRODUCTS = ((128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 32, 4, 4), (256, 128, 64, 8, 3))
+"""Rows, columns and depth of a tile, warps, stages."""
+ATTENTIONS = ((128, 64, 4, 2), (128, 64, 8, 2), (128, 128, 8, 2), (64, 64, 4, 2))
+"""Queries and keys of a block, warps, stages."""
+
+TRITON = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    tile = tl.program_id(0)
+    across, down = tl.cdiv(n, BN), tl.cdiv(m, BM)
+    band = tile // (GROUP * across)
+    height = min(down - band * GROUP, GROUP)
+    i = (band * GROUP + tile % height) * BM + tl.arange(0, BM)
+    j = (tile % (GROUP * across)) // height * BN + tl.arange(0, BN)
+    r = tl.arange(0, BK)
+    left, right = a + i[:, None] * k + r[None, :], b + r[:, None] * n + j[None, :]
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for _ in range(0, k, BK):
+        total = tl.dot(tl.load(left), tl.load(right), total)
+        left += BK
+        right += BK * n
+    tl.store(c + i[:, None] * n + j[None, :], total.to(tl.bfloat16))
+
+
+@triton.jit
+def attention(q, k, v, o, scale, length, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    start = tl.program_id(1) * length * D
+    i, j, d = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, D)
+    x = tl.load(q + start + i[:, None] * D + d[None, :])
+    top = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    result = tl.zeros((BM, D), tl.float32)
+    for n in range(0, length, BN):
+        s = tl.dot(x, tl.load(k + start + (n + j)[None, :] * D + d[:, None]))
+        most = tl.maximum(top, tl.max(s, 1) * scale)
+        w = tl.math.exp2(s * scale - most[:, None])
+        less = tl.math.exp2(top - most)
+        total = total * less + tl.sum(w, 1)
+        y = tl.load(v + start + (n + j)[:, None] * D + d[None, :])
+        result = tl.dot(w.to(tl.bfloat16), y, result * less[:, None])
+        top = most
+    tl.store(o + start + i[:, None] * D + d[None, :], (result / total[:, None]).to(tl.bfloat16))
+"""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A main loop: whose, which tile, registers a thread, and its instructions."""
+
+    tile: str
+    registers: int
+    spills: int
+    body: tuple[Instruction, ...]
+
+    @property
+    def steps(self) -> float:
+        return sum(x.multiply_adds for x in self.body if x.kind == "tensor") / STEP
+
+    @property
+    def others(self) -> float:
+        """Instructions beside those of matrix units, a step."""
+        return sum(x.kind != "tensor" for x in self.body) / self.steps
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tile": self.tile, "registers": self.registers, "spills": self.spills, "instructions": len(self.body),
+            "steps": self.steps, "others_a_step": round(self.others, 3), "classes": classes(self.body),
+        }  # fmt: skip
+
+
+def ours(op: str, arch: str, params: dict[str, Any]) -> Loop:
+    task = Task(get_operator(op).workload(**params), archs.target(arch))
+    schedule = default_schedule(task)
+    [cost] = [c for c in costs(subject_of(Candidate(task, schedule))) if c.bound is not None]
+    names = ("BM", "BN", "BK", "STAGES", "warps", "tiles", "stages", "q_registers")
+    tile = " ".join(f"{k}={v}" for k, v in schedule.values.items() if k in names)
+    return Loop(tile, cost.registers, cost.spills, cost.code.main_loop)
+
+
+def tritons(op: str, arch: str, params: dict[str, Any], kernels: Any) -> Iterator[Loop]:
+    """Triton's loops for its tiles."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    if op == "matmul":
+        function, pointers, numbers = kernels.product, ("a", "b", "c"), {"m": "i32", "n": "i32", "k": "i32"}
+        tiles = [({"BM": m, "BN": n, "BK": k, "GROUP": 8}, w, s) for m, n, k, w, s in PRODUCTS]
+    else:
+        function, pointers, numbers = kernels.attention, ("q", "k", "v", "o"), {"scale": "fp32", "length": "i32"}
+        tiles = [({"BM": m, "BN": n, "D": params["d"]}, w, s) for m, n, w, s in ATTENTIONS]
+    for values, warps, stages in tiles:
+        signature = {**dict.fromkeys(pointers, "*bf16"), **numbers, **dict.fromkeys(values, "constexpr")}
+        aligned = {(n,): [["tt.divisibility", 16]] for n, x in enumerate(signature) if x not in ("scale", *values)}
+        source = ASTSource(function, signature=signature, constexprs=values, attrs=aligned)
+        target = GPUTarget("cuda", archs.ARCHITECTURES[arch].cc, 32)
+        made = triton.compile(source, target=target, options={"num_warps": warps, "num_stages": stages})
+        data = made.asm["cubin"]
+        [(name, code)] = disassemble(data).items()
+        found = cubin.parse(data).kernels[name]
+        tile = " ".join(f"{k}={v}" for k, v in values.items() if k not in ("GROUP", "D"))
+        yield Loop(f"{tile} warps={warps} stages={stages}", found.registers, found.stack_bytes, code.main_loop)
+
+
+def load_triton(folder: Path) -> Any:
+    """Triton's kernels, from a file: it reads their source."""
+    if importlib.util.find_spec("triton") is None:
+        return None
+    path = folder / "triton_loops.py"
+    path.write_text(TRITON)
+    spec = importlib.util.spec_from_file_location("triton_loops", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["triton_loops"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def table(rows: Sequence[dict[str, Any]], facts: dict[str, Any]) -> str:
+    lines = [
+        "Main loops in machine code, default schedules, bfloat16, beside Triton's for the same problem, "
+        f"compiled on {facts['date']} with {facts['compiler']} and Triton {facts['triton']}, run nowhere. A step is "
+        "2,048 multiply-adds of a warp (one mma.m16n8k16); others are all instructions beside those of matrix units.",
+        "",
+        "| case | ours: tile | registers | instructions | steps | others a step | Triton: tile | registers | "
+        "instructions | steps | others a step | ours over Triton's |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        sides = []
+        for side in (row["ours"], row["triton"]):
+            sides.append(
+                f"{side['tile']} | {side['registers']} | {side['instructions']} | {side['steps']:.0f} | "
+                f"{side['others_a_step']:.2f}"
+                if side
+                else "- | - | - | - | -"
+            )
+        ratio = row["ours"]["others_a_step"] / row["triton"]["others_a_step"] if row["triton"] else None
+        lines.append(f"| {row['case']} | {' | '.join(sides)} | {f'{ratio:.2f}' if ratio else '-'} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write NAME.json and NAME.md")
+    parser.add_argument("--check", action="store_true", help="a quick try that all of it works: the first case")
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        kernels = load_triton(Path(folder))
+        for op, arch, params in CASES[:1] if given.check else CASES:
+            mine = ours(op, arch, params)
+            theirs = [x for x in tritons(op, arch, params, kernels) if not x.spills] if kernels is not None else []
+            best = min(theirs, key=lambda x: x.others, default=None)
+            name = f"{op} {'x'.join(str(v) for v in params.values() if isinstance(v, int))} {arch}"
+            rows.append({"case": name, "ours": mine.to_json(), "triton": best.to_json() if best else None})
+            print(name, f"{mine.others:.2f}", f"{best.others:.2f}" if best else "-", flush=True)
+    version = sys.modules["triton"].__version__ if kernels is not None else "not installed"
+    facts = {"date": time.strftime("%Y-%m-%d"), "compiler": find_nvrtc("sm_90a").name, "triton": version}
+    text = table(rows, facts)
+    print(text)
+    if given.out:
+        given.out.with_suffix(".json").write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n")
+        given.out.with_suffix(".md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
