@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.cli.app import COMMANDS, run
+from tilewright.cli.app import COMMANDS, SECTIONS, run
 
 SIZES = ("m=32", "n=48", "k=24")
 OPERATOR = """
@@ -45,7 +45,26 @@ def test_every_command_has_help_with_examples(cli: Any) -> None:
 
 def test_version_and_help(cli: Any) -> None:
     assert cli("--version").out.strip() == f"tilewright {tilewright.__version__}"
-    assert "Commands:" in cli("--help").out
+    shown = cli("--help").out
+    assert all(f"{heading}:" in shown for heading in SECTIONS)
+    assert sorted(n for names in SECTIONS.values() for n in names) == sorted(COMMANDS), "each command once"
+
+
+def test_a_name_alone_prints_the_help_as_it_is_written(cli: Any) -> None:
+    bare = cli()
+    assert (bare.code, bare.err) == (0, "")
+    assert bare.out == cli("--help").out
+    assert "\n    tilewright tune matmul m=512" in bare.out
+    for group in ("db", "farm", "cache", "bundle", "model"):
+        alone = cli(group)
+        assert alone.code == 2, group
+        assert alone.out == cli(group, "--help").out
+
+
+def test_mistakes_are_answered_by_what_may_be_meant(cli: Any) -> None:
+    assert "Write m=4" in cli("tune", "matmul", "m=3.6", "n=2", "k=2").err
+    assert "Did you mean cpu:portable?" in cli("tune", "matmul", "m=3", "n=2", "k=2", "--target", "portable").err
+    assert "Did you mean softmax?" in cli("tune", "softmx", "shape=4,4").err
 
 
 def test_tune_json_has_what_scripts_need(cli: Any, tmp_path: Path) -> None:
@@ -78,6 +97,18 @@ def test_a_run_without_a_success_is_one_json_object_and_a_failure(
     assert data["best"] is None
     assert data["failed"] == {"compile": 4}
     assert "tilewright show" in data["error"]["mend"]
+
+
+@pytest.mark.parametrize("inside", ["t.db", "new/t.db"])
+def test_a_folder_that_others_write_is_refused_before_anything_is_tuned(cli: Any, tmp_path: Path, inside: str) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    reply = cli("tune", "matmul", *SIZES, "--trials", "4", "--db", shared / inside)
+    assert reply.code == 1
+    assert "can be written by every user" in reply.err
+    assert "--db ~/tuned.db" in reply.err
+    assert not any(shared.iterdir())
 
 
 def test_tune_prints_a_panel(cli: Any, tmp_path: Path) -> None:

@@ -246,7 +246,13 @@ AUTO = ("cuda", "cpu")
 
 
 def get_backend(name: str) -> Backend:
-    """A backend by name. Raises ``UsageError`` for an unknown one."""
+    """A backend by name. Raises ``UsageError`` for an unknown one, which names the target that may be meant."""
+    if name not in BACKENDS and name not in installed("backends"):
+        named = [t.name for b in BACKENDS for t in get_backend(b).targets() if t.variant == name]
+        if named:
+            raise UsageError(
+                f"unknown backend {name!r}", f"Did you mean {named[0]}? {name} is a target of that backend"
+            )
     made = resolve_name(BACKENDS[name]) if name in BACKENDS else find("backends", name, BACKENDS, by_path=False)
     return cast(Backend, made())
 

@@ -40,10 +40,24 @@ COMMANDS = {
     "bundle": "Build, sign, inspect, verify and export bundles: one file of kernels.",
     "cache": "Inspect or shrink the artifact cache.",
     "db": "Upgrade, export, import, merge, shrink and back up databases.",
+    "completion": "Print the script that makes a shell complete commands, operators and runs.",
     "config": "Show the settings in force and where each comes from.",
     "doctor": "Say what is installed, what the machine is, and what would be used.",
 }
 """Every command and its one-line help: ``cli/commands/NAME.py`` defines ``command``."""
+
+
+SECTIONS = {
+    "Tune and use": ("tune", "best", "bench", "ops", "space", "verify"),
+    "See what tuning does": ("runs", "show", "explain", "plot", "dashboard"),
+    "Programs that use kernels": ("misses", "lock", "bundle", "extract", "run"),
+    "GPUs": ("check", "prepare"),
+    "Farms, databases, settings": ("farm", "db", "cache", "model", "config", "completion", "doctor"),
+}
+"""The headings of the help, and the commands below each."""
+
+
+_NOTHING_ASKED: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click before 8.2 prints the help itself
 
 
 class Terminated(KeyboardInterrupt):
@@ -61,6 +75,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 @click.group(
     cls=LazyGroup,
     lazy={name: (f"commands.{name}", "command", text) for name, text in COMMANDS.items()},
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
@@ -69,10 +84,11 @@ def app(ctx: click.Context) -> None:
     """Tune tensor kernels for this machine, and use what was tuned.
 
     \b
-    Examples:
+    Begin with:
       tilewright tune matmul m=512 n=512 k=512 --trials 64
-      tilewright best matmul m=512 n=512 k=512 --source
       tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas
+      tilewright explain last
+      tilewright ops                 what can be tuned; your own: FILE.py:function
     """
     from tilewright.cli.commands.config import configure
 
@@ -100,6 +116,10 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except click.UsageError as e:
+        if isinstance(e, _NOTHING_ASKED) and e.ctx is not None:
+            # The help is the answer to the program's name alone; after a group's name a command is missing.
+            click.echo(e.ctx.get_help(), err=json_mode)
+            return 2 if e.ctx.parent is not None else 0
         hint = f"See: {e.ctx.command_path} --help" if e.ctx else "See: tilewright --help"
         emit_error(json_mode, "usage", e.format_message().rstrip("."), hint)
         return 2

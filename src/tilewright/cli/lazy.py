@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
 
 class LazyGroup(click.Group):
-    """``lazy``: by command, the module of ``tilewright.cli`` and the name in it that define it, and its help."""
+    """``lazy``: by command, the module of ``tilewright.cli`` and the name in it that define it, and its help.
 
-    def __init__(self, *args: object, lazy: Mapping[str, tuple[str, str, str]], **options: object) -> None:
+    ``sections``: headings of the help, with the commands below each; the others come last.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        lazy: Mapping[str, tuple[str, str, str]],
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **options: object,
+    ) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
         self.lazy = lazy
+        listed = {n for names in (sections or {}).values() for n in names}
+        rest = [n for n in lazy if n not in listed]
+        self.sections = {**(sections or {}), **({"Commands": rest} if rest else {})}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy)
@@ -26,5 +38,6 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in self.lazy.items()])
+        for heading, names in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.lazy[name][2]) for name in names])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
+from tilewright.cli import complete
 from tilewright.core import Target, UsageError, Workload
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ def open_database(db: str | None, *, create: bool = False, readonly: bool = True
 
 def operator_arguments(command: F, *, required: bool = True) -> F:
     """``OP key=value...`` and ``--dtype``: the operator a command is about."""
-    command = click.argument("params", nargs=-1, metavar="[KEY=VALUE]...")(command)
-    command = click.argument("op", metavar="OP" if required else "[OP]", required=required)(command)
+    command = click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)(command)
+    command = click.argument(
+        "op", metavar="OP" if required else "[OP]", required=required, shell_complete=complete.operators
+    )(command)
     return dtype_option(command)
 
 

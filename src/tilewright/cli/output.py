@@ -95,6 +95,12 @@ def program() -> str:
     return os.path.relpath(here)
 
 
+def shown_path(path: str) -> str:
+    """A file's path as seen from here where it lies below, else as it is; addresses of databases too."""
+    below = os.path.relpath(path) if "://" not in path else path
+    return path if below.startswith(os.pardir) else below
+
+
 def seconds(value: float | None) -> str:
     """A duration for a person: ``17.6 us``, ``1.19 ms``."""
     if value is None:

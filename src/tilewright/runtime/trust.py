@@ -32,6 +32,14 @@ def require_trust(path: Path) -> None:
     _require_folders(path)
 
 
+def require_place(path: Path) -> None:
+    """The same of a database that is yet to be made: nothing that is put there could be opened later."""
+    path = path.resolve()
+    while not path.parent.exists():
+        path = path.parent
+    require_trust(path)
+
+
 def require_own(path: Path, what: str, why: str) -> None:
     """Raise ``DatabaseError`` if a user other than this one and root can write a file; ``why`` that matters."""
     mend = f"Make a copy of your own, or run `chmod go-w {path}`"

@@ -154,7 +154,7 @@ def machine_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("processor", f"{machine['model']}; {machine['available_cores']} core(s) to use"),
         ("target", f"{machine['target']}: the widest of {', '.join(machine['targets'])} that runs here"),
-        ("compiler", f"{compiler['path']} ({compiler['family']} {compiler['version']})" if compiler else "none"),
+        ("compiler", f"{compiler['path']} ({compiler['version']})" if compiler else "none"),
         ("caches", ", ".join(f"{k.upper()} {v >> 10} KiB" for k, v in machine["caches"].items())),
     ]
     if machine["peak_gflops"]:

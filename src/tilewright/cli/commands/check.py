@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.backends.cores import available_cores
+from tilewright.cli import complete
 from tilewright.cli.options import find_operator, json_option, parse_params
 from tilewright.cli.output import emit_json, program, say, seconds
 from tilewright.cli.progress import Steps
@@ -25,8 +26,8 @@ def _list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
 
 
 @click.command("check")
-@click.argument("op", metavar="[OP]", required=False)
-@click.argument("params", nargs=-1, metavar="[KEY=VALUE]...")
+@click.argument("op", metavar="[OP]", required=False, shell_complete=complete.operators)
+@click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
 @click.option("--dtype", metavar="NAME", help="Element type, such as float16 or float32.")
 @click.option("--target", metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli import complete
 from tilewright.cli.commands.plot import Source
 from tilewright.cli.options import db_option, json_option, open_database
 from tilewright.cli.output import console, emit_json, say
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("explain")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=complete.runs)
 @click.option("-o", "--output", metavar="FILE", help="Draw it too: a file.svg, .png or .pdf.")
 @click.option("--dark", is_flag=True, help="Light on a dark ground.")
 @db_option

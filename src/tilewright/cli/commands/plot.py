@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.cli import complete
 from tilewright.cli.options import db_option, json_option, open_database
 from tilewright.cli.output import emit_json, say
 from tilewright.core import TrialRecord, UsageError
@@ -85,7 +86,7 @@ ALL = "all"
 
 
 @click.command("plot")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=complete.runs)
 @click.option("-o", "--output", metavar="FILE", help="Where to: a file.svg, .png or .pdf; a folder for all charts.")
 @click.option("--chart", type=click.Choice([*CHARTS, ALL]), help="What to draw. [default: best]")
 @click.option("--knob", metavar="NAME", help="Draw the times by this knob's values.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli import complete
 from tilewright.cli.commands.plot import CHARTS, Source
 from tilewright.cli.commands.runs import run_row
 from tilewright.cli.options import db_option, json_option, open_database
@@ -25,7 +26,7 @@ FASTEST = 10
 
 
 @click.command("show")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=complete.runs)
 @click.option("--trials", "all_trials", is_flag=True, help="List every trial, not only the fastest ten.")
 @click.option("--all-charts", is_flag=True, help="More charts: over time, the cost model, the roofline, importance.")
 @db_option

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.backends import backend_for
+from tilewright.cli import complete
 from tilewright.cli.commands.farm.options import certs_option
 from tilewright.cli.many import tune_misses, tune_tasks
 from tilewright.cli.options import (
@@ -25,10 +26,10 @@ from tilewright.cli.options import (
     target_option,
     threads_option,
 )
-from tilewright.cli.output import console, emit_json, program, rate, say, seconds, share_of_peak
+from tilewright.cli.output import console, emit_json, program, rate, say, seconds, share_of_peak, shown_path
 from tilewright.cli.ranges import tune_for_range
 from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
-from tilewright.core import TilewrightError
+from tilewright.core import DatabaseError, TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.baselines.compare import Comparison
@@ -63,9 +64,13 @@ if TYPE_CHECKING:
     "--strategy",
     default=None,
     metavar="NAME",
+    shell_complete=complete.strategies,
     help="evolutionary, random, grid, optuna-tpe, -cmaes, -gp, -qmc or -random. [default: evolutionary]",
 )
-@click.option("--cost-model", default=None, metavar="NAME", help="xgboost, roofline, gpu or random. [default: xgboost]")
+@click.option(
+    "--cost-model", default=None, metavar="NAME", shell_complete=complete.cost_models,
+    help="xgboost, roofline, gpu or random. [default: xgboost]",
+)  # fmt: skip
 @click.option("--seed", type=int, default=None, help="The same seed and results give the same proposals. [default: 0]")
 @user_kernel_options
 @click.option("--prepared", metavar="DIR", help="Try first what tilewright prepare wrote for this task.")
@@ -152,6 +157,7 @@ def command(
     from tilewright.tuner.progress import PlainProgress, progress
     from tilewright.tuner.task_file import read_tasks
 
+    _require_own_place(db)
     if tasks is not None or from_misses:
         alone: dict[str, Any] = {
             "OP": op, "--dtype": dtype, "--portfolio": portfolio, "--prepared": prepared, "--take-over": take_over,
@@ -212,6 +218,19 @@ def command(
         say(str(problem))
         return 1
     return 0
+
+
+def _require_own_place(db: str | None) -> None:
+    """Refuse at once what no program would open afterwards: a database in a folder that others write."""
+    from tilewright.paths import default_path
+    from tilewright.runtime.trust import require_place
+
+    if db is not None and "://" in db:
+        return
+    try:
+        require_place(Path(db) if db is not None else Path(default_path()))
+    except DatabaseError as e:
+        raise DatabaseError(e.message, "Name one in a folder of your own: --db ~/tuned.db") from None
 
 
 def _farm(address: str, certs: Path | None, priority: str) -> Farm:
@@ -292,6 +311,12 @@ def _gate(gate: Mapping[str, Any]) -> str:
     return f"{gate['seen']} kernels, refused without a run: {refused}; it cost {share:.1%} of compiling"
 
 
+def _keyword(param: str) -> str:
+    """A parameter as a call has it: ``m=512``, ``layout='NHWC'``."""
+    name, _, value = param.partition("=")
+    return f"{name}={value if value.isdigit() or value in ('True', 'False') else repr(value)}"
+
+
 def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: tuple[str, ...]) -> None:
     from rich.markup import escape
     from rich.panel import Panel
@@ -315,15 +340,19 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
         lines.append(f"gate       {_gate(result.gate)}")
     lines.append(f"trials     {result.trials}, {result.structures} distinct structures, failed: {failed}")
     lines.append(f"time       {result.seconds:.1f} s, {result.trials / max(result.seconds, 1e-9):.1f} trials a second")
-    lines.append(f"saved in   {result.database} as run {result.run}")
+    database = shown_path(result.database)
+    lines.append(f"saved in   {database} as run {result.run}")
     target = f" --threads {task.target.threads}" if task.target.threads > 1 else ""
     if "://" in result.database:
-        lines.append(f"next       {program()} db export --best best.db --db {result.database}")
+        lines.append(f"next       {program()} db export --best best.db --db {database}")
     elif backend_for(task.target).in_process:
-        lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {result.database}")
+        lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {database}")
+        if result.best and ":" not in op:
+            arguments = ", ".join([repr(op), *map(_keyword, params)])
+            lines.append(f"in Python  tilewright.Library({database!r}).plan({arguments})")
     else:
         target = f" --target {task.target.name}"
-        lines.append(f"next       {program()} best {op} {' '.join(params)}{target} --source --db {result.database}")
+        lines.append(f"next       {program()} best {op} {' '.join(params)}{target} --source --db {database}")
     console().print(
         Panel(escape("\n".join(lines)), title=escape(task.workload.label), title_align="left", expand=False)
     )

@@ -1,0 +1,42 @@
+"""``tilewright completion``: what makes a shell complete commands, operators, parameters and runs."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from tilewright.core import UsageError
+
+WHERE = {
+    "bash": 'eval "$(tilewright completion bash)"    # in ~/.bashrc',
+    "zsh": 'eval "$(tilewright completion zsh)"     # in ~/.zshrc, after compinit',
+    "fish": "tilewright completion fish | source     # in ~/.config/fish/config.fish",
+}
+"""How each shell takes its script."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(WHERE)), required=False)
+def command(shell: str | None) -> None:
+    """Print the script that makes a shell complete commands, operators, their parameters, and runs.
+
+    \b
+    Examples:
+      eval "$(tilewright completion bash)"    # in ~/.bashrc
+      tilewright completion fish | source     # in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from tilewright.cli.app import app
+
+    name = shell or os.path.basename(os.environ.get("SHELL", ""))
+    if name not in WHERE:
+        raise UsageError(
+            f"no completion for the shell {name!r}" if name else "which shell is not known: $SHELL is not set",
+            f"Name one: tilewright completion {'|'.join(WHERE)}",
+        )
+    made = get_completion_class(name)
+    assert made is not None
+    click.echo(f"# {WHERE[name]}")
+    click.echo(made(app, {}, "tilewright", "_TILEWRIGHT_COMPLETE").source())

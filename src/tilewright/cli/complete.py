@@ -1,0 +1,79 @@
+"""What a shell may put in: operators, their parameters and values, runs, strategies, cost models.
+
+Each function answers a key press: nothing is measured, and what cannot be read completes to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+NEWEST = 20
+"""Runs that are offered."""
+
+
+def _matching(words: Iterable[str], incomplete: str) -> list[str]:
+    return [w for w in words if w.startswith(incomplete)]
+
+
+def operators(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Built-in operators, and those of installed packages."""
+    from tilewright.kernels.operators import OPERATORS
+    from tilewright.plugins import installed
+
+    return _matching((*OPERATORS, *installed("operators")), incomplete)
+
+
+def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """``key=`` for what is not given yet; behind it the values that there are."""
+    from tilewright.cli.options import find_operator
+    from tilewright.core import TilewrightError
+
+    try:
+        known = {p.name: p for p in find_operator(str(ctx.params.get("op"))).parameters}
+    except (TilewrightError, OSError):
+        return []
+    texts = [str(x) for x in ctx.params.get("params") or ()]
+
+    def values(key: str, begun: str) -> list[str]:
+        found = known.get(key)
+        if found is None:
+            return []
+        every = found.choices or ((True, False) if isinstance(found.default, bool) else ())
+        return _matching((str(v).lower() if isinstance(v, bool) else str(v) for v in every), begun)
+
+    # To bash, "=" is a word of its own, which click takes away where it is the last one: a name without it precedes.
+    if not incomplete and texts and texts[-1] in known:
+        return values(texts[-1], "")
+    if texts[1:] and texts[-1] == "=":
+        return values(texts[-2], incomplete)
+    key, equals, begun = incomplete.partition("=")
+    if equals:
+        return [f"{key}={v}" for v in values(key, begun)]
+    given = {text.partition("=")[0] for text in texts}
+    return _matching((f"{name}=" for name in known if name not in given), incomplete)
+
+
+def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """The newest runs of the database, and ``last``."""
+    from tilewright.cli.options import open_database
+    from tilewright.core import TilewrightError
+
+    try:
+        with open_database(ctx.params.get("db")) as database:
+            return _matching(("last", *(r.id for r in database.runs(NEWEST))), incomplete)
+    except (TilewrightError, OSError):
+        return _matching(("last",), incomplete)
+
+
+def strategies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    from tilewright.tuner.strategies import STRATEGIES
+
+    return _matching(STRATEGIES, incomplete)
+
+
+def cost_models(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    from tilewright.cost_model import COST_MODELS
+
+    return _matching(COST_MODELS, incomplete)
