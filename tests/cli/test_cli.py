@@ -126,6 +126,27 @@ def test_best_and_its_source(cli: Any, db: str) -> None:
     assert plain.out.strip() == data["source"].strip()
 
 
+def test_kernels_lists_what_is_stored(cli: Any, db: str, tmp_path: Path) -> None:
+    [row] = cli("kernels", "--db", db, "--json").json["kernels"]
+    assert (row["op"], row["params"]["m"], row["state"]) == ("matmul", 32, "verified")
+    assert row["seconds"] == cli("best", "matmul", *SIZES, "--db", db, "--json").json["seconds"]
+    for given in (("matmul",), ("matmul", "m=32"), ("matmul", "dtype=float32")):
+        assert "cpu_contraction" in cli("kernels", *given, "--db", db).out
+    nothing = cli("kernels", "matmul", "m=33", "--db", db)
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "tune matmul m=33" in nothing.err
+    assert cli("kernels", "--db", tmp_path / "none.db").code == 1
+    path, own = tmp_path / "mine.py", tmp_path / "own.db"
+    path.write_text(OPERATOR)
+    cli("tune", f"{path}:sqdist", "m=4", "n=5", "k=6", "--trials", "1", "--db", own)
+    assert [k["params"]["n"] for k in cli("kernels", "sqdist", "--db", own, "--json").json["kernels"]] == [5]
+    for given in (("m=4", "n=5", "k=6"), ()):
+        assert cli("best", "sqdist", *given, "--db", own, "--json").json["workload"].startswith("sqdist m=4 n=5 k=6")
+    assert "numpy" in cli("bench", "sqdist", "--db", own, "--rounds", "3").out
+    assert "Say which: sqdist m=4 n=5 k=6" in cli("best", "sqdist", "m=9", "--db", own).err
+    assert "unknown operator" in cli("best", "sqdisk", "--db", own).err
+
+
 def test_best_of_something_untuned_says_how_to_tune_it(cli: Any, db: str) -> None:
     reply = cli("best", "matmul", "m=7", "n=7", "k=7", "--db", db, "--json")
     assert reply.code == 1

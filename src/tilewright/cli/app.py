@@ -29,6 +29,7 @@ COMMANDS = {
     "check": "Run CUDA kernels on the emulator and say whether they are right.",
     "prepare": "Rank and compile kernels for a GPU where there is none.",
     "dashboard": "Show runs, kernels and the farm as web pages, and metrics.",
+    "kernels": "List the stored kernels, the best of each task.",
     "bench": "Compare the tuned kernel with other libraries, paired in one run.",
     "verify": "Re-check and re-time stored kernels with the present compiler.",
     "farm": "Tune on a farm of devices: its processes, certificates and status.",
@@ -48,7 +49,7 @@ COMMANDS = {
 
 
 SECTIONS = {
-    "Tune and use": ("tune", "best", "bench", "ops", "space", "verify"),
+    "Tune and use": ("tune", "best", "kernels", "bench", "ops", "space", "verify"),
     "See what tuning does": ("runs", "show", "explain", "plot", "dashboard"),
     "Programs that use kernels": ("misses", "lock", "bundle", "extract", "run"),
     "GPUs": ("check", "prepare"),

@@ -27,11 +27,13 @@ def operators(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """``key=`` for what is not given yet; behind it the values that there are."""
-    from tilewright.cli.options import find_operator
     from tilewright.core import TilewrightError
+    from tilewright.kernels.operator_file import load_operator
+    from tilewright.kernels.operators import get_operator
 
+    op = str(ctx.params.get("op"))
     try:
-        known = {p.name: p for p in find_operator(str(ctx.params.get("op"))).parameters}
+        known = {p.name: p for p in (load_operator(op) if ":" in op else get_operator(op)).parameters}
     except (TilewrightError, OSError):
         return []
     texts = [str(x) for x in ctx.params.get("params") or ()]
@@ -57,11 +59,12 @@ def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """The newest runs of the database, and ``last``."""
-    from tilewright.cli.options import open_database
     from tilewright.core import TilewrightError
+    from tilewright.database import Database
+    from tilewright.paths import default_path
 
     try:
-        with open_database(ctx.params.get("db")) as database:
+        with Database.open(ctx.params.get("db") or default_path(), create=False, readonly=True) as database:
             return _matching(("last", *(r.id for r in database.runs(NEWEST))), incomplete)
     except (TilewrightError, OSError):
         return _matching(("last",), incomplete)

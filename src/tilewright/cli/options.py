@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
@@ -110,6 +110,34 @@ def find_operator(op: str) -> Operator:
 
 def workload_of(op: str, params: Sequence[str], dtype: str | None) -> Workload:
     return find_operator(op).workload(**parse_params(params, dtype))
+
+
+def matches(workload: Workload, params: Mapping[str, Any]) -> bool:
+    """Whether a workload has these parameters, its defaults included, as they are written."""
+    own = {name: str(value) for name, value in (*workload.defaults, *workload.params)}
+    return {name: str(value) for name, value in params.items()}.items() <= own.items()
+
+
+def stored_workload(op: str, params: Sequence[str], dtype: str | None, db: str | None) -> Workload:
+    """A workload of an operator that is known, or of one that a database holds kernels of by that name.
+
+    Raises ``UsageError`` where there is neither, and where the parameters fit several.
+    """
+    try:
+        return workload_of(op, params, dtype)
+    except UsageError as unknown:
+        if not unknown.message.startswith("unknown operator"):
+            raise
+        asked = parse_params(params, dtype)
+        with open_database(db) as database:
+            own = [k.task.workload for k in database.kernels(op) if k.rank == 1 and k.task.workload.op == op]
+        found = {w.key: w for w in own if matches(w, asked)}
+        if len(found) == 1:
+            return next(iter(found.values()))
+        if not own:
+            raise
+        shown = "; ".join(w.label for w in (found or {w.key: w for w in own}).values())
+        raise UsageError(f"{op} is stored for {'several' if found else 'other'} sizes", f"Say which: {shown}") from None
 
 
 def target_of(name: str, threads: int) -> Target:

@@ -9,8 +9,8 @@ from tilewright.cli.options import (
     db_option,
     json_option,
     operator_arguments,
+    stored_workload,
     threads_option,
-    workload_of,
 )
 from tilewright.cli.output import console, emit_json, percent, rate, say, seconds, table
 from tilewright.core import UsageError
@@ -57,7 +57,7 @@ def command(
             f"bench compares kernels on processors, not on {device}",
             "On a GPU, benchmarks/gpu_rivals.py pairs stored kernels with cuBLAS and Triton",
         )
-    workload = workload_of(op, params, dtype)
+    workload = stored_workload(op, params, dtype, db)
     baselines = [n.strip() for n in against.split(",") if n.strip()]
     check_baselines(baselines)
     where = parse_device(device, threads)

@@ -12,10 +12,10 @@ from tilewright.cli.options import (
     json_option,
     open_database,
     operator_arguments,
+    stored_workload,
     target_of,
     target_option,
     threads_option,
-    workload_of,
 )
 from tilewright.cli.output import console, emit_json, rate, seconds, share_of_peak
 from tilewright.core import Task, TilewrightError
@@ -52,7 +52,7 @@ def command(
       tilewright best matmul m=512 n=512 k=512 --source > kernel.cpp
       tilewright best matmul m=512 n=512 k=512 --target cuda:sm_90a --source > kernel.cu
     """
-    task = Task(workload_of(op, params, dtype), target_of(target, threads))
+    task = Task(stored_workload(op, params, dtype, db), target_of(target, threads))
     with open_database(db) as database:
         kernel = _best(database, task)
         artifact = database.artifact(kernel.artifact_sha256) if kernel and source else None

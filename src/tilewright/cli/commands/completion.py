@@ -18,7 +18,8 @@ WHERE = {
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(WHERE)), required=False)
-def command(shell: str | None) -> None:
+@click.pass_context
+def command(ctx: click.Context, shell: str | None) -> None:
     """Print the script that makes a shell complete commands, operators, their parameters, and runs.
 
     \b
@@ -27,8 +28,6 @@ def command(shell: str | None) -> None:
       tilewright completion fish | source     # in ~/.config/fish/config.fish
     """
     from click.shell_completion import get_completion_class
-
-    from tilewright.cli.app import app
 
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
     if name not in WHERE:
@@ -39,4 +38,4 @@ def command(shell: str | None) -> None:
     made = get_completion_class(name)
     assert made is not None
     click.echo(f"# {WHERE[name]}")
-    click.echo(made(app, {}, "tilewright", "_TILEWRIGHT_COMPLETE").source())
+    click.echo(made(ctx.find_root().command, {}, "tilewright", "_TILEWRIGHT_COMPLETE").source())
