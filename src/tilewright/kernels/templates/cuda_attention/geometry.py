@@ -170,7 +170,7 @@ class AttentionTiling:
             held = max(4 * (self.rows + self.keys_each), 4 * self.rows + self.value_groups * self.value_vector)
             return COPIED_OVERHEAD + result + self.rows * (self.keys_each + 2) + held
         result, scores = self.width // COLUMNS * 4, self.block_k // COLUMNS * 4
-        words = 6 if self.one_rounding else 7
+        words = 5 if self.one_rounding else 7
         queries = self.depth // DEPTH * 4 if self.q_registers else 4
         # Scores and the words that their weights become live side by side for a while; over long rows the compiler
         # reads fragments far ahead.
