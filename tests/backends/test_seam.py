@@ -20,10 +20,10 @@ CONTRACT = "a contract's examples"
 
 LEFT = {
     "baselines/compare.py": (2, NUMPY),
-    "baselines/libraries.py": (1, NUMPY),
     "bundles/check.py": (1, HOST),
     "bundles/export/library.py": (2, "functions in C are a CPU's"),
     "checking/check.py": (4, "checks on the emulator, whose findings it reads"),
+    "checking/machine_code.py": (6, "reads what NVIDIA's compiler made"),
     "cli/commands/bench.py": (1, NUMPY),
     "cli/commands/check.py": (1, "the default of an option"),
     "cli/commands/tune.py": (1, NUMPY),

@@ -168,7 +168,7 @@ def test_products_of_16_bits_are_shared_out(threads: int) -> None:
     found = match_dot(t.workload.program)
     assert found is not None
     outer, axes = dot.shared_axes(found, t.target, (int(v["MR"]), int(v["NV"])))
-    assert balance(threads, outer, axes, (int(v["TM"]), int(v["TN"]))) >= 0.85
+    assert balance(threads, outer, axes, (int(v["TM"]), int(v["TN"]), int(v["TK"]))) >= 0.85
     lanes = t.target.vector_bytes // 4
     starts = begins(ceildiv(512, lanes), int(v["NV"]), int(v["TN"]))
     assert all(x * lanes * ITEMSIZE[found.output.dtype] % LINE == 0 for x in starts)
