@@ -15,7 +15,8 @@ from figures import Row
 
 SECTIONS = (
     ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
-                         "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2")),
+                         "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2",
+                         "gemm_zen4_two_threads")),
     ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "operators_zen4", "unusual", "tvm_suite")),
     ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
     ("Sizes that change", ("ranges",)),
@@ -33,7 +34,8 @@ TITLES = {
     "gemm_squares_2048": "2048^3, eight kernels in the final", "ansor_suite": "Ansor's operators against PyTorch",
     "ansor_subgraphs": "Ansor's subgraphs against torch.compile",
     "gemm_zen4": "One thread of a core that has as many multiply-adds with AVX-512 as with AVX2",
-    "gemm_zen4_avx2": "The same core, AVX2 alone", "operators_zen4": "Some of them on another core",
+    "gemm_zen4_avx2": "The same core, AVX2 alone", "gemm_zen4_two_threads": "Two of these cores",
+    "operators_zen4": "Some of them on another core",
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
     "unusual": "Operators that libraries have no kernel for, against NumPy and PyTorch",
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
