@@ -59,7 +59,6 @@ def test_machine_code_is_read_and_nothing_is_run(cli: Any, monkeypatch: pytest.M
     assert sum(kernel["loop"]["classes"].values()) == kernel["loop"]["instructions"]
     assert set(kernel["bound"]) == {"by", "cycles", "share", "loop"}
     assert 0 < kernel["bound"]["share"] <= 1
-    assert len(cli(*asked, "--schedule", "random:3", "--json").json["kernels"]) >= 3
     refused = cli(*asked, "--sanitize", "address")
     assert refused.code == 2
     assert "--sass runs nothing" in refused.err

@@ -130,12 +130,12 @@ def test_a_stopped_one_goes_on_where_it_was(tmp_path: Path) -> None:
         def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
             stop.set()
 
-    first = tune_many(tasks, trials=40, db=tmp_path / "t.db", observer=lambda _n: Stops(), stop=stop)
+    first = tune_many(tasks, trials=24, db=tmp_path / "t.db", observer=lambda _n: Stops(), stop=stop)
     assert all(t.result.interrupted for t in first)
-    assert 0 < sum(t.result.trials for t in first) < 40
-    again = tune_many(tasks, trials=40, db=tmp_path / "t.db", resume=True)
+    assert 0 < sum(t.result.trials for t in first) < 24
+    again = tune_many(tasks, trials=24, db=tmp_path / "t.db", resume=True)
     assert [t.result.run for t in again] == [t.result.run for t in first]
-    assert sum(t.result.trials for t in again) == 40
+    assert sum(t.result.trials for t in again) == 24
     anew = tune_many(tasks[:1], trials=4, db=tmp_path / "t.db", resume=True)
     assert anew[0].result.run != again[0].result.run
 
