@@ -11,7 +11,6 @@ Triton is no part of the development environment: pip install triton.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_rivals import load_triton
 from tilewright.backends.cuda import archs, cubin
 from tilewright.backends.cuda.nvrtc import find_nvrtc
 from tilewright.backends.cuda.sass import Instruction, classes, disassemble
@@ -148,21 +148,6 @@ def tritons(op: str, arch: str, params: dict[str, Any], kernels: Any) -> Iterato
         yield Loop(f"{tile} warps={warps} stages={stages}", found.registers, found.stack_bytes, code.main_loop)
 
 
-def load_triton(folder: Path) -> Any:
-    """Triton's kernels, from a file: it reads their source."""
-    if importlib.util.find_spec("triton") is None:
-        return None
-    path = folder / "triton_loops.py"
-    path.write_text(TRITON)
-    spec = importlib.util.spec_from_file_location("triton_loops", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["triton_loops"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def table(rows: Sequence[dict[str, Any]], facts: dict[str, Any]) -> str:
     lines = [
         "Main loops in machine code, default schedules, bfloat16, beside Triton's for the same problem, "
@@ -194,7 +179,7 @@ def main() -> None:
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        kernels = load_triton(Path(folder))
+        kernels = load_triton(Path(folder), "triton_loops", TRITON)
         for op, arch, params in CASES[:1] if given.check else CASES:
             mine = ours(op, arch, params)
             theirs = [x for x in tritons(op, arch, params, kernels) if not x.spills] if kernels is not None else []

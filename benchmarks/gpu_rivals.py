@@ -261,21 +261,21 @@ def compare_one(torch: Any, library: Any, op: str, params: dict[str, Any], secon
     return rows
 
 
-def load_triton(folder: Path) -> Any:
-    """The Triton product, or ``None`` where Triton is not installed."""
+def load_triton(folder: Path, name: str, source: str) -> Any:
+    """A module of Triton kernels, from a file: it reads their source. ``None`` where Triton is not installed."""
     import importlib.util
 
     if importlib.util.find_spec("triton") is None:
         return None
-    path = folder / "triton_product.py"
-    path.write_text(TRITON_SOURCE)
-    spec = importlib.util.spec_from_file_location("triton_product", path)
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["triton_product"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
-    return module.run
+    return module
 
 
 def compare_all(db: Path, cases: Sequence[tuple[str, dict[str, Any]]], seconds: float, folder: Path) -> list[Row]:
@@ -287,7 +287,8 @@ def compare_all(db: Path, cases: Sequence[tuple[str, dict[str, Any]]], seconds: 
     torch.backends.cudnn.benchmark = True
     import tilewright
 
-    triton = load_triton(folder)
+    kernels = load_triton(folder, "triton_product", TRITON_SOURCE)
+    triton = kernels.run if kernels is not None else None
     rows: list[Row] = []
     with tilewright.Library(db, trust=True) as library:
         for op, params in cases:

@@ -115,7 +115,7 @@ def test_clocks_of_a_loop() -> None:
 
 def work(blocks: int = 108 * 4, flops: float | None = None, moved: float = 0.0) -> Work:
     flops = 2.0 * 8 * 64 * 2048 * 100 * blocks if flops is None else flops
-    return Work(blocks, 256, 100_000, 200, flops, moved)
+    return Work(blocks, 256, 1, flops, moved)
 
 
 def test_a_loop_of_matrix_instructions_is_bound_by_them_or_by_what_takes_longer() -> None:

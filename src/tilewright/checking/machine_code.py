@@ -16,6 +16,7 @@ from tilewright.checking.check import Subject
 from tilewright.checking.cost import tensor_bytes
 from tilewright.core import UsageError
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.templates.cuda.static import blocks_per_sm
 from tilewright.launch import evaluate
 
 
@@ -98,11 +99,11 @@ def _arithmetic(code: Code, subject: Subject) -> tuple[int, int]:
 
 def _work(subject: Subject, symbol: str, resources: Mapping[str, Any]) -> Work:
     blocks, threads, shared = _launched(subject, symbol)
+    taken = int(resources["registers"]), shared + int(resources["shared_bytes"])
     return Work(
         blocks=blocks,
         threads=threads,
-        shared_bytes=shared + int(resources["shared_bytes"]),
-        registers=int(resources["registers"]),
+        resident=max(1, blocks_per_sm(subject.target, threads, *taken)),
         flops=float(subject.workload.flops),
         moved_bytes=float(tensor_bytes(subject.workload)),
     )

@@ -28,13 +28,12 @@ _PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4}
 
 @dataclass(frozen=True)
 class Work:
-    """One launch and what it computes: blocks, threads and bytes of shared memory a block, registers a thread;
-    operations of the task (0: not counted), and bytes that must move between memory and the device at least."""
+    """One launch and what it computes: blocks, threads a block, blocks that a multiprocessor holds at once, operations
+    of the task (0: not counted), and bytes that must move between memory and the device at least."""
 
     blocks: int
     threads: int
-    shared_bytes: int
-    registers: int
+    resident: int
     flops: float
     moved_bytes: float
 
@@ -77,8 +76,7 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     limit = target.limit
     sms, clock = int(limit["sms"]), float(limit["clock_hz"])
     loop = code.main_loop
-    resident = max(1, _resident(work, limit))
-    spent = loop_cycles(loop, work.threads, resident, target.variant)
+    spent = loop_cycles(loop, work.threads, work.resident, target.variant)
     dram = work.moved_bytes / float(limit["bandwidth"]) * clock
     inside = sum(x.multiply_adds for x in loop) * ceil(work.threads / WARP)
     arithmetic = "tensor" if spent["tensor"] else "fma"
@@ -87,31 +85,18 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     unit = next(x.unit for x in loop if x.multiply_adds and (x.kind == "tensor") == (arithmetic == "tensor"))
     peak = ARCHITECTURES[target.variant].lanes[_PEAK[unit]]
     trips = work.flops / 2 / (inside * work.blocks)
-    slots = resident * sms
-    rounds = ceil(work.blocks / slots)
+    rounds = ceil(work.blocks / (work.resident * sms))
     each = max(spent.values())
-    cycles = {name: rounds * resident * trips * c for name, c in spent.items()}
+    cycles = {name: rounds * work.resident * trips * c for name, c in spent.items()}
     cycles["dram"] = dram
     by = max(cycles, key=lambda name: cycles[name])
+    most = cycles[by]
     even = work.blocks / sms * trips * each  # with every round full
-    if cycles[by] > 1.05 * max(even, dram) and by != "dram":
-        by, most = "waves", cycles[by]
-    else:
-        most = cycles[by]
+    if by != "dram" and most > 1.05 * max(even, dram):
+        by = "waves"
     return Bound(by, most, work.flops / 2 / (peak * sms) / most, spent)
 
 
 def _multiplies(loop: tuple[Instruction, ...]) -> bool:
     """Whether multiply-adds are most of a loop: it is a product's, no chain of functions."""
     return 2 * sum(1 for x in loop if x.multiply_adds) > len(loop)
-
-
-def _resident(work: Work, limit: Mapping[str, float | int | str | bool]) -> int:
-    """Blocks that a multiprocessor holds at once."""
-    registers = -(-work.registers // 8) * 8 * ceil(work.threads / WARP) * WARP
-    return min(
-        int(limit["blocks_per_sm"]),
-        int(limit["threads_per_sm"]) // work.threads,
-        int(limit["registers_per_sm"]) // max(1, registers),
-        int(limit["shared_per_sm"]) // (work.shared_bytes + int(limit["shared_reserved"])),
-    )

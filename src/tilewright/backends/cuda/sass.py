@@ -16,6 +16,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from tilewright.backends.confine import one_line
@@ -152,7 +153,7 @@ class Code:
                 found.add((start, number))
         return tuple(sorted(found))
 
-    @property
+    @cached_property
     def main_loop(self) -> tuple[Instruction, ...]:
         """The loop that does the work: of those with most multiply-adds, on matrix units if any, the shortest.
 

@@ -22,6 +22,8 @@ FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 NARROW = ("bfloat16", "float16", *FLOAT8)
 """Reals that are stored only: what is computed with them is computed in float32."""
 
+SIXTEEN = ("float16", "bfloat16")
+"""Reals of 16 bits."""
 FLOATS = ("float64", "float32", *NARROW)
 INTEGERS = ("int64", "int32", "int8", "uint8")
 BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}

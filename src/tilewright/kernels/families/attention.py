@@ -19,15 +19,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import FLOATS, Expr, axis, cast, same
+from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, same
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
 from tilewright.kernels.families.sides import NoMatch
 
 SCORE, VALUE = "s", "o"
 """Vars of a matched program's ``score`` and ``finish``."""
-ROUNDED = ("float16", "bfloat16")
-"""Types to which weights may be rounded."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ def _factor(e: Expr, weight: _Weight) -> tuple[Expr, bool, str]:
     _need(e.op == "mul")
     for factor, other in (e.args, e.args[::-1]):
         w, rounded = factor, ""
-        if w.op == "cast" and w.args[0].op == "cast" and w.args[0].dtype in ROUNDED:
+        if w.op == "cast" and w.args[0].op == "cast" and w.args[0].dtype in SIXTEEN:
             w, rounded = w.args[0].args[0], w.args[0].dtype
         if weight.is_exp(w):
             return other, False, rounded

@@ -6,12 +6,12 @@ import math
 
 from tilewright.core import EXACT, UsageError
 from tilewright.kernels import te
+from tilewright.kernels.expression.expr import SIXTEEN
 from tilewright.kernels.nn.dims import broadcast, stretched
 from tilewright.kernels.nn.element import value as computed
 from tilewright.kernels.nn.formula import expression
 from tilewright.kernels.nn.sizes import check_rank
 
-SIXTEEN = ("float16", "bfloat16")
 SCORE_NAMES = ("score", "b", "h", "q", "k")
 """What a score modification may name: the scaled score, and the numbers of its batch, head, query and key."""
 
