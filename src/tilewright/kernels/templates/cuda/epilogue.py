@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
@@ -23,7 +23,6 @@ from tilewright.kernels.templates.cuda.text import (
     to_storage,
 )
 
-SIXTEEN = ("float16", "bfloat16")
 POSITIONS = ("batch", "m", "n")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.core import Launch
 from tilewright.kernels.codegen.ranges import Range
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr, const
+from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr, const
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program, Tensor, strides_of
 from tilewright.kernels.families.parts import Part
@@ -30,8 +30,6 @@ ALIGN = 256
 
 ROOM = 1 << 16
 """How far a fused index may exceed its extent."""
-
-SIXTEEN = ("float16", "bfloat16")
 
 
 def supported(program: Program) -> bool:

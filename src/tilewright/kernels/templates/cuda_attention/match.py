@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.attention import Attention
@@ -14,7 +14,6 @@ from tilewright.kernels.families.flatten import position
 from tilewright.kernels.templates.cuda.kernels import supported
 from tilewright.kernels.templates.cuda.runs import Run
 
-SIXTEEN = ("float16", "bfloat16")
 WIDEST = 256
 """Elements of a query, or of a value: the result's row is held in registers."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr, axis, const
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, SIXTEEN, Expr, axis, const
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
 from tilewright.kernels.families.group import Group
@@ -21,7 +21,7 @@ from tilewright.kernels.templates.cuda.text import (
     to_storage,
 )
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
-from tilewright.kernels.templates.cuda_attention.match import SIXTEEN, Side
+from tilewright.kernels.templates.cuda_attention.match import Side
 
 LINE = '#line 1 "kernel"\n'
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tilewright.kernels.expression.expr import SIXTEEN
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.match import match as contraction
 from tilewright.kernels.templates.cuda.operand import Operand
@@ -47,7 +48,6 @@ _FACTORS = {
 }
 
 
-SIXTEEN = ("float16", "bfloat16")
 WHOLE = ("int8", "uint8")
 
 
