@@ -5,8 +5,9 @@
 Both generate, for every case, the default schedule's kernel and those of some sampled ones (the old version samples;
 the new one takes the same knobs, where it has them). Kernels whose text is the same are the same. The others are
 compiled by the one compiler of this machine with the same flags, checked against each other, and timed in one
-process, call by call in turn: a ratio is the median of paired samples, above 1 where the new one is faster. The
-tuners run in turn, each from nothing. One thread; kernels that cannot be paired are counted and named.
+process, call by call in turn: a ratio is the median of paired samples, above 1 where the new one is faster. Compile
+times are compared in turn too, new over old. The tuners run in turn, each from nothing. One thread; kernels that cannot
+be paired are counted and named.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -240,6 +242,24 @@ def paired(old: dict[str, Any], new: dict[str, Any], tensors: list[Any], target:
     return statistics.median(ratios)
 
 
+def compiling(old: dict[str, Any], new: dict[str, Any], target: str) -> float:
+    """New compile time over old, the median of three pairs; a symbol of its own each time: nothing is cached."""
+    backend, chosen = get_backend("cpu"), parse_target(target, 1)
+
+    def seconds(made: dict[str, Any], symbol: str) -> float:
+        begin = time.perf_counter()
+        backend.build([made["source"].replace("@", symbol)], chosen)
+        return time.perf_counter() - begin
+
+    ratios = []
+    for n in range(3):
+        took = {
+            name: seconds(made, f"tw_{name}_{n}") for name, made in (("old", old), ("new", new))[:: 1 if n % 2 else -1]
+        }
+        ratios.append(took["new"] / took["old"])
+    return statistics.median(ratios)
+
+
 def kernels(old: Version, new: Version, target: str, samples: int, pairs: int) -> Iterator[dict[str, Any]]:
     """A row for every kernel of every case."""
     for family, cases in CASES.items():
@@ -259,7 +279,8 @@ def kernels(old: Version, new: Version, target: str, samples: int, pairs: int) -
                 other = after["kernels"][0]
                 same = all(made[k] == other[k] for k in ("source", "launches"))
                 ratio = 1.0 if same else paired(made, other, before["tensors"], target, pairs)
-                yield {**row, "same_source": same, "ratio": round(ratio, 4)}
+                compiled = 1.0 if same else compiling(made, other, target)
+                yield {**row, "same_source": same, "ratio": round(ratio, 4), "compile_time": round(compiled, 4)}
 
 
 def tuners(old: Version, new: Version, rounds: int, trials: int) -> dict[str, Any]:
@@ -282,18 +303,23 @@ def tuners(old: Version, new: Version, rounds: int, trials: int) -> dict[str, An
 
 def table(rows: list[dict[str, Any]], tuner: dict[str, Any]) -> str:
     """The rows as Markdown, a line a family."""
-    lines = ["| family | kernels | same text | geometric mean | least | not paired |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| family | kernels | same text | geometric mean | least | compile time, new over old, median | not paired |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for family in CASES:
         mine = [r for r in rows if r["family"] == family]
         ratios = [r["ratio"] for r in mine if "ratio" in r]
         if ratios:
             same = sum(r["same_source"] for r in mine if "ratio" in r)
+            compiled = statistics.median(r["compile_time"] for r in mine if "ratio" in r)
             lines.append(
                 f"| {family} | {len(ratios)} | {same} | {geomean(ratios):.3f} | {min(ratios):.3f} "
-                f"| {len(mine) - len(ratios)} |"
+                f"| {compiled:.3f} | {len(mine) - len(ratios)} |"
             )
     every = [r["ratio"] for r in rows if "ratio" in r]
-    lines.append(f"| all | {len(every)} | | {geomean(every):.3f} | {min(every):.3f} | |")
+    compiled = statistics.median(r["compile_time"] for r in rows if "ratio" in r)
+    lines.append(f"| all | {len(every)} | | {geomean(every):.3f} | {min(every):.3f} | {compiled:.3f} | |")
     lines += ["", *(f"Not paired: {r['op']} {r['params']}: {r['skipped']}" for r in rows if "skipped" in r)]
     if tuner:
         lines += [
