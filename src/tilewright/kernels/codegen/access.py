@@ -88,8 +88,11 @@ def stored(at: str, dtype: str, text: str, count: str | None, function: str = "t
     return f"{function}({at}, {text});" if count is None else f"tw::store_n({at}, {text}, {count});"
 
 
-def write(printer: Printer, tensor: Tensor, indices: tuple[Expr, ...], value: Expr, count: str | None) -> str:
-    """C statement that stores a value (of the tensor's dtype) at ``indices``."""
+def write(
+    printer: Printer, tensor: Tensor, indices: tuple[Expr, ...], value: Expr, count: str | None,
+    function: str = "tw::store",
+) -> str:  # fmt: skip
+    """C statement that stores a value (of the tensor's dtype) at ``indices``; vectors of neighbours by ``function``."""
     at = flat_index(indices, tensor, printer)
     if printer.lanes is None:
         text = printer.scalar(value)
@@ -99,7 +102,7 @@ def write(printer: Printer, tensor: Tensor, indices: tuple[Expr, ...], value: Ex
     text = printer.vector_text(value)
     step = flat_step(indices, strides_of(tensor.shape), str(printer.vector))
     if step == 1:
-        return stored(f"{tensor.name} + ({at})", tensor.dtype, text, count)
+        return stored(f"{tensor.name} + ({at})", tensor.dtype, text, count, function)
     base = tensor.name
     if tensor.dtype == "bool":
         base, text = f"(signed char *){base}", f"({text} & 1)"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.emitter import Emitter
+from tilewright.kernels.codegen.stream import STREAM
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.elementwise.rows import rows
 from tilewright.kernels.templates.elementwise.space import ElementwiseTiling
-from tilewright.kernels.templates.elementwise.text import STREAM, Text, ctype
+from tilewright.kernels.templates.elementwise.text import Text, ctype
 from tilewright.kernels.templates.elementwise.tiles import tile, tiles
 
 

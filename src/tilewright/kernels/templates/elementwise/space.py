@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.core import Target, Value
+from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
 from tilewright.kernels.families.flatten import linear
 from tilewright.kernels.templates.elementwise.program import Map
@@ -91,13 +92,6 @@ def tile_lanes(m: Map, target: Target) -> int:
     return lanes if widest * lanes <= target.vector_bytes else 0
 
 
-def can_stream(m: Map, target: Target, lanes: int) -> bool:
-    """Whether whole vectors of the output are stored as they are computed, by instructions that pass the caches."""
-    dtype = m.program.output.dtype
-    plain = m.moves or dtype in ("float32", "float64", "int32", "int64")
-    return plain and target.arch == "x86_64" and lanes * ITEMSIZE[dtype] == target.vector_bytes
-
-
 def aligned_rows(m: Map, lanes: int) -> bool:
     """Whether all rows of the output lie alike with regard to vectors."""
     return all(m.where.of(a) % lanes == 0 for a in m.outer)
@@ -130,8 +124,8 @@ def space(m: Map, target: Target, template: str, version: int) -> SearchSpace:
     size = m.extents[m.inner]
     across = m.extents[m.across] if tile and m.across else 1
     streams = {
-        "rows": can_stream(m, target, lanes),
-        "tiles": bool(tile) and can_stream(m, target, tile) and aligned_rows(m, tile),
+        "rows": can_stream(m.program.output.dtype, target, lanes, m.moves),
+        "tiles": bool(tile) and can_stream(m.program.output.dtype, target, tile, m.moves) and aligned_rows(m, tile),
     }
     counts = tuple(v for v in (1, 2, 4, 8) if v == 1 or (v * lanes <= size and v * m.components <= 8))
     knobs = [

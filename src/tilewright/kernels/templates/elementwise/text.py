@@ -19,27 +19,6 @@ BLOCK = 16
 
 RAW_TYPES = {"raw1": "signed char", "raw2": "short", "raw4": "int", "raw8": "long"}
 
-STREAM = """// Stores past the caches, where the address allows it.
-template <class T, class V> TW_INLINE void stream(T *p, V v) {
-    if (((unsigned long)p & (sizeof(V) - 1)) != 0) tw::store(p, v);
-#if defined(__AVX512F__)
-    else if constexpr (sizeof(V) == 64) __builtin_ia32_movntps512((float *)p, (tw::vec<float, 16>)v);
-#endif
-#if defined(__AVX__)
-    else if constexpr (sizeof(V) == 32) __builtin_ia32_movntps256((float *)p, (tw::vec<float, 8>)v);
-#endif
-#if defined(__SSE2__)
-    else if constexpr (sizeof(V) == 16) __builtin_ia32_movntps((float *)p, (tw::vec<float, 4>)v);
-#endif
-    else tw::store(p, v);
-}
-TW_INLINE void streamed() {
-#if defined(__SSE2__)
-    __builtin_ia32_sfence();
-#endif
-}
-"""
-
 
 class MovePrinter(MemoryPrinter):
     """Prints elements that are only moved: lanes hold their bits."""
@@ -166,4 +145,4 @@ def invariants(values: Iterable[Expr], moving: frozenset[str], numbers: ValueNum
     return tuple(found.values())
 
 
-__all__ = ["STREAM", "Text", "ctype"]
+__all__ = ["Text", "ctype"]

@@ -329,7 +329,8 @@ class Block:
             with w.block():
                 printer = self.printer(at, names, {"l0": a}, place.count)
                 printer.bind((s.value,), w.line, self.emitter.fresh)
-                w.line(write(printer, s.output, (position,), s.value, place.count))
+                way = "stream" if self.p.stream else "tw::store"
+                w.line(write(printer, s.output, (position,), s.value, place.count, way))
 
 
 def _invariants(value: Expr, block: str | None, numbers: ValueNumbers) -> list[Expr]:

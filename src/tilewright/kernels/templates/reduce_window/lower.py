@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.access import storage
 from tilewright.kernels.codegen.emitter import Emitter, Scope, Tile
+from tilewright.kernels.codegen.stream import STREAM
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.reduce_window.block import Block, Place
@@ -28,12 +29,18 @@ def kernel(p: WindowTiling, symbol: str) -> LoweredKernel:
         emitter.entry, every, lambda w, s: _unit(Block(p, emitter), w, s), loops=every.dealt, scope=scope,
         tasks="tasks" if p.target.threads > 1 else "1L",
     )  # fmt: skip
-    helpers = REPEAT if any(r.repeat > 1 for r in p.s.reads) else ""
+    helpers = (REPEAT if any(r.repeat > 1 for r in p.s.reads) else "") + (STREAM if p.stream else "")
     return LoweredKernel(symbol, emitter.unit(helpers), LaunchProgram((Launch(symbol, arguments),)))
 
 
 def _unit(block: Block, w: Writer, scope: Scope) -> None:
     """What one unit of work computes: all blocks and vectors of the other axes' position."""
+    _walk(block, w, scope)
+    if block.p.stream:
+        w.line("streamed();")
+
+
+def _walk(block: Block, w: Writer, scope: Scope) -> None:
     p, size = block.p, block.p.s.ranges[block.p.s.inner]
     for a in (*p.others, *((STRIP,) if p.stripped else ())):
         w.line(f"const long {a} = {scope.at(a)};")

@@ -62,7 +62,7 @@ def nest(p: WindowTiling) -> LoopNest:
 def static(p: WindowTiling) -> dict[str, float]:
     """The numbers of :data:`~..cpu_static.STATIC`."""
     taps = prod(p.s.ranges[a] for a in p.unrolled)
-    return numbers(hoisted=len(hoistable(p.s, p.block)) * taps if p.hoist else 0)
+    return numbers(hoisted=len(hoistable(p.s, p.block)) * taps if p.hoist else 0, streamed=p.stream)
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from functools import lru_cache
 from math import prod
 
 from tilewright.core import Target, Value
+from tilewright.kernels.codegen.stream import can_stream
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read, Stencil
@@ -25,6 +26,8 @@ from tilewright.search_space import Choice, SearchSpace, rule
 NONE = "none"
 MAX_CODE = 800
 """Combines printed in all blocks together; compiling takes longer beyond than it can bring."""
+LARGE = 4
+"""Times the second cache, from which an output may be stored past it."""
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 
 
@@ -54,6 +57,7 @@ class WindowTiling:
     hoist: bool
     order: str
     strips: int
+    stream: bool
     tasks: int
 
     @property
@@ -161,6 +165,12 @@ def hoistable(s: Stencil, block: str | None) -> tuple[Read, ...]:
     return tuple(r for r in s.reads if not r.guards and (block is None or block not in r.axes))
 
 
+def large(s: Stencil, target: Target) -> bool:
+    """Whether the output passes through the second cache many times over, in vectors that can be stored past it."""
+    vectors = s.strides.get(s.inner) == 1 and can_stream(s.output.dtype, target, lanes_of(s, target))
+    return vectors and s.output.size * ITEMSIZE[s.output.dtype] >= LARGE * target.l2_bytes
+
+
 def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a stencil."""
     lanes = lanes_of(s, target)
@@ -175,6 +185,8 @@ def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpac
     ]
     cuts = {(a, z): strips(s, a, z) if a != NONE else (1,) for a, z, _ in members}
     knobs.append(Choice("strips", tuple(sorted({k for found in cuts.values() for k in found})), half="launch"))
+    if large(s, target):
+        knobs.append(Choice("stream", (False, True)))
     guarded = any(s.inner in g.axes for r in s.reads for g in r.guards)
 
     rules = [
@@ -237,6 +249,8 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
         few = s.taps + size + 3 <= target.registers and not rolled
         if few and int(values["strips"]) > 1 and s.ranges[s.inner] > lanes:
             values |= {"order": "vb", "hoist": True}
+    if large(s, target):
+        values["stream"] = 2 * s.output.size * ITEMSIZE[s.output.dtype] > target.l3_bytes
     if target.threads > 1:
         tasks = next(k.values for k in within.knobs if k.name == "tasks")
         values["tasks"] = tasks[min(2, len(tasks) - 1)]
@@ -253,5 +267,5 @@ def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTilin
         s=s, target=target, lanes=lanes_of(s, target), block=block, size=int(values["size"]), rolled=rolled,
         hoist=bool(values["hoist"]),
         order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
-        strips=int(values["strips"]), tasks=int(values.get("tasks", 1)),
+        strips=int(values["strips"]), stream=bool(values.get("stream", False)), tasks=int(values.get("tasks", 1)),
     )  # fmt: skip

@@ -1,0 +1,33 @@
+"""Stores past the caches: C++ that kernels which use them print in front, and where they are possible."""
+
+from __future__ import annotations
+
+from tilewright.core import Target
+from tilewright.kernels.expression.expr import ITEMSIZE
+
+STREAM = """// Stores past the caches, where the address allows it.
+template <class T, class V> TW_INLINE void stream(T *p, V v) {
+    if (((unsigned long)p & (sizeof(V) - 1)) != 0) tw::store(p, v);
+#if defined(__AVX512F__)
+    else if constexpr (sizeof(V) == 64) __builtin_ia32_movntps512((float *)p, (tw::vec<float, 16>)v);
+#endif
+#if defined(__AVX__)
+    else if constexpr (sizeof(V) == 32) __builtin_ia32_movntps256((float *)p, (tw::vec<float, 8>)v);
+#endif
+#if defined(__SSE2__)
+    else if constexpr (sizeof(V) == 16) __builtin_ia32_movntps((float *)p, (tw::vec<float, 4>)v);
+#endif
+    else tw::store(p, v);
+}
+TW_INLINE void streamed() {
+#if defined(__SSE2__)
+    __builtin_ia32_sfence();
+#endif
+}
+"""
+
+
+def can_stream(dtype: str, target: Target, lanes: int, moves: bool = False) -> bool:
+    """Whether so many lanes of an output are one vector, stored as it is computed (``moves``: as it was read)."""
+    plain = moves or dtype in ("float32", "float64", "int32", "int64")
+    return plain and target.arch == "x86_64" and lanes * ITEMSIZE[dtype] == target.vector_bytes
