@@ -15,6 +15,7 @@ from tilewright.insight.effects import KnobEffect, effects
 from tilewright.insight.importance import Importance, importance, importance_bars
 from tilewright.insight.knobs import value_text
 from tilewright.insight.limits import Limits, limit_bars, limits_of
+from tilewright.insight.machine_code import MachineCode, machine_code_of
 from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress, progress_of
 from tilewright.serialization import Json
@@ -33,6 +34,7 @@ class Winner(Json):
     """The trial that won the run's final, or the fastest one. ``seconds``: as the search measured it; ``final``: in
     the final, where it won that. ``kept``: the kernel of an earlier run stayed the best. ``default``: seconds of the
     default schedule, ``None`` where it was not measured. ``rounding``: as a kernel's launch program has it.
+    ``machine``: of CUDA kernels, where a disassembler is installed.
     """
 
     trial: int
@@ -43,6 +45,7 @@ class Winner(Json):
     template: str
     schedule: Mapping[str, Value]
     rounding: float = 1.0
+    machine: MachineCode | None = None
 
     @property
     def time(self) -> float:
@@ -66,6 +69,8 @@ class Winner(Json):
         parts.append(f"Its schedule, of {self.template}: {knobs}.")
         if self.rounding > 1:
             parts.append(f"Its sums may round {self.rounding:.2g} times as far as the program's own.")
+        if self.machine is not None:
+            parts.append(self.machine.text())
         return " ".join(parts)
 
 
@@ -110,7 +115,7 @@ def explain(
         winner = Winner(
             best.number, time_of(best) or 0.0, final, run.summary.get("kept") is True,
             time_of(first) if first else None, best.schedule.template, dict(best.schedule.values),
-            rounding_of(run.task, best.schedule),
+            rounding_of(run.task, best.schedule), machine_code_of(run.task, best.schedule),
         )  # fmt: skip
         limits = limits_of(run, best.schedule, winner.time)
         found = importance(records)

@@ -1,0 +1,58 @@
+"""What a winner's machine code allows on a GPU, read from the kernel of its schedule as today's compiler makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.core import Candidate, Schedule, Task, TilewrightError
+from tilewright.serialization import Json
+from tilewright.units import with_unit
+
+_BY = {
+    "tensor": "matrix units", "fma": "arithmetic units", "issue": "the instructions that are issued",
+    "shared": "shared memory", "l2": "the second-level cache", "dram": "memory",
+    "waves": "blocks that do not fill the last round",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MachineCode(Json):
+    """``instructions`` and ``matrix`` instructions of the main loop, ``registers`` a thread, bytes of ``spills``.
+
+    ``by``: what bounds the kernel; ``share``: of the arithmetic peak that this leaves (0: too little is computed).
+    """
+
+    instructions: int
+    matrix: int
+    registers: int
+    spills: int
+    by: str
+    share: float
+
+    def text(self) -> str:
+        """In sentences."""
+        matrix = f", {self.matrix} of them of matrix units" if self.matrix else ""
+        spills = f" and {self.spills} bytes in memory for want of more" if self.spills else ""
+        bound = f"Its machine code is bound by {_BY.get(self.by, self.by)}"
+        bound += f": {with_unit(self.share, 'share')} of the arithmetic peak at most." if self.share else "."
+        return (
+            f"{bound} The main loop has {self.instructions} instructions{matrix}; {self.registers} registers{spills}."
+        )
+
+
+def machine_code_of(task: Task, schedule: Schedule) -> MachineCode | None:
+    """Of a schedule's main kernel; ``None`` for other targets than CUDA's, without compiler or disassembler, or where no template of today
+    prints it."""
+    from tilewright.checking.check import subject_of
+    from tilewright.checking.machine_code import costs
+
+    try:
+        found = costs(subject_of(Candidate(task, schedule)))
+    except (TilewrightError, KeyError, ValueError):
+        return None
+    main = next((c for c in found if c.bound is not None), None)
+    if main is None or main.bound is None:
+        return None
+    loop = main.code.main_loop
+    matrix = sum(x.kind == "tensor" for x in loop)
+    return MachineCode(len(loop), matrix, main.registers, main.spills, main.bound.by, main.bound.share)
