@@ -127,6 +127,26 @@ MMA = tuple(
 )
 """For templates that use Tensor Cores."""
 
+WGMMA = tuple(
+    map(
+        parse_shape,
+        (
+            "matmul m=33 n=64 k=24 dtype=float16",
+            "matmul m=1 n=136 k=64 dtype=float16",
+            "matmul m=70 n=8 k=32 dtype=float16 trans_b=true",
+            "matmul m=136 n=31 k=48 dtype=float16 trans_a=true trans_b=true",
+            "matmul m=48 n=56 k=72 dtype=bfloat16 trans_a=true",
+            "matmul m=40 n=40 k=264 dtype=bfloat16 bias=true activation=relu",
+            "matmul m=130 n=264 k=144 dtype=bfloat16 residual=true",
+            "matmul m=65 n=40 k=96 dtype=bfloat16 out_dtype=float32",
+            "matmul m=33 n=17 k=96 dtype=int8 trans_b=true",
+            "batch_matmul b=3 m=40 n=32 k=24 dtype=float16",
+            "batch_matmul b=2 m=17 n=64 k=80 dtype=bfloat16 trans_b=true bias=true",
+        ),
+    )
+)
+"""For warp groups: rows of whole pieces of 16 bytes."""
+
 ROWS = tuple(
     map(
         parse_shape,
@@ -187,8 +207,8 @@ WINDOWS = tuple(
 """For stencils."""
 
 SHAPES: dict[str, Sequence[Shape]] = {
-    "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_rows": ROWS, "cuda_map": PLAIN, "cuda_stencil": WINDOWS,
-    "cuda_generic": (*ROWS, *PLAIN, *WINDOWS),
+    "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_wgmma": WGMMA, "cuda_rows": ROWS, "cuda_map": PLAIN,
+    "cuda_stencil": WINDOWS, "cuda_generic": (*ROWS, *PLAIN, *WINDOWS),
 }  # fmt: skip
 
 DEEP: dict[str, Sequence[Shape]] = {
@@ -219,6 +239,18 @@ DEEP: dict[str, Sequence[Shape]] = {
                 "matmul m=72 n=72 k=200 precision=tf32 trans_a=true residual=true",
                 "matmul m=80 n=80 k=640 dtype=int8 trans_b=true",
                 "batch_matmul b=2 m=70 n=72 k=264 dtype=float16",
+            ),
+        )
+    ),
+    "cuda_wgmma": tuple(
+        map(
+            parse_shape,
+            (
+                "matmul m=150 n=72 k=520 dtype=float16",
+                "matmul m=136 n=136 k=648 dtype=bfloat16 trans_b=true bias=true activation=relu",
+                "matmul m=72 n=136 k=520 dtype=bfloat16 trans_a=true",
+                "matmul m=80 n=80 k=1040 dtype=int8 trans_b=true",
+                "batch_matmul b=2 m=70 n=72 k=520 dtype=float16",
             ),
         )
     ),

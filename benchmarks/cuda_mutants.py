@@ -40,7 +40,7 @@ from tilewright.core import Candidate, Schedule, Task, TilewrightError
 from tilewright.kernels.templates import get_template
 
 WANTED = 0.95
-CONTRACTIONS = ("cuda_simt", "cuda_mma")
+CONTRACTIONS = ("cuda_simt", "cuda_mma", "cuda_wgmma")
 """Templates whose kernels go round a ring of tiles."""
 ARCH = "sm_90a"
 EQUIVALENT = Path(__file__).resolve().parent / "cuda_mutants_equivalent.json"

@@ -32,10 +32,12 @@ from tilewright.kernels.templates import default_schedule
 
 STEP = 16 * 8 * 16
 SQUARE = {"m": 4096, "n": 4096, "k": 4096, "dtype": "bfloat16"}
+TYPES = {"bfloat16": "bf16", "float16": "fp16"}
 HEADS = {"b": 2, "h": 16, "lq": 2048, "lk": 2048, "dtype": "bfloat16"}
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("matmul", "sm_80", SQUARE),
     ("matmul", "sm_90a", SQUARE),
+    ("matmul", "sm_90a", {**SQUARE, "dtype": "float16"}),
     ("attention", "sm_80", {**HEADS, "d": 64}),
     ("attention", "sm_80", {**HEADS, "d": 128}),
     ("attention", "sm_90a", {**HEADS, "d": 128}),
@@ -65,7 +67,7 @@ def product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
         total = tl.dot(tl.load(left), tl.load(right), total)
         left += BK
         right += BK * n
-    tl.store(c + i[:, None] * n + j[None, :], total.to(tl.bfloat16))
+    tl.store(c + i[:, None] * n + j[None, :], total.to(c.dtype.element_ty))
 
 
 @triton.jit
@@ -118,7 +120,7 @@ def ours(op: str, arch: str, params: dict[str, Any]) -> Loop:
     task = Task(get_operator(op).workload(**params), archs.target(arch))
     schedule = default_schedule(task)
     [cost] = [c for c in costs(subject_of(Candidate(task, schedule))) if c.bound is not None]
-    names = ("BM", "BN", "BK", "STAGES", "warps", "tiles", "stages", "q_registers")
+    names = ("BM", "BN", "BK", "STAGES", "warps", "tiles", "stages", "q_registers", "GROUPS")
     tile = " ".join(f"{k}={v}" for k, v in schedule.values.items() if k in names)
     return Loop(tile, cost.registers, cost.spills, cost.code.main_loop)
 
@@ -136,7 +138,11 @@ def tritons(op: str, arch: str, params: dict[str, Any], kernels: Any) -> Iterato
         function, pointers, numbers = kernels.attention, ("q", "k", "v", "o"), {"scale": "fp32", "length": "i32"}
         tiles = [({"BM": m, "BN": n, "D": params["d"]}, w, s) for m, n, w, s in ATTENTIONS]
     for values, warps, stages in tiles:
-        signature = {**dict.fromkeys(pointers, "*bf16"), **numbers, **dict.fromkeys(values, "constexpr")}
+        signature = {
+            **dict.fromkeys(pointers, f"*{TYPES[params['dtype']]}"),
+            **numbers,
+            **dict.fromkeys(values, "constexpr"),
+        }
         aligned = {(n,): [["tt.divisibility", 16]] for n, x in enumerate(signature) if x not in ("scale", *values)}
         source = ASTSource(function, signature=signature, constexprs=values, attrs=aligned)
         target = GPUTarget("cuda", archs.ARCHITECTURES[arch].cc, 32)
@@ -150,7 +156,7 @@ def tritons(op: str, arch: str, params: dict[str, Any], kernels: Any) -> Iterato
 
 def table(rows: Sequence[dict[str, Any]], facts: dict[str, Any]) -> str:
     lines = [
-        "Main loops in machine code, default schedules, bfloat16, beside Triton's for the same problem, "
+        "Main loops in machine code, default schedules, beside Triton's for the same problem, "
         f"compiled on {facts['date']} with {facts['compiler']} and Triton {facts['triton']}, run nowhere. A step is "
         "2,048 multiply-adds of a warp (one mma.m16n8k16); others are all instructions beside those of matrix units.",
         "",
@@ -184,7 +190,7 @@ def main() -> None:
             mine = ours(op, arch, params)
             theirs = [x for x in tritons(op, arch, params, kernels) if not x.spills] if kernels is not None else []
             best = min(theirs, key=lambda x: x.others, default=None)
-            name = f"{op} {'x'.join(str(v) for v in params.values() if isinstance(v, int))} {arch}"
+            name = f"{op} {'x'.join(str(v) for v in params.values() if isinstance(v, int))} {params['dtype']} {arch}"
             rows.append({"case": name, "ours": mine.to_json(), "triton": best.to_json() if best else None})
             print(name, f"{mine.others:.2f}", f"{best.others:.2f}" if best else "-", flush=True)
     version = sys.modules["triton"].__version__ if kernels is not None else "not installed"

@@ -35,7 +35,7 @@ from tilewright.errors import (
     UsageError,
 )
 from tilewright.extent import Extent, Size
-from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, evaluate
+from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, evaluate, tensor_map
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
     "FailureKind", "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError", "Outcome",
     "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
     "TrialRecord", "UsageError", "Value", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
-    "outcome_from_json",
+    "outcome_from_json", "tensor_map",
 ]  # fmt: skip
 
 IMPLICIT = ("dtype", "constant")

@@ -57,8 +57,8 @@ class Launch:
     a ``block`` (threads in x, y and z) and ``shared`` bytes of dynamic shared memory. It gets a pointer
     to every tensor, one to the workspace, then its arguments as 32-bit integers; ``parameters`` gives
     another list: pairs of a kind and a value, ``("tensor", number)``, ``("workspace", byte offset)``,
-    ``("int32", expression)``, ``("int64", expression)``, ``("float32", number)`` or
-    ``("float64", number)``.
+    ``("int32", expression)``, ``("int64", expression)``, ``("float32", number)``,
+    ``("float64", number)`` or ``("tensor_map", what)``, of :func:`tensor_map`.
     """
 
     symbol: str
@@ -84,6 +84,22 @@ class Launch:
             data[0], tuple(data[1]), tuple(shape.get("grid", ())), tuple(shape.get("block", ())),
             shape.get("shared", 0), tuple((k, v) for k, v in shape.get("parameters", ())),
         )  # fmt: skip
+
+
+def tensor_map(
+    of: tuple[str, IntExpr], item: int, sizes: tuple[IntExpr, ...], strides: tuple[IntExpr, ...], box: tuple[int, ...],
+    swizzle: int,
+) -> dict[str, Any]:  # fmt: skip
+    """A parameter that describes a tensor to a GPU's copy engine, as plain JSON (CUDA's ``cuTensorMapEncodeTiled``).
+
+    ``of``: ``("tensor", number)`` or ``("workspace", byte offset)``. ``item``: bytes of an element. Dimensions go from
+    the innermost on: ``sizes`` and ``box`` (what one copy moves) in elements, ``strides`` in bytes, of all but the
+    innermost. ``swizzle``: bytes of the pattern in shared memory, 0 for none.
+    """
+    return {
+        "of": list(of), "item": item, "sizes": list(sizes), "strides": list(strides), "box": list(box),
+        "swizzle": swizzle,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bfloat16 sm_80": ("matmul", "sm_80", {**_SQUARE, "dtype": "bfloat16"}),
     "bfloat16 sm_90a": ("matmul", "sm_90a", {**_SQUARE, "dtype": "bfloat16"}),
     "int8 sm_90a": ("matmul", "sm_90a", {**_SQUARE, "dtype": "int8"}),
+    "int8 transposed sm_90a": ("matmul", "sm_90a", {**_SQUARE, "dtype": "int8", "trans_b": True}),
     "tf32 sm_80": ("matmul", "sm_80", {**_SQUARE, "precision": "tf32"}),
     "float32 sm_80": ("matmul", "sm_80", _SQUARE),
     "few rows sm_80": ("matmul", "sm_80", {**_SQUARE, "m": 16, "dtype": "float16"}),
@@ -77,9 +78,9 @@ def test_main_loops_are_as_they_were(case: str, nvrtc: str, update_golden: bool)
 
 
 def test_products_may_come_close_to_the_peak(nvrtc: str) -> None:
-    """By what their machine code asks for, on an architecture whose matrix instructions are a warp's."""
-    for n in (4096, 8192):
-        task = Task(get_operator("matmul").workload(m=n, n=n, k=n, dtype="bfloat16"), archs.target("sm_80"))
+    """By what their machine code asks for: with matrix instructions of a warp, and of a warp group."""
+    for n, arch in ((4096, "sm_80"), (8192, "sm_80"), (4096, "sm_90a"), (8192, "sm_90a")):
+        task = Task(get_operator("matmul").workload(m=n, n=n, k=n, dtype="bfloat16"), archs.target(arch))
         [cost] = costs(subject_of(Candidate(task, default_schedule(task))))
         assert cost.bound is not None
         assert cost.bound.share > 0.85

@@ -22,6 +22,7 @@ from attention_programs import attention
 from convolution_programs import FORMS
 from cuda_attention_programs import HALVES
 from grouped_programs import experts
+from mma_programs import PRODUCTS
 from neighbour_programs import PROGRAMS as NEIGHBOURS
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
@@ -111,6 +112,7 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
         ("cuda_simt", {**CONTRACTIONS, **FORMS},
          ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "turned_last_float32")),
         ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16")),
+        ("cuda_wgmma", PRODUCTS, ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense")),
         ("cuda_attention", {**ATTENTIONS, **HALVES}, ("plain", "causal", "half_grouped", "half_rounded_keep")),
         ("cuda_rows", ROWS, ("softmax", "softmax_long", "layer_norm", "row_argmax", "column_sums", "whole_sum")),
         ("cuda_map", MAPS, ("chain", "whole_tail", "transposed_half", "table_rows")),
@@ -139,12 +141,16 @@ FULL = {
     "cuda_generic": "softmax",
     "cuda_map": "transposed_half",
     "cuda_mma": "halves_odd",
+    "cuda_wgmma": "dense",
     "cuda_partition": "convolved",
     "cuda_rows": "softmax_long",
     "cuda_simt": "matmul_epilogue",
     "cuda_stencil": "depthwise_last",
 }
-"""The program of each template whose sources are committed in full, on the first architecture of CUDA alone."""
+"""The program of each template whose sources are committed in full, on the first architecture of CUDA alone that it knows."""
+
+HOPPER = ("cuda_wgmma",)
+"""Templates of the second architecture alone."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +169,7 @@ class Golden:
     @property
     def file(self) -> str:
         """The name of its file in ``FOLDER``; empty where its hash alone is kept."""
-        if FULL[self.template] != self.label or self.target.variant == CUDA_TARGETS[1]:
+        if FULL[self.template] != self.label or self.target.variant == CUDA_TARGETS[self.template not in HOPPER]:
             return ""
         return self.name + (".cu" if self.target.kind == "cuda" else ".cpp")
 
@@ -206,7 +212,8 @@ def _goldens() -> Iterator[Golden]:
         yield Golden("cpu_dot", label, cpu_target(DOT_TARGET), make)
     for template, labels in CUDA.items():
         for label, make in labels.items():
-            yield from (Golden(template, label, cuda_target(name), make) for name in CUDA_TARGETS)
+            names = CUDA_TARGETS[template in HOPPER :]
+            yield from (Golden(template, label, cuda_target(name), make) for name in names)
 
 
 GOLDENS = {golden.name: golden for golden in _goldens()}

@@ -14,7 +14,7 @@ from tilewright.backends import emulator
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
-from tilewright.core import UsageError
+from tilewright.core import UsageError, tensor_map
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.primitives import PRIMITIVES
 from tilewright.kernels.primitives.conformance import (
@@ -33,7 +33,7 @@ from tilewright.kernels.primitives.primitive import Conformance, Primitive, word
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "conformance"
 CASES = {c.name: c for c in cases()}
-PRELUDE = prelude(archs.target("sm_80"), emulated=True)
+PRELUDE = prelude(archs.target("sm_90a"), emulated=True)  # the one that has them all
 
 
 @pytest.fixture(scope="module")
@@ -186,27 +186,86 @@ FAULTS = {
     ),
 }  # fmt: skip
 
+# With 128 threads, a barrier for one arrival, and 8 KiB from `base` on.
+ASYNC = (
+    "    TW_SHARED(smem); const tw::u32 base = (tw::shared_address(smem) + 1023) & ~1023u, bar = base + 8192; "
+    "const int t = threadIdx.x; out[t] = t; if (t == 0) { tw::mbarrier_init(bar, 1); %s } tw::sync();\n"
+)
+FENCED = ASYNC % "tw::mbarrier_fence();"
+MULTIPLY = "float c[4] = {}; const tw::u64 d = tw::wgmma_operand(base, 0, 1024); "
+ASYNC_FAULTS = {
+    "mbarrier unfenced": (ASYNC % "", "    tw::mbarrier_wait(bar, 1);", "undefined"),
+    "mbarrier nowhere": (FENCED, "    tw::mbarrier_arrive(base);", "undefined"),
+    "mbarrier twice": (
+        FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 16); tw::mbarrier_arrive(bar); }", "undefined",
+    ),
+    "mbarrier overwritten": (
+        FENCED, "    if (t == 0) { tw::store_shared(smem + (bar - tw::shared_address(smem)), 5u); tw::mbarrier_wait(bar, 1); }",
+        "undefined",
+    ),
+    "mbarrier never": (FENCED, "    tw::mbarrier_wait(bar, 0);", "deadlock"),
+    "mbarrier too few bytes": (
+        FENCED,
+        "    if (t == 0) { tw::mbarrier_expect(bar, 4096); tw::tma_load_2d(base, map0, bar, 0, 0); } tw::mbarrier_wait(bar, 0);",
+        "deadlock",
+    ),
+    "tma unaligned": (
+        FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_2d(base + 128, map0, bar, 0, 0); }", "misaligned",
+    ),
+    "tma outside": (
+        FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_2d(base + 8192, map0, bar, 0, 0); }",
+        "out_of_bounds_shared",
+    ),
+    "tma rank": (
+        FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_3d(base, map0, bar, 0, 0, 0); }", "undefined",
+    ),
+    "tma not awaited": (
+        FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_2d(base, map0, bar, 0, 0); }",
+        "exit_with_pending_copies",
+    ),
+    "wgmma unfenced": (FENCED, f"    {MULTIPLY}tw::wgmma_bf16<0, 0>(c, d, d, 0);", "undefined"),
+    "wgmma unfenced again": (
+        FENCED,
+        f"    {MULTIPLY}tw::wgmma_fence(); tw::wgmma_bf16<0, 0>(c, d, d, 0); tw::wgmma_commit(); tw::wgmma_wait<0>(); "
+        "tw::wgmma_bf16<0, 0>(c, d, d, 1);",
+        "undefined",
+    ),
+    "wgmma layout": (FENCED, f"    {MULTIPLY}tw::wgmma_fence(); tw::wgmma_bf16<0, 0>(c, d & ~(3ull << 62), d, 0);", "undefined"),
+    "wgmma base": (FENCED, f"    {MULTIPLY}tw::wgmma_fence(); tw::wgmma_bf16<0, 0>(c, d + 8, d, 0);", "misaligned"),
+    "wgmma divergent": (FENCED, f"    {MULTIPLY}if (t < 96) tw::wgmma_fence(); (void)c; (void)d;", "deadlock"),
+    "registers": (FENCED, "    tw::more_registers<100>();", "undefined"),
+}  # fmt: skip
+
 
 def faulty(what: str) -> Case:
-    spec = Conformance(
-        re.sub(r"\W", "_", what), SETUP + FAULTS[what][0], lambda: (np.zeros(64, np.uint32),), "uint32", 64, shared=256
-    )
+    if what in FAULTS:
+        body, more = SETUP + FAULTS[what][0], Conformance("", "", tuple, "uint32", 64, shared=256)
+    else:
+        body = "".join(ASYNC_FAULTS[what][:2])
+        matrix = tensor_map(("tensor", 0), 4, (4, 16), (16,), (32, 16), 128)
+        more = Conformance("", "", tuple, "uint32", 128, threads=128, shared=8192 + 1024 + 8, maps=(matrix,))
+    spec = dataclasses.replace(
+        more, name=re.sub(r"\W", "_", what), body=body, inputs=lambda: (np.zeros(64, np.uint32),)
+    )  # fmt: skip
     return make_case(dataclasses.replace(PRIMITIVES[0], name="faulty"), spec)
+
+
+EVERY_FAULT = {what: x[-1] for what, x in (FAULTS | ASYNC_FAULTS).items()}
 
 
 @pytest.fixture(scope="module")
 def faults() -> emulator.EmulatedKernel:
-    wrong = [faulty(what) for what in FAULTS]
+    wrong = [faulty(what) for what in EVERY_FAULT]
     return emulator.build(PRELUDE + unit(wrong), [c.symbol for c in wrong])
 
 
-@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize("what", EVERY_FAULT)
 def test_misuse_is_a_bug_at_its_line(faults: emulator.EmulatedKernel, what: str) -> None:
     case = faulty(what)
     report = emulator.run(faults, case.program, {}, case.inputs, case.output())
     assert not report.ok
     first = report.bugs[0]
-    assert (first.kind, first.line) == (FAULTS[what][1], 3), first.message
+    assert (first.kind, first.line) == (EVERY_FAULT[what], 3), first.message
 
 
 def test_registers_of_unread_lanes_do_not_matter() -> None:

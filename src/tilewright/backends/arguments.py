@@ -9,10 +9,14 @@ from typing import Any
 
 Parameters = Sequence[tuple[str, Any]]
 """A kernel's parameters in order: ``("pointer", address)`` (or what the driver takes in its place), ``("int32", n)``,
-``("int64", n)``, ``("float32", x)``, ``("float64", x)``."""
+``("int64", n)``, ``("float32", x)``, ``("float64", x)``, ``("tensor_map", its bytes)``."""
 
-FORMATS: Mapping[str, str] = {"pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
+TENSOR_MAP_BYTES = 128
+FORMATS: Mapping[str, str] = {
+    "pointer": "P", "int32": "i", "int64": "q", "float32": "f", "float64": "d", "tensor_map": f"{TENSOR_MAP_BYTES}s",
+}  # fmt: skip
 """Kinds of parameters as :mod:`struct` writes them."""
+_ALIGNED = {"tensor_map": 64}  # others by their size
 
 
 class Arguments:
@@ -30,7 +34,8 @@ class Arguments:
 
     def packed(self) -> bytes:
         """The values one after the other, each at its natural alignment: a parameter block of CUDA."""
-        return struct.pack("@" + "".join(FORMATS[k] for k in self.kinds), *self.values)
+        layout, _ = _layout(self.kinds)
+        return layout.pack(*self.values)
 
     def pointers(self) -> int:
         """Address of an array of pointers to the values, as a launch of CUDA takes it; the same at every call."""
@@ -41,16 +46,27 @@ class Arguments:
         return memory.address
 
 
+def _layout(kinds: Sequence[str]) -> tuple[struct.Struct, list[int]]:
+    """How values of these kinds lie behind each other, and where each begins."""
+    text, end, places = "=", 0, []
+    for kind in kinds:
+        size = struct.calcsize(FORMATS[kind])
+        start = -(-end // _ALIGNED.get(kind, size)) * _ALIGNED.get(kind, size)
+        text += f"{start - end}x{FORMATS[kind].replace('P', 'Q')}"
+        places.append(start)
+        end = start + size
+    return struct.Struct(text), places
+
+
 class _Memory:
     """Room for values of these kinds, and pointers to them."""
 
     def __init__(self, kinds: Sequence[str]) -> None:
-        formats = [FORMATS[k] for k in kinds]
-        layout = struct.Struct("@" + "".join(formats))
+        layout, places = _layout(kinds)
         self.write = layout.pack_into
-        self.values = ctypes.create_string_buffer(max(1, layout.size))
-        start = ctypes.addressof(self.values)
-        ends = [struct.calcsize("@" + "".join(formats[: i + 1])) for i in range(len(formats))]
-        places = [start + end - struct.calcsize(f) for end, f in zip(ends, formats, strict=True)]
-        self._pointers = (ctypes.c_void_p * max(1, len(places)))(*places)
+        most = max(_ALIGNED.values())
+        whole = ctypes.create_string_buffer(layout.size + most)
+        start = -(-ctypes.addressof(whole) // most) * most
+        self.values = (ctypes.c_char * max(1, layout.size)).from_buffer(whole, start - ctypes.addressof(whole))
+        self._pointers = (ctypes.c_void_p * max(1, len(places)))(*(start + at for at in places))
         self.address = ctypes.addressof(self._pointers)

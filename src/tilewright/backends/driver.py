@@ -6,13 +6,13 @@ stream, or the one that is named; it runs in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from tilewright.backends.arguments import Arguments
+from tilewright.backends.arguments import TENSOR_MAP_BYTES, Arguments
 from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, UsageError, evaluate
 
 Size = tuple[int, int, int]
@@ -62,6 +62,17 @@ class DeviceError(TilewrightError):
 
 
 # --------------------------------------------------------------------------- protocol
+
+
+@dataclass(frozen=True)
+class BoxShape:
+    """A tensor and the boxes of it that are copied: :func:`~tilewright.core.tensor_map` with its numbers evaluated."""
+
+    item: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
 
 
 class Event(Protocol):
@@ -126,6 +137,10 @@ class Context(Protocol):
         """Queue a copy within the device."""
         ...
 
+    def tensor_map(self, shape: BoxShape, address: int) -> bytes:
+        """What the copy engine takes for a tensor at an address. Raises ``LaunchError`` where it cannot."""
+        ...
+
     def load(self, code: bytes) -> Module:
         """Load what the backend's toolchain made. Raises ``LoadError``."""
         ...
@@ -185,7 +200,7 @@ class Prepared:
     """A launch with every expression evaluated, but for addresses, which :meth:`point` sets.
 
     ``tensors``: which parameters are tensors, by their numbers; ``scratch``: which lie in the workspace, and the bytes
-    from its start.
+    from its start. ``maps``: those among them that are tensor maps, by their places, which ``encode`` makes.
     """
 
     grid: Size
@@ -194,28 +209,50 @@ class Prepared:
     arguments: Arguments
     tensors: tuple[tuple[int, int], ...]
     scratch: tuple[tuple[int, int], ...]
+    maps: Mapping[int, BoxShape]
+    encode: Callable[[BoxShape, int], bytes]
+    encoded: dict[int, tuple[int, bytes]] = field(default_factory=dict)  # for the addresses of the call before
 
     def point(self, tensors: Sequence[Any], workspace: int) -> None:
-        """Have it work on these: addresses, or what the driver takes in their place."""
+        """Have it work on these: addresses, or what the driver takes in their place.
+
+        Raises ``LaunchError`` for memory that the copy engine cannot read.
+        """
         values = self.arguments.values
         for place, number in self.tensors:
             values[place] = tensors[number]
         for place, offset in self.scratch:
             values[place] = workspace + offset
+        for place, shape in self.maps.items():
+            address = values[place]
+            made = self.encoded.get(place)
+            if made is None or made[0] != address:
+                made = self.encoded[place] = address, self.encode(shape, address)
+            values[place] = made[1]
 
 
-def prepare(launch: Launch, tensors: int, values: Mapping[str, int]) -> Prepared:
-    """A launch for so many tensors: its inputs and output.
+def no_tensor_map(shape: BoxShape, address: int) -> bytes:
+    """Of devices without such an engine: raises ``LaunchError``."""
+    raise LaunchError("this device has no copy engine that takes tensor maps", "Use another template")
+
+
+def prepare(
+    launch: Launch, tensors: int, values: Mapping[str, int], encode: Callable[[BoxShape, int], bytes] = no_tensor_map
+) -> Prepared:
+    """A launch for so many tensors: its inputs and output. ``encode`` makes tensor maps.
 
     Raises ``LaunchError`` for a name without a value, a tensor that is not there, or an integer that does not fit.
     """
-    listed = launch.parameters or (
+    listed: Sequence[tuple[str, Any]] = launch.parameters or (
         *(("tensor", n) for n in range(tensors)), ("workspace", 0), *(("int32", name) for name in launch.arguments)
     )  # fmt: skip
     try:
         grid, block = _three(launch.grid, values, launch.symbol), _three(launch.block, values, launch.symbol)
         shared = evaluate(launch.shared, values)
         arguments = Arguments([_parameter(kind, value, values) for kind, value in listed])
+        maps = {i: box_shape(v, values) for i, (kind, v) in enumerate(listed) if kind == "tensor_map"}
+        # A tensor map takes the place of the tensor, or the part of the workspace, that it describes.
+        listed = [tuple(v["of"]) if kind == "tensor_map" else (kind, v) for kind, v in listed]
         scratch = tuple((i, evaluate(v, values)) for i, (kind, v) in enumerate(listed) if kind == "workspace")
     except KeyError as e:
         raise LaunchError(f"{launch.symbol}: launch argument {e.args[0]!r} has no value") from None
@@ -224,7 +261,7 @@ def prepare(launch: Launch, tensors: int, values: Mapping[str, int]) -> Prepared
     places = tuple((i, number) for i, (kind, number) in enumerate(listed) if kind == "tensor")
     if any(not 0 <= number < tensors for _, number in places):
         raise LaunchError(f"{launch.symbol} takes more tensors than the {tensors} given")
-    return Prepared(grid, block, int(shared), arguments, places, scratch)
+    return Prepared(grid, block, int(shared), arguments, places, scratch, maps, encode)
 
 
 def resolve(launch: Launch, tensors: Sequence[int], workspace: int, values: Mapping[str, int]) -> Resolved:
@@ -241,9 +278,17 @@ def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> Size
     return int(x), int(y), int(z)
 
 
+def box_shape(given: Mapping[str, Any], values: Mapping[str, int]) -> BoxShape:
+    """The shape of a ``tensor_map`` parameter. Raises ``KeyError`` for a launch argument without a value."""
+    sizes, strides = (tuple(evaluate(x, values) for x in given[name]) for name in ("sizes", "strides"))
+    return BoxShape(int(given["item"]), sizes, strides, tuple(given["box"]), int(given["swizzle"]))
+
+
 def _parameter(kind: str, value: Any, values: Mapping[str, int]) -> tuple[str, Any]:
     if kind in ("tensor", "workspace"):
         return "pointer", 0
+    if kind == "tensor_map":
+        return kind, bytes(TENSOR_MAP_BYTES)
     if kind in ("int32", "int64"):
         return kind, _bounded(int(evaluate(value, values)), int(kind[3:]))
     if kind in ("float32", "float64"):

@@ -50,7 +50,7 @@ class Call:
     """A kernel's launches, prepared: all but addresses is known. One thread at a time may use it."""
 
     def __init__(self, kernel: DeviceKernel, tensors: int) -> None:
-        self._made = [prepare(x, tensors, kernel.values) for x in kernel.program.launches]
+        self._made = [prepare(x, tensors, kernel.values, kernel.context.tensor_map) for x in kernel.program.launches]
         self._steps = [
             (f.launch, x.grid, x.block, x.shared, x.arguments)
             for f, x in zip(kernel.functions, self._made, strict=True)

@@ -176,6 +176,8 @@ def _check_launch(x: Launch, at: str, launch: Mapping[str, int], tensors: int) -
     if _number(x.shared, launch, f"{at}.shared") < 0:
         raise _Bad(f"{at}.shared", "is negative")
     for p, (kind, what) in enumerate(x.parameters):
+        if kind == "tensor_map":
+            kind, what = what["of"]
         if kind == "tensor" and not (isinstance(what, int) and 0 <= what < tensors):
             raise _Bad(f"{at}.parameters[{p}]", f"there is no tensor {what!r}")
 

@@ -14,8 +14,9 @@ from tilewright.backends.cuda.nvrtc import find_nvrtc
 from tilewright.backends.cuda.sass import Code, classes, disassemble
 from tilewright.checking.check import Subject
 from tilewright.checking.cost import tensor_bytes
-from tilewright.core import UsageError
+from tilewright.core import Task, UsageError
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda.static import blocks_per_sm
 from tilewright.launch import evaluate
 
@@ -100,10 +101,21 @@ def _arithmetic(code: Code, subject: Subject) -> tuple[int, int]:
 def _work(subject: Subject, symbol: str, resources: Mapping[str, Any]) -> Work:
     blocks, threads, shared = _launched(subject, symbol)
     taken = int(resources["registers"]), shared + int(resources["shared_bytes"])
+    resident = max(1, blocks_per_sm(subject.target, threads, *taken))
+    asked = 0.0
+    if subject.schedule is not None:
+        task = Task(subject.workload, subject.target)
+        known = get_template(subject.schedule.template).static(task, subject.schedule)
+        threads -= int(known.get("copy_threads", 0))
+        # Persistent blocks walk over as many tiles as there would be blocks.
+        tiles = known.get("waves", 0) * known.get("blocks_per_sm", 0) * int(subject.target.limit["sms"])
+        blocks = max(blocks, round(tiles))
+        asked = known.get("global_bytes", 0.0)
     return Work(
         blocks=blocks,
         threads=threads,
-        resident=max(1, blocks_per_sm(subject.target, threads, *taken)),
+        resident=resident,
         flops=float(subject.workload.flops),
         moved_bytes=float(tensor_bytes(subject.workload)),
+        asked_bytes=asked,
     )

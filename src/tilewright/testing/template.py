@@ -49,6 +49,8 @@ class PairContract:
     programs: Mapping[str, Callable[[], Program]] = PROGRAMS
     targets: tuple[str, ...] = ()
     """Targets to generate for, where a test asks for ``target_name``."""
+    architecture: str = "sm_80"
+    """Of the GPU for which templates of GPUs are looked at."""
     schedules = 1
     """Sampled schedules per program that are run, beside the default ones."""
 
@@ -71,7 +73,9 @@ class PairContract:
     def portable(self, pair: tuple[str, str], threads: int = 1) -> tuple[Template, Program, Task]:
         """Template, program and task of a pair, on a target that needs no particular machine."""
         template = get_template(pair[0])
-        program, task = _portable(self.programs[pair[1]], portable_target(template, threads), pair[1])
+        program, task = _portable(
+            self.programs[pair[1]], portable_target(template, threads, self.architecture), pair[1]
+        )
         return template, program, task
 
 
@@ -240,8 +244,8 @@ def _anonymous(kernel: LoweredKernel) -> str:
     return f"{kernel.source}{kernel.program}".replace(kernel.symbol, "kernel")
 
 
-def portable_target(template: Template, threads: int = 1) -> Target:
-    """A target of the template's kind that needs no particular machine."""
+def portable_target(template: Template, threads: int = 1, architecture: str = "sm_80") -> Target:
+    """A target of the template's kind that needs no particular machine; of GPUs one of that architecture."""
     if template.kinds[0] == "cuda":
-        return cuda_target("sm_80")
+        return cuda_target(architecture)
     return Target("cpu", "portable", "x86_64", (), 16, 16, threads)

@@ -28,14 +28,16 @@ _PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4}
 
 @dataclass(frozen=True)
 class Work:
-    """One launch and what it computes: blocks, threads a block, blocks that a multiprocessor holds at once, operations
-    of the task (0: not counted), and bytes that must move between memory and the device at least."""
+    """One launch and what it computes: blocks (where they walk over tiles, tiles), threads a block that compute,
+    blocks that a multiprocessor holds at once, operations of the task (0: not counted), bytes that must move between
+    memory and the device at least, and bytes that blocks ask for (0: those that the instructions tell)."""
 
     blocks: int
     threads: int
     resident: int
     flops: float
     moved_bytes: float
+    asked_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     each = max(spent.values())
     cycles = {name: rounds * work.resident * trips * c for name, c in spent.items()}
     cycles["dram"] = dram
+    cycles["l2"] = max(cycles["l2"], work.asked_bytes / (L2_BYTES * sms))
     by = max(cycles, key=lambda name: cycles[name])
     most = cycles[by]
     even = work.blocks / sms * trips * each  # with every round full

@@ -16,7 +16,18 @@ from typing import Any, cast
 from tilewright.backends.arguments import Arguments
 from tilewright.backends.cuda import archs, nvml
 from tilewright.backends.cuda.nvrtc import find_nvrtc
-from tilewright.backends.driver import Context, Driver, Function, LoadError, Module, NoDriver, NotInstalled, Size
+from tilewright.backends.cuda.tensor_map import encode
+from tilewright.backends.driver import (
+    BoxShape,
+    Context,
+    Driver,
+    Function,
+    LoadError,
+    Module,
+    NoDriver,
+    NotInstalled,
+    Size,
+)
 from tilewright.core import Pairs, UsageError
 
 DRIVERS = {
@@ -151,6 +162,10 @@ class CudaContext(ABC):
             raise LoadError("there is no code to load", "Build it again")
         with self.current("loading code"):
             return self._load(code)
+
+    def tensor_map(self, shape: BoxShape, address: int) -> bytes:
+        with self.current("describing a tensor"):
+            return encode(shape, address)
 
     def busy(self, seconds: float) -> None:
         arguments = Arguments(blocker_parameters(seconds))

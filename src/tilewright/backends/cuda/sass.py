@@ -157,15 +157,26 @@ class Code:
     def main_loop(self) -> tuple[Instruction, ...]:
         """The loop that does the work: of those with most multiply-adds, on matrix units if any, the shortest.
 
-        The whole kernel where it has no loop.
+        A loop around another counts by what it adds to that. The whole kernel where it has no loop.
         """
-        bodies = [self.instructions[a : b + 1] for a, b in self.loops] or [self.instructions]
+        spans = self.loops or ((0, len(self.instructions) - 1),)
 
-        def rank(body: tuple[Instruction, ...]) -> tuple[int, int, int]:
-            tensor = sum(x.multiply_adds for x in body if x.kind == "tensor")
-            return tensor, sum(x.multiply_adds for x in body), -len(body)
+        def work(start: int, end: int) -> tuple[int, int]:
+            body = self.instructions[start : end + 1]
+            return (
+                sum(x.multiply_adds for x in body if x.kind == "tensor"),
+                sum(x.multiply_adds for x in body),
+            )
 
-        return max(bodies, key=rank)
+        def rank(span: tuple[int, int]) -> tuple[int, int, int]:
+            start, end = span
+            inner = [x for x in spans if x != span and start <= x[0] and x[1] <= end]
+            most = max((work(*x) for x in inner), default=(0, 0))
+            mine = work(start, end)
+            return mine[0] - most[0], mine[1] - most[1], start - end
+
+        start, end = max(spans, key=rank)
+        return self.instructions[start : end + 1]
 
 
 def classes(instructions: tuple[Instruction, ...]) -> dict[str, int]:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from tilewright.backends.arguments import FORMATS, Arguments
 from tilewright.backends.cuda import archs
 from tilewright.backends.driver import (
+    BoxShape,
     DeviceError,
     LaunchError,
     LoadError,
@@ -32,6 +33,7 @@ from tilewright.backends.driver import (
     contiguous,
 )
 from tilewright.backends.emulator.run import parse_order
+from tilewright.backends.emulator.tensor_map import tensor_map_bytes
 from tilewright.core import Pairs
 
 MODEL = "emulator"
@@ -152,6 +154,9 @@ class EmulatorContext:
             ctypes.memmove(to, source, size)
 
     # ------------------------------------------------------------------ code and time
+
+    def tensor_map(self, shape: BoxShape, address: int) -> bytes:
+        return tensor_map_bytes(shape, address)
 
     def load(self, code: bytes) -> EmulatorModule:
         self.check()

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.backends.driver import box_shape
 from tilewright.backends.emulator.build import EmulatedKernel
 from tilewright.backends.emulator.report import Bug, Report, parse_runtime, parse_sanitizers
+from tilewright.backends.emulator.tensor_map import tensor_map_bytes
 from tilewright.core import Launch, LaunchProgram, TilewrightError, UsageError, evaluate
 
 Array = NDArray[Any]
@@ -134,6 +136,9 @@ def _launch_line(x: Launch, launch: Mapping[str, int], tensors: int, workspace: 
             number = evaluate(value, launch)
         elif kind in {"float32", "float64"}:
             number = repr(float(launch[value] if isinstance(value, str) else value))
+        elif kind == "tensor_map":
+            of, where = value["of"]
+            number = f"{of} {evaluate(where, launch)} {tensor_map_bytes(box_shape(value, launch), 0).hex()}"
         else:
             raise UsageError(f"{x.symbol}: unknown kind of parameter {kind!r}")
         words += [kind, str(number)]

@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.backends.arguments import Arguments, Parameters
-from tilewright.backends.driver import DeviceError, LaunchError, LoadError, OutOfMemory, Size, contiguous
+from tilewright.backends.driver import (
+    DeviceError,
+    LaunchError,
+    LoadError,
+    OutOfMemory,
+    Size,
+    contiguous,
+    no_tensor_map,
+)
 from tilewright.backends.opencl import devices
 from tilewright.backends.opencl.code import unpacked
 from tilewright.core import Pairs, UsageError
@@ -104,6 +112,8 @@ class OpenClContext:
         if size:
             with self.guarded("copying memory"):
                 self._cl.enqueue_copy(self.queue(stream), self.at(to, size), self.at(source, size), is_blocking=False)
+
+    tensor_map = staticmethod(no_tensor_map)
 
     def load(self, code: bytes) -> OpenClModule:
         binary = unpacked(code, self.device.version)

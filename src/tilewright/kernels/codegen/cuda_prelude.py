@@ -19,7 +19,7 @@ def prelude(cc: int, emulated: bool) -> str:
     first = "emulator" if emulated else "cuda"
     texts = [(folder / f"{name}.h").read_text(encoding="utf-8") for name in (first, "common")]
     texts.append("namespace tw {\n")
-    texts += [p.emulated if emulated else p.ptx for p in PRIMITIVES if p.least_cc <= cc]
+    texts += [p.emulated if emulated else p.ptx for p in PRIMITIVES if p.known_to(cc)]
     texts.append("}  // namespace tw\n")
     lines = "".join(texts).splitlines(keepends=True)
     # Comments and blank lines help the reader of a primitive, not the compiler.

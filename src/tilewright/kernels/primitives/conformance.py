@@ -32,8 +32,7 @@ class Case:
     """
 
     name: str
-    primitive: str
-    least_cc: int
+    primitive: Primitive
     symbol: str
     source: str
     program: LaunchProgram
@@ -57,15 +56,19 @@ def make_case(primitive: Primitive, spec: Conformance) -> Case:
     """The kernel of one conformance description."""
     inputs = spec.inputs()
     symbol = f"tw_conformance_{primitive.name}_{spec.name}"
-    parameters = [f"const {_CTYPE[x.dtype.name]} *__restrict__ x{i}" for i, x in enumerate(inputs)]
+    parameters = [f"TW_TENSOR_MAP(map{i})" for i in range(len(spec.maps))]
+    parameters += [f"const {_CTYPE[x.dtype.name]} *__restrict__ x{i}" for i, x in enumerate(inputs)]
     parameters += [f"{_CTYPE[spec.dtype]} *__restrict__ out", "unsigned char *ws"]
     head = f"TW_KERNEL({spec.threads}, 1) void {symbol}({', '.join(parameters)}) {{"
     source = f'#line 1 "kernel"\n{head}\n{spec.body.strip(chr(10))}\n    (void)ws;\n}}\n'
-    launch = Launch(symbol, (), (spec.blocks, 1, 1), (spec.threads, 1, 1), spec.shared)
+    listed = (
+        *(("tensor_map", m) for m in spec.maps), *(("tensor", i) for i in range(len(inputs) + 1)), ("workspace", 0)
+    )  # fmt: skip
+    launch = Launch(
+        symbol, (), (spec.blocks, 1, 1), (spec.threads, 1, 1), spec.shared, listed if spec.maps else ()
+    )  # fmt: skip
     name = f"{primitive.name}/{spec.name}"
-    return Case(
-        name, primitive.name, primitive.least_cc, symbol, source, LaunchProgram((launch,), align=16), inputs, spec
-    )
+    return Case(name, primitive, symbol, source, LaunchProgram((launch,), align=16), inputs, spec)
 
 
 @lru_cache(maxsize=1)

@@ -38,6 +38,8 @@ class Conformance:
     threads: int = 32
     blocks: int = 1
     shared: int = 0
+    maps: tuple[dict[str, Any], ...] = ()
+    """Tensor maps (:func:`tilewright.core.tensor_map`), in front of the other parameters as ``map0``, ``map1``, ..."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Primitive:
     """A hardware operation behind C++ functions in namespace ``tw``.
 
     ``ptx`` defines the functions for the GPU (compute capability ``least_cc`` or later, as in 80 for
-    8.0); ``emulated`` defines the same functions by their meaning, each with a last parameter
-    ``int line = __builtin_LINE()``, which is the kernel's line in reports. ``provides`` names them.
+    8.0, and ``most_cc`` or earlier); ``emulated`` defines the same functions by their meaning, each with a last
+    parameter ``int line = __builtin_LINE()``, which is the kernel's line in reports. ``provides`` names them.
     """
 
     name: str
@@ -56,6 +58,11 @@ class Primitive:
     emulated: str
     provides: tuple[str, ...]
     conformance: tuple[Conformance, ...] = ()
+    most_cc: int = 999
+
+    def known_to(self, cc: int) -> bool:
+        """Whether a compute capability has it."""
+        return self.least_cc <= cc <= self.most_cc
 
 
 def words(count: int, seed: int) -> NDArray[np.uint32]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.kernels.primitives.primitive import Conformance, Primitive, words
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
 
 _PTX = """
 TW_DEVICE void sync() { __syncthreads(); }
 TW_DEVICE void sync_warp() { __syncwarp(); }
+template <int COUNT> TW_DEVICE void sync_some(int id) {
+    asm volatile("bar.sync %0, %1;" :: "r"(id), "n"(COUNT) : "memory");
+}
 """
 
 _EMULATED = """
 TW_DEVICE void sync(int line = __builtin_LINE()) { emu::block_barrier(line); }
 TW_DEVICE void sync_warp(int line = __builtin_LINE()) { emu::warp_collective("sync_warp", line, nullptr, nullptr); }
+template <int COUNT> TW_DEVICE void sync_some(int id, int line = __builtin_LINE()) {
+    emu::named_barrier((unsigned)id, COUNT, line);
+}
 """
 
 # Each round hands every thread another thread's word through shared memory.
@@ -40,13 +46,34 @@ _WARP = """
     out[threadIdx.x] = s[31 - t];
 """
 
+# The same in two halves of the block, which do not wait for each other.
+_SOME = """
+    TW_SHARED(smem);
+    tw::u32 *s = (tw::u32 *)smem;
+    const int half = threadIdx.x / 64, t = threadIdx.x % 64;
+    tw::u32 v = x0[threadIdx.x];
+    for (int i = 0; i < 3 + 2 * half; i++) {
+        s[64 * half + t] = v;
+        tw::sync_some<64>(1 + half);
+        v = s[64 * half + (t + 37) % 64] + i;
+        tw::sync_some<64>(1 + half);
+    }
+    out[threadIdx.x] = v;
+"""
+
+
+def _some(x: Array) -> Array:
+    first, second = x[:64], x[64:]
+    return np.concatenate([np.roll(first, -111) + np.uint32(3), np.roll(second, -185) + np.uint32(10)])
+
+
 PRIMITIVE = Primitive(
     "sync",
-    "barriers of a block and of a warp; memory written before is seen after",
+    "barriers of a block, of some of its warps, and of one; memory written before is seen after",
     80,
     _PTX,
     _EMULATED,
-    ("sync", "sync_warp"),
+    ("sync", "sync_warp", "sync_some"),
     (
         Conformance(
             "block", _BLOCK, lambda: (words(192, 1),), "uint32", 192, threads=96, blocks=2, shared=384,
@@ -56,5 +83,6 @@ PRIMITIVE = Primitive(
             "warp", _WARP, lambda: (words(64, 2),), "uint32", 64, threads=64, shared=256,
             expected=lambda x: x.reshape(2, 32)[:, ::-1].reshape(-1),
         ),
+        Conformance("some", _SOME, lambda: (words(128, 3),), "uint32", 128, _some, threads=128, shared=512),
     ),
 )  # fmt: skip

@@ -3,9 +3,7 @@
 
 namespace emu {
 
-void maybe_interrupt();
-
-static void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb) {
+void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb) {
     static size_t last;  // most accesses hit the buffer that the one before hit
     const unsigned char *at = static_cast<const unsigned char *>(p);
     for (size_t i = 0; i < ranges.size; i++) {
@@ -67,6 +65,7 @@ void check_shared(const void *p, unsigned bytes, bool write, int line) {
     const long at = shared_offset(p);
     check_shared_bounds(at, bytes, line);
     check_alignment((uintptr_t)at, bytes, line, "shared");
+    if (write) self()->wrote = true;
     if (options.profile)
         profile_access(p, bytes, write ? Access::shared_store : Access::shared_load, line, __builtin_return_address(0));
 }
@@ -81,7 +80,7 @@ unsigned shared_address(const void *p, int line) {
 unsigned char *shared_at(unsigned address, unsigned bytes, unsigned align, int line) {
     const long at = (long)address - (long)SHARED_BASE;
     check_shared_bounds(at, bytes, line);
-    check_alignment((uintptr_t)at, align, line, "shared");
+    check_alignment(address, align, line, "shared");
     return self()->owner->memory.base + at;
 }
 

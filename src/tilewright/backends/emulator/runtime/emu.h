@@ -13,6 +13,7 @@
 
 #define TW_KERNEL(threads, min_blocks) static  // a kernel may be called `free`, say, and must not replace that one
 #define TW_DEVICE static inline __attribute__((unused))
+#define TW_TENSOR_MAP(name) const emu::TensorMap name
 #define TW_UNROLL
 #define TW_KEEP_LOOP
 #define TW_SHARED(name) unsigned char *const name __attribute__((unused)) = emu::current->shared
@@ -95,6 +96,9 @@ inline unsigned lane() { return current->number & 31u; }
 // Every thread of the block must come to the same line.
 void block_barrier(int line);
 
+// The first or any later `count` threads that name the same of 15 further barriers; their number is fixed by the first.
+void named_barrier(unsigned id, unsigned count, int line);
+
 // All 32 lanes of the warp must come to the same line with the same name; `op` then runs once, on the
 // lanes' `mine` pointers in order. Like the instructions that it stands for it orders no memory: what
 // `op` reads and writes is invisible to the thread sanitizer, so read and note memory in each lane before
@@ -141,6 +145,106 @@ inline __attribute__((always_inline)) void async_wait(int pending, int line) {
     }
 #else
     finish_copies(pending, line);
+#endif
+}
+
+// ---- barriers in shared memory --------------------------------------------------------------------
+
+// mbarrier objects, at shared addresses: a phase ends when `count` threads have arrived and the bytes that were
+// announced have come. The object's words hold a mark, so that a write over it is noticed.
+void make_barrier(unsigned at, unsigned count, int line);
+void barrier_fence(int line);  // objects made by this thread may be used by others, copy engines among them
+void issue_arrival(unsigned at, unsigned bytes, int line);
+void await_phase(unsigned at, unsigned parity, int line);  // until the phase of this parity is over
+
+inline __attribute__((always_inline)) void barrier_init(unsigned at, unsigned count, int line) {
+    annotate(shared_at(at, 8, 8, line), 8, true);
+    make_barrier(at, count, line);
+}
+inline __attribute__((always_inline)) void barrier_wait(unsigned at, unsigned parity, int line) {
+    annotate(shared_at(at, 8, 8, line), 8, false);
+    await_phase(at, parity, line);
+}
+inline __attribute__((always_inline)) void barrier_arrive(unsigned at, unsigned bytes, int line) {
+    annotate(shared_at(at, 8, 8, line), 8, false);
+    issue_arrival(at, bytes, line);
+}
+
+// ---- copies of boxes of a tensor ------------------------------------------------------------------
+
+// What cuTensorMapEncodeTiled makes of a tensor, in 128 bytes: dimensions from the innermost on, sizes and box in
+// elements, strides in bytes, of all dimensions but the innermost.
+struct alignas(64) TensorMap {
+    unsigned long long address;
+    unsigned rank, item, swizzle, mark;
+    unsigned long long size[5];
+    unsigned box[5], spare;
+    unsigned long long stride[5];
+};
+constexpr unsigned TENSOR_MAP_MARK = 0x7E450A9u;
+
+// cp.async.bulk.tensor to shared memory: the box at `place` (elements; what lies outside is zero), whose bytes a barrier
+// counts. Data moves at once, or, lazily, when somebody waits for the barrier. Gives the bytes.
+unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line);
+void box_published(unsigned barrier, int line);
+
+inline __attribute__((always_inline)) void copy_box(
+    unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line) {
+    const unsigned bytes = issue_box(to, map, barrier, place, rank, line);
+    annotate(shared_at(to, bytes, 128, line), bytes, true);
+    box_published(barrier, line);
+}
+
+// The way back: cp.async.bulk.tensor from shared memory, in groups of the thread that starts them. What lies outside of the
+// tensor is left out. Memory is read at once or, lazily, at the wait for it. Ordinary writes must be fenced before.
+unsigned issue_box_store(const TensorMap *map, unsigned from, const int *place, unsigned rank, int line);
+void box_commit(int line);
+void await_boxes(int pending, int line);  // until their memory is read
+void shared_fence(int line);
+
+inline __attribute__((always_inline)) void store_box(
+    const TensorMap *map, unsigned from, const int *place, unsigned rank, int line) {
+    const unsigned bytes = issue_box_store(map, from, place, rank, line);
+    annotate(shared_at(from, bytes, 128, line), bytes, false);
+}
+
+// ---- warp groups ----------------------------------------------------------------------------------
+
+// As warp_collective for the 128 threads of four neighbouring warps; orders no memory.
+void group_collective(const char *name, int line);
+
+// wgmma.mma_async: `op` runs once on copies of the lanes' `mine` (`bytes` each), at once where copies are lazy, else at
+// the wait that requires it: a slot that is given back too early shows in the one mode, data that nobody waited for in
+// the other. `pieces`: the shared memory that it reads, for the thread sanitizer.
+struct Stretch {
+    const void *at;
+    unsigned bytes;
+};
+constexpr unsigned MOST_STRETCHES = 6;
+void issue_product(const char *name, int line, const void *mine, unsigned bytes, void (*op)(void *const *, int),
+                   const Stretch *pieces, unsigned count);
+void product_fence(int line);
+void product_commit(int line);
+void finish_products(int pending, int line);
+bool finished_piece(unsigned number, Stretch *piece);  // of the products that the last wait finished
+void group_registers(unsigned count, bool more, int line);  // setmaxnreg
+
+inline __attribute__((always_inline)) void product(
+    const char *name, int line, const void *mine, unsigned bytes, void (*op)(void *const *, int), const Stretch *pieces,
+    unsigned count) {
+    issue_product(name, line, mine, bytes, op, pieces, count);
+#ifdef TW_EMU_THREAD_SANITIZER
+    // Read any time from here to the wait, by each of the four warps.
+    if (lane() == 0)
+        for (unsigned i = 0; i < count; i++) annotate(pieces[i].at, pieces[i].bytes, false);
+#endif
+}
+inline __attribute__((always_inline)) void product_wait(int pending, int line) {
+    finish_products(pending, line);
+#ifdef TW_EMU_THREAD_SANITIZER
+    Stretch p;
+    if (lane() == 0)
+        for (unsigned i = 0; finished_piece(i, &p); i++) annotate(p.at, p.bytes, false);
 #endif
 }
 

@@ -93,13 +93,16 @@ static void perform(FILE *job) {
                &shared, &count) != 9 || count > MOST)
         bad_job("launch");
     static uint64_t values[MOST];
+    static TensorMap maps[MOST];
     static void *parameters[MOST];
     const Entry *entry = find_entry(symbol);
     for (int i = 0; i < count; i++) {
         char kind[16];
+        bool map = false;
         long long number = 0;
         double real = 0;
         if (fscanf(job, "%15s", kind) != 1) bad_job("parameter");
+        if ((map = strcmp(kind, "tensor_map") == 0) && fscanf(job, "%15s", kind) != 1) bad_job("tensor map");
         const bool is_real = strncmp(kind, "float", 5) == 0;
         if (is_real ? fscanf(job, "%lf", &real) != 1 : fscanf(job, "%lld", &number) != 1) bad_job("parameter");
         unsigned size = 8;
@@ -119,6 +122,21 @@ static void perform(FILE *job) {
             values[i] = (uint64_t)number;
         }
         parameters[i] = &values[i];
+        if (map) {
+            unsigned char *to = reinterpret_cast<unsigned char *>(&maps[i]);
+            for (size_t b = 0; b < sizeof(TensorMap); b++) {
+                unsigned byte;
+                if (fscanf(job, " %2x", &byte) != 1) bad_job("tensor map");
+                to[b] = (unsigned char)byte;
+            }
+            if (values[i] % 16) {
+                record("launch", 0, "%s: tensor map %d is of memory that is not aligned to 16 bytes", symbol, i);
+                return;
+            }
+            maps[i].address = values[i];
+            parameters[i] = to;
+            size = sizeof(TensorMap);
+        }
         if (entry && i < entry->parameters && entry->sizes[i] != size) {
             record("launch", 0, "%s: parameter %d has %u bytes in the kernel and %u in the launch", symbol, i,
                    (unsigned)entry->sizes[i], size);

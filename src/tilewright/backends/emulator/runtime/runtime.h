@@ -119,8 +119,14 @@ struct PendingCopy {
     int line;
     bool done;
 };
-enum class State : unsigned char { ready, at_barrier, in_collective, exited };
+enum class State : unsigned char { ready, at_barrier, in_collective, in_wait, exited };
 
+struct PendingStore {  // of a box
+    TensorMap map;
+    unsigned from, group;
+    int place[5];
+    int line;
+};
 struct Block;
 struct Fiber : Thread {
     Block *owner;
@@ -131,7 +137,11 @@ struct Fiber : Thread {
     int line;
     Vec<PendingCopy> copies;
     size_t first_copy;  // those before it are done
+    Vec<PendingStore> stores;
     unsigned groups;    // committed
+    unsigned awaited;   // shared address of the barrier that it waits for
+    bool wrote;         // shared memory, since its last fence for the copy engine
+    unsigned box_groups;  // committed
     void *sanitizer_stack, *sanitizer_fiber;
 };
 inline Fiber *self() { return static_cast<Fiber *>(current); }
@@ -148,12 +158,46 @@ struct Warp {
     unsigned size;
     void *lanes[32];
 };
+// The 128 threads of four warps, and the products that they have under way.
+constexpr unsigned GROUP = 128;
+struct PendingProduct {
+    void (*op)(void *const *, int);
+    unsigned bytes, group;
+    size_t mine;  // offset in `kept`
+    Stretch pieces[MOST_STRETCHES];
+    unsigned count;
+    int line;
+};
+struct Group {
+    Meeting meeting;
+    Vec<PendingProduct> products;
+    Vec<unsigned char> kept;
+    size_t first;      // those before it are done
+    Vec<Stretch> done;   // read by those that the last wait finished
+    unsigned groups;   // committed
+    bool ordered;      // a fence stands between the last wait and what is issued now
+    unsigned registers;
+};
+struct Barrier {  // an mbarrier
+    unsigned at, expected, pending, phase;
+    long bytes;  // announced and not yet come
+    Fiber *unfenced;
+};
+struct PendingBox {
+    TensorMap map;
+    unsigned to, barrier;
+    int place[5];
+    int line;
+};
 struct Block {
     Index index;
     Fiber *fibers;
     unsigned alive, runnable;
-    Meeting barrier;
+    Meeting barrier, named[16];
     Vec<Warp> warps;
+    Vec<Group> groups;
+    Vec<Barrier> barriers;
+    Vec<PendingBox> boxes;  // lazy ones
     SharedMemory memory;
     unsigned char *stacks;
 };
@@ -162,6 +206,21 @@ bool run_launch(const Entry &entry, Index grid, Index block, size_t shared, void
 extern unsigned char launch_end;  // what every thread releases at its end, and the host then acquires
 const Entry *find_entry(const char *symbol);
 void copies_at_exit(Fiber *f);
+void stores_at_exit(Fiber *f);
+void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb);
+void boxes_at_end(Block *b);
+void start_groups(Block *b, unsigned threads);
+void release_groups(Block *b);
+
+// What schedule.cpp offers to operations that wait.
+typedef void (*Operation)(void *const *lanes, int line);
+void maybe_interrupt();
+void wait_as(State state, const char *what, int line);  // until another thread wakes this one
+void wake(Fiber *f);
+// Threads `first` to `first + size` come to one operation, which the last of them performs.
+void meet(Meeting &m, void **lanes, Fiber *first, unsigned size, const char *whose, const char *name, int line,
+          void *mine, Operation op, bool orders);
+void perform(Operation op, void *const *lanes, int line);  // unseen by sanitizers
 
 // ---- context switches (context.cpp) -----------------------------------------------------------------
 

@@ -17,6 +17,7 @@ static Vec<Block> blocks;
 static unsigned threads_per_block;
 static size_t shared_bytes;
 bool blocks_share_fibers;
+static bool in_operation;
 static Vec<uint64_t> start_order;  // of the blocks; empty: as they are numbered
 static unsigned char launch_begin;
 unsigned char launch_end;
@@ -59,7 +60,7 @@ static Fiber *dequeue() {
     return f;
 }
 
-static void wake(Fiber *f) {
+void wake(Fiber *f) {
     f->state = State::ready;
     f->owner->runnable++;
     enqueue(f);
@@ -107,7 +108,7 @@ static void stuck(Block *b, const char *kind, const char *why) {
         for (unsigned j = 0; j < i && !seen; j++) seen = together(*f, b->fibers[j]);
         if (seen) continue;
         groups++;
-        const bool waits = f->state == State::at_barrier || f->state == State::in_collective;
+        const bool waits = f->state != State::ready && f->state != State::exited;
         if (waits && !first) first = f;
         char who[200];
         const unsigned count = name_group(b, f, who, sizeof who);
@@ -124,7 +125,7 @@ static void stuck(Block *b, const char *kind, const char *why) {
 }
 
 // Waits until another thread wakes this one.
-static void wait_as(State state, const char *what, int line) {
+void wait_as(State state, const char *what, int line) {
     Fiber *f = self();
     f->state = state;
     f->what = what;
@@ -176,45 +177,82 @@ void block_barrier(int line) {
         if (&b->fibers[i] != f) wake(&b->fibers[i]);
 }
 
-static bool in_operation;
+static const char NAMED[] = "a barrier of some threads";
 
-void warp_collective(const char *name, int line, void *mine, void (*op)(void *const *, int)) {
+void named_barrier(unsigned id, unsigned count, int line) {
     Fiber *f = self();
     Block *b = f->owner;
-    Warp &w = b->warps[f->number / 32];
-    Meeting &m = w.meeting;
-    if (w.size < 32 && mine)
-        fault("divergence", line, "%s needs all 32 lanes of a warp, and this warp has %u", name, w.size);
+    if (!id || id > 15) fault("undefined", line, "there is no barrier %u: they are 1 to 15", id);
+    if (count % 32 || !count || count > threads_per_block)
+        fault("undefined", line, "a barrier of %u threads: whole warps of the block are counted", count);
+    Meeting &m = b->named[id];
+    if (m.arrived && m.line != line) {
+        arrive_as(State::at_barrier, NAMED, line);
+        fail_here(b, "threads of a block are at different barriers");
+    }
+    m.line = line;
+    unsigned char *order = &m.order[m.turn & 1];
+    sanitizer_release(order);
+    if (++m.arrived < count) {
+        f->awaited = id;
+        wait_as(State::at_barrier, NAMED, line);
+        f->awaited = 0;
+    } else {
+        m.arrived = 0;
+        m.turn++;
+        for (unsigned i = 0; i < threads_per_block; i++) {
+            Fiber *other = &b->fibers[i];
+            if (other != f && other->state == State::at_barrier && other->what == NAMED && other->awaited == id)
+                wake(other);
+        }
+    }
+    sanitizer_acquire(order);
+}
+
+void perform(Operation op, void *const *lanes, int line) {
+    sanitizer_ignore(true);
+    in_operation = true;
+    op(lanes, line);
+    in_operation = false;
+    sanitizer_ignore(false);
+}
+
+void meet(Meeting &m, void **lanes, Fiber *first, unsigned size, const char *whose, const char *name, int line,
+          void *mine, Operation op, bool orders) {
+    Fiber *f = self();
+    Block *b = f->owner;
     if (m.arrived && (m.line != line || strcmp(m.name, name) != 0)) {
         arrive_as(State::in_collective, name, line);
-        fail_here(b, "lanes of a warp are in different warp-wide operations");
+        fail_here(b, whose);
     }
     m.line = line;
     m.name = name;
-    w.lanes[f->number % 32] = mine;
+    if (lanes) lanes[f - first] = mine;
     unsigned char *order = &m.order[m.turn & 1];
-    if (!mine) sanitizer_release(order);
-    if (++m.arrived < w.size) {
+    if (orders) sanitizer_release(order);
+    if (++m.arrived < size) {
         wait_as(State::in_collective, name, line);
     } else {
         m.arrived = 0;
         m.turn++;
         if (options.profile) {
-            profile_warp(b, f->number / 32);
+            for (unsigned w = 0; w < size; w += 32) profile_warp(b, (first->number + w) / 32);
             profile_collective(name, line);
         }
-        if (op && mine) {
-            sanitizer_ignore(true);
-            in_operation = true;
-            op(w.lanes, line);
-            in_operation = false;
-            sanitizer_ignore(false);
-        }
-        Fiber *first = f - f->number % 32;
-        for (unsigned i = 0; i < w.size; i++)
+        if (op) perform(op, lanes, line);
+        for (unsigned i = 0; i < size; i++)
             if (first + i != f) wake(first + i);
     }
-    if (!mine) sanitizer_acquire(order);
+    if (orders) sanitizer_acquire(order);
+}
+
+void warp_collective(const char *name, int line, void *mine, void (*op)(void *const *, int)) {
+    Fiber *f = self();
+    Warp &w = f->owner->warps[f->number / 32];
+    if (w.size < 32 && mine)
+        fault("divergence", line, "%s needs all 32 lanes of a warp, and this warp has %u", name, w.size);
+    meet(w.meeting, w.lanes, f - f->number % 32, w.size, "lanes of a warp are in different warp-wide operations", name,
+         line, mine, mine ? op : nullptr, !mine);
 }
 
 void yield(int line) {
@@ -246,6 +284,7 @@ static void run_fiber() {
     sanitizer_acquire(&launch_begin);
     kernel->call(kernel_parameters);
     copies_at_exit(f);
+    stores_at_exit(f);
     if (options.profile) profile_exit(f);
     sanitizer_release(&launch_end);
     f->state = State::exited;
@@ -264,8 +303,11 @@ static void start_block(Block *b, Index index) {
     b->index = index;
     b->alive = b->runnable = threads_per_block;
     b->barrier = Meeting();
+    for (Meeting &m : b->named) m = Meeting();
     if (!b->stacks) b->stacks = map_stacks(threads_per_block);
     b->memory.prepare(shared_bytes);
+    b->barriers.size = b->boxes.size = 0;
+    start_groups(b, threads_per_block);
     for (unsigned w = 0; w < b->warps.size; w++) {
         b->warps[w].meeting = Meeting();
         unsigned left = threads_per_block - w * 32;
@@ -284,6 +326,9 @@ static void start_block(Block *b, Index index) {
         f->line = 0;
         f->copies.size = f->first_copy = 0;
         f->groups = 0;
+        f->awaited = 0;
+        f->wrote = false;
+        f->stores.size = f->box_groups = 0;
         sanitizer_start_fiber(f);
         start_context(f, run_fiber);
         enqueue(f);
@@ -302,9 +347,11 @@ static void prepare_slots(uint64_t total) {
             if (b.stacks) unmap_pages(b.stacks, (size_t)shaped_for * STACK);
             b.memory.release();
             b.warps.release();
+            release_groups(&b);
         }
         for (Fiber &f : fibers) {
             f.copies.release();
+            f.stores.release();
             sanitizer_end_fiber(&f);
         }
         blocks.size = fibers.size = 0;
@@ -370,6 +417,8 @@ bool run_launch(const Entry &entry, Index grid, Index block, size_t shared, void
             stuck(b, split(b) ? "divergence" : "deadlock", "threads wait for others that never come");
             break;
         }
+        boxes_at_end(b);
+        if (failed) break;
         if (options.profile)
             for (unsigned w = 0; w < b->warps.size; w++) profile_warp(b, w);
         if (started < total) start(b);

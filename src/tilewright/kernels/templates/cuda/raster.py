@@ -18,15 +18,15 @@ MAX_BLOCKS = (1 << 31) - 1
 
 def raster(
     tiles_m: IntExpr, tiles_n: IntExpr, batches: IntExpr, split: bool, group: str = "GROUP",
-    reads: Collection[str] = ("tile_m", "tile_n", "batch"),
+    reads: Collection[str] = ("tile_m", "tile_n", "batch"), start: str = "",
 ) -> str:  # fmt: skip
     """Statements that declare ``tile_m``, ``tile_n``, ``batch`` and, when ``split``, ``piece``.
 
     ``group`` is the text of how many rows of tiles are walked together (at least 1). Of what is always 0,
-    only names in ``reads`` are declared.
+    only names in ``reads`` are declared. ``start``: text of the tile's number, that of the block if empty.
     """
     tiles, rows, columns = times(tiles_m, tiles_n), text(tiles_m), text(tiles_n)
-    lines = ["int tile = (int)blockIdx.x;"]
+    lines = [f"int tile = {start or '(int)blockIdx.x'};"]
     if split:
         lines.append(f"const int piece = tile / {text(times(tiles, batches))};")
         lines.append(f"tile = int(unsigned(tile) % {unsigned(times(tiles, batches))});")

@@ -35,6 +35,8 @@ STATIC: Mapping[str, str] = {
     "read_bytes_a": "bytes of one read of the first operand, or input, from global memory",
     "read_bytes_b": "bytes of one read of the second operand; of the only one where there is no other",
     "asynchronous": "operands that go to shared memory by asynchronous copies",
+    "copy_threads": "threads a block that copy and compute nothing",
+    "persistent": "whether blocks walk over tiles, one block a multiprocessor",
     "fragments": "sets of operands in registers: 2 where the next is read while one is multiplied",
 }
 """Names and meanings, in order. Where a template has no such choice: 1 block, 1 set, no asynchronous copies."""
@@ -78,7 +80,7 @@ def static(
     target: Target, c: CudaContraction, *,
     threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, stages: int, split_k: int,
     shared_bytes_per_flop: float, tensor_core: bool, min_blocks: int, read_bytes: tuple[int, int], asynchronous: int,
-    fragments: int,
+    fragments: int, copy_threads: int = 0, persistent: bool = False,
 ) -> dict[str, float]:  # fmt: skip
     """The numbers of :data:`STATIC`, in that order."""
     tiles = c.batch.size * ceildiv(c.m.size, tile_m) * ceildiv(c.n.size, tile_n)
@@ -90,7 +92,8 @@ def static(
         target, blocks=tiles * split_k, threads=threads, shared_bytes=shared_bytes, registers=registers, tile_m=tile_m,
         tile_n=tile_n, tile_k=tile_k, stages=stages, split_k=split_k, moved=moved,
         shared_bytes_per_flop=shared_bytes_per_flop, tensor_core=tensor_core, min_blocks=min_blocks,
-        read_bytes=read_bytes, asynchronous=asynchronous, fragments=fragments,
+        read_bytes=read_bytes, asynchronous=asynchronous, fragments=fragments, copy_threads=copy_threads,
+        persistent=persistent,
     )  # fmt: skip
 
 
@@ -98,7 +101,8 @@ def numbers(
     target: Target, *,
     blocks: int, threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, moved: float,
     read_bytes: tuple[int, int], stages: int = 1, split_k: int = 1, shared_bytes_per_flop: float = 0.0,
-    tensor_core: bool = False, min_blocks: int = 1, asynchronous: int = 0, fragments: int = 1,
+    tensor_core: bool = False, min_blocks: int = 1, asynchronous: int = 0, copy_threads: int = 0,
+    persistent: bool = False, fragments: int = 1,
 ) -> dict[str, float]:  # fmt: skip
     """The numbers of :data:`STATIC` for any kernel of ``blocks`` blocks that moves ``moved`` bytes."""
     resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
@@ -109,6 +113,7 @@ def numbers(
         waves, waves / ceil(waves),
         tile_m, tile_n, tile_k, stages, split_k,
         moved, shared_bytes_per_flop, tensor_core,
-        min_blocks, *read_bytes, asynchronous, fragments,
+        min_blocks, *read_bytes, asynchronous, copy_threads, persistent,
+        fragments,
     )  # fmt: skip
     return dict(zip(STATIC, map(float, values), strict=True))

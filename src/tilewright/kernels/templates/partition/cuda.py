@@ -54,12 +54,17 @@ def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, prefi
     given: tuple[tuple[str, Any], ...] = x.parameters or (
         *(("tensor", n) for n in range(len(tensors))), ("workspace", 0), *(("int32", a) for a in x.arguments),
     )  # fmt: skip
+
+    def pointer(kind: str, value: Any) -> tuple[str, Any]:
+        return tensors[value] if kind == "tensor" else (kind, ["+", workspace, renamed(value, prefix)])
+
     parameters: list[tuple[str, Any]] = []
     for kind, value in given:
-        if kind == "tensor":
-            parameters.append(tensors[value])
-        elif kind == "workspace":
-            parameters.append((kind, ["+", workspace, renamed(value, prefix)]))
+        if kind in ("tensor", "workspace"):
+            parameters.append(pointer(kind, value))
+        elif kind == "tensor_map":
+            sizes = {name: [renamed(x, prefix) for x in value[name]] for name in ("sizes", "strides")}
+            parameters.append((kind, {**value, **sizes, "of": list(pointer(*value["of"]))}))
         else:
             parameters.append((kind, renamed(value, prefix) if kind.startswith("int") else value))
     return Launch(

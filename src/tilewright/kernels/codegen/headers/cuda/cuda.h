@@ -3,6 +3,7 @@
 #define TW_DEVICE static __device__ __forceinline__ __attribute__((unused))
 #define TW_KERNEL(threads, blocks) extern "C" __global__ __launch_bounds__(threads, blocks)
 #define TW_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+#define TW_TENSOR_MAP(name) const __grid_constant__ tw::tensor_map name
 #define TW_UNROLL _Pragma("unroll")
 #define TW_KEEP_LOOP _Pragma("unroll 1")
 // Literals as the expression printer writes them, which NVRTC does not know on the device.

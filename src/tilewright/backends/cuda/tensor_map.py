@@ -1,0 +1,51 @@
+"""Tensor maps, which tell the copy engine of a tensor: made by the driver's library, which no package wraps fully.
+
+CUDA Driver API, "Tensor Map Object Management". Elements are described as whole numbers of their size: they are moved,
+never computed with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+from tilewright.backends.arguments import TENSOR_MAP_BYTES
+from tilewright.backends.driver import BoxShape, LaunchError
+
+_LIBRARIES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
+_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}  # CUtensorMapDataType: unsigned numbers of so many bytes
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle
+_PLAIN, _SECTORS_256, _ZEROS = 0, 3, 0  # interleave, L2 promotion, what is read outside
+_ALIGN = 64
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    """``cuTensorMapEncodeTiled``. Raises ``LaunchError`` where the driver has none."""
+    for name in _LIBRARIES:
+        try:
+            return ctypes.CDLL(name).cuTensorMapEncodeTiled
+        except (OSError, AttributeError):
+            continue
+    raise LaunchError("the driver makes no tensor maps", "Update it to CUDA 12 or later, or use another template")
+
+
+def encode(shape: BoxShape, address: int) -> bytes:
+    """The 128 bytes for a tensor at an address of the current context. Raises ``LaunchError`` for what is refused."""
+    whole = ctypes.create_string_buffer(TENSOR_MAP_BYTES + _ALIGN)
+    start = -(-ctypes.addressof(whole) // _ALIGN) * _ALIGN
+    rank = len(shape.sizes)
+    code = _library()(
+        ctypes.c_void_p(start), _TYPES[shape.item], ctypes.c_uint32(rank), ctypes.c_void_p(address),
+        (ctypes.c_uint64 * rank)(*shape.sizes), (ctypes.c_uint64 * max(1, rank - 1))(*shape.strides),
+        (ctypes.c_uint32 * rank)(*shape.box), (ctypes.c_uint32 * rank)(*[1] * rank), _PLAIN,
+        _SWIZZLES[shape.swizzle], _SECTORS_256, _ZEROS,
+    )  # fmt: skip
+    if code:
+        raise LaunchError(
+            f"the driver refuses a tensor map (code {code}): sizes {shape.sizes}, strides {shape.strides}, "
+            f"boxes {shape.box}, at {address:#x}",
+            "Align tensors to 16 bytes",
+        )
+    return ctypes.string_at(start, TENSOR_MAP_BYTES)

@@ -1,0 +1,245 @@
+// Barriers in shared memory, and copies of boxes of tensors that report to them.
+#include "runtime.h"
+
+namespace emu {
+
+static const char WAITING[] = "a barrier in shared memory";
+constexpr unsigned MOST_ARRIVALS = (1u << 20) - 1;
+
+// The words of an object: nobody but these functions may write them.
+static uint64_t mark_of(unsigned at) { return 0xb0b0b0b000000000ull | at; }
+
+static Barrier &made_at(Block *b, unsigned at, int line, const char *doing) {
+    for (Barrier &m : b->barriers) {
+        if (m.at != at) continue;
+        const volatile uint64_t *words = reinterpret_cast<uint64_t *>(shared_at(at, 8, 8, line));
+        if (*words != mark_of(at)) fault("undefined", line, "%s: other data was written over the barrier", doing);
+        if (m.unfenced && m.unfenced != self())
+            fault("undefined", line, "%s: no fence stands between making the barrier and its use elsewhere", doing);
+        return m;
+    }
+    fault("undefined", line, "%s: there is no barrier at byte %ld of shared memory", doing,
+          (long)at - (long)SHARED_BASE);
+}
+
+void make_barrier(unsigned at, unsigned count, int line) {
+    maybe_interrupt();
+    Fiber *f = self();
+    unsigned char *p = shared_at(at, 8, 8, line);
+    if (!count || count > MOST_ARRIVALS) fault("undefined", line, "a barrier of %u arrivals", count);
+    *reinterpret_cast<volatile uint64_t *>(p) = mark_of(at);
+    const Barrier made = {at, count, count, 0, 0, f};
+    for (Barrier &m : f->owner->barriers)
+        if (m.at == at) {
+            m = made;
+            return;
+        }
+    f->owner->barriers.push(made);
+}
+
+void barrier_fence(int) {
+    for (Barrier &m : self()->owner->barriers)
+        if (m.unfenced == self()) m.unfenced = nullptr;
+}
+
+static unsigned threads() { return block_size.x * block_size.y * block_size.z; }
+
+static void proceed(Block *b, Barrier &m) {
+    if (m.pending || m.bytes) return;
+    m.phase ^= 1;
+    m.pending = m.expected;
+    for (unsigned i = 0; i < threads(); i++) {
+        Fiber *f = &b->fibers[i];
+        if (f->state == State::in_wait && f->awaited == m.at) wake(f);
+    }
+}
+
+void issue_arrival(unsigned at, unsigned bytes, int line) {
+    maybe_interrupt();
+    Block *b = self()->owner;
+    Barrier &m = made_at(b, at, line, "arrival");
+    if (!m.pending) fault("undefined", line, "more threads arrive at a barrier than the %u that it counts", m.expected);
+    sanitizer_release(shared_at(at, 8, 8, line));
+    m.bytes += bytes;
+    m.pending--;
+    proceed(b, m);
+}
+
+// ---- boxes ------------------------------------------------------------------------------------------
+
+static unsigned box_bytes(const TensorMap &m) {
+    unsigned n = m.item;
+    for (unsigned d = 0; d < m.rank; d++) n *= m.box[d];
+    return n;
+}
+
+// Elements of a box one by one: where each lies in the tensor (nullptr: outside) and in shared memory.
+template <class F> static void each_element(Block *b, const TensorMap &m, unsigned shared, const int *place, F take) {
+    unsigned char *base = b->memory.base + ((long)shared - (long)SHARED_BASE);
+    const unsigned bytes = box_bytes(m), row = m.box[0] * m.item;
+    for (unsigned n = 0; n < bytes; n += m.item) {
+        unsigned rest = n / row;
+        long long at = (long long)place[0] + (n % row) / m.item;
+        bool inside = at >= 0 && at < (long long)m.size[0];
+        unsigned char *global = reinterpret_cast<unsigned char *>((uintptr_t)m.address) + at * m.item;
+        for (unsigned d = 1; d < m.rank; d++) {
+            at = (long long)place[d] + rest % m.box[d];
+            rest /= m.box[d];
+            inside = inside && at >= 0 && at < (long long)m.size[d];
+            global += at * (long long)m.stride[d - 1];
+        }
+        // The pattern hangs on the address: within 8, 4 or 2 rows of 128 bytes, pieces of 16 change places.
+        const unsigned address = shared + n;
+        const unsigned moved = address ^ ((address >> 7 & (m.swizzle / 16 - (m.swizzle ? 1 : 0))) << 4);
+        take(inside ? global : nullptr, base + (moved - shared));
+    }
+}
+
+static void move_box(Block *b, const PendingBox &p) {
+    const unsigned item = p.map.item;
+    each_element(b, p.map, p.to, p.place, [item](const unsigned char *global, volatile unsigned char *shared) {
+        for (unsigned i = 0; i < item; i++) shared[i] = global ? global[i] : 0;
+    });
+}
+
+static void move_back(Block *b, const PendingStore &p) {
+    const unsigned item = p.map.item;
+    const int line = p.line;
+    each_element(b, p.map, p.from, p.place, [item, line](unsigned char *global, const unsigned char *shared) {
+        if (!global) return;
+        check_in_range(global, item, true, line, "a store of a box");
+        for (unsigned i = 0; i < item; i++) global[i] = shared[i];
+    });
+}
+
+static void arrived(Block *b, unsigned barrier, unsigned bytes) {
+    for (Barrier &m : b->barriers)
+        if (m.at == barrier) {
+            m.bytes -= bytes;
+            proceed(b, m);
+        }
+}
+
+static bool awaited(const Block *b, unsigned barrier) {
+    for (unsigned i = 0; i < threads(); i++)
+        if (b->fibers[i].state == State::in_wait && b->fibers[i].awaited == barrier) return true;
+    return false;
+}
+
+static unsigned check_box(const TensorMap *map, unsigned shared, unsigned rank, int line) {
+    if (map->mark != TENSOR_MAP_MARK) fault("undefined", line, "a copy of a box without a tensor map");
+    if (map->rank != rank)
+        fault("undefined", line, "a copy of a box of %u dimensions, from a tensor map of %u", rank, map->rank);
+    const unsigned bytes = box_bytes(*map), align = map->swizzle ? map->swizzle * 8 : 128;
+    shared_at(shared, bytes, align, line);
+    return bytes;
+}
+
+// Without memcpy, which the thread sanitizer would see.
+static void take_map(TensorMap &to, int *at, const TensorMap *from, const int *place) {
+    to.address = from->address;
+    to.rank = from->rank, to.item = from->item, to.swizzle = from->swizzle;
+    for (unsigned d = 0; d < 5; d++) {
+        to.size[d] = from->size[d], to.box[d] = from->box[d], to.stride[d] = from->stride[d];
+        at[d] = d < from->rank ? place[d] : 0;
+    }
+}
+
+unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line) {
+    maybe_interrupt();
+    Fiber *f = self();
+    Block *b = f->owner;
+    const unsigned bytes = check_box(map, to, rank, line);
+    made_at(b, barrier, line, "a copy of a box");
+    if (options.profile) {
+        const void *site = __builtin_return_address(0);
+        profile_access(b->memory.base + ((long)to - (long)SHARED_BASE), 16, Access::shared_store, line, site);
+    }
+    PendingBox p = {};
+    take_map(p.map, p.place, map, place);
+    p.to = to, p.barrier = barrier, p.line = line;
+    if (options.lazy && !awaited(b, barrier)) {
+        b->boxes.push(p);
+        return bytes;
+    }
+    move_box(b, p);
+    arrived(b, barrier, bytes);
+    return bytes;
+}
+
+void box_published(unsigned barrier, int line) { sanitizer_release(shared_at(barrier, 8, 8, line)); }
+
+void await_phase(unsigned at, unsigned parity, int line) {
+    maybe_interrupt();
+    Fiber *f = self();
+    Block *b = f->owner;
+    const unsigned char *object = shared_at(at, 8, 8, line);
+    if (parity > 1) fault("undefined", line, "a wait for a phase of parity %u", parity);
+    // The array of barriers may move while this thread waits.
+    while (made_at(b, at, line, "a wait").phase == parity) {
+        bool moved = false;
+        for (size_t i = 0; i < b->boxes.size; i++) {
+            if (b->boxes[i].barrier != at) continue;
+            const PendingBox p = b->boxes[i];
+            for (size_t j = i + 1; j < b->boxes.size; j++) b->boxes[j - 1] = b->boxes[j];
+            b->boxes.size--;
+            move_box(b, p);
+            arrived(b, at, box_bytes(p.map));
+            moved = true;
+            break;
+        }
+        if (moved) continue;
+        f->awaited = at;
+        wait_as(State::in_wait, WAITING, line);
+        f->awaited = 0;
+    }
+    sanitizer_acquire(const_cast<unsigned char *>(object));
+}
+
+// ---- boxes on their way back --------------------------------------------------------------------------
+
+void shared_fence(int) { self()->wrote = false; }
+
+unsigned issue_box_store(const TensorMap *map, unsigned from, const int *place, unsigned rank, int line) {
+    maybe_interrupt();
+    Fiber *f = self();
+    Block *b = f->owner;
+    const unsigned bytes = check_box(map, from, rank, line), first = f->number / GROUP * GROUP;
+    for (unsigned i = first; i < first + GROUP && i < threads(); i++)
+        if (b->fibers[i].wrote)
+            fault("undefined", line, "thread %u wrote shared memory, and no fence shows that to the copy engine", i);
+    PendingStore p = {};
+    take_map(p.map, p.place, map, place);
+    p.from = from, p.group = f->box_groups, p.line = line;
+    if (!options.lazy) move_back(b, p);
+    f->stores.push(p);
+    return bytes;
+}
+
+void box_commit(int) { self()->box_groups++; }
+
+void await_boxes(int pending, int) {
+    Fiber *f = self();
+    size_t done = 0;
+    while (done < f->stores.size && (long)f->stores[done].group < (long)f->box_groups - pending) {
+        if (options.lazy) move_back(f->owner, f->stores[done]);
+        done++;
+    }
+    for (size_t i = done; i < f->stores.size; i++) f->stores[i - done] = f->stores[i];
+    f->stores.size -= done;
+}
+
+void stores_at_exit(Fiber *f) {
+    if (f->stores.size)
+        fault("exit_with_pending_copies", f->stores[0].line,
+              "the thread exits while %zu of its stores of boxes are not waited for", f->stores.size);
+}
+
+void boxes_at_end(Block *b) {
+    if (!b->boxes.size) return;
+    record("exit_with_pending_copies", b->boxes[0].line, "the block ends while %zu of its copies of boxes are not waited for",
+           b->boxes.size);
+    blame(&b->fibers[0]);
+}
+
+}  // namespace emu

@@ -1,0 +1,214 @@
+"""Copies of boxes of a tensor to shared memory by the copy engine (TMA), which a barrier counts, and back, in groups.
+
+The tensor, the box and the pattern in which its bytes are laid out are a tensor map's, a parameter of the kernel:
+``TW_TENSOR_MAP(name)`` in its list (PTX ISA, "Tensor"; CUDA Driver API, ``cuTensorMapEncodeTiled``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.core import tensor_map
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
+
+
+def _ptx(rank: int) -> str:
+    names = [f"c{i}" for i in range(rank)]
+    holes = ", ".join(f"%{3 + i}" for i in range(rank))
+    given = ", ".join(f'"r"({n})' for n in names)
+    return f"""
+TW_DEVICE void tma_load_{rank}d(u32 to, const tensor_map &map, u32 barrier, {", ".join(f"int {n}" for n in names)}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {{{holes}}}], [%2];" :: "r"(to), "l"(&map), "r"(barrier), {given} : "memory");
+}}"""
+
+
+def _ptx_store(rank: int) -> str:
+    names = [f"c{i}" for i in range(rank)]
+    holes = ", ".join(f"%{2 + i}" for i in range(rank))
+    given = ", ".join(f'"r"({n})' for n in names)
+    return f"""
+TW_DEVICE void tma_store_{rank}d(const tensor_map &map, u32 from, {", ".join(f"int {n}" for n in names)}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [%0, {{{holes}}}], [%1];"
+        :: "l"(&map), "r"(from), {given} : "memory");
+}}"""
+
+
+_PTX = (
+    """
+struct alignas(64) tensor_map { u64 words[16]; };
+TW_DEVICE void tma_prefetch(const tensor_map &map) {
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+}"""
+    + _ptx(2)
+    + _ptx(3)
+    + _ptx_store(2)
+    + _ptx_store(3)
+    + """
+TW_DEVICE void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int PENDING> TW_DEVICE void tma_wait() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(PENDING) : "memory");
+}
+TW_DEVICE void shared_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+"""
+)
+
+_EMULATED = """
+typedef emu::TensorMap tensor_map;
+TW_DEVICE void tma_prefetch(const tensor_map &) {}
+TW_DEVICE void tma_load_2d(u32 to, const tensor_map &map, u32 barrier, int c0, int c1, int line = __builtin_LINE()) {
+    const int place[2] = {c0, c1};
+    emu::copy_box(to, &map, barrier, place, 2, line);
+}
+TW_DEVICE void tma_load_3d(
+    u32 to, const tensor_map &map, u32 barrier, int c0, int c1, int c2, int line = __builtin_LINE()) {
+    const int place[3] = {c0, c1, c2};
+    emu::copy_box(to, &map, barrier, place, 3, line);
+}
+TW_DEVICE void tma_store_2d(const tensor_map &map, u32 from, int c0, int c1, int line = __builtin_LINE()) {
+    const int place[2] = {c0, c1};
+    emu::store_box(&map, from, place, 2, line);
+}
+TW_DEVICE void tma_store_3d(const tensor_map &map, u32 from, int c0, int c1, int c2, int line = __builtin_LINE()) {
+    const int place[3] = {c0, c1, c2};
+    emu::store_box(&map, from, place, 3, line);
+}
+TW_DEVICE void tma_commit(int line = __builtin_LINE()) { emu::box_commit(line); }
+template <int PENDING> TW_DEVICE void tma_wait(int line = __builtin_LINE()) { emu::await_boxes(PENDING, line); }
+TW_DEVICE void shared_fence(int line = __builtin_LINE()) { emu::shared_fence(line); }
+"""
+
+# Two boxes, one of which reaches over two edges and begins before a third.
+_BOXES = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 4096;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        tw::mbarrier_init(barrier, 1);
+        tw::mbarrier_fence();
+    }
+    tw::sync();
+    if (t == 0) {
+        tw::tma_prefetch(map0);
+        tw::mbarrier_expect(barrier, 4096);
+        tw::tma_load_2d(base, map0, barrier, 0, 3);
+        tw::tma_load_2d(base + 2048, map0, barrier, 20, -5);
+    }
+    tw::mbarrier_wait(barrier, 0);
+    for (int i = t; i < 1024; i += 32) out[i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
+"""
+
+_BATCHED = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 2048;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        tw::mbarrier_init(barrier, 1);
+        tw::mbarrier_fence();
+    }
+    tw::sync();
+    if (t == 0) {
+        tw::mbarrier_expect(barrier, 2048);
+        tw::tma_load_3d(base, map0, barrier, 4, 2, 1);
+    }
+    tw::mbarrier_wait(barrier, 0);
+    for (int i = t; i < 512; i += 32) out[i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
+"""
+
+
+# Boxes of a matrix, words one more each, that reach over its edges.
+_STORED = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u;
+    const int t = threadIdx.x;
+    for (int i = t; i < 576; i += 32) out[i] = 7u;
+    tw::threadfence();
+    for (int b = 0; b < 2; b++)
+        for (int i = t; i < 512; i += 32) {
+            const int at = 4 * i;
+            tw::store_shared(smem + (base - raw) + 2048 * b + (at ^ ((at >> 7 & 7) << 4)), x0[512 * b + i]);
+        }
+    tw::shared_fence();
+    tw::sync();
+    if (t == 0) {
+        tw::tma_store_{rank}(map0, base, {first});
+        tw::tma_commit();
+        tw::tma_store_{rank}(map0, base + 2048, {second});
+        tw::tma_commit();
+        tw::tma_wait<1>();
+        tw::tma_wait<0>();
+    }
+"""
+
+
+def _stored_by(rank: str, more: str) -> str:
+    text = _STORED.replace("{rank}", rank)
+    return text.replace("{first}", f"0, -3{more}").replace("{second}", f"20, 9{more}")
+
+
+def _stored(x: Array) -> Array:
+    out = np.full((16, 36), 7, np.uint32)
+    out[0:13, 0:32] = x[:512].reshape(16, 32)[3:]
+    out[9:, 20:] = x[512:].reshape(16, 32)[:7, :16]
+    return out.reshape(-1)
+
+
+def _box(x: Array, row: int, column: int, rows: int, columns: int) -> Array:
+    """A box of a matrix, zeros outside of it."""
+    out = np.zeros((rows, columns), x.dtype)
+    for i in range(rows):
+        for j in range(columns):
+            if 0 <= row + i < x.shape[0] and 0 <= column + j < x.shape[1]:
+                out[i, j] = x[row + i, column + j]
+    return out
+
+
+def _swizzled(rows: Array) -> Array:
+    """Rows of 128 bytes (32 words), whose pieces of 16 bytes change places with the row's number."""
+    pieces = rows.reshape(-1, 8, 4)
+    out = np.empty_like(pieces)
+    for r in range(len(pieces)):
+        for c in range(8):
+            out[r, c ^ (r % 8)] = pieces[r, c]
+    return out.reshape(-1)
+
+
+def _boxes(x: Array) -> Array:
+    matrix = x.reshape(16, 36)
+    return np.concatenate([_swizzled(_box(matrix, row, column, 16, 32)) for row, column in ((3, 0), (-5, 20))])
+
+
+def _batched(x: Array) -> Array:
+    return _box(x.reshape(3, 16, 36)[1], 2, 4, 16, 32).reshape(-1)
+
+
+PRIMITIVE = Primitive(
+    "tma",
+    "copies of boxes of a tensor to and from shared memory, by the copy engine; what lies outside is zero, or left out",
+    90,
+    _PTX,
+    _EMULATED,
+    (
+        "tma_prefetch", "tma_load_2d", "tma_load_3d", "tma_store_2d", "tma_store_3d", "tma_commit", "tma_wait",
+        "shared_fence",
+    ),
+    (
+        Conformance(
+            "boxes", _BOXES, lambda: (words(576, 51),), "uint32", 1024, _boxes, shared=4096 + 1024 + 8,
+            maps=(tensor_map(("tensor", 0), 4, (36, 16), (144,), (32, 16), 128),),
+        ),
+        Conformance(
+            "batched", _BATCHED, lambda: (words(1728, 52),), "uint32", 512, _batched, shared=2048 + 1024 + 8,
+            maps=(tensor_map(("tensor", 0), 4, (36, 16, 3), (144, 2304), (32, 16, 1), 0),),
+        ),
+        Conformance(
+            "stored", _stored_by("2d", ""), lambda: (words(1024, 54),), "uint32", 576, _stored,
+            shared=4096 + 1024, maps=(tensor_map(("tensor", 1), 4, (36, 16), (144,), (32, 16), 128),),
+        ),
+        Conformance(
+            "stored_batched", _stored_by("3d", ", 0"), lambda: (words(1024, 54),), "uint32", 576,
+            _stored, shared=4096 + 1024,
+            maps=(tensor_map(("tensor", 1), 4, (36, 16, 1), (144, 2304), (32, 16, 1), 128),),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,232 @@
+"""What the products of a warp group share: ``wgmma.mma_async`` of operands in shared memory (PTX ISA, sm_90a).
+
+Four warps compute ``c[64][N] += a[64][K] b[K][N]``, K being 32 bytes of an operand's row. Warp ``w`` holds rows
+``16 w`` to ``16 w + 15`` as ``mma.sync`` does: value ``4 j + i`` of lane ``4 g + t`` is row ``g + 8 (i / 2)``, column
+``8 j + 2 t + i % 2``. Operands lie in rows of 128 bytes whose 16-byte pieces are exchanged by their address (the
+128-byte pattern of tensor maps): with K contiguous, eight rows follow each other and the next eight lie ``along`` bytes
+further; with M or N contiguous, a row holds 64 of those, the next eight rows of K lie ``along`` bytes further, and the
+next 64 of M or N ``across``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.core import tensor_map
+from tilewright.kernels.primitives.mma import Format, integers
+from tilewright.kernels.primitives.primitive import Array, Conformance
+
+COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
+"""Columns of one product for which there is a wrapper; the hardware has every multiple of 8 up to 256."""
+ROWS = 64
+THREADS = 128
+
+
+def _registers() -> str:
+    """Lists of registers that every type's wrappers share, once in a translation unit."""
+    lines = ["#ifndef TW_WGMMA_", "#define TW_WGMMA_"]
+    for n in COLUMNS:
+        r = n // 2
+        names = ", ".join(f"%{i}" for i in range(r))
+        lines.append(f'#define TW_NAMES_{r} "{{{names}}}, %{r}, %{r + 1}, add"')
+    for letter in "fr":
+        lines.append(
+            f'#define TW_{letter}4(o) "+{letter}"(c[o]), "+{letter}"(c[o+1]), "+{letter}"(c[o+2]), "+{letter}"(c[o+3])'
+        )
+        size = 4
+        while size < 128:
+            lines.append(f"#define TW_{letter}{2 * size}(o) TW_{letter}{size}(o), TW_{letter}{size}(o+{size})")
+            size *= 2
+        lines.append(f"#define TW_{letter}48(o) TW_{letter}32(o), TW_{letter}16(o+32)")
+        lines.append(f"#define TW_{letter}96(o) TW_{letter}64(o), TW_{letter}32(o+64)")
+    return "\n".join([*lines, "#endif\n"])
+
+
+def ptx(name: str, depth: int, types: str, c: str = "float", transposes: bool = True) -> str:
+    """The wrappers of one type, an overload for each number of columns.
+
+    ``transposes``: whether operands may lie with M or N contiguous (16-bit types only).
+    """
+    letter = "f" if c == "float" else "r"
+    out = [_registers()]
+    for n in COLUMNS:
+        r = n // 2
+        # Reals have signs of their operands to choose, whole numbers none.
+        more = (", 1, 1" if c == "float" else "") + (f", %{r + 3}, %{r + 4}" if transposes else "")
+        numbers = ', "n"(TA), "n"(TB)' if transposes else ""
+        out.append(f"""\
+template <int TA, int TB> TW_DEVICE void {name}({c} (&c)[{r}], u64 a, u64 b, int add) {{
+    asm volatile("{{\\n.reg .pred add;\\nsetp.ne.b32 add, %{r + 2}, 0;\\n"
+        "wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{types} " TW_NAMES_{r} "{more};\\n}}"
+        : TW_{letter}{r}(0) : "l"(a), "l"(b), "r"(add){numbers});
+}}
+""")
+    return "".join(out)
+
+
+_MEANING = """
+#ifndef TW_WGMMA_
+#define TW_WGMMA_
+template <class T> struct wgmma_ { T *c; u64 a, b; int add; };
+// Where element (row, k) of an operand lies, of ITEM bytes.
+template <int ITEM, int T> TW_DEVICE const u8 *wgmma_at_(u64 operand, u32 row, u32 k, int line) {
+    const u32 at = (u32)(operand & 0x3fff) << 4, across = (u32)(operand >> 16 & 0x3fff) << 4,
+              along = (u32)(operand >> 32 & 0x3fff) << 4;
+    const u32 where = T ? at + row / 64 * across + k / 8 * along + k % 8 * 128 + row % 64 * ITEM
+                        : at + row / 8 * along + row % 8 * 128 + k * ITEM;
+    return emu::shared_at(where ^ ((where >> 7 & 7) << 4), ITEM, ITEM, line);
+}
+TW_DEVICE void wgmma_check_(u64 operand, const char *which, int line) {
+    if (operand >> 62 != 1) emu::fault("undefined", line, "wgmma: operand %s has an unknown layout", which);
+    if ((operand & 0x3fff) << 4 & 0x380)
+        emu::fault("misaligned", line, "wgmma: rows of operand %s do not begin at a multiple of 1024 bytes", which);
+}
+template <class T, class E, int R, int TA, int TB> TW_DEVICE void wgmma_all_(void *const *lanes, int line) {
+    typedef typename E::sum S;
+    constexpr int N = 2 * R, K = 32 / E::item;
+    const wgmma_<T> *first = (const wgmma_<T> *)lanes[0];
+    for (int l = 1; l < 128; l++) {
+        const wgmma_<T> *m = (const wgmma_<T> *)lanes[l];
+        if (m->a != first->a || m->b != first->b || m->add != first->add)
+            emu::fault("undefined", line, "wgmma: threads of the group give different operands");
+    }
+    S a[64][K], b[N][K];
+    for (u32 i = 0; i < 64; i++)
+        for (u32 k = 0; k < (u32)K; k++) a[i][k] = E::get(wgmma_at_<E::item, TA>(first->a, i, k, line));
+    for (u32 j = 0; j < (u32)N; j++)
+        for (u32 k = 0; k < (u32)K; k++) b[j][k] = E::get(wgmma_at_<E::item, TB>(first->b, j, k, line));
+    for (int l = 0; l < 128; l++) {
+        const wgmma_<T> *m = (const wgmma_<T> *)lanes[l];
+        for (int n = 0; n < R; n++) {
+            const int row = l / 32 * 16 + l % 32 / 4 + n % 4 / 2 * 8, column = n / 4 * 8 + l % 4 * 2 + n % 2;
+            S sum = m->add ? (S)m->c[n] : (S)0;
+            for (int k = 0; k < K; k++) sum += a[row][k] * b[column][k];
+            m->c[n] = E::round(sum);
+        }
+    }
+}
+// The shared memory that an operand of so many rows takes, for the thread sanitizer.
+template <int ITEM, int T> TW_DEVICE u32 wgmma_pieces_(u64 operand, u32 rows, emu::Stretch *pieces, int line) {
+    const u32 at = (u32)(operand & 0x3fff) << 4, across = (u32)(operand >> 16 & 0x3fff) << 4,
+              along = (u32)(operand >> 32 & 0x3fff) << 4;
+    u32 count = T ? (rows + 63) / 64 : 1, eights = T ? 4 / ITEM : rows / 8;
+    for (u32 i = 0; i < count; i++) {
+        const u32 from = (at & ~127u) + i * across, bytes = (eights - 1) * along + 1024;
+        pieces[i].at = emu::shared_at(from, bytes, 16, line);
+        pieces[i].bytes = bytes;
+    }
+    return count;
+}
+#endif
+"""
+
+
+def emulated(name: str, element: str, c: str = "float") -> str:
+    """The meaning of one type; ``element`` is the body of its ``E``: ``item`` bytes, ``get`` and ``round``."""
+    return f"""{_MEANING}
+struct {name}_ {element};
+template <int TA, int TB, int R>
+TW_DEVICE void {name}({c} (&c)[R], u64 a, u64 b, int add, int line = __builtin_LINE()) {{
+    wgmma_<{c}> mine = {{c, a, b, add}};
+    wgmma_check_(a, "a", line);
+    wgmma_check_(b, "b", line);
+    emu::Stretch pieces[emu::MOST_STRETCHES];
+    u32 count = wgmma_pieces_<{name}_::item, TA>(a, 64, pieces, line);
+    count += wgmma_pieces_<{name}_::item, TB>(b, 2 * R, pieces + count, line);
+    emu::product("{name}", line, &mine, sizeof mine, wgmma_all_<{c}, {name}_, R, TA, TB>, pieces, count);
+}}
+"""
+
+
+# --------------------------------------------------------------------------- conformance
+
+# A tile of 64 rows by two steps of K, and N columns by the same, come by the copy engine; both steps are multiplied.
+_BODY = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u;
+    const tw::u32 sa = base, sb = base + {bytes_a}, barrier = sb + {bytes_b};
+    if (threadIdx.x == 0) {{
+        tw::mbarrier_init(barrier, 1);
+        tw::mbarrier_fence();
+    }}
+    tw::sync();
+    if (threadIdx.x == 0) {{
+        tw::mbarrier_expect(barrier, {bytes_a} + {bytes_b});
+        {load_a}
+        {load_b}
+    }}
+    {c} acc[{r}];
+    for (int i = 0; i < {r}; i++) acc[i] = 1;
+    tw::mbarrier_wait(barrier, 0);
+    tw::wgmma_hold(acc);
+    tw::wgmma_fence();
+    for (int q = 0; q < {steps}; q++)
+        tw::{name}<{ta}, {tb}>(acc, tw::wgmma_operand(sa + q * {step_a}, {across_a}, 1024),
+            tw::wgmma_operand(sb + q * {step_b}, {across_b}, 1024), {first} + q);
+    tw::wgmma_commit();
+    tw::wgmma_wait<0>();
+    tw::wgmma_hold(acc);
+    for (int i = 0; i < {r}; i++) out[threadIdx.x * {r} + i] = acc[i];
+"""
+
+
+def case(
+    name: str, fmt: Format, columns: int, ta: int, tb: int, add: bool, c: str = "float", limit: int = 8
+) -> Conformance:
+    """Whole numbers, exact in any order: 64 x ``columns``, 128 bytes of K, either axis of each operand contiguous."""
+    item = 4 // fmt.per_word
+    depth = 128 // item
+    sides = []
+    for label, rows, t in (("a", 64, ta), ("b", columns, tb)):
+        across = depth * 128
+        # A box is 128 bytes wide: all of K, or 64 of the rows.
+        if t:
+            loads = [f"tw::tma_load_2d(s{label} + {i * across}, map{'ab'.index(label)}, barrier, {i * 64}, 0);"
+                     for i in range(rows // 64)]  # fmt: skip
+            made = tensor_map(("tensor", "ab".index(label)), item, (rows, depth), (rows * item,), (64, depth), 128)
+        else:
+            loads = [f"tw::tma_load_2d(s{label}, map{'ab'.index(label)}, barrier, 0, 0);"]
+            made = tensor_map(("tensor", "ab".index(label)), item, (depth, rows), (depth * item,), (depth, rows), 128)
+        sides.append((rows, t, made, " ".join(loads), across))
+    bytes_a, bytes_b = 64 * 128, columns * 128
+    steps = 4
+    body = _BODY.format(
+        name=name, c=c, r=columns // 2, ta=ta, tb=tb, bytes_a=bytes_a, bytes_b=bytes_b, load_a=sides[0][3],
+        load_b=sides[1][3], across_a=sides[0][4] if ta else 0, across_b=sides[1][4] if tb else 0, steps=steps,
+        step_a=2048 if ta else 32, step_b=2048 if tb else 32, first=int(add),
+    )  # fmt: skip
+
+    def inputs() -> tuple[Array, ...]:
+        a, b = integers(64 * depth, 60 + columns, limit), integers(columns * depth, 61 + columns, limit)
+        return tuple(np.ascontiguousarray(fmt.encode(x.astype(np.float64))).view(np.uint32) for x in (a, b))
+
+    def expected(x0: Array, x1: Array) -> Array:
+        bits = fmt.encode(np.zeros(1)).dtype
+        a, b = (fmt.decode(x.view(bits)) for x in (x0, x1))
+        left = a.reshape(depth, 64).T if ta else a.reshape(64, depth)
+        right = b.reshape(depth, columns).T if tb else b.reshape(columns, depth)
+        total = left @ right.T + (1 if add else 0)
+        lane, n = np.arange(128)[:, None], np.arange(columns // 2)[None, :]
+        rows = lane // 32 * 16 + lane % 32 // 4 + n % 4 // 2 * 8
+        return np.asarray(
+            total[rows, n // 4 * 8 + lane % 4 * 2 + n % 2].astype("float32" if c == "float" else "int32").reshape(-1)
+        )
+
+    label = f"n{columns}" + ("t" if ta else "") + ("u" if tb else "") + ("" if add else "_new")
+    return Conformance(
+        label, body, inputs, "float32" if c == "float" else "int32", 64 * columns, expected, threads=THREADS,
+        shared=1024 + bytes_a + bytes_b + 8, maps=(sides[0][2], sides[1][2]),
+    )  # fmt: skip
+
+
+def cases(name: str, fmt: Format, transposes: bool, c: str = "float", limit: int = 8) -> tuple[Conformance, ...]:
+    """Each number of columns once, and where it may be, each axis contiguous."""
+    plain = tuple(case(name, fmt, n, 0, 0, n % 3 != 0, c, limit) for n in COLUMNS)
+    if not transposes:
+        return plain
+    return (
+        *plain,
+        case(name, fmt, 64, 1, 0, True),
+        case(name, fmt, 128, 0, 1, True),
+        case(name, fmt, 256, 1, 1, False),
+    )

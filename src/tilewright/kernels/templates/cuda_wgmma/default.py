@@ -1,0 +1,87 @@
+"""A schedule by arithmetic: the tile, ring and split of k with the shortest estimated time.
+
+The estimate is the slowest of what the busiest multiprocessor must do: multiply, receive bytes from the L2 cache, and
+from memory; and, one after the other, fill the ring and store where nothing overlaps them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilewright.core import Target, Value
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.primitives.wgmma import ROWS
+from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_wgmma.geometry import output_box
+from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.search_space import SearchSpace
+
+LEAST_COLUMNS = 128
+"""Columns of a product from which reading A again for each costs the matrix units nothing: 64 x 32 bytes of A and as
+many rows of B come at 128 bytes a clock, while the units take N / 8 clocks for 16-bit operands."""
+L2_BYTES_PER_CYCLE = 48.0
+"""From the L2 cache to one multiprocessor."""
+STEP_CYCLES = 30.0
+"""For a barrier and the start of the next slot's products."""
+FILL = 1.5e-6
+"""Seconds until a block's first tile has come."""
+LAUNCH = 2.5e-6
+"""Seconds that a further launch adds."""
+STORED_PER_CYCLE = 64.0
+"""Bytes of results that a multiprocessor stores in a clock."""
+
+
+def _number(target: Target, name: str) -> float:
+    return float(target.limit[name])
+
+
+def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
+    """Estimated time of a schedule."""
+    item, sms, clock = p.instruction.item, limit(target, "sms"), _number(target, "clock_hz")
+    bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
+    blocks = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) * parts
+    busiest = ceildiv(blocks, sms)
+    steps = ceildiv(ceildiv(p.k, bk), parts)
+    rate = _number(target, p.instruction.peak) / sms / clock  # operations a clock
+    products = max(2.0 * bm * bn * bk / rate, bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0)
+    alone = 40.0 if v["GROUPS"] == 1 and bm == ROWS else 0.0  # nothing multiplies while the one group waits
+    near = (min(bm, p.m) + min(bn, p.n)) * bk * item / L2_BYTES_PER_CYCLE
+    cycles = busiest * steps * max(products + STEP_CYCLES * (v["GROUPS"] == 1) + alone, near)
+    wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
+    stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0)
+    cycles += stored * (1 if v["persistent"] and v["STAGES"] > 2 else busiest)
+    far = p.batch * (p.m + p.n) * p.k * item + p.c.outputs * ITEMSIZE[p.c.output.dtype]
+    total = max(cycles / clock, far / _number(target, "bandwidth"))
+    total += FILL * (1 if v["persistent"] else busiest)
+    waiting = v["STAGES"] * (bm + bn) * bk * item * min(blocks, sms)
+    total = max(total, far / (waiting / 0.9e-6))  # bytes under way for a latency of 0.9 us
+    if parts > 1:
+        total += LAUNCH + 2 * parts * p.c.outputs * 4 / _number(target, "bandwidth")
+    return float(total)
+
+
+def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
+    """The best of some hundred schedules by :func:`seconds`; among equals the first."""
+    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
+    timed = [(seconds(p, target, v), n, v) for n, v in enumerate(_candidates(p, target, options))]
+    for _, _, values in sorted(timed, key=lambda t: t[:2]):
+        if within.allows(values):
+            return values
+    return dict(next(iter(within)).values)
+
+
+def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:
+    sms = limit(target, "sms")
+    for bm, bn, groups in itertools.product(options["BM"], reversed(options["BN"]), (2, 1, 3)):
+        tiles = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn)
+        splits = (1,) if tiles >= sms else options["SPLIT"]
+        boxes = output_box(p, bn) is not None
+        for stages, parts, bk in itertools.product(reversed(options["STAGES"]), splits, options["BK"]):
+            yield {
+                "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "persistent": tiles * parts > sms,
+                "store_boxes": boxes and parts == 1, "split_k": parts > 1, "SPLIT": parts,
+                "GROUP": max(g for g in options["GROUP"] if g <= 8),
+            }  # fmt: skip

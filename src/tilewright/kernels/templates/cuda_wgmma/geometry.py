@@ -1,0 +1,261 @@
+"""Sizes that follow from a product and a schedule: tiles in shared memory, their boxes and descriptors, registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewright.core import IntExpr, tensor_map
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.primitives.wgmma import ROWS, THREADS
+from tilewright.kernels.templates.cuda.sizes import pieces
+from tilewright.kernels.templates.cuda_mma.instruction import Instruction
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
+from tilewright.kernels.templates.tiles import ceildiv
+
+LINE = 128
+"""Bytes of a row in shared memory, whose pieces of 16 are exchanged by its number in eight."""
+EIGHT = 8 * LINE
+"""Bytes of eight such rows, to which tiles are aligned."""
+STEP_BYTES = 32
+"""Bytes of K that one product takes."""
+BARRIER = 8
+PLACES = 2
+"""Boxes of results of a group in shared memory: one is filled while the other is stored."""
+WARPS = THREADS // 32
+ROOM = 48
+"""Registers beside accumulators that a thread which multiplies needs: observed."""
+
+REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
+"""Registers of a thread that copies and of one that multiplies, by groups that multiply; 0: as launched."""
+
+
+def launched(groups: int) -> int:
+    """Registers of a thread as launched: an even share of all."""
+    return min(255, (64 << 10) // (THREADS * (groups + 1)) // 8 * 8)
+
+
+def most_sums(groups: int) -> int:
+    """Accumulators that a thread may hold."""
+    return (REGISTERS[groups][1] or launched(groups)) - ROOM
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand's tile in a slot of the ring: ``rows`` of m or n by ``depth`` of k."""
+
+    name: str  # "a" or "b"
+    source: Source
+    rows: int
+    depth: int
+
+    @property
+    def item(self) -> int:
+        return self.source.item
+
+    @property
+    def rows_contiguous(self) -> bool:
+        return self.source.contiguous == "row"
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.depth * self.item
+
+    @property
+    def line(self) -> int:
+        """Elements of a row in shared memory."""
+        return LINE // self.item
+
+    def boxes(self) -> Iterator[tuple[int, int, int]]:
+        """Copies of a tile: bytes from its start, and where in it the box begins (row, k)."""
+        if self.rows_contiguous:
+            for i in range(self.rows // self.line):
+                yield i * self.depth * LINE, i * self.line, 0
+        else:
+            for i in range(self.depth // self.line):
+                yield i * self.rows * LINE, 0, i * self.line
+
+    @property
+    def across(self) -> int:
+        """Bytes from 64 rows to the next 64, where rows are contiguous."""
+        return self.depth * LINE if self.rows_contiguous else 0
+
+    def block(self, number: int) -> int:
+        """Bytes from a tile's start to its 64 rows of that number."""
+        return number * (self.depth if self.rows_contiguous else ROWS) * LINE
+
+    def step(self, q: int) -> int:
+        """Bytes from a tile's start to its step of k of that number."""
+        if self.rows_contiguous:
+            return q * STEP_BYTES // self.item * LINE
+        each = LINE // STEP_BYTES
+        return q // each * self.rows * LINE + q % each * STEP_BYTES
+
+    @property
+    def rank(self) -> int:
+        return 3 if batched(self.source) else 2
+
+    def map(self, tensor: int) -> dict[str, Any]:
+        """The tensor map of an input of that number."""
+        s = self.source
+        assert s.strides is not None
+        batch, row, k = (step * self.item for step in s.strides)
+        inner, outer, stride = (s.rows, s.depth, k) if self.rows_contiguous else (s.depth, s.rows, row)
+        box = (self.line, self.depth if self.rows_contiguous else self.rows)
+        if self.rank == 2:
+            return tensor_map(("tensor", tensor), self.item, (inner, outer), (stride,), box, LINE)
+        sizes, strides = (inner, outer, s.batches), (stride, batch)
+        return tensor_map(("tensor", tensor), self.item, sizes, strides, (*box, 1), LINE)
+
+
+@dataclass(frozen=True)
+class WgmmaTiling:
+    """Everything that the printed source depends on."""
+
+    p: Product
+    symbol: str
+    bm: int
+    bn: int
+    bk: int
+    groups: int
+    stages: int
+    sms: int  # blocks that are launched at most where they walk over tiles; 0: one a tile
+    store_boxes: bool
+    split_k: bool
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.p.instruction
+
+    @property
+    def function(self) -> str:
+        return FUNCTIONS[self.instruction.dtype]
+
+    @property
+    def threads(self) -> int:
+        return THREADS * (self.groups + 1)
+
+    @cached_property
+    def a(self) -> Side:
+        return Side("a", self.p.a, self.bm, self.bk)
+
+    @cached_property
+    def b(self) -> Side:
+        return Side("b", self.p.b, self.bn, self.bk)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.a, self.b
+
+    @property
+    def mi(self) -> int:
+        """Products of a group along m."""
+        return self.bm // (ROWS * self.groups)
+
+    @property
+    def steps(self) -> int:
+        """Products along k in one tile."""
+        return self.bk * self.instruction.item // STEP_BYTES
+
+    @property
+    def sums(self) -> int:
+        """Accumulators of a thread for one product."""
+        return self.bn // 2
+
+    @property
+    def edges(self) -> str:
+        """The axes, of ``mn``, along which tiles reach beyond the output."""
+        return ("m" if self.p.m % self.bm else "") + ("n" if self.p.n % self.bn else "")
+
+    @property
+    def tiles_m(self) -> IntExpr:
+        return pieces(self.p.m, self.bm)
+
+    @property
+    def tiles_n(self) -> IntExpr:
+        return pieces(self.p.n, self.bn)
+
+    @property
+    def tiles_k(self) -> int:
+        return ceildiv(self.p.k, self.bk)
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.a.bytes + self.b.bytes
+
+    @cached_property
+    def store(self) -> Box | None:
+        """Boxes by which results are stored; ``None``: straight from registers."""
+        return output_box(self.p, self.bn) if self.store_boxes else None
+
+    @property
+    def box_bytes(self) -> int:
+        """Of the boxes of results of all groups."""
+        return self.groups * PLACES * self.store.bytes if self.store is not None else 0
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block, with what aligning the ring takes."""
+        return shared_bytes(self.stages, self.stage_bytes, self.box_bytes)
+
+    @property
+    def registers(self) -> int:
+        """Estimated registers of a thread that multiplies."""
+        return min(255, self.mi * self.sums + ROOM)
+
+
+def shared_bytes(stages: int, stage: int, boxes: int) -> int:
+    """Of a block: what aligning takes, the ring with its barriers, boxes of results."""
+    return EIGHT + stages * (stage + 2 * BARRIER) + boxes
+
+
+@dataclass(frozen=True)
+class Box:
+    """64 rows of results by ``columns``, as the copy engine stores them."""
+
+    columns: int
+    item: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes
+
+    @property
+    def row(self) -> int:
+        return self.columns * self.item
+
+    @property
+    def bytes(self) -> int:
+        return ROWS * self.row
+
+    @property
+    def swizzle(self) -> int:
+        """Bytes of the pattern: that of a row, or none where a row is one piece."""
+        return self.row if self.row > CHUNK else 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    def map(self, tensor: int) -> dict[str, Any]:
+        """The tensor map of an output of that number."""
+        box = (self.columns, ROWS, 1)[: self.rank]
+        return tensor_map(("tensor", tensor), self.item, self.sizes, self.strides, box, self.swizzle)
+
+
+def output_box(p: Product, bn: int) -> Box | None:
+    """Boxes of an output for tiles of ``bn`` columns; ``None`` where no tensor map describes it."""
+    c, item = p.c, ITEMSIZE[p.c.output.dtype]
+    where = Linear(0, c.out_strides)
+    batch, m, n = c.batch.stride(where), c.m.stride(where), c.n.stride(where)
+    if c.clips or n != 1 or not m or batch is None or any(step * item % CHUNK for step in (m, batch)) or c.n.size < 2:
+        return None
+    columns = next((x for x in (LINE // item, 64 // item, 32 // item, CHUNK // item) if bn % x == 0 and x >= 8), 0)
+    if not columns:
+        return None
+    if p.batch == 1:
+        return Box(columns, item, (p.n, p.m), (m * item,))
+    return Box(columns, item, (p.n, p.m, p.batch), (m * item, batch * item))

@@ -1,0 +1,201 @@
+"""The printed kernel and its launches."""
+
+from __future__ import annotations
+
+from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.expression.expr import ITEMSIZE
+from tilewright.kernels.templates.cuda import raster, sizes, splitk
+from tilewright.kernels.templates.cuda.epilogue import Epilogue
+from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.cuda_wgmma.geometry import BARRIER, EIGHT, PLACES, REGISTERS, WARPS, Side, WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.store import results, store
+
+LINE = '#line 1 "kernel"\n'
+
+
+def arguments(p: WgmmaTiling) -> tuple[str, ...]:
+    """Launch arguments of the main kernel."""
+    return ("GROUP", "SPLIT") if p.split_k else ("GROUP",)
+
+
+def source(p: WgmmaTiling) -> str:
+    """Everything after the prelude."""
+    parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n", _main(p)]
+    if p.split_k:
+        parts.append(splitk.kernel(p.p.c, p.symbol))
+    return "".join(parts)
+
+
+def launch_program(p: WgmmaTiling) -> LaunchProgram:
+    """The product, and the merge of partial results."""
+    inputs = p.p.c.program.inputs
+    blocks = raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k)
+    names = [t.name for t in inputs]
+    given = (
+        *(("tensor_map", s.map(names.index(s.source.tensor))) for s in p.sides),
+        *((("tensor_map", p.store.map(len(inputs))),) if p.store is not None else ()),
+        *(("tensor", n) for n in range(len(inputs) + 1)),
+        ("workspace", 0),
+        *(("int32", name) for name in arguments(p)),
+    )
+    main = Launch(
+        p.symbol, arguments(p), grid=(["min", blocks, p.sms] if p.sms else blocks, 1, 1), block=(p.threads, 1, 1),
+        shared=p.shared, parameters=given,
+    )  # fmt: skip
+    launches = (main, splitk.launch(p.p.c, p.symbol)) if p.split_k else (main,)
+    out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
+    align = max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in inputs))
+    return LaunchProgram(launches, workspace=splitk.workspace(p.p.c, p.split_k), align=align)
+
+
+KERNEL = """\
+TW_KERNEL($threads, 1) void $symbol(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b)$map_out, $parameters) {
+    TW_SHARED(smem);
+    using namespace ${symbol}_;
+    const int tid = (int)threadIdx.x, lane = tid % 32;
+    const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
+    const tw::u32 start = tw::shared_address(smem), ring = (start + $less) & ~${less}u;
+    const tw::u32 full = ring + $barriers, empty = full + $bytes_of_full;
+    if (tid == 0) {
+        for (int s = 0; s < $stages; s++) {
+            tw::mbarrier_init(full + $barrier * s, 1);
+            tw::mbarrier_init(empty + $barrier * s, $warps);
+        }
+        tw::mbarrier_fence();
+    }
+    tw::sync();
+    int slot = 0;
+    tw::u32 turn = 0;  // parity of the ring's round
+    const auto next = [&]() {
+        slot = slot + 1 == $stages ? 0 : slot + 1;
+        turn ^= slot == 0;
+    };
+    if (group == $groups) {
+$if fewer:        tw::fewer_registers<$fewer>();
+        if (tid == $first_copier) {
+            tw::tma_prefetch(map_a);
+            tw::tma_prefetch(map_b);
+$walk_copier
+                for (int t = $first; t < $end; t++) {
+                    tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
+                    const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
+                    tw::mbarrier_expect(bar, $stage_bytes);
+$loads
+                    next();
+                }
+$if walks:            }
+        }
+    } else {
+$if more:        tw::more_registers<$more>();
+        const int warp = tid / 32 % 4;
+$if boxes:        const tw::u32 boxes_at = ring + $boxes_at + group * $group_boxes;
+$if boxes:        unsigned char *const boxes = smem + (boxes_at - start);
+$if boxes:        int place = 0;
+        const tw::u64 first_a = tw::wgmma_operand(ring + group * $group_bytes, $across_a, $eight);
+        const tw::u64 first_b = tw::wgmma_operand(ring + $bytes_a, $across_b, $eight);
+        $acc acc[$mi][$sums];
+        // The products of the tile in a slot. A descriptor counts in 16 bytes.
+        const auto multiply = [&](int s, int add) {
+            const tw::u64 oa = first_a + (tw::u64)(s * $stage_units), ob = first_b + (tw::u64)(s * $stage_units);
+            tw::wgmma_fence();
+$products
+            tw::wgmma_commit();
+        };
+        const auto release = [&](int s) {
+            if (lane == 0) tw::mbarrier_arrive(empty + $barrier * s);
+        };
+$walk_groups
+            tw::mbarrier_wait(full + $barrier * slot, turn);
+            TW_UNROLL
+            for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);
+            multiply(slot, 0);
+            int before = slot;
+            next();
+            for (int t = $first + 1; t < $end; t++) {
+                tw::mbarrier_wait(full + $barrier * slot, turn);
+                multiply(slot, 1);
+                tw::wgmma_wait<1>();
+                release(before);
+                before = slot;
+                next();
+            }
+            tw::wgmma_wait<0>();
+            TW_UNROLL
+            for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);
+            release(before);
+$store
+$if walks:        }
+$if boxes:        if (tid % 128 == 0) tw::tma_wait<0>();
+    }
+}
+"""
+
+
+def _indent(lines: list[str], depth: int) -> list[str]:
+    return [" " * 4 * depth + x if x else x for x in lines]
+
+
+def _walk(p: WgmmaTiling, depth: int) -> list[str]:
+    """Statements that begin a walk over tiles, or name the one tile of a block."""
+    tiles = sizes.text(raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k))
+    walked = raster.raster(p.tiles_m, p.tiles_n, p.p.batch, p.split_k, reads=(), start="work" if p.sms else "")
+    lines = [line[4:] for line in walked.splitlines()]
+    lines.append(
+        f"const int m0 = {f'tile_m * {p.bm}' if sizes.several(p.tiles_m) else '0'}, "
+        f"n0 = {f'tile_n * {p.bn}' if sizes.several(p.tiles_n) or p.tiles_m == 1 else '0'};"
+    )
+    if p.split_k:
+        lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
+    if not p.sms:
+        return _indent(lines, depth)
+    head = f"for (int work = (int)blockIdx.x; work < {tiles}; work += (int)gridDim.x) {{"
+    return _indent([head, *("    " + x for x in lines)], depth)
+
+
+def _loads(p: WgmmaTiling, s: Side) -> list[str]:
+    """Statements that copy a tile of one operand to a slot."""
+    out = []
+    base = "to" if s.name == "a" else f"to + {p.a.bytes}"
+    origin = "m0" if s.name == "a" else "n0"
+    for at, row, k in s.boxes():
+        rows, depth = origin + (f" + {row}" if row else ""), f"t * {p.bk}" + (f" + {k}" if k else "")
+        places = [rows, depth] if s.rows_contiguous else [depth, rows]
+        if s.rank == 3:
+            places.append("batch")
+        to = base + (f" + {at}" if at else "")
+        out.append(f"tw::tma_load_{s.rank}d({to}, map_{s.name}, bar, {', '.join(places)});")
+    return out
+
+
+def _products(p: WgmmaTiling) -> list[str]:
+    """Statements that start the products of one slot."""
+    kinds = ", ".join(str(int(s.rows_contiguous)) for s in p.sides)
+    out = []
+    for q in range(p.steps):
+        for i in range(p.mi):
+            a, b = ((p.a.step(q) + p.a.block(i)) // 16, p.b.step(q) // 16)
+            left, right = f"oa + {a}" if a else "oa", f"ob + {b}" if b else "ob"
+            out.append(f"tw::{p.function}<{kinds}>(acc[{i}], {left}, {right}, {'add' if q == 0 else '1'});")
+    return out
+
+
+def _main(p: WgmmaTiling) -> str:
+    fewer, more = REGISTERS[p.groups]
+    first, end = ("first_tile", "end_tile") if p.split_k else ("0", str(p.tiles_k))
+    ring = p.stages * p.stage_bytes
+    loads = [line for s in p.sides for line in _loads(p, s)]
+    return fill(KERNEL, {
+        "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
+        "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes, "bytes_of_full": BARRIER * p.stages,
+        "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.groups, "groups": p.groups, "fewer": fewer,
+        "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first, "end": end,
+        "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "loads": _indent(loads, 5),
+        "walks": p.sms > 0, "boxes": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
+        "group_boxes": PLACES * p.store.bytes if p.store is not None else 0,
+        "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
+        "group_bytes": p.a.block(p.mi), "across_a": p.a.across, "across_b": p.b.across,
+        "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
+        "walk_groups": _walk(p, 2), "store": _indent(store(p), 3),
+    })  # fmt: skip

@@ -1,0 +1,42 @@
+"""Recognising products for warp groups: those of Tensor Cores whose operands the copy engine can fetch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_mma.match import match as product
+from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+
+FUNCTIONS = {"float16": "wgmma_f16", "bfloat16": "wgmma_bf16", "int8": "wgmma_s8"}
+"""The primitive that multiplies operands of a type."""
+
+
+@lru_cache(maxsize=256)
+def match(text: str) -> Product | None:
+    """The product that a program (canonical text) is, or ``None``."""
+    p = product(text)
+    return p if p is not None and p.instruction.dtype in FUNCTIONS else None
+
+
+def refuses(p: Product) -> str:
+    """Why the copy engine cannot fetch the operands; empty where it can."""
+    for s in (p.a, p.b):
+        name = f"operand {s.tensor}"
+        if s.converted or s.strides is None or s.plain.where.const:
+            return f"reads {name} at positions that no tensor map describes"
+        batch, row, k = s.strides
+        if (k if s.contiguous == "k" else row) != 1:
+            return f"has neighbours of {name} along neither of its axes"
+        if any(step * s.item % CHUNK for step in (batch, row if s.contiguous == "k" else k)):
+            return f"has rows of {name} that are not a whole number of {CHUNK} bytes apart"
+        if s.contiguous == "row" and s.item != 2:
+            return f"has 8-bit elements of {name} whose K is not contiguous"
+        if 0 in (row, k):
+            return f"reads the same row of {name} over and over"
+    return ""
+
+
+def batched(s: Source) -> bool:
+    """Whether an operand differs from batch to batch."""
+    return s.strides is not None and s.operand.c.batch.size > 1 and s.strides[0] != 0

@@ -1,0 +1,94 @@
+"""C++ that hands a warp group's accumulators to the epilogue: straight from registers, or by the copy engine.
+
+A thread holds two neighbours along n in each of two rows. 16-bit outputs stored that way fill half of each 32-byte
+sector; boxes of 64 rows that pass through shared memory are stored as a whole, while the group goes on.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda.epilogue import Epilogue
+from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
+
+PAIR = 2
+
+
+def results(p: WgmmaTiling) -> tuple[str, Function]:
+    """Functions by which a thread finishes values, and stores a pair of them."""
+    return splitk.results(p.p.c, PAIR, p.edges, p.split_k)
+
+
+DIRECT = """\
+TW_UNROLL
+for (int i = 0; i < $mi; i++) {
+    TW_UNROLL
+    for (int j = 0; j < $eights; j++) {
+        TW_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const $acc v[2] = {acc[i][4 * j + 2 * h], acc[i][4 * j + 2 * h + 1]};
+            $call
+        }
+    }
+}"""
+
+# Boxes take turns in two places: one is filled while the other is stored.
+BY_ENGINE = """\
+TW_UNROLL
+for (int i = 0; i < $mi; i++) {
+    TW_UNROLL
+    for (int s = 0; s < $boxes; s++) {
+        if (tid % 128 == 0) tw::tma_wait<1>();
+        tw::sync_some<128>(1 + group);
+        TW_UNROLL
+        for (int j = 0; j < $eights; j++) {
+            TW_UNROLL
+            for (int h = 0; h < 2; h++) {
+                const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * $eights + j) * 4 + 2 * h;
+                const int m = m0 + (group * $mi + i) * 64 + r, n = n0 + s * $columns + c;
+                tw::pack<$out, 2> two = {};
+                $if_inside{
+                    two.v[0] = $finish_0;
+                    two.v[1] = $finish_1;
+                }
+                const int at = r * $row + c * $item;
+                tw::store_shared(boxes + place * $box_bytes + $moved, two);
+            }
+        }
+        tw::shared_fence();
+        tw::sync_some<128>(1 + group);
+        if (tid % 128 == 0) {
+            tw::tma_store_${rank}d(map_out, boxes_at + place * $box_bytes, n0 + s * $columns, \
+m0 + (group * $mi + i) * 64$batch);
+            tw::tma_commit();
+        }
+        place ^= 1;
+    }
+}"""
+
+
+def store(p: WgmmaTiling) -> list[str]:
+    """Statements that store a group's accumulators."""
+    batch = "batch" if p.p.batch > 1 else "0"
+    if p.store is None:
+        call = results(p)[1].call(
+            v="v", batch=batch, m=f"m0 + (group * {p.mi} + i) * 64 + warp * 16 + h * 8 + lane / 4",
+            n="n0 + j * 8 + lane % 4 * 2",
+        )  # fmt: skip
+        return fill(DIRECT, {
+            "mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";",
+        }).split("\n")  # fmt: skip
+    e, box = Epilogue(p.p.c), p.store
+    inside = [f"{x} < {size}" for x, size in (("m", p.p.m), ("n", p.p.n)) if x in p.edges]
+    one, two = (
+        e.finished.call(v=f"acc[i][e{more}]", batch=batch, m="m", n=f"n{more}") for more in ("", " + 1")
+    )  # fmt: skip
+    swizzle = box.swizzle // 16 - 1
+    return fill(BY_ENGINE, {
+        "mi": p.mi, "boxes": p.bn // box.columns, "eights": box.columns // 8, "columns": box.columns, "out": e.out,
+        "if_inside": f"if ({' && '.join(inside)}) " if inside else "", "finish_0": one, "finish_1": two,
+        "row": box.row, "item": box.item, "box_bytes": box.bytes, "rank": box.rank,
+        "moved": f"(at ^ ((at >> 7 & {swizzle}) << 4))" if box.swizzle else "at",
+        "batch": ", batch" if box.rank == 3 else "",
+    }).split("\n")  # fmt: skip

@@ -1,0 +1,65 @@
+"""The Hopper template: sums of products of two tensors by warp groups, of 16-bit and 8-bit operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewright.core import Target, Value
+from tilewright.kernels.primitives.wgmma import ROWS, THREADS
+from tilewright.kernels.templates.base import LoweredKernel
+from tilewright.kernels.templates.cuda.static import limit, static
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_wgmma import space as spaces
+from tilewright.kernels.templates.cuda_wgmma.default import default
+from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.lower import launch_program, source
+from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
+from tilewright.kernels.templates.cuda_wgmma.nests import nests
+from tilewright.kernels.templates.planned import PlannedTemplate
+
+HOPPER = 90
+"""Compute capability (times ten) that alone has these instructions."""
+
+
+def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
+    return WgmmaTiling(
+        p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), groups=int(v["GROUPS"]),
+        stages=int(v["STAGES"]), sms=limit(target, "sms") if v["persistent"] else 0,
+        store_boxes=bool(v["store_boxes"]), split_k=bool(v["split_k"]),
+    )  # fmt: skip
+
+
+def _static(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
+    """Resources and traffic of the main launch."""
+    # A product of a group reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
+    per_flop = (ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn)
+    return static(
+        target, p.p.c, threads=p.threads, shared_bytes=p.shared, registers=p.registers, tile_m=p.bm, tile_n=p.bn,
+        tile_k=p.bk, stages=p.stages, split_k=int(values["SPLIT"]), shared_bytes_per_flop=per_flop, tensor_core=True,
+        min_blocks=1, read_bytes=(16, 16), asynchronous=2, fragments=1, copy_threads=THREADS,
+        persistent=p.sms > 0,
+    )  # fmt: skip
+
+
+def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
+    p = replace(p, symbol=symbol)
+    return LoweredKernel(symbol, source(p), launch_program(p))
+
+
+CUDA_WGMMA = PlannedTemplate(
+    name="cuda_wgmma",
+    family="contraction",
+    version=1,
+    kinds=("cuda",),
+    refusal="is no product that warp groups multiply",
+    find=match,
+    refuses=refuses,
+    usable=lambda _, target: int(target.limit.get("cc", 0)) == HOPPER,
+    span=spaces.space,
+    choose=default,
+    plan=_plan,
+    describe=lambda p, v: nests(p, int(v["GROUP"]), int(v["SPLIT"])),
+    measures=_static,
+    print=_kernel,
+)

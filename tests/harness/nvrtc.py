@@ -1,0 +1,31 @@
+"""Kernels under NVRTC: compiled without warnings, and what they take."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.backends.cuda.build import flags
+from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
+from tilewright.backends.cuda.ptxas import Usage, parse_log
+from tilewright.core import Candidate, Schedule, Task
+from tilewright.kernels.templates import full_source
+
+
+def compiled(task: Task, schedule: Schedule) -> dict[str, Usage]:
+    """Resources of each kernel; any warning fails. Skips the test where there is no NVRTC for all architectures."""
+    try:
+        nvrtc = find_nvrtc("sm_120")
+    except NoNvrtc as reason:
+        pytest.skip(str(reason))
+    _, log = nvrtc.compile(full_source(Candidate(task, schedule)), flags(task.target))
+    report = parse_log(log)
+    assert not report.warnings, (dict(schedule.values), log)
+    assert "warning" not in log, log
+    assert report.kernels
+    return dict(report.kernels)
+
+
+def spilled(task: Task, schedule: Schedule) -> int:
+    """Bytes that the kernels keep in memory for want of registers."""
+    kernels = compiled(task, schedule).values()
+    return sum(u.spill_stores + u.spill_loads + u.frame_bytes for u in kernels)

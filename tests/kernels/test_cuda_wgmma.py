@@ -1,0 +1,193 @@
+"""The Hopper template: its contract on the emulator, what it matches and refuses, and what it chooses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from mma_programs import LAYOUTS, OUT, PRODUCTS, QUICK, dense, factor, product
+
+from tilewright.backends.cuda.archs import VARIANTS
+from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.backends.emulator import build, run
+from tilewright.core import Candidate, IllegalSchedule, Task, evaluate
+from tilewright.kernels import te
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluate as reference
+from tilewright.kernels.templates import default_schedule, full_source, templates_for
+from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
+from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
+from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
+from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+
+
+def batched(shared: bool) -> Program:
+    """Three products, of one B for all or of one each."""
+    x, y = te.input("x", (3, 40, 72), "bfloat16"), te.input("y", (24, 72) if shared else (3, 24, 72), "bfloat16")
+
+    def at(b: te.Expr, j: te.Expr, r: te.Expr) -> te.Expr:
+        return factor(y[j, r] if shared else y[b, j, r])
+
+    z = te.compute((3, 40, 24), lambda b, i, j: te.sum(72, lambda r: factor(x[b, i, r]) * at(b, j, r)))
+    return te.program(te.compute((3, 40, 24), lambda b, i, j: te.cast(z[b, i, j], "bfloat16")))[0]
+
+
+SIZES = {"float16": (72, 136, 200), "bfloat16": (72, 136, 200), "int8": (70, 48, 304)}
+ALIGNED: Mapping[str, Callable[[], Program]] = {
+    f"{dtype}_{a}_{b}": lambda dtype=dtype, a=a, b=b: product(dtype, *SIZES[dtype], a, b, OUT[dtype])
+    for dtype in SIZES
+    for a, b in (LAYOUTS if dtype == "bfloat16" else (("mk", "nk"),))
+}
+WGMMA: Mapping[str, Callable[[], Program]] = {
+    **ALIGNED,
+    "one_row": lambda: product("bfloat16", 1, 40, 136, "mk", "nk", "bfloat16"),
+    "one_column": lambda: product("float16", 70, 1, 48, "mk", "nk"),
+    "shallow": lambda: product("bfloat16", 130, 24, 8, "mk", "nk", "bfloat16"),
+    "deep": lambda: product("float16", 64, 16, 1096, "mk", "nk"),
+    "wide": lambda: product("bfloat16", 130, 520, 72, "mk", "kn", "bfloat16"),
+    "dense": dense,
+    "batched": lambda: batched(False),
+}
+THOROUGH: Mapping[str, Callable[[], Program]] = {**WGMMA, "shared": lambda: batched(True)}
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_wgmma",)
+    programs = WGMMA
+    targets = ("sm_90a",)
+    architecture = "sm_90a"
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(CudaTemplateContract):
+    templates = ("cuda_wgmma",)
+    programs = THOROUGH
+    targets = ("sm_90a",)
+    architecture = "sm_90a"
+    schedules = 12
+
+
+@pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
+@pytest.mark.parametrize("name", ["bfloat16_mk_nk", "bfloat16_km_kn"])
+def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str) -> None:
+    task = task_of(WGMMA[name](), cuda_target("sm_90a"))
+    schedule = CUDA_WGMMA.space(task).schedule({
+        **CUDA_WGMMA.default(task).values, "BM": 64, "GROUPS": 1, "BN": 64, "STAGES": 2, "persistent": True,
+        "split_k": False, "SPLIT": 1,
+    })  # fmt: skip
+    candidate = Candidate(task, schedule)
+    made = CUDA_WGMMA.lower(candidate)
+    kernel = build(full_source(candidate, emulated=True), [made.symbol], sanitize=sanitize)
+    if kernel.unchecked:
+        pytest.skip(kernel.unchecked)
+    program = Program.loads(task.workload.program)
+    inputs = random_arrays(program, 1)
+    got = empty_output(program.output.shape, program.output.dtype)
+    report = run(kernel, made.program, launch_values(candidate), inputs, got, order="random:3", copies="eager")
+    if report.unchecked:
+        pytest.skip(report.unchecked)
+    assert report.ok, report.bugs
+    check(program, inputs, got, reference(program, inputs))
+
+
+# --------------------------------------------------------------------------- what matches
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_is_hoppers_alone_and_its_default(variant: str) -> None:
+    task = Task(get_operator("matmul").workload(m=256, n=256, k=256, dtype="bfloat16"), cuda_target(variant))
+    names = [t.name for t in templates_for(task)]
+    assert ("cuda_wgmma" in names) == (variant == "sm_90a")
+    if variant == "sm_90a":
+        assert names[:2] == ["cuda_wgmma", "cuda_mma"]
+        assert default_schedule(task).template == "cuda_wgmma"
+
+
+REFUSED = {
+    "bfloat16_mk_nk_odd": "whole number of 16 bytes",
+    "int8_km_nk_even": "8-bit elements",
+    "conv_nhwc": "no tensor map",
+    "pairs": "whole number of 16 bytes",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_copy_engine_cannot_fetch_is_refused_with_the_reason(name: str) -> None:
+    program = PRODUCTS[name]()
+    found = match(program.dumps())
+    assert found is not None
+    assert REFUSED[name] in refuses(found)
+    task = task_of(program, cuda_target("sm_90a"))
+    assert not CUDA_WGMMA.matches(task)
+    with pytest.raises(IllegalSchedule, match=REFUSED[name]):
+        CUDA_WGMMA.space(task)
+
+
+def test_reals_of_32_bits_are_left_to_other_templates() -> None:
+    assert match(QUICK["float32_km_kn_even"]().dumps()) is None
+
+
+# --------------------------------------------------------------------------- schedules
+
+
+def _matmul(m: int, n: int, k: int, dtype: str = "bfloat16", **more: object) -> Task:
+    return Task(get_operator("matmul").workload(m=m, n=n, k=k, dtype=dtype, **more), cuda_target("sm_90a"))
+
+
+@pytest.mark.parametrize("size", [4096, 8192])
+def test_squares_take_large_tiles_and_walk(size: int) -> None:
+    values = CUDA_WGMMA.default(_matmul(size, size, size)).values
+    assert int(values["BM"]) * int(values["BN"]) >= 128 * 256
+    assert values["persistent"]
+    assert int(values["STAGES"]) >= 3
+    assert not values["split_k"]
+
+
+def test_few_tiles_share_k() -> None:
+    values = CUDA_WGMMA.default(_matmul(64, 512, 8192)).values
+    assert values["split_k"]
+    assert values["BM"] == 64
+
+
+def test_members_keep_within_the_machine() -> None:
+    rng = random.Random(1)
+    for layout in ({}, {"trans_a": True}, {"trans_b": True}):
+        task = _matmul(1000, 520, 1024, **layout)
+        limits = task.target.limit
+        space = CUDA_WGMMA.space(task)
+        assert space.size > 1000
+        for schedule in (space.sample(rng) for _ in range(30)):
+            p = CUDA_WGMMA.plan(CUDA_WGMMA.found(task.workload.program), task.target, schedule.values)
+            assert p.shared <= limits["shared_per_block"]
+            assert p.threads <= limits["threads_per_block"]
+            assert p.mi * p.sums + 40 <= 255
+            made = CUDA_WGMMA.lower(Candidate(task, schedule)).program
+            grid = evaluate(made.launches[0].grid[0], launch_values(Candidate(task, schedule)))
+            assert grid <= 132 or not schedule.values["persistent"]
+
+
+def test_rules_say_why() -> None:
+    task = _matmul(4096, 4096, 4096)
+    good = dict(CUDA_WGMMA.default(task).values)
+    for change, reason in (
+        ({"BM": 64, "GROUPS": 2}, "whole pieces of 64 rows"),
+        ({"BM": 256, "BN": 256, "GROUPS": 1}, "registers"),
+        ({"BK": 128, "STAGES": 8}, "shared memory"),
+        ({"split_k": True}, "not stored in boxes"),
+        ({"split_k": True, "store_boxes": False}, "split_k says"),
+    ):
+        with pytest.raises(IllegalSchedule, match=reason):
+            CUDA_WGMMA.space(task).schedule({**good, **change})
+
+
+def test_numbers_of_a_schedule() -> None:
+    task = _matmul(4096, 4096, 4096)
+    schedule = CUDA_WGMMA.default(task)
+    numbers = CUDA_WGMMA.static(task, schedule)
+    assert numbers["tensor_core"] == 1
+    assert numbers["asynchronous"] == 2
+    bn = int(schedule.values["BN"])
+    assert np.isclose(numbers["shared_bytes_per_flop"], 2 * (64 + bn) / (2 * 64 * bn))
