@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
 from collections.abc import Callable
 
 import numpy as np
@@ -17,7 +19,7 @@ from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.reduce_window.match import match
 from tilewright.kernels.templates.reduce_window.space import spans
 from tilewright.testing import programs
-from tilewright.testing.kernels import compile_kernels, launch_values, random_arrays, run_kernel, task_of
+from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
 
 PORTABLE = Target("cpu", "portable", "x86_64", (), 16, 16)
@@ -195,3 +197,24 @@ def test_products_that_a_condition_leaves_out_are_zero() -> None:
     np.testing.assert_array_equal(np.isfinite(got), np.isfinite(expected))
     assert np.isfinite(got[:3]).all(), "the first tap is outside"
     assert not np.isfinite(got[3:, 3]).any()
+
+
+@pytest.mark.parametrize("name", ["nhwc", "nhwc_stride", "nhwc_max", "nchw_norm"])
+def test_large_outputs_may_be_stored_past_the_caches(name: str) -> None:
+    """Every order and block; no such knob where the output is small, or its vectors are not whole."""
+    program = PROGRAMS[name]()
+    few = dataclasses.replace(PORTABLE, l2_bytes=64)
+    task = task_of(program, few, name)
+    assert "stream" not in STENCIL.default(task_of(program, PORTABLE, name)).values
+    space, rng = STENCIL.space(task), random.Random(name)
+    chosen = [space.sample(rng) for _ in range(40)]
+    streamed = [s for s in chosen if s.values["stream"]][:6]
+    assert streamed
+    kernels = [STENCIL.lower(Candidate(task, s)) for s in streamed]
+    library = compile_kernels(kernels, few)
+    inputs = random_arrays(program, 3)
+    expected = evaluate(program, inputs)
+    for s, kernel in zip(streamed, kernels, strict=True):
+        assert "streamed();" in kernel.source
+        got = run_kernel(library, kernel, launch_values(Candidate(task, s)), inputs, task.workload.output)
+        check(program, inputs, got, expected)

@@ -41,8 +41,10 @@ class MachineCode(Json):
 
 
 def machine_code_of(task: Task, schedule: Schedule) -> MachineCode | None:
-    """Of a schedule's main kernel; ``None`` for other targets than CUDA's, without compiler or disassembler, or where no template of today
-    prints it."""
+    """Of a schedule's main kernel.
+
+    ``None`` for other targets than CUDA's, without compiler or disassembler, and where no template of today prints it.
+    """
     from tilewright.checking.check import subject_of
     from tilewright.checking.machine_code import costs
 
