@@ -46,7 +46,7 @@ LEFT = {
     "kernels/templates/user_kernel/kernel.py": (6, OWN),
     "kernels/templates/user_kernel/template.py": (2, OWN),
     "kernels/templates/neighbours/template.py": (1, PRINTER),
-    "kernels/templates/partition/template.py": (1, PRINTER),
+    "kernels/templates/partition/template.py": (2, PRINTER),
     "kernels/templates/row_reduction/template.py": (1, PRINTER),
     "kernels/templates/reduce_window/template.py": (1, PRINTER),
     "kernels/templates/recurrence/template.py": (1, PRINTER),

@@ -101,6 +101,11 @@ def bf16_matmul(m: int = 9, n: int = 37, k: int = 21) -> Program:
     return Program.loads(get_operator("matmul").workload(m=m, n=n, k=k, dtype="bfloat16").program)
 
 
+def channels_first() -> Program:
+    sizes = {"n": 2, "ci": 16, "h": 7, "w": 9, "co": 24, "kh": 3, "kw": 3, "padding": 1, "dtype": "bfloat16"}
+    return Program.loads(get_operator("conv2d").workload(**sizes, bias=True).program)
+
+
 DOTS: dict[str, Callable[[], Program]] = {"int8_dot": programs.int8_dot, "bf16_matmul": bf16_matmul}
 """Products that have instructions of their own on ``DOT_TARGET``."""
 DOT_TARGET = "avx512bf16"
@@ -119,6 +124,7 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
         ("cuda_stencil", WINDOWS, ("depthwise", "depthwise_last", "max_pool")),
         ("cuda_generic", {**ROWS, **MAPS, **WINDOWS}, ("softmax", "variances", "padded", "pool_index")),
         ("cuda_partition", {"mlp": mlp, "convolved": convolved}, ("mlp", "convolved")),
+        ("cuda_relaid", {"conv": channels_first}, ("conv",)),
     )
 }  # fmt: skip
 """Programs of CUDA templates."""
@@ -143,6 +149,7 @@ FULL = {
     "cuda_mma": "halves_odd",
     "cuda_wgmma": "dense",
     "cuda_partition": "convolved",
+    "cuda_relaid": "conv",
     "cuda_rows": "softmax_long",
     "cuda_simt": "matmul_epilogue",
     "cuda_stencil": "depthwise_last",

@@ -18,13 +18,12 @@ def main_member(members: tuple[Member, ...]) -> int:
     return max(range(len(members)), key=lambda n: members[n].task.workload.flops)
 
 
-def cuda_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKernel:
-    """One launch after the other.
+def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, ...]) -> LoweredKernel:
+    """One launch after the other, of ``program``, whose stages the segments are.
 
     The workspace begins with intermediate results; then comes the scratch memory that all segments use in turn.
     """
     symbol, values = candidate.symbol, dict(candidate.schedule.values)
-    program = Program.loads(candidate.task.workload.program)
     main = main_member(members)
     kernels = [part_kernel(m, values, symbol if n == main else f"{symbol}_p{n}") for n, m in enumerate(members)]
     if any(k.program.prepack for k in kernels):

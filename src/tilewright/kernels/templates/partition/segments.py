@@ -184,6 +184,17 @@ def _cuts(text: str, target: Target, precision: str, excluded: tuple[str, ...]) 
     return tuple(kept)
 
 
+def cuts_at(
+    program: Program, ends: tuple[int, ...], task: Task, excluded: tuple[str, ...]
+) -> tuple[Cut, ...]:  # fmt: skip
+    """The program's stages in segments that end behind so many of them, by each template that takes the last one."""
+    found: list[Cut] = [()]
+    for first, last in zip((0, *ends), ends, strict=False):
+        made = _segments(program, first, last, task.target, task.workload.precision, excluded)
+        found = [(*cut, s) for cut in found for _, s in (made if last == ends[-1] else made[:1])]
+    return tuple(found)
+
+
 def _segments(
     program: Program, first: int, last: int, target: Target, precision: str, excluded: tuple[str, ...]
 ) -> list[tuple[float, Segment]]:

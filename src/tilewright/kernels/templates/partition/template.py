@@ -7,19 +7,25 @@ from functools import lru_cache
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
 from tilewright.kernels import templates
+from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.rewrite.relaid import relaid
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.static import RESOURCES
+from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
 from tilewright.kernels.templates.partition.lower import cpu_kernel
 from tilewright.kernels.templates.partition.nests import nests
-from tilewright.kernels.templates.partition.segments import contractions, cuts, specific
+from tilewright.kernels.templates.partition.segments import Cut, contractions, cuts, cuts_at, in_order, specific
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
 from tilewright.search_space import SearchSpace
 
-EXCLUDED = ("cpu_partition", "cuda_partition", "cpu_winograd")
-"""Templates that take no segment of a partition: itself, and one beside whose segments others would find no room."""
+EXCLUDED = ("cpu_partition", "cuda_partition", "cuda_relaid", "cpu_winograd")
+"""Templates that take no segment of a partition: those of this file, and one beside whose segments others would find
+no room."""
+LEAST_VECTOR = 16
+"""Bytes of channels that lie together in a rearranged operand at least: what one copy fetches."""
 
 
 class _Partition:
@@ -46,7 +52,15 @@ class _Partition:
             return False
         if contractions(Program.loads(task.workload.program)) < 2 and specific(task, EXCLUDED):
             return False
-        return bool(cuts(task, EXCLUDED))
+        return bool(self.cuts(task))
+
+    def program(self, task: Task) -> Program:
+        """What falls into segments."""
+        return Program.loads(task.workload.program)
+
+    def cuts(self, task: Task) -> tuple[Cut, ...]:
+        """Ways to compute it in segments."""
+        return cuts(task, EXCLUDED)
 
     def space(self, task: Task) -> SearchSpace:
         return self._choices(task).space
@@ -69,7 +83,7 @@ class _Partition:
         return found.cuts[str(schedule.values[CUT])]
 
     def _choices(self, task: Task) -> Choices:
-        return _choices(task, self.name, self.version)
+        return _choices(self, task, self.version)
 
 
 class CpuPartition(_Partition):
@@ -102,7 +116,43 @@ class CudaPartition(_Partition):
         return {**mean(numbers), **{k: main[k] for k in RESOURCES}, "global_bytes": total}
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
-        return cuda_kernel(candidate, self._members(candidate.task, candidate.schedule))
+        task = candidate.task
+        return cuda_kernel(candidate, self.program(task), self._members(task, candidate.schedule))
+
+
+class CudaRelaid(CudaPartition):
+    """A convolution whose channels are outermost: its operands are rearranged, then the product reads whole vectors."""
+
+    name = "cuda_relaid"
+    kinds = ("cuda",)
+
+    def matches(self, task: Task) -> bool:
+        """Whether operands of Tensor Cores are to be rearranged, in whole vectors of channels."""
+        if task.target.kind not in self.kinds or task.workload.ranges:
+            return False
+        found = relaid(Program.loads(task.workload.program))
+        if found is None:
+            return False
+        program, copies = found
+        whole = all(s.extents[-1] * ITEMSIZE[s.dtype] % LEAST_VECTOR == 0 for s in program.stages[:copies])
+        return whole and any(product(cut[-1].program) is not None for cut in self.cuts(task))
+
+    def program(self, task: Task) -> Program:
+        return self._found(task)[0]
+
+    def cuts(self, task: Task) -> tuple[Cut, ...]:
+        """The copies, each by itself, and all the rest."""
+        program, copies = self._found(task)
+        first = {s.name for s in in_order(program)[:copies]}
+        if first != {s.name for s in program.stages[:copies]}:
+            return ()
+        return cuts_at(program, (*range(1, copies + 1), len(program.stages)), task, EXCLUDED)
+
+    def _found(self, task: Task) -> tuple[Program, int]:
+        found = relaid(Program.loads(task.workload.program))
+        if found is None:
+            raise IllegalSchedule(f"nothing of {task.workload.label} is to be rearranged", "Use another template")
+        return found
 
 
 def mean(numbers: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
@@ -112,11 +162,11 @@ def mean(numbers: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]
 
 
 @lru_cache(maxsize=64)
-def _choices(task: Task, name: str, version: int) -> Choices:
-    found = cuts(task, EXCLUDED)
+def _choices(template: _Partition, task: Task, version: int) -> Choices:
+    found = template.cuts(task)
     if not found:
         raise IllegalSchedule(f"{task.workload.label} does not fall into segments", "Use another template")
-    return choices(task, found, name, version)
+    return choices(task, found, template.name, version)
 
 
-CPU_PARTITION, CUDA_PARTITION = CpuPartition(), CudaPartition()
+CPU_PARTITION, CUDA_PARTITION, CUDA_RELAID = CpuPartition(), CudaPartition(), CudaRelaid()

@@ -1,0 +1,118 @@
+"""Convolutions whose channels are outermost, rearranged first: the rewrite, the template, and what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from mma_programs import factor
+
+from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.core import IllegalSchedule, Task
+from tilewright.kernels import te
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluate
+from tilewright.kernels.rewrite.relaid import relaid
+from tilewright.kernels.templates import default_schedule, templates_for
+from tilewright.kernels.templates.partition.template import CUDA_RELAID
+from tilewright.testing.cuda_template import CudaTemplateContract
+from tilewright.testing.kernels import random_arrays
+
+
+def conv(dtype: str = "bfloat16", **params: object) -> Program:
+    sizes = {"n": 2, "ci": 16, "h": 7, "w": 9, "co": 24, "kh": 3, "kw": 3, "padding": 1, "dtype": dtype, **params}
+    return Program.loads(get_operator("conv2d").workload(**sizes).program)
+
+
+def line() -> Program:
+    """One dimension, strided, and what follows the sum."""
+    x, f = te.input("x", (3, 8, 40), "float16"), te.input("f", (20, 8, 5), "float16")
+    bias = te.input("bias", (20,), "float32")
+    z = te.compute(
+        (3, 20, 18), lambda b, o, i: te.sum((8, 5), lambda c, r: factor(x[b, c, i * 2 + r]) * factor(f[o, c, r]))
+    )
+    return te.program(te.compute((3, 20, 18), lambda b, o, i: te.maximum(z[b, o, i] + bias[o], 0.0)))[0]
+
+
+def sums() -> Program:
+    """Whole numbers."""
+    x, f = te.input("x", (2, 16, 21), "int8"), te.input("f", (9, 16, 4), "int8")
+    z = te.compute(
+        (2, 9, 18), lambda b, o, i: te.sum((16, 4), lambda c, r: factor(x[b, c, i + r]) * factor(f[o, c, r]))
+    )
+    return te.program(z)[0]
+
+
+CONVOLUTIONS: dict[str, Callable[[], Program]] = {
+    "padded": conv,
+    "strided": lambda: conv("float16", stride=2, dilation=2, bias=True, activation="relu"),
+    "bytes": sums,
+    "line": line,
+}
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_relaid",)
+    programs = CONVOLUTIONS
+    targets = ("sm_80",)
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(CudaTemplateContract):
+    templates = ("cuda_relaid",)
+    programs = CONVOLUTIONS
+    targets = ("sm_80", "sm_90a", "sm_120")
+    schedules = 8
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_the_rearranged_program_is_the_same(name: str) -> None:
+    program = CONVOLUTIONS[name]()
+    found = relaid(program)
+    assert found is not None
+    other, copies = found
+    assert copies == 2
+    assert [len(s.reduce) for s in other.stages[:2]] == [0, 0]
+    inputs = random_arrays(program, 1)
+    np.testing.assert_allclose(evaluate(other, inputs), evaluate(program, inputs), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: conv(layout="NHWC"),
+        lambda: conv(kh=1, kw=1, padding=0),
+        lambda: conv(groups=16, co=16),
+        lambda: Program.loads(get_operator("matmul").workload(m=8, n=8, k=8, dtype="bfloat16").program),
+        lambda: Program.loads(get_operator("softmax").workload(shape=(4, 8)).program),
+    ],
+    ids=["channels last", "one tap", "in groups", "product", "rows"],
+)
+def test_nothing_else_is_rearranged(program: Callable[[], Program]) -> None:
+    assert relaid(program()) is None
+
+
+def test_it_is_the_default_where_vectors_of_channels_are_whole() -> None:
+    def task(variant: str = "sm_80", **params: object) -> Task:
+        sizes = {
+            "n": 2,
+            "ci": 16,
+            "h": 7,
+            "w": 9,
+            "co": 24,
+            "kh": 3,
+            "kw": 3,
+            "padding": 1,
+            "dtype": "bfloat16",
+            **params,
+        }
+        return Task(get_operator("conv2d").workload(**sizes), cuda_target(variant))
+
+    for variant in ("sm_80", "sm_90a", "sm_120"):
+        assert default_schedule(task(variant)).template == "cuda_relaid"
+    for other in (task(ci=3), task(ci=20), task(dtype="float32"), task(layout="NHWC")):
+        assert "cuda_relaid" not in [t.name for t in templates_for(other)]
+    with pytest.raises(IllegalSchedule, match="rearranged"):
+        CUDA_RELAID.program(task(layout="NHWC"))
