@@ -11,6 +11,7 @@ by a launch argument; :func:`applied` prints one alone.
 ``cp_wait``       a wait for asynchronous copies is left out
 ``cp_commit``     a commit of asynchronous copies is left out
 ``mbarrier``      a barrier in shared memory is not made, not announced, not awaited, or not told of an arrival
+``tma``           a fence, a commit or a wait of boxes on their way to memory is left out
 ``wgmma``         a fence, a commit or a wait of a warp group's products is left out
 ``guard``         one condition of an ``if``, of ``?:``, of a ``bool`` or of ``&&`` always holds; an
                   asynchronous copy reads all its bytes, valid or not
@@ -30,23 +31,24 @@ from cpp_syntax import Syntax, read
 from tilewright.checking.check import Subject
 from tilewright.core import Launch, TilewrightError
 
-KINDS = ("sync", "sync_warp", "cp_wait", "cp_commit", "mbarrier", "wgmma", "guard", "reset", "index", "stage")
+KINDS = ("sync", "sync_warp", "cp_wait", "cp_commit", "mbarrier", "wgmma", "tma", "guard", "reset", "index", "stage")
 ARGUMENT = "tw_mutant"
 """Launch argument that says which mutant runs; 0 is none."""
 
 _DELETED = {
     "tw::sync": "sync", "tw::sync_warp": "sync_warp", "tw::cp_wait": "cp_wait", "tw::cp_commit": "cp_commit",
     **{f"tw::mbarrier_{x}": "mbarrier" for x in ("init", "fence", "expect", "wait", "arrive")},
-    **{f"tw::wgmma_{x}": "wgmma" for x in ("fence", "commit", "wait")},
+    **{f"tw::wgmma_{x}": "wgmma" for x in ("fence", "commit", "wait")}, "tw::sync_some": "sync",
+    **dict.fromkeys(("tw::tma_wait", "tw::shared_fence"), "tma"), "tw::tma_commit": "tma",
 }  # fmt: skip
-_WAITS = ("tw::cp_wait", "tw::wgmma_wait")
+_WAITS = ("tw::cp_wait", "tw::wgmma_wait", "tw::tma_wait")
 """Those whose constant says how many groups may be under way."""
 _ADDRESSES: Mapping[str, tuple[int, ...]] = {
     "tw::load_global": (0,), "tw::store_global": (0,), "tw::load_shared": (0,), "tw::store_shared": (0,),
     "tw::cp_async": (0, 1), "tw::ldmatrix_x4": (1,), "tw::ldmatrix_x4_trans": (1,), "tw::ldmatrix_x2": (1,),
     "tw::ldmatrix_x2_trans": (1,), "tw::atomic_add": (0,), "tw::shared_address": (0,),
     "tw::mbarrier_init": (1,), "tw::mbarrier_expect": (1,), "tw::mbarrier_wait": (1,), "tw::wgmma_operand": (0, 1, 2),
-    "tw::tma_load_2d": (3, 4), "tw::tma_load_3d": (3, 4, 5),
+    "tw::tma_load_2d": (3, 4), "tw::tma_load_3d": (3, 4, 5), "tw::tma_store_2d": (2, 3), "tw::tma_store_3d": (2, 3, 4),
     **{f"tw::wgmma_{x}": (1, 2, 3) for x in ("f16", "bf16", "s8")},
 }  # fmt: skip
 """Which arguments of a primitive are addresses."""

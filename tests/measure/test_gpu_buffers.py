@@ -99,7 +99,9 @@ def test_an_arena_that_does_not_fit_leaves_nothing_behind(context: EmulatorConte
 def test_kernels_take_turns_and_calls_are_numbered(context: EmulatorContext) -> None:
     calls: list[tuple[str, int]] = []
     watch = Stopwatch(context)
-    times = watch.interleaved([lambda n: calls.append(("a", n)), lambda n: calls.append(("b", n))], [2, 1], 3)
+    times = watch.interleaved(
+        [lambda n: calls.append(("a", n)), lambda n: calls.append(("b", n))], [Plan(3, 2), Plan(3, 1)], 3
+    )
     assert [len(t) for t in times] == [3, 3]
     one = [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5), ("b", 2)]
     # The host may be taken for late, and the samples taken again; never in part.

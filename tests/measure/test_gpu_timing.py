@@ -7,17 +7,22 @@ import pytest
 from tilewright.measure import gpu_timing as t
 
 
-@pytest.mark.parametrize("seconds", [1e-7, 1e-6, 5e-6, 19e-6])
-def test_short_kernels_share_their_events(seconds: float) -> None:
-    p = t.plan(seconds)
-    assert p.launches > 1
-    assert p.launches * seconds >= t.SAMPLE or p.launches * (p.samples + 1) > t.MOST_LAUNCHES - p.samples - 1
-    assert p.samples * (p.launches + 1) <= t.MOST_LAUNCHES + p.samples  # one queue holds them
+@pytest.mark.parametrize("seconds", [1e-7, 1e-6, 5e-6, 20e-6, 200e-6])
+@pytest.mark.parametrize("launches", [1, 2, 3])
+def test_short_kernels_share_their_events(seconds: float, launches: int) -> None:
+    p = t.plan(seconds, launches=launches)
+    assert p.calls > 1
+    assert p.calls * seconds >= t.SAMPLE or p.queued > t.MOST_LAUNCHES // 4 - launches
+    assert 2 * p.queued <= t.MOST_LAUNCHES  # one queue holds a round of two kernels
 
 
-@pytest.mark.parametrize("seconds", [20e-6, 1e-3, 0.5])
+@pytest.mark.parametrize("seconds", [300e-6, 1e-3, 0.5])
 def test_longer_kernels_have_events_of_their_own(seconds: float) -> None:
-    assert t.plan(seconds).launches == 1
+    assert t.plan(seconds).calls == 1
+
+
+def test_kernels_of_many_launches_leave_room_in_the_queue() -> None:
+    assert t.plan(1e-6, launches=1000).calls == 1
 
 
 def test_samples_keep_to_the_budget_but_are_never_fewer_than_three() -> None:

@@ -33,7 +33,7 @@ from tilewright.core import (
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
 from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
-from tilewright.measure.gpu_timing import ANCHOR_EVERY, WARM_UP, Plan, Stopwatch, middle, plan, rotation
+from tilewright.measure.gpu_timing import ANCHOR_EVERY, SAMPLES, WARM_UP, Plan, Stopwatch, middle, plan, rotation
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
 from tilewright.verifying.inputs import Recipe, make_inputs
 
@@ -57,6 +57,10 @@ class GpuKernel(Loaded):
     kernel: DeviceKernel
     calls: dict[int, Queue] = field(default_factory=dict)
     estimate: float = 0.0
+
+    def plan(self, samples: int = SAMPLES) -> Plan:
+        """How to sample it, by its estimate and by what a call queues."""
+        return plan(self.estimate, samples, len(self.kernel.program.launches) + (self.kernel.zero_fill > 0))
 
 
 class GpuSession(TaskSession[GpuKernel]):
@@ -164,7 +168,7 @@ class GpuSession(TaskSession[GpuKernel]):
             for k in sides:
                 self._ready(k)
                 self._estimate(k)
-            plans = [plan(k.estimate) for k in sides]
+            plans = [k.plan() for k in sides]
 
             def rounds(n: int) -> list[tuple[float, float]]:
                 # Where operands happen to lie decides between kernels that are about as fast, so they move.
@@ -174,7 +178,7 @@ class GpuSession(TaskSession[GpuKernel]):
                     k.calls.clear()
                     self._warm(k)
                 launches = [self._launcher(k) for k in sides]
-                first, second = self.watch.interleaved(launches, [p.launches for p in plans], n)
+                first, second = self.watch.interleaved(launches, plans, n)
                 return list(zip(first, second, strict=True))
 
             return timing.paired_comparison(rounds, max(request["pairs"], COMPARISON_PAIRS))
@@ -203,7 +207,7 @@ class GpuSession(TaskSession[GpuKernel]):
         incumbent = self.incumbent
         dropped = incumbent is not None and kernel.estimate > DROP * incumbent.own
         if not dropped:
-            times = self.watch.samples(self._launcher(kernel), plan(kernel.estimate, pairs))
+            times = self.watch.samples(self._launcher(kernel), kernel.plan(pairs))
         own = middle(times)
         ratio = own / incumbent.own if incumbent is not None else None
         seconds = own if incumbent is None or ratio is None else incumbent.seconds * ratio
@@ -308,7 +312,7 @@ class GpuSession(TaskSession[GpuKernel]):
         k.estimate = min(times)
         if k.estimate < WARM_UP:
             self._warm(k)
-            times = self.watch.samples(launch, plan(k.estimate, FEW_SAMPLES))
+            times = self.watch.samples(launch, k.plan(FEW_SAMPLES))
             k.estimate = min(times)
         return times
 
@@ -323,7 +327,7 @@ class GpuSession(TaskSession[GpuKernel]):
             k = self._load(item)
             self._ready(k)
             self._estimate(k)
-            k.own = middle(self.watch.samples(self._launcher(k), plan(k.estimate)))
+            k.own = middle(self.watch.samples(self._launcher(k), k.plan()))
         except DeviceError as e:
             self._end(e)
         except (TilewrightError, OSError):
@@ -337,7 +341,7 @@ class GpuSession(TaskSession[GpuKernel]):
         if k is None or self.since_anchor < ANCHOR_EVERY:
             return
         self._warm(k)
-        k.own = middle(self.watch.samples(self._launcher(k), plan(k.estimate)))
+        k.own = middle(self.watch.samples(self._launcher(k), k.plan()))
         self.since_anchor = 0
 
     def _end(self, error: TilewrightError) -> NoReturn:

@@ -19,8 +19,7 @@ from tilewright.measure.timing import FEWEST
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Event
 
-SHORT = 20e-6  # seconds: a launch shorter than this shares its events with others
-SAMPLE = 100e-6  # seconds that such a sample lasts at least
+SAMPLE = 300e-6  # seconds that a sample lasts at least: an event adds one or two microseconds
 MOST_LAUNCHES = 512  # queued behind one blocker: a device's queue holds about a thousand
 BUDGET = 0.03  # seconds of device time a trial
 SAMPLES = 15
@@ -36,20 +35,25 @@ HOST_TRIES = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """How many samples to take, and how many launches in each."""
+    """How many samples to take, how many calls in each, and how many launches a call queues."""
 
     samples: int
-    launches: int
+    calls: int
+    launches: int = 1
+
+    @property
+    def queued(self) -> int:
+        """What one sample queues: its launches and an event."""
+        return self.calls * self.launches + 1
 
 
-def plan(seconds: float, samples: int = SAMPLES, budget: float = BUDGET) -> Plan:
-    """Samples of a kernel that takes about ``seconds``: at least three, fewer than asked for when they
-    would take more than ``budget`` seconds."""
-    launches = 1
-    if seconds < SHORT:
-        launches = max(1, min(MOST_LAUNCHES // (samples + 1), math.ceil(SAMPLE / max(seconds, 1e-7))))
-    many = int(budget / max(seconds * launches, 1e-9))
-    return Plan(max(min(FEWEST, samples), min(samples, many)), launches)
+def plan(seconds: float, samples: int = SAMPLES, launches: int = 1, budget: float = BUDGET) -> Plan:
+    """Samples of a kernel whose calls take about ``seconds`` and queue so many launches: at least three, fewer than
+    asked for when they would take more than ``budget`` seconds."""
+    most = max(1, MOST_LAUNCHES // 4 // launches)
+    calls = min(most, math.ceil(SAMPLE / max(seconds, 1e-7)))
+    many = int(budget / max(seconds * calls, 1e-9))
+    return Plan(max(min(FEWEST, samples), min(samples, many)), calls, launches)
 
 
 def rotation(set_bytes: int, l2_bytes: int, room: int, rotate: bool = True) -> int:
@@ -69,28 +73,29 @@ class Stopwatch:
         self._cost = FIRST_COST
 
     def samples(self, launch: Callable[[int], None], wanted: Plan) -> list[float]:
-        """Seconds a launch, one figure a sample. The launches' numbers go on from sample to sample."""
-        return self.interleaved([launch], [wanted.launches], wanted.samples)[0]
+        """Seconds a call, one figure a sample. The calls' numbers go on from sample to sample."""
+        return self.interleaved([launch], [wanted], wanted.samples)[0]
 
     def interleaved(
-        self, launches: Sequence[Callable[[int], None]], counts: Sequence[int], rounds: int
+        self, launches: Sequence[Callable[[int], None]], plans: Sequence[Plan], rounds: int
     ) -> list[list[float]]:
-        """Seconds a launch of each kernel in each round. Kernels take turns; every other round runs
+        """Seconds a call of each kernel in each round. Kernels take turns; every other round runs
         backwards. Raises ``DeviceError``."""
-        per_round = sum(counts) + len(counts)
+        per_round = sum(p.queued for p in plans)
         out: list[list[float]] = [[] for _ in launches]
         step = max(1, MOST_LAUNCHES // per_round)
         for first in range(0, rounds, step):
             numbers = range(first, min(rounds, first + step))
-            for kernel, seconds in self._queued(launches, counts, numbers):
+            for kernel, seconds in self._queued(launches, plans, numbers):
                 out[kernel].append(seconds)
         return out
 
     def _queued(
-        self, launches: Sequence[Callable[[int], None]], counts: Sequence[int], rounds: range
+        self, launches: Sequence[Callable[[int], None]], plans: Sequence[Plan], rounds: range
     ) -> list[tuple[int, float]]:
         """One synchronisation's worth; taken again where the host did not keep ahead of the device."""
-        total = len(rounds) * (sum(counts) + len(counts))
+        total = len(rounds) * sum(p.queued for p in plans)
+        counts = [p.calls for p in plans]
         while len(self._events) <= len(rounds) * len(counts):
             self._events.append(self.context.event())
         for last in range(HOST_TRIES):

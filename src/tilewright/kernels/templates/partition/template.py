@@ -106,7 +106,7 @@ class CudaPartition(_Partition):
 
     name = "cuda_partition"
     base = 1
-    kinds = GPUS
+    kinds: tuple[str, ...] = GPUS
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """Resources of the segment with the most operations, the traffic of all, of the rest the mean."""
