@@ -82,12 +82,14 @@ def store(path: Path, cache: ArtifactCache, workload: Workload, template: str, s
 
 
 def fill(folder: Path) -> Path:
-    """A database with a matmul of one launch, one of two launches with scratch memory, and one of bfloat16."""
+    """A database with a matmul of one launch, one of two launches with scratch memory, and of bfloat16 one that takes
+    addresses and one that takes tensor maps."""
     cache = ArtifactCache(folder / "cache")
     matmul = get_operator("matmul")
     store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=24), "cuda_simt")
     store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=128), "cuda_simt", split=True)
     store(folder / "t.db", cache, matmul.workload(m=32, n=48, k=64, dtype="bfloat16", bias=True), "cuda_mma")
+    store(folder / "t.db", cache, matmul.workload(m=40, n=48, k=72, dtype="bfloat16"), "cuda_wgmma")
     return folder / "t.db"
 
 

@@ -59,6 +59,24 @@ def test_bfloat16_travels_as_bits(library: tilewright.Library, driver: OneContex
     np.testing.assert_allclose(from_bfloat16(out.get()), want, rtol=2.0**-7, atol=1e-2)
 
 
+@pytest.mark.parametrize("library", ["database", "bundle"], indirect=True)
+def test_tensor_maps_follow_the_arrays_of_each_call(library: tilewright.Library, driver: OneContext) -> None:
+    from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
+
+    for seed in (0, 1, 0):
+        a, b = (to_bfloat16(random(*s, seed=seed + i)) for i, s in enumerate([(40, 72), (72, 48)]))
+        on = [DeviceArray(driver.context, x) for x in (a, b)]
+        out = DeviceArray(driver.context, np.zeros((40, 48), np.uint16))
+        for _ in range(2):
+            library.matmul(*on, out=out)
+            want = from_bfloat16(a) @ from_bfloat16(b)
+            np.testing.assert_allclose(from_bfloat16(out.get()), want, rtol=2.0**-7, atol=1e-2)
+    assert library.stats().tiers["exact"] == 6
+    odd = DeviceArray(driver.context, to_bfloat16(random(40, 72)), offset=8)
+    with pytest.raises(ValueError, match="16"):
+        library.matmul(odd, on[1], out=out)
+
+
 def test_what_does_not_fit_is_named(library: tilewright.Library, driver: OneContext) -> None:
     def put(values: Array, **how: Any) -> DeviceArray:
         return DeviceArray(driver.context, values, **how)

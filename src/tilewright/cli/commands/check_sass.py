@@ -53,4 +53,5 @@ def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
 
 def _name(subject: Subject, cost: KernelCost) -> str:
     """The template, and which of a schedule's kernels where it has several."""
-    return (cost.template or subject.symbols[0]) + cost.name.removeprefix(subject.symbols[0])
+    first = min(subject.symbols, key=len)
+    return (cost.template or first) + cost.name.removeprefix(first)
