@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ from tilewright.kernels.templates import get_template
 WANTED = 0.95
 CONTRACTIONS = ("cuda_simt", "cuda_mma", "cuda_wgmma")
 """Templates whose kernels go round a ring of tiles."""
+PERSISTENT = ("cuda_wgmma",)
+"""Templates whose blocks walk over tiles: on so few multiprocessors they have several of the small shapes each."""
+FEW_SMS = 2
 ARCH = "sm_90a"
 EQUIVALENT = Path(__file__).resolve().parent / "cuda_mutants_equivalent.json"
 
@@ -72,6 +75,8 @@ def feature_lines(source: str) -> set[str]:
 def covering(template: str, tries: int, most: int, seed: int = 0) -> list[Kernel]:
     """Few kernels that together have (nearly) every line that ``tries`` random ones have, chosen greedily."""
     target = cuda_target(ARCH)
+    if template in PERSISTENT:
+        target = replace(target, limits=tuple((k, FEW_SMS if k == "sms" else v) for k, v in target.limits))
     rng = random.Random(f"{seed} {template}")
     shapes = DEEP.get(template) or shapes_of(template, target)
     pool: list[tuple[Kernel, set[str]]] = []

@@ -104,7 +104,8 @@ TW_KERNEL(256, 1) void tw_golden(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b), TW_
                         TW_UNROLL
                         for (int h = 0; h < 2; h++) {
                             const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * 1 + j) * 4 + 2 * h;
-                            const int m = m0 + (group * 1 + i) * 64 + r, n = n0 + s * 8 + c;
+                            const int m = m0 + (group * 1 + i) * 64 + r;
+                            const int n = n0 + s * 8 + c;
                             tw::pack<tw::bf16, 2> two = {};
                             if (m < 20) {
                                 two.v[0] = finish(x2, x3, acc[i][e], m, n);

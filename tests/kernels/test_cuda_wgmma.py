@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Mapping
 
@@ -14,13 +15,14 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Task, evaluate
 from tilewright.kernels import te
+from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
-from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
+from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
 
@@ -91,6 +93,38 @@ def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str) -> None:
         pytest.skip(report.unchecked)
     assert report.ok, report.bugs
     check(program, inputs, got, reference(program, inputs))
+
+
+@pytest.mark.parametrize("name", ["wide", "dense", "batched", "bfloat16_km_kn"])
+def test_blocks_that_walk_over_many_tiles(name: str) -> None:
+    """Two multiprocessors: the ring, its phases and the boxes of results go on from tile to tile."""
+    target = cuda_target("sm_90a")
+    few = dataclasses.replace(target, limits=tuple((k, 2 if k == "sms" else v) for k, v in target.limits))
+    program = WGMMA[name]()
+    task, rng = task_of(program, few), random.Random(name)
+    space = CUDA_WGMMA.space(task)
+    sampled = [space.sample(rng) for _ in range(400)]
+    small = [
+        s
+        for s in sampled
+        if s.values["persistent"]
+        and s.values["BM"] == 64
+        and int(s.values["BN"]) <= 64
+        and int(s.values["STAGES"]) <= 4
+    ]
+    chosen = [s for way in (True, False) for s in [x for x in small if x.values["store_boxes"] == way][:3]]
+    candidates = [Candidate(task, s) for s in chosen]
+    made = [CUDA_WGMMA.lower(c) for c in candidates]
+    symbols = dict.fromkeys(x.symbol for k in made for x in k.program.launches)
+    kernel = build(prelude(few, emulated=True) + "".join({k.symbol: k.source for k in made}.values()), list(symbols))
+    inputs = random_arrays(program, 1)
+    expected = reference(program, inputs)
+    for candidate, k in zip(candidates, made, strict=True):
+        for order, copies in ORDERS:
+            got = empty_output(program.output.shape, program.output.dtype)
+            report = run(kernel, k.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+            assert report.ok, (dict(candidate.schedule.values), order, copies, report.bugs)
+            check(program, inputs, got, expected)
 
 
 # --------------------------------------------------------------------------- what matches

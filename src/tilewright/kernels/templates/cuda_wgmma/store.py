@@ -46,7 +46,7 @@ for (int i = 0; i < $mi; i++) {
             TW_UNROLL
             for (int h = 0; h < 2; h++) {
                 const int r = warp * 16 + h * 8 + lane / 4, c = j * 8 + lane % 4 * 2, e = (s * $eights + j) * 4 + 2 * h;
-                const int m = m0 + (group * $mi + i) * 64 + r, n = n0 + s * $columns + c;
+$places
                 tw::pack<$out, 2> two = {};
                 $if_inside{
                     two.v[0] = $finish_0;
@@ -80,7 +80,10 @@ def store(p: WgmmaTiling) -> list[str]:
             "mi": p.mi, "eights": p.bn // 8, "acc": p.instruction.acc, "call": call + ";",
         }).split("\n")  # fmt: skip
     e, box = Epilogue(p.p.c), p.store
-    inside = [f"{x} < {size}" for x, size in (("m", p.p.m), ("n", p.p.n)) if x in p.edges]
+    # What follows the sum may read inputs at the element's place, which edges of the tiles lack.
+    reads = [x for x in ("m", "n") if x in e.finished.taken]
+    inside = [f"{x} < {size}" for x, size in (("m", p.p.m), ("n", p.p.n)) if x in p.edges and x in reads]
+    places = {"m": f"m0 + (group * {p.mi} + i) * 64 + r", "n": f"n0 + s * {box.columns} + c"}
     one, two = (
         e.finished.call(v=f"acc[i][e{more}]", batch=batch, m="m", n=f"n{more}") for more in ("", " + 1")
     )  # fmt: skip
@@ -89,6 +92,7 @@ def store(p: WgmmaTiling) -> list[str]:
         "mi": p.mi, "boxes": p.bn // box.columns, "eights": box.columns // 8, "columns": box.columns, "out": e.out,
         "if_inside": f"if ({' && '.join(inside)}) " if inside else "", "finish_0": one, "finish_1": two,
         "row": box.row, "item": box.item, "box_bytes": box.bytes, "rank": box.rank,
+        "places": [" " * 16 + f"const int {x} = {places[x]};" for x in reads],
         "moved": f"(at ^ ((at >> 7 & {swizzle}) << 4))" if box.swizzle else "at",
         "batch": ", batch" if box.rank == 3 else "",
     }).split("\n")  # fmt: skip
