@@ -111,8 +111,33 @@ class TuneResult:
         return f"<TuneResult {', '.join(f'{k} {v}' if k else v for k, v in self._facts())}>"
 
     def _repr_html_(self) -> str:
-        rows = (f"<tr><th>{html.escape(k or 'task')}</th><td>{html.escape(v)}</td></tr>" for k, v in self._facts())
-        return f"<table>{''.join(rows)}</table>"
+        facts = [(k or "task", html.escape(v)) for k, v in self._facts()]
+        if self.gain is not None:
+            facts.insert(2, ("gain", f"{self.gain:.3g} times as fast as the default schedule, in the search"))
+        if self.best is not None:
+            facts.append(("call", f"<code>{html.escape(self._call())}</code>"))
+        rows = "".join(
+            f'<tr><th style="text-align:left">{k}</th><td style="text-align:left">{v}</td></tr>' for k, v in facts
+        )
+        return f"<table>{rows}</table>"
+
+    @property
+    def gain(self) -> float | None:
+        """The default schedule's time over the best trial's; ``None`` where the default, the first trial, has none.
+
+        Both are of the search, where each trial is compared in turns with the best one before it.
+        """
+        return self.curve[0][1] / self.curve[-1][1] if self.curve and self.curve[0][0] == 0 else None
+
+    def _call(self) -> str:
+        """A line of Python that calls the stored kernel."""
+        workload = self.task.workload
+        arrays = ", ".join(spec.name for spec in workload.inputs)
+        library = f"tilewright.Library({self.database!r})"
+        if not backend_for(self.task.target).in_process:
+            return f"{library}.{workload.op}({arrays})"
+        given = (f", {k}={v!r}" for k, v in workload.params if (k, v) not in workload.defaults)
+        return f"{library}.plan({workload.op!r}{''.join(given)})({arrays})"
 
     def _facts(self) -> list[tuple[str, str]]:
         """What a person wants to know, by name; the task itself has none."""
