@@ -98,7 +98,7 @@ def test_a_bar_in_a_notebook(shell: Shell, tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_notebook_shows_texts_as_texts(shell: Shell) -> None:
+def test_a_notebook_shows_texts_as_texts_and_once(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
     watcher = progress()
     assert isinstance(watcher, NotebookProgress)
     watcher.warning("<b>core 1 is busy")
@@ -107,6 +107,7 @@ def test_a_notebook_shows_texts_as_texts(shell: Shell) -> None:
     assert "waiting for cpu:1" in shell.shown[-1]["text/html"]
     assert "&lt;b&gt;core 1 is busy" in shell.shown[-1]["text/html"]
     assert "<b>core 1 is busy" in shell.shown[-1]["text/plain"]
+    assert not caplog.records, "a warning that nobody listens to is printed beside the bar"
 
 
 def test_a_terminal_of_ipython_is_no_notebook(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

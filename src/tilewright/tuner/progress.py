@@ -166,7 +166,7 @@ class NotebookProgress(LogProgress):
         self.handle: Any = None
 
     def warning(self, message: str) -> None:
-        super().warning(message)
+        self.say(message)
         self.warnings.append(message)
         self._show()
 

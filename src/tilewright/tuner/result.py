@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -116,10 +116,7 @@ class TuneResult:
             facts.insert(2, ("gain", f"{self.gain:.3g} times as fast as the default schedule, in the search"))
         if self.best is not None:
             facts.append(("call", f"<code>{html.escape(self._call())}</code>"))
-        rows = "".join(
-            f'<tr><th style="text-align:left">{k}</th><td style="text-align:left">{v}</td></tr>' for k, v in facts
-        )
-        return f"<table>{rows}</table>"
+        return html_table(facts)
 
     @property
     def gain(self) -> float | None:
@@ -177,6 +174,12 @@ class TuneResult:
             "peaks": self.peaks.to_json(),
             **({"gate": dict(self.gate)} if self.gate else {}),
         }
+
+
+def html_table(rows: Iterable[tuple[str, str]]) -> str:
+    """A table for notebooks: names, and what they are, in HTML."""
+    left = ' style="text-align:left"'
+    return f"<table>{''.join(f'<tr><th{left}>{k}</th><td{left}>{v}</td></tr>' for k, v in rows)}</table>"
 
 
 def why_ended(summary: Mapping[str, Any]) -> str | None:
