@@ -15,7 +15,7 @@ author = "the Tilewright authors"
 copyright = author
 version = release = tilewright.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "generated"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "generated"]
 exclude_patterns = ["_build", "_ext", "_generated"]
 nitpicky = True
 # Types in signatures: shown, and not all of them have a page here.
@@ -31,10 +31,15 @@ autodoc_member_order = "bysource"
 
 html_theme = "furo"
 html_title = f"Tilewright {release}"
+html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True}
+# What is typed, without a prompt and what it prints.
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"

@@ -1,21 +1,24 @@
-"""The pictures of the README: a run of the tuner in a terminal, and how its kernels compare with other libraries.
+"""The pictures of the README and of the documentation's first page, in docs/pictures.
 
-    python scripts/make_pictures.py run      # records a real run: pip install pyte; a quiet machine
-    python scripts/make_pictures.py chart    # from benchmarks/results
+    python scripts/make_pictures.py run      # a run of the tuner in a terminal: pip install pyte; a quiet machine
+    python scripts/make_pictures.py chart    # how kernels compare with other libraries, from benchmarks/results
+    python scripts/make_pictures.py pages    # a page of the dashboard and a plot: the system's Chromium
 
-Both write SVG into docs/pictures. The run's frames are the terminal's, at the times when they were shown; pauses of
-more than a second are cut to one.
+What they show is real. The frames of ``run`` are the terminal's, at the times when they were shown; pauses of more than
+a second are cut to one. ``pages`` tunes for about a minute first.
 """
 
 from __future__ import annotations
 
 import argparse
 import html
+import io
 import json
 import math
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -186,13 +189,73 @@ def chart() -> None:
         _picture(PICTURES / f"against-{theme}.svg", theme, rows, "their time over ours, one core", 1.0)
 
 
+# --------------------------------------------------------------------------- pages and plots
+
+SHOWN = ("attention", "b=1", "h=8", "lq=256", "lk=256", "d=64", "--trials", "192", "--seed", "1")
+SIZE = {"width": 1180, "height": 1090}
+COLOURS_OF_PAGES = 96
+DRAWN = (
+    "[...document.querySelectorAll('figure.chart')]"
+    ".every(f => f.dataset.kind || f.querySelector('.plot .empty, [role=alert]'))"
+)
+
+
+def pages() -> None:
+    """The page of a run, and its roofline, for light and dark readers."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    program = (sys.executable, "-m", "tilewright")
+    with tempfile.TemporaryDirectory() as folder:
+
+        def tilewright(*words: str) -> None:
+            subprocess.run([*program, *words, "--db", "t.db"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+        tilewright("tune", *SHOWN)
+        for theme, more in (("light", ()), ("dark", ("--dark",))):
+            tilewright("plot", "last", "--chart", "roofline", *more, "-o", str(PICTURES / f"roofline-{theme}.svg"))
+        found = subprocess.run(
+            [*program, "runs", "--json", "--db", "t.db"], cwd=folder, check=True, capture_output=True, text=True
+        )
+        run = json.loads(found.stdout)["runs"][0]["run"]
+        served = subprocess.Popen(
+            [*program, "dashboard", "--port", "0", "--db", "t.db"], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert served.stdout is not None
+            address = served.stdout.readline().split()[-1]
+            with sync_playwright() as driver:
+                browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+                for theme in ("light", "dark"):
+                    page = browser.new_page(viewport=SIZE, color_scheme=theme, reduced_motion="reduce")
+                    page.goto(f"{address.rstrip('/')}/runs/{run}")
+                    while not page.evaluate(DRAWN):
+                        page.wait_for_timeout(50)
+                    (PICTURES / f"run-page-{theme}.png").write_bytes(_fewer_colours(page.screenshot()))
+                browser.close()
+        finally:
+            served.terminate()
+            served.communicate(timeout=20)
+
+
+def _fewer_colours(png: bytes) -> bytes:
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS_OF_PAGES, dither=Image.Dither.NONE).save(
+        out, "png", optimize=True
+    )
+    return out.getvalue()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "chart"))
-    if parser.parse_args().what == "chart":
-        chart()
-        return
+    parser.add_argument("what", choices=("run", "chart", "pages"))
+    what = parser.parse_args().what
     PICTURES.mkdir(exist_ok=True)
+    if what != "run":
+        chart() if what == "chart" else pages()
+        return
     (PICTURES / "run.svg").write_text(animated(list(shortened(record()))))
 
 

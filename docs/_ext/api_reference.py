@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import tilewright
 
@@ -45,6 +47,16 @@ def markdown(_docs: Path) -> str:
     out.append("## Contracts for extensions\n")
     out += [_directive("autoclass", f"{module}.{name}") for module, name in CONTRACTS]
     return "\n".join(out)
+
+
+MADE = re.compile(r"<factory>|<function [\w.]*(?:<lambda>)?(?: at 0x\w+)?>|<[\w.]+ object at 0x\w+>")
+
+
+def plain_signature(
+    _app: Any, _what: str, _name: str, _given: Any, _options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """A signature without how Python shows what is made anew for each call, or at an address."""
+    return (None if signature is None else MADE.sub("...", signature)), returned
 
 
 def _directive(kind: str, name: str, options: str = "") -> str:

@@ -13,20 +13,23 @@ from typing import Any
 import figures
 from figures import Row
 
-SECTIONS = (
-    ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
-                         "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2",
-                         "gemm_zen4_two_threads")),
-    ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "operators_zen4", "unusual", "tvm_suite")),
-    ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
-    ("Sizes that change", ("ranges",)),
-    ("Whole networks", ("networks",)),
-    ("Tuning", ("search_live", "search_replay", "search_spread", "search_ablation", "search_model")),
-    ("Against earlier versions", ("versions",)),
-    ("Dashboard", ("dashboard",)),
-    ("Farm and database", ("farm_throughput", "farm_scale", "farm_faults", "database_scale")),
-    ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_sass", "cuda_compile_rate")),
-)  # fmt: skip
+TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "products": ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
+                                     "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2", "gemm_zen4_two_threads")),
+    "operators": ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "operators_zen4")),
+    "unusual": ("Unusual operators, and TVM", ("unusual", "tvm_suite")),
+    "networks": ("Whole networks, and sizes that change", ("networks", "ranges")),
+    "calls": ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
+    "tuning": ("Tuning", ("search_live", "search_replay", "search_spread", "search_ablation", "search_model",
+                          "versions")),
+    "farm": ("Farm, database and dashboard", ("farm_throughput", "farm_scale", "farm_faults", "database_scale",
+                                              "dashboard")),
+    "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_sass", "cuda_compile_rate")),
+}  # fmt: skip
+"""Pages of docs/benchmarks: a title, and the results in their order."""
+
+LONGEST = 24
+"""Rows of a table that is shown at once; longer ones are opened by a click."""
 
 TITLES = {
     "gemm_one_thread": "One thread", "gemm_one_thread_again": "The same kernels, compared once more",
@@ -58,20 +61,27 @@ TITLES = {
 
 
 def markdown(docs: Path) -> str:
-    results = docs.parent / "benchmarks" / "results"
-    unknown = {p.stem for p in results.iterdir()} - {name for _, names in SECTIONS for name in names}
+    """The pages by topic, as a list."""
+    known = {name for _, names in TOPICS.values() for name in names}
+    unknown = {p.stem for p in (docs.parent / "benchmarks" / "results").iterdir()} - known
     if unknown:
-        raise ValueError(f"docs/_ext/benchmark_pages.py has no section for {', '.join(sorted(unknown))}")
-    out: list[str] = []
-    for title, names in SECTIONS:
-        out.append(f"## {title}\n")
-        for name in names:
-            out += _one(docs, results, name)
-    return "\n".join(out)
+        raise ValueError(f"docs/_ext/benchmark_pages.py has no page for {', '.join(sorted(unknown))}")
+    lines = [
+        f"- [{title}](benchmarks/{topic}.md): " + "; ".join(TITLES[name] for name in names)
+        for topic, (title, names) in TOPICS.items()
+    ]
+    pages = "\n".join(f"benchmarks/{topic}" for topic in TOPICS)
+    return "\n".join(lines) + "\n\n```{toctree}\n:hidden:\n\n" + pages + "\n```\n"
+
+
+def topic(docs: Path, name: str) -> str:
+    """One topic's results, each with a target by its name: ``#result-NAME``."""
+    results = docs.parent / "benchmarks" / "results"
+    return "\n".join(line for one in TOPICS[name][1] for line in _one(docs, results, one))
 
 
 def _one(docs: Path, results: Path, name: str) -> Iterator[str]:
-    yield f"### {TITLES[name]}\n"
+    yield f"(result-{name})=\n## {TITLES[name]}\n"
     data = _load(results, name)
     if name in FIGURES:
         rows, axis, unit = FIGURES[name](data)
@@ -100,8 +110,16 @@ def machine(data: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A result's Markdown under a heading of this page: its own headings become bold lines."""
-    return re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
+    """A result's Markdown under a heading of this page: its own headings become bold lines, long tables are folded."""
+    bold = re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
+    return re.sub(r"(?:^\|.*\n?)+", _folded, bold, flags=re.MULTILINE)
+
+
+def _folded(table: re.Match[str]) -> str:
+    rows = table[0].count("\n|") - 1
+    if rows <= LONGEST:
+        return table[0]
+    return f"\n<details><summary>A table of {rows} rows</summary>\n\n{table[0]}\n</details>\n"
 
 
 # ------------------------------------------------------------------------------------------------ figures

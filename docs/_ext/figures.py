@@ -28,7 +28,7 @@ def draw(folder: Path, name: str, rows: Sequence[Row], axis: str, unit: float, c
     for theme in THEMES:
         _picture(folder / f"{name}-{theme}.svg", theme, rows, axis, unit)
     alt = _alt(rows, axis, caption)
-    images = "\n".join(f"![{alt}](_generated/{name}-{t}.svg){{.only-{t}}}" for t in THEMES)
+    images = "\n".join(f"![{alt}](/_generated/{name}-{t}.svg){{.only-{t}}}" for t in THEMES)
     return f"{images}\n\n*{caption}*\n"
 
 

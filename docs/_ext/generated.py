@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ FOR_TESTS = re.compile(r"^<!-- (?:run:|not run:|before:|file:).*?-->\n", re.MULT
 PARTS: dict[str, Callable[[Path], str]] = {
     "api": api_reference.markdown,
     "benchmarks": benchmark_pages.markdown,
+    **{f"benchmarks_{name}": partial(benchmark_pages.topic, name=name) for name in benchmark_pages.TOPICS},
     "changelog": outside.changelog,
     "cli": cli_reference.markdown,
     "contents": contents.markdown,
@@ -37,6 +39,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", fill)
     app.connect("env-get-outdated", depends_on_code)
+    app.connect("autodoc-process-signature", api_reference.plain_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

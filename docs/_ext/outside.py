@@ -10,6 +10,10 @@ PAGES = {"CHANGELOG.md": "changelog", "SECURITY.md": "security_policy", "README.
 """Files of the repository's root that have a page of the site."""
 
 
+RESULT = re.compile(r"benchmarks/results/(\w+)\.\w+")
+"""A result's file, which has a heading on the page of its topic."""
+
+
 def changelog(docs: Path) -> str:
     return _body(docs.parent / "CHANGELOG.md")
 
@@ -31,6 +35,8 @@ def links(text: str, docname: str) -> str:
     def one(match: re.Match[str]) -> str:
         target, _, anchor = match[2].partition("#")
         path = posixpath.normpath(posixpath.join("docs", folder, target))
+        if result := RESULT.fullmatch(path):
+            return f"[{match[1]}](#result-{result[1]})"
         if not target or path.startswith("docs/"):
             return match[0]
         if path not in PAGES:

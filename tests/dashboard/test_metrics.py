@@ -33,6 +33,7 @@ from tilewright.dashboard import metrics as module
 from tilewright.dashboard.farm_source import FarmSource
 from tilewright.dashboard.metrics import CONTENT_TYPE, LABEL, WORKERS, Metrics, bounded, farm_metrics
 from tilewright.database import Database
+from tilewright.database.transfer.garbage import collect
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -77,13 +78,13 @@ def test_what_a_database_holds(stored: Database) -> None:
     task = example_task()
     assert value(found, "tilewright_up", source="database") == 1
     assert value(found, "tilewright_build_info", version=__version__) == 1
-    assert value(found, "tilewright_trials_total", outcome="ok") == 2
-    kinds = {k.value: value(found, "tilewright_trials_total", outcome=k.value) for k in FailureKind}
+    assert value(found, "tilewright_stored_trials", outcome="ok") == 2
+    kinds = {k.value: value(found, "tilewright_stored_trials", outcome=k.value) for k in FailureKind}
     assert kinds == {**dict.fromkeys(kinds, 0), "compile": 1, "timeout": 1}
     assert value(found, "tilewright_runs", state="done") == 1
     assert value(found, "tilewright_runs", state="running") == 0
     assert value(found, "tilewright_kernels") == 1
-    assert value(found, "tilewright_misses_total") == 3
+    assert value(found, "tilewright_stored_misses") == 3
     assert value(found, "tilewright_database_bytes") > 4096
     assert value(found, "tilewright_database_artifact_bytes") > 0
     labels = {
@@ -110,7 +111,40 @@ def test_a_scrape_answers_for_a_while(stored: Database) -> None:
     stored.add_miss("matmul", {"m": 3}, "x")
     assert metrics.text() == before
     metrics._until = 0.0
-    assert value(read(metrics.text()), "tilewright_misses_total") == 4
+    assert value(read(metrics.text()), "tilewright_stored_misses") == 4
+
+
+def test_counters_rise_with_what_is_stored_and_never_fall(stored: Database) -> None:
+    metrics = Metrics(stored)
+
+    def look() -> Samples:
+        metrics._until = 0.0
+        return read(metrics.text())
+
+    found = look()
+    assert value(found, "tilewright_trials_total", outcome="compile") == 0  # what was there before is no rise
+    assert value(found, "tilewright_misses_total") == 0
+    run = stored.add_run(example_task(), Device("cpu:0", "a model"), "random", 0, 10, {}, {})
+    wrong = Failure(FailureKind.WRONG_RESULT, "x")
+    stored.add_trials(run, [TrialRecord(n, Proposal(example_schedule(n), 0.5, "random"), wrong) for n in range(3)])
+    stored.finish_run(run, "done", {})
+    stored.add_miss("matmul", {"m": 1}, example_task().target.key, 4)
+    stored.add_miss("matmul", {"m": 9}, example_task().target.key)
+    found = look()
+    assert value(found, "tilewright_trials_total", outcome="wrong_result") == 3
+    assert value(found, "tilewright_trials_total", outcome="ok") == 0
+    assert value(found, "tilewright_misses_total") == 5
+
+    assert len(collect(stored, older_than=0.0).runs) == 1  # the other run's kernel is stored
+    stored.remove_misses(stored.misses())
+    later = look()
+    assert value(later, "tilewright_stored_trials", outcome="wrong_result") == 0
+    assert value(later, "tilewright_stored_misses") == 0
+    assert {k: v for k, v in later.items() if k[0].endswith("_total")} == {
+        k: v for k, v in found.items() if k[0].endswith("_total")
+    }
+    stored.add_miss("matmul", {"m": 1}, example_task().target.key, 2)  # forgotten, and asked for again
+    assert value(look(), "tilewright_misses_total") == 7
 
 
 def test_hostile_text_stays_in_its_label(tmp_path: Path) -> None:

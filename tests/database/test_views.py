@@ -151,6 +151,14 @@ def test_totals(filled: Database) -> None:
     assert found.devices == len({r.device_model for r in runs})
 
 
+def test_outcomes_by_run(filled: Database) -> None:
+    found = filled.outcomes()
+    for r in filled.runs():
+        counts = Counter(found.pop(r.id, {}))
+        assert (counts.total(), {k: n for k, n in counts.items() if k != "ok"}) == (r.trials, dict(r.failed))
+    assert found == {}
+
+
 @pytest.mark.parametrize("state", [None, "running", "interrupted", "failed"])
 def test_runs_by_filter_and_page(filled: Database, state: str | None) -> None:
     runs = filled.runs()

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 KINDS = {
     "python": "python", "py": "python", "sh": "shell", "bash": "shell", "console": "shell", "c": "c", "cpp": "c",
-    "toml": "data", "yaml": "data", "json": "data", "ini": "data", "": "text", "text": "text", "nginx": "text",
+    "toml": "data", "yaml": "data", "json": "data", "ini": "data", "": "text", "text": "text", "nginx": "text", "cuda": "text",
 }  # fmt: skip
 """By language: how a block of it is run or read. Text is what commands print, and other things that nobody types."""
 

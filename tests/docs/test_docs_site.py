@@ -80,12 +80,31 @@ def test_the_schema_is_there(site: Path) -> None:
 
 
 def test_every_result_has_its_machine_and_date(site: Path) -> None:
-    page = (site / "benchmarks.html").read_text(encoding="utf-8")
-    sections = re.findall(r"<h3>(.*?)<a.*?</h3>(.*?)(?=<section|</article>)", page, re.DOTALL)
-    assert len(sections) == len({p.stem for p in (ROOT / "benchmarks" / "results").iterdir()})
-    undated = [title for title, body in sections if not re.search(r"2\d{3}-\d\d-\d\d|Python 3", body)]
+    pages = [p.read_text(encoding="utf-8") for p in sorted((site / "benchmarks").glob("*.html"))]
+    found = [
+        s for page in pages for s in re.findall(r"<h2>(.*?)<a.*?</h2>(.*?)(?=<section|</article>)", page, re.DOTALL)
+    ]
+    assert len(found) == len({p.stem for p in (ROOT / "benchmarks" / "results").iterdir()})
+    undated = [title for title, body in found if not re.search(r"2\d{3}-\d\d-\d\d|Python 3", body)]
     assert not undated
-    assert page.count("-dark.svg") == page.count("-light.svg") > 5
+    figures = [page.count("-dark.svg") for page in pages]
+    assert figures == [page.count("-light.svg") for page in pages]
+    assert sum(figures) > 5
+
+
+def test_signatures_can_be_read(site: Path) -> None:
+    text = text_of(site / "api.html")
+    assert "tilewright.tune(" in text
+    assert not re.findall(r"=\s*<|at 0x", text)
+
+
+def test_code_can_be_copied_and_the_icon_is_the_dashboards(site: Path) -> None:
+    page = (site / "quickstart.html").read_text(encoding="utf-8")
+    assert "copybutton.js" in page
+    icon = re.search(r'<link rel="[^"]*icon"[^>]* href="([^"]+)"', page)
+    assert icon is not None
+    own = ROOT / "src" / "tilewright" / "dashboard" / "static" / "icon.svg"
+    assert (site / icon[1].partition("?")[0]).read_bytes() == own.read_bytes()
 
 
 def test_nothing_is_fetched(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""The code of docs/pytorch.md runs."""
+"""The code of docs/pytorch.md runs, and what docs/cookbook.md has of PyTorch."""
 
 from __future__ import annotations
 
@@ -30,3 +30,14 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         example = torch.randn(8, 16)
         torch.testing.assert_close(names["compiled"](example), names["model"](example))
+
+
+def test_the_recipe_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (PAGE.parent / "cookbook.md").read_text()
+    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "import torch" in b]
+    small = block.replace("256", "16").replace("512", "24")
+    small = small.replace("time_budget=120", "trials=2, rest='eager', cost_model='random'")
+    names: dict[str, Any] = {}
+    exec(compile(small, "cookbook.md", "exec"), names)
+    assert names["fast"].library.stats().tiers["exact"] == 4  # optimize compares the result, too

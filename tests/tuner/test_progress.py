@@ -6,13 +6,21 @@ import io
 import logging
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import tilewright
 from tilewright.core import UsageError
 from tilewright.tuner import TuneTask, tune_many
-from tilewright.tuner.progress import LiveProgress, LogProgress, PlainProgress, progress, watching
+from tilewright.tuner.progress import (
+    LiveProgress,
+    LogProgress,
+    NotebookProgress,
+    PlainProgress,
+    progress,
+    watching,
+)
 
 SIZES = {"m": 24, "n": 20, "k": 16}
 
@@ -49,6 +57,63 @@ def test_a_bar_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown = screen.getvalue()
     assert "3/3" in shown
     assert "FLOP/s" in shown
+
+
+class Shell:
+    """A notebook's shell, as ``IPython.get_ipython`` gives it, and what its pages show."""
+
+    kernel = object()
+
+    def __init__(self) -> None:
+        self.shown: list[dict[str, str]] = []
+
+    def update(self, data: dict[str, str], raw: bool) -> None:
+        assert raw
+        self.shown.append(data)
+
+    def display(self, data: dict[str, str], raw: bool, display_id: bool) -> Shell:
+        assert display_id
+        self.update(data, raw)
+        return self
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
+    shell = Shell()
+    package, display = ModuleType("IPython"), ModuleType("IPython.display")
+    package.get_ipython, display.display = lambda: shell, shell.display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shell
+
+
+def test_a_bar_in_a_notebook(shell: Shell, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = tilewright.tune("matmul", params=SIZES, trials=3, cost_model="random", db=tmp_path / "t.db")
+    first, last = shell.shown[0], shell.shown[-1]
+    assert "0/3 trials" in first["text/plain"] or "noisy" in first["text/plain"]
+    assert "ended: 3/3 trials" in last["text/plain"]
+    assert 'value="3" max="3"' in last["text/html"]
+    assert result.task.workload.label in last["text/html"]
+    assert "FLOP/s" in last["text/plain"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_notebook_shows_texts_as_texts_and_once(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    watcher = progress()
+    assert isinstance(watcher, NotebookProgress)
+    watcher.warning("<b>core 1 is busy")
+    watcher.waiting("cpu:1", "x")
+    assert len(shell.shown) == 2
+    assert "waiting for cpu:1" in shell.shown[-1]["text/html"]
+    assert "&lt;b&gt;core 1 is busy" in shell.shown[-1]["text/html"]
+    assert "<b>core 1 is busy" in shell.shown[-1]["text/plain"]
+    assert not caplog.records, "a warning that nobody listens to is printed beside the bar"
+
+
+def test_a_terminal_of_ipython_is_no_notebook(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shell, "kernel", None)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert type(progress()) is LogProgress
 
 
 def test_the_bar_is_put_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,15 @@ def test_intervals_cover_the_range(tuned: tuple[Path, RangeResult]) -> None:
     assert json.loads(json.dumps(result.to_json()))["kernels"][-1]["high"] == 60
 
 
+def test_it_is_shown_in_a_line_and_as_a_table(tuned: tuple[Path, RangeResult]) -> None:
+    _, result = tuned
+    assert len(repr(result)) < 200
+    for shown in (repr(result), result._repr_html_()):
+        assert "matmul m=1..60 n=40 k=24 on cpu" in shown
+        assert f"at most {result.worst:.1%} slower" in shown
+    assert result._repr_html_().count("<tr>") == 1 + len(result.kernels)
+
+
 def test_every_size_is_served(tuned: tuple[Path, RangeResult]) -> None:
     db, result = tuned
     library = tilewright.Library(db)

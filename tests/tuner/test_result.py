@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import re
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,25 @@ def test_it_is_shown_in_a_line_and_as_a_table(result: TuneResult) -> None:
         assert part in shown
         assert part in result._repr_html_()
     assert "no trial succeeded" in repr(dataclasses.replace(result, best=None))
+
+
+def test_a_notebook_shows_the_gain_and_a_call_that_works(result: TuneResult) -> None:
+    faster = dataclasses.replace(result, curve=((0, 3e-6), (4, 2e-6)))
+    assert "1.5 times as fast as the default schedule" in faster._repr_html_()
+    late = dataclasses.replace(result, curve=((1, 3e-6), (4, 2e-6)))  # the default failed
+    assert late.gain is None
+    assert "default schedule" not in late._repr_html_()
+    shown = html.unescape(re.findall("<code>(.*)</code>", result._repr_html_())[0])
+    assert ".plan('matmul', m=24, n=20, k=16)(a, b)" in shown
+    np.testing.assert_allclose(eval(shown, {"tilewright": tilewright, "a": A, "b": B}), A @ B, rtol=1e-4, atol=1e-5)
+    assert "<code>" not in dataclasses.replace(result, best=None)._repr_html_()
+
+
+def test_what_a_notebook_shows_is_escaped(result: TuneResult) -> None:
+    shown = dataclasses.replace(result, database="<b>.db", run="<script>")._repr_html_()
+    assert "<b>" not in shown
+    assert "<script>" not in shown
+    assert "&lt;b&gt;.db" in shown
 
 
 def test_trials_as_a_frame(result: TuneResult) -> None:

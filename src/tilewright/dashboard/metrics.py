@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -18,7 +19,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from tilewright import __version__
-from tilewright.core import FailureKind, TilewrightError
+from tilewright.core import FailureKind, Pairs, TilewrightError
 from tilewright.dashboard.farm_source import worker_state
 from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
@@ -37,10 +38,31 @@ PLACES = 100  # queues of a farm, the longest first
 LABEL = 120  # characters
 _Labelled = tuple[Sequence[str], str, float]
 """Labels, what they stand for, and a value."""
+_Key = TypeVar("_Key", bound=Hashable)
 FRESH = 3.0  # seconds for which a scrape answers for all
 SIZE_FRESH = 60.0  # the same for sizes, for which the database counts its rows
 WORKER_STATES = ("idle", "busy", "draining", "quarantined")
 _ROLES = ("runner", "builder")
+OUTCOMES = ("ok", *(kind.value for kind in FailureKind))
+"""Of trials, that this version knows: each has a series from the start, so that the first one of a kind is a rise."""
+
+
+class Growth(Generic[_Key]):
+    """How many rows were added between looks, whatever was removed."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[_Key, int] | None = None
+
+    def since(self, now: Mapping[_Key, int]) -> Mapping[_Key, int]:
+        """Rows by key that the last look did not have; none at the first one. Where there are fewer, all are new."""
+        before = now if self._last is None else self._last
+        self._last = now
+        grown = {}
+        for key, count in now.items():
+            known = before.get(key, 0)
+            if count != known:
+                grown[key] = count - known if count > known else count
+        return grown
 
 
 class Metrics:
@@ -53,6 +75,10 @@ class Metrics:
         self._text = b""
         self._until = self._size_until = float("-inf")
         self._sizes = (0, 0)
+        self._new_trials = Growth[tuple[str, str]]()
+        self._new_misses = Growth[tuple[str, Pairs, str]]()
+        self._trials = Counter[str](dict.fromkeys(OUTCOMES, 0))
+        self._misses = 0
 
     def text(self) -> bytes:
         """The metrics in Prometheus's text format, of type ``CONTENT_TYPE``."""
@@ -90,8 +116,14 @@ class Metrics:
     def _of_database(self) -> list[Metric]:
         database = self._database
         totals = database.totals()
-        failed = {kind.value: totals.failed.get(kind.value, 0) for kind in FailureKind} | dict(totals.failed)
-        outcomes = {"ok": totals.trials - sum(failed.values()), **failed}
+        misses = {(m.op, m.params, m.target_key): m.count for m in database.misses()}
+        trials = {(run, status): n for run, counts in database.outcomes().items() for status, n in counts.items()}
+        stored = Counter[str](dict.fromkeys(OUTCOMES, 0))
+        for (_, status), n in trials.items():
+            stored[status] += n
+        for (_, status), n in self._new_trials.since(trials).items():
+            self._trials[status] += n
+        self._misses += sum(self._new_misses.since(misses).values())
         if time.monotonic() >= self._size_until:
             stats = database.stats()
             self._sizes = (stats.bytes, stats.artifact_bytes)
@@ -109,15 +141,21 @@ class Metrics:
         _add(best, fastest)
         runs = {state: totals.runs.get(state, 0) for state in RUN_STATES} | dict(totals.runs)
         return [
-            _counter("tilewright_trials", "Stored trials: ok, or the kind of failure.", "outcome", outcomes),
+            _counter(
+                "tilewright_trials", "Trials stored since the dashboard's first look: ok, or the kind of failure.",
+                "outcome", self._trials,
+            ),
+            _gauge("tilewright_stored_trials", "Trials that are there: ok, or the kind of failure.", "outcome", stored),
             _gauge("tilewright_runs", "Stored runs, by state.", "state", runs),
             _single("tilewright_workloads", "Workloads that were tuned or looked up.", totals.workloads),
             _single("tilewright_devices", "Device models that runs were on.", totals.devices),
             _single("tilewright_kernels", "Tasks on device models that have a best kernel.", totals.kernels),
             best,
             CounterMetricFamily(
-                "tilewright_misses", "Look-ups that found no tuned kernel.", sum(m.count for m in database.misses())
+                "tilewright_misses", "Look-ups that found no tuned kernel, since the dashboard's first look.",
+                self._misses,
             ),
+            _single("tilewright_stored_misses", "Look-ups for what is still to be tuned.", sum(misses.values())),
             _single("tilewright_database_bytes", "Size of the database.", self._sizes[0]),
             _single("tilewright_database_artifact_bytes", "Of that, compiled code.", self._sizes[1]),
         ]  # fmt: skip

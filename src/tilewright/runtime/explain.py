@@ -35,5 +35,5 @@ class Explanation(Json):
     rounding: float = 1.0
 
     def __str__(self) -> str:
-        what = " ".join([self.op, *(f"{k}={v}" for k, v in self.params.items())])
+        what = " ".join([self.op, *(f"{k}={v}" for k, v in self.params.items() if v != "")])
         return f"{what}: {self.tier}: {self.reason}"

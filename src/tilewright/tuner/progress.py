@@ -1,4 +1,4 @@
-"""Progress of a tuning run: a bar on a terminal and in a notebook, plain lines on stderr, or lines of a log.
+"""Progress of a tuning run: a bar on a terminal or in a notebook, plain lines on stderr, or lines of a log.
 
 Whatever is said also goes to the logger ``tilewright.tuner``, at the level INFO.
 """
@@ -6,11 +6,12 @@ Whatever is said also goes to the logger ``tilewright.tuner``, at the level INFO
 from __future__ import annotations
 
 import contextlib
+import html
 import logging
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.core import Failure, Task, TrialRecord
 from tilewright.tuner.gain import MORE
@@ -23,15 +24,23 @@ if TYPE_CHECKING:
 EVERY = 5.0
 """Seconds between plain lines."""
 
+SHOWN = 0.2
+"""Seconds between two states of a notebook's bar."""
+
 _log = logging.getLogger("tilewright.tuner")
 
 
 def terminal() -> bool:
-    """Whether what is written to stderr can be written over: a terminal's or a notebook's."""
+    """Whether what is written to stderr can be written over."""
     from rich.console import Console
 
-    screen = Console(stderr=True)
-    return screen.is_terminal or screen.is_jupyter
+    return Console(stderr=True, force_jupyter=False).is_terminal
+
+
+def notebook() -> bool:
+    """Whether this is the kernel of a notebook, which shows HTML."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 def bar(transient: bool = False) -> Progress:
@@ -144,9 +153,73 @@ class LiveProgress(PlainProgress):
             self.bar.stop()
 
 
+class NotebookProgress(LogProgress):
+    """A bar below the cell, which shows the best kernel so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.best = "nothing yet"
+        self.phase = "searching"
+        self.done = 0
+        self.began = self.shown = time.monotonic()
+        self.warnings: list[str] = []
+        self.handle: Any = None
+
+    def warning(self, message: str) -> None:
+        self.say(message)
+        self.warnings.append(message)
+        self._show()
+
+    def waiting(self, device: str, holder: str) -> None:
+        super().waiting(device, holder)
+        self.phase = f"waiting for {device}"
+        self._show()
+
+    def started(self, run_id: str, task: Task, done: int, total: int, space_size: int) -> None:
+        super().started(run_id, task, done, total, space_size)
+        self.done, self.phase, self.began = done, "searching", time.monotonic()
+        self._show()
+
+    def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+        super().trial(record, best)
+        self.done, self.best = self.done + 1, self._best(best)
+        if time.monotonic() - self.shown >= SHOWN:
+            self._show()
+
+    def stage(self, text: str) -> None:
+        super().stage(text)
+        self.phase = text
+        self._show()
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self.phase, self.ahead = "ended", ""
+            self._show()
+
+    def _show(self) -> None:
+        from IPython.display import display
+
+        self.shown = time.monotonic()
+        task = self.task.workload.label if self.task else ""
+        seconds = round(self.shown - self.began)
+        text = (
+            f"{self.phase}: {self.done}/{self.total} trials in {_clock(seconds)}, best {self.best}{self.ahead}, "
+            f"{self.failed} failed"
+        )
+        bar = f'<progress value="{self.done}" max="{self.total or 1}"></progress>'
+        told = "".join(f"<div>{html.escape(w)}</div>" for w in self.warnings)
+        page = f"<div><code>{html.escape(task)}</code> {bar} {html.escape(text)}</div>{told}"
+        said = {"text/plain": "\n".join([f"{task} {text}".strip(), *self.warnings]), "text/html": page}
+        if self.handle is None:
+            show: Any = display
+            self.handle = show(said, raw=True, display_id=True)
+        else:
+            self.handle.update(said, raw=True)
+
+
 def progress(otherwise: type[LogProgress] = LogProgress) -> LogProgress:
     """A bar where there is a screen, else ``otherwise``."""
-    return LiveProgress() if terminal() else otherwise()
+    return NotebookProgress() if notebook() else LiveProgress() if terminal() else otherwise()
 
 
 @contextlib.contextmanager

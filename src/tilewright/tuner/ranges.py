@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import (
@@ -37,6 +38,7 @@ from tilewright.tuner.many import TunedTask, TuneTask, tune_many
 from tilewright.tuner.observer import Observer
 from tilewright.tuner.portfolio import Interval, anchors, portfolio, samples
 from tilewright.tuner.progress import LogProgress
+from tilewright.tuner.result import html_table
 
 if TYPE_CHECKING:
     from tilewright.building.builder import Builder
@@ -80,7 +82,7 @@ class RangeKernel:
         return {**vars(self), "schedule": dict(self.schedule.values), "template": self.schedule.template}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RangeResult:
     """What tuning for a range found. ``searched``: the sizes that were tuned by themselves, which are served as such.
 
@@ -105,6 +107,17 @@ class RangeResult:
     def worst(self) -> float:
         return max((k.worst for k in self.kernels), default=0.0)
 
+    def __repr__(self) -> str:
+        return f"<RangeResult {self._what()}, {len(self.kernels)} kernels, {_loss(self.worst)}>"
+
+    def _repr_html_(self) -> str:
+        served = [(f"{k.low} to {k.high}", f"{escape(k.schedule.template)}, {_loss(k.worst)}") for k in self.kernels]
+        return html_table([("task", escape(self._what())), *served])
+
+    def _what(self) -> str:
+        target = self.task.target
+        return f"{self.task.workload.label} on {target.name} x{target.threads}"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "operator": self.task.workload.op,
@@ -119,6 +132,10 @@ class RangeResult:
             "database": self.database,
             "interrupted": self.interrupted,
         }
+
+
+def _loss(worst: float) -> str:
+    return f"at most {worst:.1%} slower than the best known kernel of each size"
 
 
 def tune_range(

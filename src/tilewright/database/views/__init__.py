@@ -67,6 +67,15 @@ class Views(TrialViews, Kernels):
 
         return self._read(work)
 
+    def outcomes(self) -> dict[str, dict[str, int]]:
+        """How many trials of each run ended how: ``ok`` or the kind of failure."""
+        t = schema.trial.c
+        wanted = select(t.run_id, t.status, func.count()).group_by(t.run_id, t.status)
+        found: dict[str, dict[str, int]] = {}
+        for run_id, status, count in self._read(lambda c: c.execute(wanted).all()):
+            found.setdefault(run_id, {})[status] = count
+        return found
+
     # ----------------------------------------------------------------------- runs
 
     def count_runs(self, where: RunFilter = _EVERY) -> int:

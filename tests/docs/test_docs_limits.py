@@ -1,0 +1,38 @@
+"""The numbers of docs/limits.md are those of the code."""
+
+from __future__ import annotations
+
+import re
+
+from blocks import ROOT
+
+from tilewright.backends import cache
+from tilewright.dashboard.serving import serve
+from tilewright.farm import client, keeper, messages
+from tilewright.kernels import te
+from tilewright.kernels.expression.size import MAX_DEPTH, MAX_NODES
+from tilewright.kernels.operators import cat, einsum
+from tilewright.models.model_file import OPSETS
+from tilewright.runtime import misses
+
+NUMBERS = {
+    "an input, a result, the range of a reduction": f"fewer than 2^{te._MAX_ELEMENTS.bit_length()} elements",
+    "an expression": f"{MAX_DEPTH} levels, {MAX_NODES:,} operations",
+    "results of an operator": f"{te.MAX_OUTPUTS}",
+    "inputs of `einsum`, `cat`": f"{len(einsum.NAMES)}",
+    "a message of a farm": f"{round(messages.LIMIT / (1 << 20))} MiB",
+    "a client's absence, until its jobs are dropped": f"{keeper.GRACE / 60:g} minutes",
+    "a farm's absence, until a run ends": f"{client.PATIENCE / 60:g} minutes",
+    "ONNX operator sets": f"{OPSETS[0]} to {OPSETS[1]}; older ones are converted",
+    "a dashboard's connections": f"{serve.CONNECTIONS}, by `--max-connections`",
+    "the artifact cache": f"{cache.LIMIT >> 30} GiB, then the oldest goes",
+    "misses that a program counts": f"{misses._KEPT:,} kinds",
+}
+
+
+def test_numbers_are_the_codes() -> None:
+    section = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8").partition("## Numbers")[2]
+    rows = dict(re.findall(r"^\| (.+) \| (.+) \|$", section, re.MULTILINE))
+    assert rows.pop("of") == "limit"
+    assert rows == NUMBERS
+    assert len(cat.NAMES) == len(einsum.NAMES)
