@@ -16,7 +16,8 @@ from figures import Row
 TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "products": ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
                                      "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2", "gemm_zen4_two_threads")),
-    "operators": ("Operators", ("ansor_suite", "ansor_subgraphs", "operator_suite", "operators_zen4")),
+    "operators": ("Operators", ("ansor_suite", "ansor_zen4", "ansor_zen4_two_threads", "ansor_subgraphs",
+                                 "operator_suite", "operators_zen4")),
     "unusual": ("Unusual operators, and TVM", ("unusual", "tvm_suite")),
     "networks": ("Whole networks, and sizes that change", ("networks", "ranges")),
     "calls": ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
@@ -24,7 +25,7 @@ TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
                           "versions")),
     "farm": ("Farm, database and dashboard", ("farm_throughput", "farm_scale", "farm_faults", "database_scale",
                                               "dashboard")),
-    "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_mutants", "cuda_sass", "cuda_compile_rate")),
+    "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_wgmma_schedules", "cuda_mutants", "cuda_sass", "cuda_compile_rate")),
 }  # fmt: skip
 """Pages of docs/benchmarks: a title, and the results in their order."""
 
@@ -39,6 +40,9 @@ TITLES = {
     "gemm_zen4": "One thread of a core that has as many multiply-adds with AVX-512 as with AVX2",
     "gemm_zen4_avx2": "The same core, AVX2 alone", "gemm_zen4_two_threads": "Two of these cores",
     "operators_zen4": "Some of them on another core",
+    "ansor_zen4": "Ansor's operators on a core with half the multiply-adds",
+    "ansor_zen4_two_threads": "The same, batch 1, on two of these cores",
+    "cuda_wgmma_schedules": "Random schedules for Hopper",
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
     "unusual": "Operators that libraries have no kernel for, against NumPy and PyTorch",
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
