@@ -105,3 +105,10 @@ QUICK = {
     for name, build in PRODUCTS.items()
     if not name.endswith("_even") or name.startswith(("bfloat16_km_nk", "float32_km_kn", "int8_mk_kn"))
 }
+
+EIGHT_BITS: dict[str, Callable[[], Program]] = {
+    "e4m3_mk_kn": lambda: product("float8_e4m3fn", 33, 39, 71, out="bfloat16"),
+    "e4m3_mk_nk": lambda: product("float8_e4m3fn", 48, 40, 80, "mk", "nk"),
+    "e5m2_km_nk": lambda: product("float8_e5m2", 40, 24, 96, "km", "nk", "float16"),
+}
+"""Products of 8-bit reals."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mma_programs import OUT, PRODUCTS, QUICK
+from mma_programs import EIGHT_BITS, OUT, PRODUCTS, QUICK, factor
 
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.backends.emulator import build, run
-from tilewright.core import Candidate, IllegalSchedule, Task
+from tilewright.core import EXACT, Candidate, IllegalSchedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -47,6 +48,35 @@ class TestContractSanitized(CudaTemplateContract):
     programs = PRODUCTS
     schedules = 3
     sanitize = ("address", "undefined")
+
+
+class TestEightBitReals(CudaTemplateContract):
+    """Ada and later multiply them; whatever their layout."""
+
+    templates = ("cuda_mma",)
+    programs = EIGHT_BITS
+    targets = ("sm_89",)
+    architecture = "sm_89"
+
+
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_sums_of_eight_bit_reals_say_how_far_they_round(name: str) -> None:
+    program = EIGHT_BITS[name]()
+    task = task_of(program, cuda_target("sm_89"))
+    assert MMA.lower(Candidate(task, MMA.default(task))).program.rounding == 2.0**11
+    assert not MMA.matches(task_of(program, cuda_target("sm_80")))
+    exact = dataclasses.replace(task, workload=dataclasses.replace(task.workload, precision=EXACT))
+    assert not MMA.matches(exact)
+    with pytest.raises(IllegalSchedule, match="exactly"):
+        MMA.space(exact)
+
+
+def test_eight_bit_reals_that_something_else_reads_are_no_product() -> None:
+    x, y = te.input("x", (16, 32), "float8_e4m3fn"), te.input("y", (16, 32), "float8_e4m3fn")
+    z = te.compute((16, 16), lambda i, j: te.sum(32, lambda r: factor(x[i, r]) * factor(y[j, r])))
+    more = te.compute((16, 16), lambda i, j: z[i, j] + te.cast(x[i, j], "float32"))
+    assert match(te.program(z)[0].dumps()) is not None
+    assert match(te.program(more)[0].dumps()) is None
 
 
 # --------------------------------------------------------------------------- what matches

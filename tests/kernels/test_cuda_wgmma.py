@@ -50,6 +50,8 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
     "shallow": lambda: product("bfloat16", 130, 24, 8, "mk", "nk", "bfloat16"),
     "deep": lambda: product("float16", 64, 16, 1096, "mk", "nk"),
     "wide": lambda: product("bfloat16", 130, 520, 72, "mk", "kn", "bfloat16"),
+    "e4m3": lambda: product("float8_e4m3fn", 70, 48, 304, "mk", "nk", "bfloat16"),
+    "e5m2": lambda: product("float8_e5m2", 64, 40, 96, "mk", "nk"),
     "dense": dense,
     "batched": lambda: batched(False),
 }

@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
+from mma_programs import product
 
 from harness.nvrtc import spilled
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Task
+from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
+from tilewright.testing.kernels import task_of
 
 CASES = (
     {"m": 4096, "n": 4096, "k": 4096, "dtype": "bfloat16"},
@@ -19,6 +23,14 @@ CASES = (
     {"m": 49, "n": 512, "k": 4608, "dtype": "bfloat16", "trans_b": True, "bias": True, "activation": "silu"},
     {"m": 512, "n": 512, "k": 1024, "dtype": "int8", "trans_b": True},
 )
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_products_of_eight_bit_reals_do_not_spill(dtype: str) -> None:
+    for arch, template in (("sm_90a", "cuda_wgmma"), ("sm_89", "cuda_mma"), ("sm_120", "cuda_mma")):
+        task = task_of(product(dtype, 1024, 1024, 1024, "mk", "nk", "bfloat16"), cuda_target(arch))
+        chosen = get_template(template)
+        assert not spilled(task, chosen.default(task))
 
 
 def _task(case: dict[str, object]) -> Task:

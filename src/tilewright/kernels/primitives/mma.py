@@ -173,7 +173,9 @@ def integers(count: int, seed: int, limit: int) -> Array:
     return words(count, seed).astype(np.int64) % (2 * limit + 1) - limit
 
 
-def float_cases(name: str, fmt: Format, values: Callable[[int, int], Array], special: Array) -> tuple[Conformance, ...]:
+def float_cases(
+    name: str, fmt: Format, values: Callable[[int, int], Array], special: Array, tolerance: float = TOLERANCE
+) -> tuple[Conformance, ...]:
     """Exact whole numbers (which show the layout), random values, and ``special`` ones (16 bit patterns)."""
     k = 8 * fmt.per_word
 
@@ -201,6 +203,6 @@ def float_cases(name: str, fmt: Format, values: Callable[[int, int], Array], spe
     right, scale = product(fmt, "float32"), magnitude(fmt)
     return (
         Conformance("exact", body, exact, "float32", 128, right),
-        Conformance("random", body, random, "float32", 128, right, scale, TOLERANCE),
-        Conformance("special", body, extreme, "float32", 128, right, scale, TOLERANCE),
+        Conformance("random", body, random, "float32", 128, right, scale, tolerance),
+        Conformance("special", body, extreme, "float32", 128, right, scale, tolerance),
     )

@@ -34,7 +34,7 @@ class PlannedTemplate(Generic[F, P]):
     its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
     ``ranges``: whether it takes a size that each call chooses, in the program that it found. ``usable``: whether there
-    is a schedule on a target. ``exact``: whether its sums are the program's own; where they are not, tasks whose
+    is a schedule on a target. ``exact``: whether its sums of a program are that's own; where they are not, tasks whose
     precision is :data:`~tilewright.core.EXACT` are refused.
     """
 
@@ -53,13 +53,18 @@ class PlannedTemplate(Generic[F, P]):
     refuses: Callable[[F], str] = lambda _: ""
     ranges: Callable[[F], bool] = lambda _: False
     usable: Callable[[F, Target], bool] = lambda *_: True
-    exact: bool = True
+    exact: Callable[[F], bool] = lambda _: True
 
     def matches(self, task: Task) -> bool:
-        if task.target.kind not in self.kinds or not self._precise(task):
+        if task.target.kind not in self.kinds:
             return False
         found = self.find(task.workload.program)
-        return found is not None and not self._refuses(found, task.workload.program) and self.usable(found, task.target)
+        return (
+            found is not None
+            and self._precise(found, task)
+            and not self._refuses(found, task.workload.program)
+            and self.usable(found, task.target)
+        )
 
     def space(self, task: Task) -> SearchSpace:
         """Every legal schedule; of a range that of its greatest size."""
@@ -94,14 +99,15 @@ class PlannedTemplate(Generic[F, P]):
             # Sizes of 1 have fewer axes, and fewer knobs.
             raise IllegalSchedule(f"a schedule of another size lacks {e}", "Use another schedule") from e
 
-    def _precise(self, task: Task) -> bool:
-        return self.exact or task.workload.precision != EXACT
+    def _precise(self, found: F, task: Task) -> bool:
+        return task.workload.precision != EXACT or self.exact(found)
 
     def _task(self, task: Task) -> F:
         """What a task's program is. Raises ``IllegalSchedule`` where it does not compute it, or not as is asked."""
-        if not self._precise(task):
+        found = self.found(task.workload.program)
+        if not self._precise(found, task):
             raise IllegalSchedule("the program is to be summed as it says, exactly", "Use another template")
-        return self.found(task.workload.program)
+        return found
 
     def found(self, program: str) -> F:
         """What a program is to this template. Raises ``IllegalSchedule`` where it does not compute it."""

@@ -48,7 +48,9 @@ class Instruction:
     @property
     def peak(self) -> str:
         """The target's limit that names its dense peak."""
-        return {"float32": "tf32_tensor_flops", "int8": "int8_tensor_ops"}.get(self.dtype, "fp16_tensor_flops")
+        if self.dtype == "float32":
+            return "tf32_tensor_flops"
+        return "int8_tensor_ops" if self.item == 1 else "fp16_tensor_flops"
 
 
 INSTRUCTIONS = {
@@ -56,5 +58,7 @@ INSTRUCTIONS = {
     "bfloat16": Instruction("bfloat16", "mma_bf16", 2, "tw::bf16", "tw::u16", "float"),
     "float32": Instruction("float32", "mma_tf32", 4, "float", "tw::u32", "float", rounds=True),
     "int8": Instruction("int8", "mma_s8", 1, "signed char", "tw::u8", "int"),
+    "float8_e4m3fn": Instruction("float8_e4m3fn", "mma_e4m3", 1, "unsigned char", "tw::u8", "float"),
+    "float8_e5m2": Instruction("float8_e5m2", "mma_e5m2", 1, "unsigned char", "tw::u8", "float"),
 }
 """By the operands' dtype; float32 stands for operands that the expression rounds to TF32."""

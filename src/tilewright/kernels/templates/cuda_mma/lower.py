@@ -11,6 +11,7 @@ from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda_mma import fragments, pack
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling
 from tilewright.kernels.templates.cuda_mma.loads import Loader
+from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.ring import ring
 from tilewright.kernels.templates.cuda_mma.store import results, store
 
@@ -42,7 +43,7 @@ def launch_program(p: MmaTiling) -> LaunchProgram:
     launches.append(main)
     if p.split_k:
         launches.append(splitk.launch(p.p.c, p.symbol))
-    return LaunchProgram(tuple(launches), workspace=pack.workspace_bytes(p), align=alignment(p))
+    return LaunchProgram(tuple(launches), workspace=pack.workspace_bytes(p), align=alignment(p), rounding=rounding(p.p))
 
 
 def alignment(p: MmaTiling) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import SIXTEEN
+from tilewright.kernels.expression.expr import FLOAT8, SIXTEEN, Expr, load
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.primitives.float8 import ROUNDING
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.match import match as contraction
 from tilewright.kernels.templates.cuda.operand import Operand
@@ -45,7 +47,10 @@ _FACTORS = {
     "bfloat16": (("cast", "float32"), "float32"),
     "float32": (("round_tf32", "float32"), "float32"),
     "int8": (("cast", "int32"), "int32"),
+    **dict.fromkeys(FLOAT8, (("cast", "float32"), "float32")),
 }
+BITS = "uint8"
+"""What 8-bit reals are here: bits that only the instruction knows the meaning of."""
 
 
 WHOLE = ("int8", "uint8")
@@ -54,10 +59,15 @@ WHOLE = ("int8", "uint8")
 @lru_cache(maxsize=256)
 def match(text: str) -> Product | None:
     """The product that a program (canonical text) is, or ``None``: another body, dtype or reduction."""
-    c = contraction(text)
+    bits, real = _as_bits(text)
+    c = contraction(bits)
     if c is None or not c.is_product:
         return None
     sides = [Operand(c, side) for side in ("a", "b")]
+    if real:
+        if any(o.plain is None or o.plain.tensor.dtype != BITS or not _multiplied(o, real) for o in sides):
+            return None
+        return Product(c, INSTRUCTIONS[real], Source(sides[0], BITS), Source(sides[1], BITS))
     types = {o.plain.tensor.dtype for o in sides if o.plain is not None}
     # 8-bit whole numbers beside a 16-bit real are multiplied as such reals, which hold them exactly.
     reals = types - set(WHOLE)
@@ -68,12 +78,47 @@ def match(text: str) -> Product | None:
     return Product(c, INSTRUCTIONS[dtype], a, b)
 
 
+def eight_bit(p: Product) -> bool:
+    """Whether 8-bit reals are multiplied, whose sums matrix units round further than float32."""
+    return p.instruction.dtype in FLOAT8
+
+
+def rounding(p: Product) -> float:
+    """How much further sums may be rounded than the program's own."""
+    return ROUNDING if eight_bit(p) else 1.0
+
+
+def _as_bits(text: str) -> tuple[str, str]:
+    """A program with its 8-bit reals as bits, and their type; as it is, and nothing, where it has none or several.
+
+    Only two inputs may be such reals, each read once: what else reads them would take the bits for numbers.
+    """
+    program = Program.loads(text)
+    found = {t.dtype for t in program.inputs if t.dtype in FLOAT8}
+    reals = {t.name for t in program.inputs if t.dtype in FLOAT8}
+    reads = [str(x.value) for s in program.stages for e in s.body for x in e.walk() if x.op == "load"]
+    once = all(reads.count(name) == 1 for name in reals) and len(reals) == 2
+    if len(found) != 1 or not once or any(s.dtype in FLOAT8 for s in program.stages):
+        return text, ""
+
+    def bits(e: Expr) -> Expr | None:
+        return load(str(e.value), BITS, e.args) if e.op == "load" and e.value in reals else None
+
+    inputs = tuple(replace(t, dtype=BITS) if t.name in reals else t for t in program.inputs)
+    stages = tuple(replace(s, body=tuple(e.map(bits) for e in s.body)) for s in program.stages)
+    return replace(program, inputs=inputs, stages=stages).dumps(), found.pop()
+
+
 def _multiplied(o: Operand, dtype: str) -> bool:
     """Whether a side is one read under exactly the conversion of what is multiplied."""
     plain = o.plain
     if plain is None or plain.other != 0 or dtype not in INSTRUCTIONS:
         return False
-    if plain.tensor.dtype != dtype and (dtype not in SIXTEEN or plain.tensor.dtype not in WHOLE):
+    if (
+        plain.tensor.dtype != dtype
+        and dtype not in FLOAT8
+        and (dtype not in SIXTEEN or plain.tensor.dtype not in WHOLE)
+    ):
         return False
     chain, acc = _FACTORS[dtype]
     return [(x.op, x.dtype) for x in plain.chain] == [chain] and o.c.acc == acc

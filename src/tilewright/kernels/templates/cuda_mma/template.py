@@ -14,12 +14,14 @@ from tilewright.kernels.templates.cuda_mma import space as spaces
 from tilewright.kernels.templates.cuda_mma.default import default
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, copy_bytes
 from tilewright.kernels.templates.cuda_mma.lower import launch_program, source
-from tilewright.kernels.templates.cuda_mma.match import Product, match
+from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit, match
 from tilewright.kernels.templates.cuda_mma.nests import nests
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 LEAST = 80
 """Compute capability (times ten) that has these instructions and asynchronous copies."""
+LEAST_FLOAT8 = 89
+"""That multiplies 8-bit reals."""
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> MmaTiling:
@@ -60,7 +62,8 @@ CUDA_MMA = PlannedTemplate(
     kinds=("cuda",),
     refusal="is no product that Tensor Cores multiply",
     find=match,
-    usable=lambda _, target: int(target.limit.get("cc", 0)) >= LEAST,
+    usable=lambda p, target: int(target.limit.get("cc", 0)) >= (LEAST_FLOAT8 if eight_bit(p) else LEAST),
+    exact=lambda p: not eight_bit(p),
     ranges=lambda p: takes_range(p.c),
     span=spaces.space,
     choose=default,

@@ -8,6 +8,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.cuda_wgmma.geometry import BARRIER, EIGHT, PLACES, REGISTERS, WARPS, Side, WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.store import results, store
@@ -47,7 +48,7 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     launches = (main, splitk.launch(p.p.c, p.symbol)) if p.split_k else (main,)
     out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
     align = max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in inputs))
-    return LaunchProgram(launches, workspace=splitk.workspace(p.p.c, p.split_k), align=align)
+    return LaunchProgram(launches, workspace=splitk.workspace(p.p.c, p.split_k), align=align, rounding=rounding(p.p))
 
 
 KERNEL = """\

@@ -8,7 +8,10 @@ from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 
-FUNCTIONS = {"float16": "wgmma_f16", "bfloat16": "wgmma_bf16", "int8": "wgmma_s8"}
+FUNCTIONS = {
+    "float16": "wgmma_f16", "bfloat16": "wgmma_bf16", "int8": "wgmma_s8", "float8_e4m3fn": "wgmma_e4m3",
+    "float8_e5m2": "wgmma_e5m2",
+}  # fmt: skip
 """The primitive that multiplies operands of a type."""
 
 

@@ -9,7 +9,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import limit, static
-from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma.default import default
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
@@ -55,6 +55,7 @@ CUDA_WGMMA = PlannedTemplate(
     refusal="is no product that warp groups multiply",
     find=match,
     refuses=refuses,
+    exact=lambda p: not eight_bit(p),
     usable=lambda _, target: int(target.limit.get("cc", 0)) == HOPPER,
     span=spaces.space,
     choose=default,
