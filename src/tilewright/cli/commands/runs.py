@@ -32,6 +32,8 @@ def run_row(run: StoredRun) -> dict[str, Any]:
         "trials_wanted": run.trials_wanted,
         "failed": dict(run.failed),
         "best_seconds": run.best_seconds,
+        "search_seconds": run.search_seconds,
+        "peak_fraction": run.peak_fraction,
         "started": run.started,
         "finished": run.finished,
     }
