@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 
 
@@ -22,6 +23,7 @@ class TilewrightError(Exception):
     @property
     def mend(self) -> str:
         """The earlier name of ``hint``."""
+        warnings.warn("TilewrightError.mend is called hint now", DeprecationWarning, stacklevel=2)
         return self.hint
 
     def to_json(self) -> dict[str, str]:

@@ -58,7 +58,8 @@ class DatabaseContract:
         assert "python" in run.versions
         assert (run.trials, run.next_number) == (10, 10)
         assert run.failed == {"compile": 1, "resources": 1}
-        assert run.search_seconds == run.best_seconds == min(r.seconds for r in map(example_record, range(10)) if r.seconds)
+        least = min(r.seconds for r in map(example_record, range(10)) if r.seconds)
+        assert run.search_seconds == run.best_seconds == least
 
     def test_trials_come_back_by_number_failures_too(self, db: Database) -> None:
         run_id = self.start(db)
