@@ -23,7 +23,8 @@ class TilewrightError(Exception):
     @property
     def mend(self) -> str:
         """The earlier name of ``hint``."""
-        warnings.warn("TilewrightError.mend is called hint now", DeprecationWarning, stacklevel=2)
+        what = "TilewrightError.mend is called hint now, and goes in a later version"
+        warnings.warn(what, DeprecationWarning, stacklevel=2)
         return self.hint
 
     def to_json(self) -> dict[str, str]:
