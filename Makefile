@@ -65,8 +65,10 @@ docs: check-tools $(VENV)/.dev
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
 
+# The source archive, the wheel that is made of it alone, and whether an index would take them.
 wheel: $(VENV)/.dev
-	@rm -rf dist && $(BIN)/python -m build --wheel --no-isolation --outdir dist . > /dev/null && ls dist
+	@rm -rf dist && $(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	@$(BIN)/python -m twine check --strict dist/* && $(BIN)/check-wheel-contents dist/*.whl
 
 update-golden: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q tests/kernels --update-golden -k golden

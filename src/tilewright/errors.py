@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 
 
@@ -22,6 +23,8 @@ class TilewrightError(Exception):
     @property
     def mend(self) -> str:
         """The earlier name of ``hint``."""
+        what = "TilewrightError.mend is called hint now, and goes in a later version"
+        warnings.warn(what, DeprecationWarning, stacklevel=2)
         return self.hint
 
     def to_json(self) -> dict[str, str]:

@@ -11,9 +11,10 @@ from tilewright.backends.cuda import archs
 from tilewright.core import Schedule, Task
 from tilewright.cost_model import get_cost_model
 from tilewright.cost_model.features import STATIC, FeatureExtractor
-from tilewright.cost_model.gpu_prior import GpuPrior, analytic_prior, compulsory_bytes, scalar_peak, tensor_peak
+from tilewright.cost_model.gpu_prior import GpuPrior, analytic_prior, scalar_peak, tensor_peak
 from tilewright.cost_model.roofline import RooflineCostModel
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.speed import compulsory_bytes
 from tilewright.kernels.templates import default_schedule, task_space
 from tilewright.testing.cost_model import example_footprint, example_task
 from tilewright.testing.strategy import small_space
@@ -45,7 +46,7 @@ def test_estimates_are_finite_and_within_the_hardware(case: tuple[int, int, int,
     seconds = np.exp(-GpuPrior(t).predict(schedules))
     peak = max(tensor_peak(t), scalar_peak(t))
     assert seconds.min() > t.workload.flops / peak
-    assert seconds.min() > compulsory_bytes(t) / float(t.target.limit["bandwidth"])
+    assert seconds.min() > compulsory_bytes(t.workload) / float(t.target.limit["bandwidth"])
 
 
 def test_static_columns_are_there_on_a_gpu_and_nowhere_else() -> None:

@@ -113,7 +113,7 @@ def test_a_run_shows_what_is_stored(client: httpx.Client, filled: Path, run: str
     assert [r["seconds"] for r in rows] == [t.seconds for t in trials]
     best = client.get(f"/runs/{run}/charts/best.json").json()
     steps = next(s for s in best["series"] if s["mode"] == "step")
-    assert steps["y"][-1] == stored.best_seconds
+    assert steps["y"][-1] == stored.search_seconds
     by_time = client.get(f"/runs/{run}/tables/trials.json?order=seconds&descending=1&status=ok").json()["rows"]
     assert [r["seconds"] for r in by_time] == sorted((t.seconds for t in trials if t.seconds), reverse=True)
     kind = next(iter(stored.failed))

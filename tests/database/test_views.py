@@ -236,7 +236,9 @@ def test_best_kernels(filled: Database) -> None:
         trials = filled.trials(v.kernel.run_id) if v.kernel.run_id else []
         default = next((r.seconds for r in trials if r.number == 0 and r.proposal.origin == "default"), None)
         assert v.default_seconds == default
-        assert v.speedup == (None if default is None else default / v.kernel.seconds)
+        own = next((r.seconds for r in trials if r.number == v.kernel.trial_number), None)
+        assert v.trial_seconds == own
+        assert v.speedup == (default / own if default and own else None)
     assert {v.default_seconds is None for v in found} == {True, False}
     key = tasks()[0].workload.key
     assert [v.kernel for v in filled.best_kernels(9, "mine")] == [k for k in expected if k.task.workload.key == key]
@@ -323,7 +325,7 @@ def test_progress(filled: Database) -> None:
         for run in filled.runs():
             found = filled.progress(run.id)
             assert (found.state, found.trials, found.last_number) == (run.state, run.trials, run.next_number - 1)
-            assert (found.best_seconds, found.finished) == (run.best_seconds, run.finished)
+            assert (found.search_seconds, found.finished) == (run.search_seconds, run.finished)
 
 
 def test_what_is_not_there(filled: Database) -> None:
@@ -372,7 +374,7 @@ def test_progress_of_a_run_that_goes_on(where: str) -> None:
     with Database.open(where) as db, Database.open(where, readonly=True) as reader:
         run_id = db.add_run(example_task(), DEVICE, "random", 0, 40, {})
         found = reader.progress(run_id)
-        assert (found.state, found.trials, found.last_number, found.best_seconds) == ("running", 0, -1, None)
+        assert (found.state, found.trials, found.last_number, found.search_seconds) == ("running", 0, -1, None)
         stored = 0
         for numbers in (range(4), range(4, 9), range(12, 16), (10, 20), (9, 11), range(16, 20)):
             db.add_trials(run_id, [example_record(n) for n in numbers])
@@ -385,7 +387,7 @@ def test_progress_of_a_run_that_goes_on(where: str) -> None:
                     == (stored, run.next_number - 1)
                     == (run.trials, found.last_number)
                 )
-                assert found.best_seconds == run.best_seconds
+                assert found.search_seconds == run.search_seconds
         db.finish_run(run_id, "done")
         assert reader.progress(run_id).finished == db.run(run_id).finished
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -142,8 +141,8 @@ def test_a_source_diff_numbers_its_lines() -> None:
 
 def test_speedups_are_ordered_and_unknown_ones_last() -> None:
     kernel = example_kernel(example_task(), 0, example_artifact(b"x"), RUN)
-    views = [KernelView(kernel, None), KernelView(kernel, 2e-3), KernelView(replace(kernel, seconds=1e-4), 1e-3)]
-    assert [row[6] for row in speedup_table(views).rows] == pytest.approx([10.0, 2.0, None])
+    views = [KernelView(kernel, None, 1e-3), KernelView(kernel, 2e-3, 1e-3), KernelView(kernel, 1e-3, 1e-4)]
+    assert [row[7] for row in speedup_table(views).rows] == pytest.approx([10.0, 2.0, None])
     assert [v for _, v in speedup_bars(views).bars] == pytest.approx([10.0, 2.0])
     assert "10.00 times" in speedup_bars(views).alt
     assert speedup_bars([]).bars == ()

@@ -57,7 +57,7 @@ def test_the_template_is_the_fastest_trials() -> None:
     assert main_template([trial(0, None, template="a")]) == "a"
     with pytest.raises(UsageError, match="no trial"):
         main_template([])
-    assert run_of(RECORDS).best_seconds == 1e-3
+    assert run_of(RECORDS).search_seconds == 1e-3
 
 
 def test_importance_finds_the_knob_that_decides() -> None:

@@ -14,11 +14,11 @@ from tilewright.insight.roofline import (
     Ceilings,
     TaskTrials,
     ceilings_of,
-    compulsory_bytes,
     roofline,
     traffic_of,
 )
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.speed import compulsory_bytes
 from tilewright.kernels.templates import task_space
 
 
@@ -79,8 +79,8 @@ def test_schedules_of_other_versions_count_compulsory_traffic() -> None:
     old = [(RUN, trial(i, 1e-3 * (i + 1), template="gone")) for i in range(4)]
     chart = roofline([TaskTrials(LARGE, old)], Ceilings(1e12))
     assert "moved once" in chart.x.label
-    assert set(chart.series[1].x) == {LARGE.workload.flops / compulsory_bytes(LARGE)}
-    assert compulsory_bytes(LARGE) == 3 * 4 * 2048 * 2048
+    assert set(chart.series[1].x) == {LARGE.workload.flops / compulsory_bytes(LARGE.workload)}
+    assert compulsory_bytes(LARGE.workload) == 3 * 4 * 2048 * 2048
     name = task_space(LARGE)
     assert traffic_of(LARGE) is traffic_of(task_of(2048))
     mixed = roofline([TaskTrials(LARGE, [*trials_of(LARGE, 8), *old])], Ceilings())

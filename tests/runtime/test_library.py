@@ -304,4 +304,6 @@ def test_lazy_package() -> None:
 
 def test_an_earlier_name_of_a_hint() -> None:
     error = tilewright.UsageError("wrong", "Do this")
-    assert (error.hint, error.mend, str(error)) == ("Do this", "Do this", "wrong. Do this")
+    assert (error.hint, str(error)) == ("Do this", "wrong. Do this")
+    with pytest.warns(DeprecationWarning, match="mend is called hint now"):
+        assert error.mend == "Do this"

@@ -195,7 +195,14 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     workload = Workload.from_json(request["workload"])
     threads = request["threads"]
     library = Library(request["database"], threads=threads)
-    plan = library.plan(workload.op, **dict(workload.params))
+    params = dict(workload.params)
+    found = library.explain(workload.op, **params)
+    if found.tier not in ("exact", "range"):
+        raise TilewrightError(
+            f"no kernel of {workload.label} is stored that runs here: {found.reason}",
+            f"Tune it: tilewright tune {workload.label}",
+        )
+    plan = library.plan(workload.op, **params)
     rng = np.random.default_rng(0)
 
     def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.board import Board, label
 from tilewright.cli.options import resumes
-from tilewright.cli.output import console, emit_json, rate, say, seconds
+from tilewright.cli.output import console, emit_json, say, seconds
 from tilewright.cli.ranges import report_range
 from tilewright.core import UsageError
 
@@ -44,7 +44,7 @@ def tune_tasks(
     if any(t.result.interrupted for t in tuned) or any(r.interrupted for r in ranges):
         say("stopped early; everything measured is stored. Go on with --resume last")
         return 130
-    missing = [t.task.name for t in tuned if t.result.best is None]
+    missing = [t.task.name for t in tuned if t.result.best is None or t.result.all_failed]
     if missing:
         say(f"no trial succeeded for {', '.join(missing)}")
     return 1 if missing else 0
@@ -80,9 +80,11 @@ def tune_misses(shared: Mapping[str, Any], alone: Mapping[str, Any], as_json: bo
 def _report(tuned: Sequence[TunedTask]) -> None:
     from rich.table import Table
 
+    from tilewright.kernels.speed import speed
+
     table = Table("task", "weight", "run", "trials", "best", "", "ended")
     for t in tuned:
-        best, flops = t.result.best, t.result.task.workload.flops
-        found = (seconds(best.seconds), rate(flops, best.seconds)) if best else ("none", "")
+        best = t.result.best
+        found = (seconds(best.seconds), speed(t.result.task.workload, best.seconds)) if best else ("none", "")
         table.add_row(label(t.task), f"{t.task.weight:g}", t.result.run, str(t.result.trials), *found, t.result.ended)
     console().print(table)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.database.text import safe_text
+from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from rich.console import Console, OverflowMethod
     from rich.table import Table
 
-    from tilewright.core import Target
+    from tilewright.core import Task
 
 SCHEMA = 1
 """Version of the ``--json`` objects; breaking changes bump it."""
@@ -79,11 +80,14 @@ class Ticker:
             say(self.what.format(first, second))
 
 
-def table(*columns: str, overflow: OverflowMethod = "ellipsis", title: str | None = None) -> Table:
-    """A plain table; ``overflow``: what becomes of texts that are too long for their column."""
+def table(
+    *columns: str, overflow: OverflowMethod = "ellipsis", title: str | None = None, whole: str | None = None
+) -> Table:
+    """A plain table; ``overflow``: what becomes of texts that are too long for their column. ``whole``: a column whose
+    texts stay in one piece, so that they can be copied."""
     from rich.table import Column, Table
 
-    heads = (Column(name, overflow=overflow) for name in columns)
+    heads = (Column(name, overflow=overflow, no_wrap=name == whole) for name in columns)
     return Table(*heads, box=None, pad_edge=False, title=title, title_justify="left")
 
 
@@ -103,29 +107,26 @@ def shown_path(path: str) -> str:
 
 def seconds(value: float | None) -> str:
     """A duration for a person: ``17.6 us``, ``1.19 ms``."""
-    if value is None:
-        return "-"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
-
-
-def rate(flops: int, value: float | None) -> str:
-    """GFLOP/s of a call that takes ``value`` seconds."""
-    return f"{flops / value / 1e9:.4g} GFLOP/s" if value else "-"
+    return "-" if value is None else with_unit(value, "s")
 
 
 def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}%"
 
 
-def share_of_peak(value: float | None, target: Target, here: bool = False) -> str:
-    """``, 81.2% of the FMA peak``: a share, of which peak by the kind of target; nothing where it is not known."""
-    from tilewright.backends import backend_for
+def rate(task: Task, value: float | None, share: float | None, here: bool = False) -> str:
+    """``231 GFLOP/s, 81.2% of the FMA peak``: how fast a call of ``value`` seconds is, and its share of the arithmetic
+    peak, which by the kind of target is measured (``here``: by this command) or stated.
 
-    measured = backend_for(target).in_process
-    if value is None and not measured:
-        return ""
+    Work that is mostly moving is in bytes a second, which no peak of arithmetic bounds.
+    """
+    from tilewright.backends import backend_for
+    from tilewright.kernels.speed import is_arithmetic, speed
+
+    shown = speed(task.workload, value)
+    if share is None or not is_arithmetic(task.workload):
+        return shown
+    measured = backend_for(task.target).in_process
     peak = ("the FMA peak" + (" measured here" if here else "")) if measured else "the stated peak"
-    return f", {percent(value)} of {peak}"
+    over = " (more than 100%: fewer operations than counted, or a higher clock)" if share > 1 else ""
+    return f"{shown}, {percent(share)} of {peak}{over}"

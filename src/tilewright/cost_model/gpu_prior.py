@@ -16,6 +16,7 @@ from tilewright.core import Schedule, Target, Task
 from tilewright.cost_model.base import CostModel, Scores, Stateless
 from tilewright.cost_model.features import STATIC, FeatureExtractor
 from tilewright.cost_model.roofline import RooflineCostModel
+from tilewright.kernels.speed import compulsory_bytes
 
 SHARED_BYTES = 128.0
 """Bytes that a multiprocessor reads from shared memory in a clock."""
@@ -74,7 +75,7 @@ class GpuPrior(Stateless):
         shared = each * work * get("shared_bytes_per_flop", 0.0) / (SHARED_BYTES * clock)
         active = np.minimum(sms, blocks)
         cache = get("global_bytes", 0.0) / (active * L2_BYTES * clock)
-        memory = np.full(len(schedules), compulsory_bytes(self.task) / limit(target, "bandwidth"))
+        memory = np.full(len(schedules), compulsory_bytes(self.task.workload) / limit(target, "bandwidth"))
         body = np.linalg.norm([arithmetic, shared, cache, memory], OVERLAP, axis=0)
         # What the stages and the other resident blocks do not hide of each round's wait for its tile.
         turns = each / at_once * rounds
@@ -111,11 +112,3 @@ def tensor_peak(task: Task) -> float:
 def scalar_peak(task: Task) -> float:
     """Operations a second without matrix units."""
     return limit(task.target, "fp64_flops" if operand_dtype(task) == "float64" else "fp32_flops")
-
-
-def compulsory_bytes(task: Task) -> float:
-    """Bytes of every input and the output, moved once."""
-    from tilewright.kernels.expression.expr import ITEMSIZE
-
-    w = task.workload
-    return float(sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in (*w.inputs, *w.outputs)))

@@ -44,11 +44,12 @@ def trials_table(name: str, title: str, run_id: str, flops: int, trials: Sequenc
     rows = []
     for t in trials:
         timed = t.outcome if isinstance(t.outcome, Measurement) else None
+        spread = timed.spread if timed and timed.samples > 1 else None
         failed = None if isinstance(t.outcome, Measurement) else t.outcome
         rows.append(
             (
                 t.number, failed.kind.value if failed else "ok", t.seconds, per_second(flops, t.seconds),
-                timed.spread if timed else None, t.proposal.prediction, t.proposal.origin, t.schedule.template,
+                spread, t.proposal.prediction, t.proposal.origin, t.schedule.template,
                 " ".join(f"{k}={v}" for k, v in t.schedule.values.items()), failed.message if failed else None,
                 t.created,
             )

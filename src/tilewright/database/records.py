@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ class StoredRun:
 
     ``state`` is ``running`` only while its process lives (as far as this host can tell).
     ``trials``: how many are stored; ``failed``: of these, how many by kind of failure;
-    ``best_seconds``: least measured time within this run, ``None`` without a success.
+    ``search_seconds``: the least time of these, as the search measured it; ``None`` without a success.
     ``next_number``: one past the highest trial number stored, 0 without a trial.
     ``finished``, ``started``: seconds since the epoch.
     """
@@ -45,8 +46,40 @@ class StoredRun:
     summary: Mapping[str, Any]
     trials: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)
-    best_seconds: float | None = None
+    search_seconds: float | None = None
     next_number: int = 0
+
+    @property
+    def winner(self) -> int | None:
+        """The trial of this run that won its final; ``None`` where none did."""
+        trial = self._best.get("trial") if self.won else None
+        return trial if isinstance(trial, int) and trial >= 0 else None
+
+    @property
+    def best_seconds(self) -> float | None:
+        """The time of the best kernel that this run found: in its final where it won that, else in the search."""
+        return self._final("seconds") if self.won else self.search_seconds
+
+    @property
+    def peak_fraction(self) -> float | None:
+        """The share of the device's peak that ``best_seconds`` is, by the peak that the final measured."""
+        share, seconds, best = self._final("peak_fraction"), self._final("seconds"), self.best_seconds
+        return share * (seconds / best) if share and seconds and best else None
+
+    @property
+    def _best(self) -> Mapping[str, Any]:
+        """What the final stored of its winner; summaries may be of any version."""
+        found = self.summary.get("best")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def won(self) -> bool:
+        """Whether its own kernel won its final, and no earlier run's; not while it goes on again."""
+        return self.state != "running" and self._best.get("run") == self.id and self._final("seconds") is not None
+
+    def _final(self, name: str) -> float | None:
+        found = self._best.get(name)
+        return float(found) if isinstance(found, int | float) and 0 < found < math.inf else None
 
 
 @dataclass(frozen=True)
@@ -183,13 +216,13 @@ class RunFilter:
 class RunProgress:
     """How far a run is. ``last_number``: the highest trial number, -1 without a trial.
 
-    ``best_seconds``: least measured time, ``None`` without a success; ``finished``: seconds since the epoch.
+    ``search_seconds``: least time of a trial, ``None`` without a success; ``finished``: seconds since the epoch.
     """
 
     state: str
     trials: int
     last_number: int
-    best_seconds: float | None
+    search_seconds: float | None
     finished: float | None
 
 
@@ -266,13 +299,14 @@ class KernelView:
     """A best kernel and what it improved on.
 
     ``default_seconds``: time of the trial with which its run began, the schedule used without tuning; ``None`` where
-    that failed or is not known.
+    that failed or is not known. ``trial_seconds``: time of the kernel's own trial, in the same search.
     """
 
     kernel: StoredKernel
     default_seconds: float | None
+    trial_seconds: float | None
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster than the default."""
-        return self.default_seconds / self.kernel.seconds if self.default_seconds and self.kernel.seconds > 0 else None
+        """How many times as fast as the default, both as the search timed them: a final is on another scale."""
+        return self.default_seconds / self.trial_seconds if self.default_seconds and self.trial_seconds else None

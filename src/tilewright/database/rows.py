@@ -186,7 +186,7 @@ def run_of(row: Row[Any], task: Task, counts: Sequence[Row[Any]]) -> StoredRun:
         summary=dict(json.loads(row.summary)),
         trials=sum(c.trials for c in counts),
         failed={c.status: c.trials for c in counts if c.status != "ok"},
-        best_seconds=min(times) if times else None,
+        search_seconds=min(times) if times else None,
         next_number=1 + max((c.last for c in counts), default=-1),
     )
 

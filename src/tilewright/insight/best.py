@@ -9,7 +9,7 @@ from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.points import time_of
 from tilewright.units import with_unit
 
-BAND = "Band: the middle half of the best trial's samples."
+BAND = "Times are of the search; a final times the fastest again. Band: the middle half of the best trial's samples."
 
 
 def improvements(points: Sequence[TrialPoint]) -> list[TrialPoint]:

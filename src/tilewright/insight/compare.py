@@ -49,7 +49,7 @@ def compare_chart(runs: Sequence[StoredRun], points: Sequence[Sequence[TrialPoin
         for s in steps:
             name = f"{run.id} ({run.strategy}, seed {run.seed})"
             series.append(Series(name, s.x, s.y, "step", s.low, s.high, s.trials, emphasis=run is runs[0]))
-            found.append(f"{run.id} reaches {with_unit(s.y[-1], 's')}")
+            found.append(f"{run.id} reaches {with_unit(s.y[-1], 's')} in its search")
     return XY(
         f"Best time so far: {runs[0].task.workload.label}",
         Axis("Trial", "trial"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.core import Candidate, Schedule, Task, TrialRecord, Value
 from tilewright.insight.advice import Step, next_steps
@@ -138,12 +137,9 @@ def rounding_of(task: Task, schedule: Schedule) -> float:
 
 def _best(run: StoredRun, timed: Sequence[TrialRecord]) -> tuple[TrialRecord, float | None]:
     """The trial that won the final, with its seconds there; the fastest where none of these did."""
-    summary: Any = run.summary.get("best")
-    if isinstance(summary, Mapping) and summary.get("run") == run.id:
-        won = next((r for r in timed if r.number == summary.get("trial")), None)
-        seconds = summary.get("seconds")
-        if won is not None and isinstance(seconds, float) and 0 < seconds < math.inf:
-            return won, seconds
+    won = next((r for r in timed if r.number == run.winner), None)
+    if won is not None:
+        return won, run.best_seconds
     return min(timed, key=lambda r: time_of(r) or 0.0), None
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.core import Schedule, Task
 from tilewright.insight.chart import Axis, Bars
-from tilewright.insight.roofline import FLOPS, Ceilings, ceilings_of, compulsory_bytes, traffic_of
+from tilewright.insight.roofline import FLOPS, Ceilings, ceilings_of, traffic_of
+from tilewright.kernels.speed import compulsory_bytes
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
@@ -138,7 +139,7 @@ def bytes_of(task: Task, schedule: Schedule) -> Mapping[str, float]:
     moved = traffic.of(schedule) if traffic else None
     if backend_for(task.target).in_process:
         return {level: x for level, x in (moved or {}).items() if level != FLOPS}
-    once = float(compulsory_bytes(task))
+    once = float(compulsory_bytes(task.workload))
     return {"memory": max(once, (moved or {}).get("memory", 0.0))} if once else {}
 
 

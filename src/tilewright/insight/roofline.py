@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tilewright.core import Schedule, Task, TrialRecord
 from tilewright.insight.chart import XY, Axis, Series
 from tilewright.insight.points import thinned, time_of
+from tilewright.kernels.speed import compulsory_bytes
 from tilewright.units import with_unit
 
 if TYPE_CHECKING:
@@ -119,16 +120,6 @@ def traffic_of(task: Task) -> Traffic | None:
         return None
 
 
-def compulsory_bytes(task: Task) -> int:
-    """Bytes of every input and output, each moved once; 0 where an element type is not known."""
-    from tilewright.kernels.expression.expr import ITEMSIZE
-
-    tensors = (*task.workload.inputs, *task.workload.outputs)
-    if any(t.dtype not in ITEMSIZE for t in tensors):
-        return 0
-    return sum(math.prod(t.shape) * ITEMSIZE[t.dtype] for t in tensors)
-
-
 def ceilings_of(run: StoredRun) -> Ceilings:
     """Ceilings of the device that a run was on, as its final measured them; a GPU's are the stated ones.
 
@@ -224,7 +215,7 @@ def _level(groups: Sequence[TaskTrials]) -> str:
 def _place(group: TaskTrials, level: str) -> list[Placed]:
     flops = group.task.workload.flops
     traffic = traffic_of(group.task) if level != "compulsory" else None
-    whole = compulsory_bytes(group.task)
+    whole = compulsory_bytes(group.task.workload)
     found = []
     for run_id, record in group.trials:
         moved: float = whole

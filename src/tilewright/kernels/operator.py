@@ -100,13 +100,13 @@ class Operator:
                 out[p.name] = p.default
         return out
 
-    def check_names(self, given: typing.Iterable[str]) -> None:
-        """Raise ``UsageError`` for a name that is no parameter's."""
+    def check_names(self, given: typing.Iterable[str], others: Sequence[str] = ()) -> None:
+        """Raise ``UsageError`` for a name that is no parameter's. ``others``: what else may have been meant."""
         for name in given:
             if name not in self._by_name:
                 raise UsageError(
                     f"{self.name} has no parameter {name!r}",
-                    f"{nearest(name, self._by_name)}It takes {', '.join(self._by_name)}",
+                    f"{nearest(name, (*others, *self._by_name))}It takes {', '.join(self._by_name)}",
                 )
 
     def arguments(self, params: Mapping[str, Value]) -> dict[str, Argument]:

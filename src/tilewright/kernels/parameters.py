@@ -182,7 +182,9 @@ def convert(given: object, kind: Kind) -> Value | None:
 
 
 def _plain(given: object) -> object:
-    """NumPy's scalars as Python's."""
+    """NumPy's scalars as Python's, and its element types by their names."""
+    if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
+        return np.dtype(given).name
     scalar = isinstance(given, np.generic) or (isinstance(given, np.ndarray) and given.ndim == 0)
     return given.item() if scalar else given  # type: ignore[attr-defined]
 
@@ -206,7 +208,8 @@ def _stored(stored: Value) -> tuple[int, ...]:
 
 
 def settled(given: object) -> object:
-    """A value as look-ups by name compare it: several numbers as their text, NumPy's scalars as Python's."""
+    """A value as look-ups by name compare it: several numbers as their text, NumPy's scalars and types as
+    Python has them."""
     if isinstance(given, (tuple, list, np.ndarray)):
         found = numbers(given)
         # One number in a list stands for no plain number.

@@ -86,6 +86,7 @@ def tune(
     strategy, cost_model = method(strategy, cost_model)
     kernel = operator if isinstance(operator, UserKernel) else None
     computes = operator.operator if isinstance(operator, UserKernel) else operator_of(operator)
+    computes.check_names(sizes, tuple(tune.__kwdefaults__ or ()))
     workload = computes.workload(**{**(params or {}), **sizes})
     wanted = kernel.target(target) if kernel else target
     no_range(workload, "tilewright.tune_range")

@@ -211,7 +211,8 @@ class Final:
         return self.runner.compare(self.task, one.item, other.item, pairs)
 
     def _stored(self, f: Finalist, seconds: float, peak_flops: float | None) -> StoredKernel:
-        share = self.task.workload.flops / seconds / peak_flops if peak_flops else None
+        flops = self.task.workload.flops  # none of what only moves elements
+        share = flops / seconds / peak_flops if peak_flops and flops else None
         old = f.stored
         return StoredKernel(
             task=self.task,

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core import Failure, Task, TrialRecord
+from tilewright.kernels.speed import speed
 from tilewright.tuner.gain import MORE
 from tilewright.tuner.observer import Observer
 from tilewright.units import with_unit
@@ -108,7 +109,7 @@ class LogProgress(Observer):
     def _best(self, best: TrialRecord | None) -> str:
         if self.task is None or best is None or best.seconds is None:
             return "nothing yet"
-        return f"{with_unit(best.seconds, 's')}, {with_unit(self.task.workload.flops / best.seconds, 'flop/s', 4)}"
+        return f"{with_unit(best.seconds, 's')}, {speed(self.task.workload, best.seconds)}"
 
 
 class PlainProgress(LogProgress):

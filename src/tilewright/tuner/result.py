@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import NO_PEAKS, Peaks, backend_for
 from tilewright.core import IMPLICIT, Failure, Schedule, Task, TrialRecord, UsageError, cached_property
+from tilewright.kernels.speed import is_arithmetic, speed
 from tilewright.runtime import Library
 from tilewright.units import with_unit
 
@@ -77,6 +78,11 @@ class TuneResult:
     peaks: Peaks = NO_PEAKS
     drift: float | None = None
 
+    @property
+    def all_failed(self) -> bool:
+        """Whether no trial was right; ``best`` then is an earlier run's, if any."""
+        return 0 < self.trials == sum(self.failed.values())
+
     @cached_property
     def kernel(self) -> Callable[..., Any]:
         """The kernel that is now stored for the task, ``(inputs..., out=None)``, on the arrays of any framework.
@@ -143,9 +149,9 @@ class TuneResult:
         if best is None:
             facts.append(("best", "none: no trial succeeded"))
         else:
-            share = "" if best.peak_fraction is None else f", {best.peak_fraction:.0%} of the peak"
-            speed = with_unit(best.gflops * 1e9, "flop/s")
-            facts.append(("best", f"{with_unit(best.seconds, 's')} ({speed}{share})"))
+            known = best.peak_fraction is not None and is_arithmetic(self.task.workload)
+            share = f", {best.peak_fraction:.1%} of the peak" if known else ""
+            facts.append(("best", f"{with_unit(best.seconds, 's')} ({speed(self.task.workload, best.seconds)}{share})"))
             facts.append(("template", best.template))
         failed = f" ({sum(self.failed.values())} failed)" if self.failed else ""
         return [*facts, ("trials", f"{self.trials}{failed} in {with_unit(self.seconds, 's')}"), ("run", self.run)]

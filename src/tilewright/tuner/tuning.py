@@ -169,9 +169,11 @@ def set_by_signals(stop: threading.Event) -> Iterator[None]:
 
 def fail(database: Database, run: StoredRun, error: BaseException) -> None:
     """Store that a run was ended by an error, or by a second Ctrl-C."""
-    state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
-    why = "stopped" if state == "interrupted" else state
-    database.finish_run(run.id, state, {"error": f"{type(error).__name__}: {error}", "ended": {"why": why}})
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        database.finish_run(run.id, "interrupted", {"ended": {"why": "stopped"}})
+    else:
+        summary = {"error": f"{type(error).__name__}: {error}", "ended": {"why": "failed"}}
+        database.finish_run(run.id, "failed", summary)
 
 
 def _batch(trials: int, runners: int) -> int:

@@ -66,9 +66,7 @@ def probe(kernel: UserKernel, task: Task, builder: Builder) -> None:
             return
         said = said or built.message
     shown = " ".join(f"{k}={v}" for k, v in first.values.items())
-    raise UsageError(
-        f"{kernel.label} does not compile with {shown}: {said}", "Correct the file; see docs/own_kernels.md"
-    )
+    raise UsageError(f"{kernel.label} does not compile with {shown}: {said}", "Correct the file, or the knobs' values")
 
 
 def of_run(run: StoredRun) -> UserKernel | None:

@@ -12,8 +12,9 @@ from tilewright.cli.options import (
     stored_workload,
     threads_option,
 )
-from tilewright.cli.output import console, emit_json, percent, rate, say, seconds, table
-from tilewright.core import UsageError
+from tilewright.cli.output import console, emit_json, rate, say, seconds, table
+from tilewright.core import Task, UsageError
+from tilewright.database.text import safe_text
 
 
 @click.command("bench")
@@ -49,6 +50,7 @@ def command(
       tilewright bench matmul m=512 n=512 k=512 --against numpy,openblas,torch --json
     """
     from tilewright.backends.cpu.device import DeviceLock, noise_warnings, parse_device
+    from tilewright.backends.cpu.targets import parse_target
     from tilewright.baselines.compare import check_baselines, compare
     from tilewright.paths import default_path
 
@@ -91,9 +93,12 @@ def command(
         )
         return
     out = console()
+    task = Task(workload, parse_target("auto", threads))
     out.print(
-        f"{workload.label}, {threads} thread(s): {seconds(ours)}, "
-        f"{rate(workload.flops, ours)}, {percent(share)} of the FMA peak"
+        safe_text(
+            f"{workload.label}, {threads} thread(s): {seconds(ours)} a call from Python, "
+            f"{rate(task, ours, share, here=True)}"
+        )
     )
     shown = table("baseline", "ours is faster by", "quartiles", "its time", "its variant")
     for r in result.ratios:

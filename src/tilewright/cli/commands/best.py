@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,14 +11,16 @@ from tilewright.backends import backend_for, is_emulated
 from tilewright.cli.options import (
     db_option,
     json_option,
+    matches,
     open_database,
     operator_arguments,
+    parse_params,
     stored_workload,
     target_of,
     target_option,
     threads_option,
 )
-from tilewright.cli.output import console, emit_json, rate, seconds, share_of_peak
+from tilewright.cli.output import console, emit_json, rate, seconds
 from tilewright.core import Task, TilewrightError
 from tilewright.database.text import safe_text
 from tilewright.extent import size_in
@@ -25,6 +28,9 @@ from tilewright.kernels.ranges import program_at, varying
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredKernel
+
+NEAR = 3
+"""Kernels that are named where the one asked for is not there."""
 
 
 @click.command("best")
@@ -56,12 +62,14 @@ def command(
     with open_database(db) as database:
         kernel = _best(database, task)
         artifact = database.artifact(kernel.artifact_sha256) if kernel and source else None
+        others = [] if kernel else _others(database, task, parse_params(params, dtype))
     text = artifact.source if artifact else None
     if kernel is None:
         where = "" if backend_for(task.target).in_process else f" --target {target}"
+        near = f"Stored is: {'; '.join(others)}. " if others else ""
         raise TilewrightError(
             f"no kernel is stored for {task.workload.label} on {task.target.name}, {threads} thread(s)",
-            f"Tune it: tilewright tune {op} {' '.join(params)}{where}",
+            f"{near}Tune it: tilewright tune {op} {' '.join(params)}{where}",
         )
     task = kernel.task  # of a range, the whole of it
     flops = task.workload.flops
@@ -93,7 +101,7 @@ def command(
     out.print(
         safe_text(
             f"{task.workload.label} on {task.target.name} x{threads}: {seconds(kernel.seconds)}, "
-            f"{rate(flops, kernel.seconds)}{share_of_peak(kernel.peak_fraction, task.target)} ({kernel.state})"
+            f"{rate(task, kernel.seconds, kernel.peak_fraction)} ({kernel.state})"
         )
     )
     if not backend_for(task.target).in_process:
@@ -116,6 +124,12 @@ def _best(database: Database, task: Task) -> StoredKernel | None:
     found = [k for k in database.kernels() if k.rank == 1 and k.task.key == task.key]
     found.sort(key=lambda k: (not is_emulated(k.device_model), k.updated or 0.0), reverse=True)
     return found[0] if found else None
+
+
+def _others(database: Database, task: Task, asked: Mapping[str, str]) -> list[str]:
+    """What is stored of these sizes for other attributes (constant inputs, a layout), targets or threads."""
+    found = (k.task for k in database.kernels(task.workload.op) if k.rank == 1 and matches(k.task.workload, asked))
+    return [f"{t.workload.label} on {t.target.name} x{t.target.threads}" for t in found][:NEAR]
 
 
 def _of_range(database: Database, task: Task, device_model: str) -> StoredKernel | None:

@@ -152,7 +152,9 @@ def load(ctx: click.Context) -> Configuration:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise UsageError(f"{path} is not TOML: {e}", "See docs/configuration.md for an example") from None
+        raise UsageError(
+            f"{path} is not TOML: {e}", "Write sections and settings, such as [tune] and trials = 400"
+        ) from None
     assert isinstance(ctx.command, click.Group)
     entries = tuple(_Reader(ctx, path, text).entries(ctx.command, tables))
     if mode & 0o077 and any(e.key == "password" or hide(e.value) != e.value for e in entries):
@@ -317,7 +319,7 @@ def _rows(configuration: Configuration) -> Iterator[dict[str, Any]]:
 def command(ctx: click.Context, as_json: bool) -> None:
     """Show the settings in force and where each comes from: environment, file or default.
 
-    Passwords are not shown. docs/configuration.md lists what a file may say.
+    Passwords are not shown.
 
     \b
     Examples:

@@ -58,7 +58,7 @@ def command(
     """Show runs, kernels and the farm as web pages, and metrics for Prometheus.
 
     It only reads, and prints its address once it listens. On loopback it asks for no login; everywhere else it
-    needs --token-file, and --tls-cert with --tls-key or --behind-proxy. See docs/dashboard.md.
+    needs --token-file, and --tls-cert with --tls-key or --behind-proxy.
 
     \b
     Examples:

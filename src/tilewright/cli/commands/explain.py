@@ -30,7 +30,7 @@ def command(run: str, output: str | None, dark: bool, db: str | None, as_json: b
     is, and what to try next.
 
     RUN is a run's identifier, or "last". The limits are those of the device that the run was on, as the run stored
-    them. docs/plots.md says how the numbers are found.
+    them.
 
     \b
     Examples:

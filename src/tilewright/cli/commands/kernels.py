@@ -6,7 +6,7 @@ import click
 
 from tilewright.cli import complete
 from tilewright.cli.options import db_option, json_option, matches, open_database, parse_params
-from tilewright.cli.output import console, emit_json, program, rate, say, seconds, table
+from tilewright.cli.output import console, emit_json, program, say, seconds, table
 from tilewright.database.text import safe_text
 
 
@@ -25,6 +25,8 @@ def command(op: str | None, params: tuple[str, ...], db: str | None, as_json: bo
       tilewright kernels
       tilewright kernels matmul dtype=bfloat16 --json
     """
+    from tilewright.kernels.speed import speed
+
     asked = parse_params(params, None)
     with open_database(db) as database:
         kept = [k for k in database.kernels(op) if k.rank == 1 and matches(k.task.workload, asked)]
@@ -55,14 +57,15 @@ def command(op: str | None, params: tuple[str, ...], db: str | None, as_json: bo
         what = f" of {' '.join((op, *params))}" if op else ""
         say(f"no kernel{what} is stored here. Tune one: {program()} tune {op or 'OP'} {' '.join(params)}".rstrip())
         return
-    shown = table("workload", "target", "time", "rate", "template", "state", "run", overflow="fold")
+    columns = ("workload", "target", "time", "rate", "template", "state", "run")
+    shown = table(*columns, overflow="fold", whole="run")
     for k in kept:
         target = k.task.target
         shown.add_row(
             safe_text(k.task.workload.label),
             safe_text(f"{target.name} x{target.threads}"),
             seconds(k.seconds),
-            rate(k.task.workload.flops, k.seconds),
+            speed(k.task.workload, k.seconds),
             safe_text(k.schedule.template),
             k.state,
             safe_text(k.run_id or "-"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +128,7 @@ def command(
     with open_database(db) as database:
         source = Source(database, database.run(run), tuple(database.run(o) for o in others), knob or "")
         charts = _all(source) if name == ALL else {name: CHARTS[name](source)}
+    charts = {n: _titled(c, source.label) for n, c in charts.items()}
     files = _write(charts, target, suffix if name == ALL else "", dark) if target else {}
     if as_json:
         shown = {n: c.to_json() for n, c in charts.items()}
@@ -169,6 +170,11 @@ def _all(source: Source) -> dict[str, Chart]:
     without |= {"compare"} if not source.others else set()
     without |= {"knob", "parallel", "importance"} if not source.records else set()
     return {name: make(source) for name, make in CHARTS.items() if name not in without}
+
+
+def _titled(chart: Chart, label: str) -> Chart:
+    """The chart with what was tuned in its title."""
+    return chart if label in chart.title else replace(chart, title=f"{chart.title}: {label}")
 
 
 def _write(charts: dict[str, Chart], target: Path, suffix: str, dark: bool) -> dict[str, str]:

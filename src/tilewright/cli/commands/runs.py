@@ -32,6 +32,8 @@ def run_row(run: StoredRun) -> dict[str, Any]:
         "trials_wanted": run.trials_wanted,
         "failed": dict(run.failed),
         "best_seconds": run.best_seconds,
+        "search_seconds": run.search_seconds,
+        "peak_fraction": run.peak_fraction,
         "started": run.started,
         "finished": run.finished,
     }
@@ -54,8 +56,10 @@ def command(limit: int, db: str | None, as_json: bool) -> None:
     if as_json:
         emit_json({"runs": [run_row(r) for r in runs]})
         return
-    shown = table("run", "started", "workload", "target", "state", "trials", "failed", "best", overflow="fold")
+    columns = ("run", "started", "workload", "target", "state", "trials", "failed", "best")
+    shown = table(*columns, overflow="fold", whole="run")
     for r in runs:
+        failed = sum(r.failed.values())
         shown.add_row(
             safe_text(r.id),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(r.started)),
@@ -63,7 +67,7 @@ def command(limit: int, db: str | None, as_json: bool) -> None:
             safe_text(f"{r.task.target.name} x{r.task.target.threads}"),
             r.state,
             f"{r.trials}/{r.trials_wanted}",
-            str(sum(r.failed.values())),
-            seconds(r.best_seconds),
+            str(failed),
+            "all failed" if failed and failed == r.trials else seconds(r.best_seconds),
         )
     console().print(shown)

@@ -11,8 +11,8 @@ from tilewright.cli import complete
 from tilewright.cli.commands.plot import CHARTS, Source
 from tilewright.cli.commands.runs import run_row
 from tilewright.cli.options import db_option, json_option, open_database
-from tilewright.cli.output import console, emit_json, rate, seconds, table
-from tilewright.core import Failure, Measurement, TrialRecord
+from tilewright.cli.output import console, emit_json, percent, rate, seconds, table
+from tilewright.core import Failure, Measurement, TrialRecord, Workload
 from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def command(run: str, all_trials: bool, all_charts: bool, db: str | None, as_jso
         if all_charts:
             _print_charts(out, source)
         shown = database.trials(stored.id) if all_trials else database.fastest(stored.id, FASTEST)
-    _print_trials(out, shown, stored.task.workload.flops)
+    _print_trials(out, shown, stored.task.workload)
 
 
 def _print_json(stored: StoredRun, trials: Sequence[TrialRecord]) -> None:
@@ -95,7 +95,11 @@ def _print_head(out: Console, stored: StoredRun, points: Sequence[TrialPoint]) -
         out.print(f"ended        {ENDS[why]}")
     if stored.best_seconds is not None:
         best = stored.best_seconds
-        out.print(f"best so far  {seconds(best)}, {rate(stored.task.workload.flops, best)}", style="bold")
+        where = "in the final" if stored.won else "in the search"
+        speed = rate(stored.task, best, stored.peak_fraction)
+        out.print(f"best         {seconds(best)} {where}, {speed}", style="bold")
+        if stored.summary.get("kept") is True:
+            out.print("             (the kernel of an earlier run won the final and stays)")
         out.print()
         print_chart(out, best_over_trials(points, label))
         out.print()
@@ -140,18 +144,26 @@ def _print_charts(out: Console, source: Source) -> None:
         out.print()
 
 
-def _print_trials(out: Console, trials: Sequence[TrialRecord], flops: int) -> None:
-    shown = table("trial", "time", "GFLOP/s", "noise", "predicted", "origin", "schedule", overflow="fold")
-    for t in trials:
+def _print_trials(out: Console, trials: Sequence[TrialRecord], workload: Workload) -> None:
+    from tilewright.insight.knobs import value_text
+    from tilewright.kernels.speed import speed
+
+    every = [{"template": t.schedule.template, **t.schedule.values} for t in trials]
+    same = {k: v for k, v in (every[0] if len(every) > 1 else {}).items() if all(k in e and e[k] == v for e in every)}
+    shown = table("trial", "time", "rate", "noise", "predicted", "origin", "schedule", overflow="fold")
+    for t, values in zip(trials, every, strict=True):
         timing = t.outcome if isinstance(t.outcome, Measurement) else None
         text = (timing and seconds(timing.seconds)) or (t.outcome.kind.value if isinstance(t.outcome, Failure) else "-")
         shown.add_row(
             str(t.number),
             text,
-            f"{flops / timing.seconds / 1e9:.4g}" if timing else "-",
-            f"{100 * timing.spread:.1f}%" if timing else "-",
+            speed(workload, timing.seconds) if timing else "-",
+            percent(timing.spread) if timing and timing.samples > 1 else "-",
             "-" if t.proposal.prediction is None else f"{t.proposal.prediction:.3g}",
             safe_text(t.proposal.origin),
-            safe_text(" ".join(f"{k}={v}" for k, v in t.schedule.values.items())),
+            safe_text(" ".join(f"{k}={value_text(v)}" for k, v in values.items() if k not in same)),
         )
-    out.print(shown)
+    if trials:
+        out.print(shown)
+    if same:
+        out.print(safe_text(f"all have  {' '.join(f'{k}={value_text(v)}' for k, v in same.items())}"), style="dim")

@@ -26,10 +26,10 @@ from tilewright.cli.options import (
     target_option,
     threads_option,
 )
-from tilewright.cli.output import console, emit_json, program, rate, say, seconds, share_of_peak, shown_path
+from tilewright.cli.output import console, emit_json, program, rate, say, seconds, shown_path
 from tilewright.cli.ranges import tune_for_range
 from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
-from tilewright.core import DatabaseError, TilewrightError
+from tilewright.core import DatabaseError, Failure, TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.baselines.compare import Comparison
@@ -137,7 +137,7 @@ def command(
     """Search for the fastest kernel of an operator and store every trial.
 
     OP is an operator's name (see: tilewright ops), FILE.py:function, or a C++ or CUDA file with a kernel of
-    your own whose macros are tuned (docs/own_kernels.md). Ctrl-C ends the search and keeps everything
+    your own whose macros are tuned. Ctrl-C ends the search and keeps everything
     measured; a second Ctrl-C stops at once.
 
     \b
@@ -200,9 +200,9 @@ def command(
     finally:
         watcher.close()
     served = "://" not in result.database and backend_for(result.task.target).in_process
-    compared = result.best is not None and not result.interrupted and served
+    problem = _no_success(result)
+    compared = result.best is not None and problem is None and not result.interrupted and served
     comparison = _against_numpy(result) if compared else None
-    problem = None if result.best else _no_success(result)
     if as_json:
         data = result.to_json()
         data["speedup_over_numpy"] = comparison.ratios[0].ratio if comparison and comparison.ratios else None
@@ -221,16 +221,20 @@ def command(
 
 
 def _require_own_place(db: str | None) -> None:
-    """Refuse at once what no program would open afterwards: a database in a folder that others write."""
+    """Refuse at once what no program would open afterwards: a database in a folder that others write. Folders are made,
+    and that is said: the name may be mistyped."""
     from tilewright.paths import default_path
     from tilewright.runtime.trust import require_place
 
     if db is not None and "://" in db:
         return
+    path = Path(db) if db is not None else Path(default_path())
     try:
-        require_place(Path(db) if db is not None else Path(default_path()))
+        require_place(path)
     except DatabaseError as e:
         raise DatabaseError(e.message, "Name one in a folder of your own: --db ~/tuned.db") from None
+    if not path.parent.exists():
+        say(f"there is no folder {path.parent}: it is made")
 
 
 def _farm(address: str, certs: Path | None, priority: str) -> Farm:
@@ -265,7 +269,7 @@ def _on_farm(
     rows: dict[str, Any] = {}
     codes = [0]
     for name, one in found.items():
-        problem = one if isinstance(one, TilewrightError) else None if one.best else _no_success(one)
+        problem = one if isinstance(one, TilewrightError) else _no_success(one)
         if isinstance(one, TuneResult):
             rows[name] = one.to_json()
             codes.append(130 if one.interrupted else 1 if problem else 0)
@@ -275,15 +279,26 @@ def _on_farm(
             codes.append(one.exit_code)
         if problem is not None:
             rows[name] = rows.get(name, {}) | {"error": problem.to_json()}
-            say(f"{name}: {problem}" if several else f"tilewright: {problem}")
+            say(f"{name}: {problem}" if several else str(problem))
     if as_json:
         emit_json({"classes": rows} if several else next(iter(rows.values())))
     return max(codes)
 
 
-def _no_success(result: TuneResult) -> TilewrightError:
+def _no_success(result: TuneResult) -> TilewrightError | None:
+    """What to say of a run without a right trial, whatever an earlier one has stored."""
+    from tilewright.database import Database
+
+    if result.best and not result.all_failed:
+        return None
+    example = ""
+    for kind in list(result.failed)[:1]:
+        with Database.open(result.database, create=False, readonly=True) as database:
+            for record in database.list_trials(result.run, status=kind, limit=1):
+                example = f", such as: {record.outcome.message}" if isinstance(record.outcome, Failure) else ""
     failed = ", ".join(f"{n} {k}" for k, n in result.failed.items()) or "none was run"
-    return TilewrightError(f"no trial succeeded: {failed}", f"See what failed: tilewright show {result.run}")
+    again = f"{program()} show {result.run} --db {shown_path(result.database)}"
+    return TilewrightError(f"no trial succeeded: {failed}{example}", f"See what failed: {again}")
 
 
 def _against_numpy(result: TuneResult) -> Comparison | None:
@@ -323,12 +338,11 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
 
     task = result.task
     lines = []
-    if result.best:
+    if result.best and result.all_failed:
+        lines.append(f"best       none of this run; the kernel of an earlier one stays, {seconds(result.best.seconds)}")
+    elif result.best:
         best = result.best
-        lines.append(
-            f"best       {seconds(best.seconds)}, {rate(task.workload.flops, best.seconds)}"
-            f"{share_of_peak(best.peak_fraction, task.target, here=True)}"
-        )
+        lines.append(f"best       {seconds(best.seconds)}, {rate(task, best.seconds, best.peak_fraction, here=True)}")
         if comparison and comparison.ratios:
             r = comparison.ratios[0]
             lines.append(f"numpy      ours is {r.ratio:.2f}x as fast, paired ({r.low:.2f} to {r.high:.2f})")
@@ -345,9 +359,11 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     target = f" --threads {task.target.threads}" if task.target.threads > 1 else ""
     if "://" in result.database:
         lines.append(f"next       {program()} db export --best best.db --db {database}")
+    elif not result.best:
+        lines.append(f"next       {program()} show {result.run} --db {database}")
     elif backend_for(task.target).in_process:
         lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {database}")
-        if result.best and ":" not in op:
+        if ":" not in op:
             arguments = ", ".join([repr(op), *map(_keyword, params)])
             lines.append(f"in Python  tilewright.Library({database!r}).plan({arguments})")
     else:

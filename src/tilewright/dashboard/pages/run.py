@@ -71,10 +71,10 @@ def _groups(site: Site, run: StoredRun) -> tuple[failures.FailureGroup, ...]:
     return site.answers.get(("groups", run.id, run.trials), _seconds(run), make)
 
 
-def winner(trials: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The fastest trial."""
-    timed = [(t.seconds, t.number, t) for t in trials if t.seconds is not None]
-    return min(timed, default=(0.0, 0, None))[2]
+def winner(site: Site, run: StoredRun) -> int | None:
+    """The trial that won the run's final, else the fastest one."""
+    timed = [(t.seconds, t.number) for t in sample(site, run) if t.seconds is not None]
+    return min(timed, default=(0.0, None))[1] if run.winner is None else run.winner
 
 
 def _template(site: Site, request: Request, run: StoredRun) -> tuple[str, tuple[str, ...]]:
@@ -205,27 +205,24 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     shown: dict[str, Any] = {
         "title": run.task.workload.label, "run": run, "base": base, "texts": _texts(run),
         "versions": ", ".join(f"{visible_text(k)} {visible_text(v)}" for k, v in run.versions.items()),
-        "error": run.summary.get("error"), "peak": None, "spent": "",
+        "error": run.summary.get("error"), "peak": run.peak_fraction, "spent": "",
         "trials": _trials(site, request, ROWS, max(0, at - 1) * ROWS), "page": at,
         "pages": -(-_count(site, request) // ROWS), "statuses": ("ok", *(k.value for k in FailureKind)),
         "orders": ORDERS, "order": choice(request, "order", ORDERS, "number"),
         "descending": bool(text(request, "descending")), "sorts": _sorts(request, base),
         "first": 0, "winner": None, "templates": (),
     }  # fmt: skip
-    found, spent = run.summary.get("best"), run.summary.get("time")
-    if isinstance(found, Mapping) and isinstance(found.get("peak_fraction"), float):
-        shown["peak"] = found["peak_fraction"]
+    spent = run.summary.get("time")
     if isinstance(spent, Mapping):
         parts = sorted(((k, v) for k, v in spent.items() if isinstance(v, float)), key=lambda p: -p[1])
         shown["spent"] = ", ".join(f"{visible_text(k)} {duration(v)}" for k, v in parts if v >= 0.05)
     if run.trials:
         template, names = _template(site, request, run)
         _, knob, names_of_knobs = _knob(site, request, run)
-        fastest = winner(sample(site, run))
         shown |= {
             "failures": _failures(site, request), "calibration": _calibration_table(site, request),
             "templates": names, "template": template, "knob": knob,
-            "knobs": names_of_knobs, "winner": fastest.number if fastest else None,
+            "knobs": names_of_knobs, "winner": winner(site, run),
         }  # fmt: skip
     where = RunFilter(workload_key=run.task.workload.key, device_model=run.device_model)
     shown["others"] = [

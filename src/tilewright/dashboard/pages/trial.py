@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from tilewright.core import Failure, Measurement, TrialRecord
 from tilewright.dashboard.page import Page, number
-from tilewright.dashboard.pages.run import base_of, run_of, sample, winner
+from tilewright.dashboard.pages.run import base_of, run_of, winner
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.sources import printed
 from tilewright.dashboard.text import cell
@@ -53,13 +53,12 @@ def _schedule(site: Site, request: Request) -> Table:
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     run, trial = run_of(site, request), trial_of(site, request)
     source = printed(site, run.task, trial.schedule)
-    fastest = winner(sample(site, run))
     failed = trial.outcome if isinstance(trial.outcome, Failure) else None
     return {
         "title": f"Trial {trial.number} of {run.task.workload.label}", "run": run, "base": base_of(run), "trial": trial,
         "failed": failed, "advice": ADVICE.get(failed.kind.value, "") if failed else "",
         "facts": _facts(site, request), "schedule": _schedule(site, request), "source": source.text,
-        "source_note": source.note, "winner": fastest.number if fastest else None,
+        "source_note": source.note, "winner": winner(site, run),
         "previous": trial.number - 1 if trial.number > 0 else None,
         "next": trial.number + 1 if trial.number + 1 < run.next_number else None,
     }  # fmt: skip

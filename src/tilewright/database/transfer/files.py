@@ -42,9 +42,7 @@ def backup(database: Database, destination: Path, force: bool = False) -> int:
     no file and for a name that is taken, and ``DatabaseError``.
     """
     if not database.is_file:
-        raise UsageError(
-            f"{database.location} is no SQLite file", "Back a server up with pg_dump; docs/database.md says how"
-        )
+        raise UsageError(f"{database.location} is no SQLite file", "Back a server up with pg_dump")
     source = Path(os.path.realpath(database.path))
     _new_file(destination, force, source)
     with replacing(destination) as partial:

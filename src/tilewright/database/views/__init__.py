@@ -198,13 +198,15 @@ class Views(TrialViews, Kernels):
 
         ``op``: of this operator, also where its program was first stored under another name.
         """
-        t = schema.trial.c
+        t, k = schema.trial.c, schema.kernel.c
         found = self._winners(op, limit)
-        first = select(t.run_id, t.seconds).where(
-            t.run_id.in_({k.run_id for k in found if k.run_id is not None}), t.number == 0, t.origin == "default"
-        )
-        seconds = {row.run_id: row.seconds for row in self._ask(first)}
-        return [KernelView(k, seconds.get(k.run_id)) for k in found]
+        runs = {x.run_id for x in found if x.run_id is not None}
+        first = select(t.run_id, t.seconds).where(t.run_id.in_(runs), t.number == 0, t.origin == "default")
+        default = {row.run_id: row.seconds for row in self._ask(first)}
+        own = schema.kernel.join(schema.trial, (t.run_id == k.run_id) & (t.number == k.trial_number))
+        winners = select(t.run_id, t.number, t.seconds).select_from(own).where(k.rank == 1, k.run_id.in_(runs))
+        trial = {(row.run_id, row.number): row.seconds for row in self._ask(winners)}
+        return [KernelView(x, default.get(x.run_id), trial.get((x.run_id, x.trial_number))) for x in found]
 
 
 def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Select[Any]:

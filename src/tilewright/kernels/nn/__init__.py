@@ -80,8 +80,11 @@ from tilewright.kernels.nn.softmax import log_softmax as log_softmax
 from tilewright.kernels.nn.softmax import softmax as softmax
 
 
+def __dir__() -> list[str]:
+    return sorted(n for n, v in globals().items() if getattr(v, "__module__", "").startswith(__name__) and n[0] != "_")
+
+
 def __getattr__(name: str) -> NoReturn:
     from tilewright.errors import NoFunction
 
-    known = sorted(n for n, v in globals().items() if getattr(v, "__module__", "").startswith(__name__) and n[0] != "_")
-    raise NoFunction("nn", name, known)
+    raise NoFunction("nn", name, __dir__())

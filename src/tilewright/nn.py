@@ -1,0 +1,8 @@
+"""``import tilewright.nn``: functions on tensors, the module that ``tilewright.nn`` is."""
+
+import sys
+
+from tilewright.kernels import nn
+from tilewright.kernels.nn import *  # noqa: F403 (for type checkers)
+
+sys.modules[__name__] = nn
