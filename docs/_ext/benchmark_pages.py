@@ -25,7 +25,8 @@ TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
                           "versions")),
     "farm": ("Farm, database and dashboard", ("farm_throughput", "farm_scale", "farm_faults", "database_scale",
                                               "dashboard")),
-    "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_wgmma_schedules", "cuda_mutants", "cuda_sass", "cuda_compile_rate")),
+    "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_wgmma_schedules", "cuda_mutants",
+                                             "cuda_sass", "cuda_compile_rate")),
 }  # fmt: skip
 """Pages of docs/benchmarks: a title, and the results in their order."""
 
