@@ -26,6 +26,7 @@ TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "farm": ("Farm, database and dashboard", ("farm_throughput", "farm_scale", "farm_faults", "database_scale",
                                               "dashboard")),
     "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_wgmma_schedules", "cuda_mutants",
+                                             "cuda_wgmma_mutants",
                                              "cuda_sass", "cuda_compile_rate")),
 }  # fmt: skip
 """Pages of docs/benchmarks: a title, and the results in their order."""
@@ -43,7 +44,7 @@ TITLES = {
     "operators_zen4": "Some of them on another core",
     "ansor_zen4": "Ansor's operators on a core with half the multiply-adds",
     "ansor_zen4_two_threads": "The same, batch 1, on two of these cores",
-    "cuda_wgmma_schedules": "Random schedules for Hopper",
+    "cuda_wgmma_schedules": "Random schedules for Hopper", "cuda_wgmma_mutants": "Planted mistakes in them",
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
     "unusual": "Operators that libraries have no kernel for, against NumPy and PyTorch",
     "tvm_suite": "Against TVM MetaSchedule, at equal trials", "call_overhead": "Cost of a call on 4x4 matrices",
