@@ -163,6 +163,14 @@ def test_schedules_are_checked_and_timed(tmp_path: Path, prepared: Path, alone: 
     assert all(r["us"] > 0 and r["checked"] == "the reference" and r["device"] == "emulator" for r in measured)
 
 
+def test_triton_is_told_to_be_missing(tmp_path: Path) -> None:
+    done = run("first-light", tmp_path, "--only", "triton/")
+    assert done.returncode == 3
+    found = rows.read(tmp_path / "first-light.jsonl")
+    assert {r["id"].split()[0] for r in found} == {"triton/matmul", "triton/attention"}
+    assert {(r["state"], r["message"]) for r in found} == {("skipped", "Triton needs a GPU")}
+
+
 def test_what_fails_costs_its_own_row(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
     """One kernel writes where it may not, one leaves a block unwritten; the third is right."""
     spoilt = spoil(prepared, tmp_path / "spoilt")
