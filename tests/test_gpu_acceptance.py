@@ -252,6 +252,7 @@ for name, act in {units!r}:
         os.kill(os.getpid(), signal.SIGSEGV)
     if act == "hang":
         time.sleep(60)
+    print("{{}}", flush=True)
     print(json.dumps({{"id": name, "state": "crash" if act == "spoil" else "right"}}), flush=True)
     if act == "spoil":
         sys.exit({spoilt})
@@ -270,6 +271,20 @@ def follow(
     undone = Children(found, time.monotonic() + end).run([job], 1)
     assert bool(undone) == (end < 60.0)
     return {r["id"]: r for r in rows.read(path)}
+
+
+def test_a_child_that_waits_for_others_gives_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rows, "SIGN", 0.01)
+    tell = rows.Teller(())
+    with tell.unit("a"), tell.trusted():
+        time.sleep(0.3)
+        tell.row("a", "right")
+    first, *signs, last = capsys.readouterr().out.splitlines()
+    assert "at" in first
+    assert last.startswith('{"id"') or last == "{}"
+    assert signs.count("{}") >= 3
 
 
 def test_a_dying_child_costs_one_row(tmp_path: Path) -> None:

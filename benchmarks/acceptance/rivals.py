@@ -85,7 +85,7 @@ class Checked:
 
 
 class Bench:
-    """Operands of one task, checks and timers. ``launch`` gives calls of our kernels."""
+    """Operands of one task; checks and timers of our kernels and of libraries on them."""
 
     def __init__(self, world: World, task: Task) -> None:
         import torch
@@ -163,7 +163,7 @@ class Bench:
                 wrong = ~((got - case.want).abs() <= self._tolerance * scale)
                 error = float((got - case.want).norm() / case.want.norm())
             if count := int(wrong.sum()):
-                at = tuple(int(x) for x in wrong.nonzero()[0])
+                at = tuple(int(x) for x in self.torch.unravel_index(wrong.flatten().int().argmax(), wrong.shape))
                 kind = "whole" if case.exact else "normal"
                 found = f"element {at} is {float(got[at])}, PyTorch's {float(case.want[at])}"
                 return f"{found}; {count} of {wrong.numel()} wrong ({kind} inputs)", error
