@@ -1,88 +1,338 @@
-"""The acceptance run's own plumbing, on the emulator's driver; what it finds on a GPU is not for tests."""
+"""The three acceptance commands on the emulator's driver, and what becomes of them when something fails.
+
+What they find on a GPU is not for tests. Kernels that crash, hang or are wrong are real ones.
+"""
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "benchmarks" / "gpu_acceptance.py"
+from spoilt_kernels import spoil
+from tilewright.building.prepared import read
+from tilewright.cli.app import run as tilewright
+from tilewright.kernels.primitives.conformance import cases
+from tilewright.kernels.templates import TEMPLATES, default_schedule
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SCRIPT = BENCHMARKS / "gpu_acceptance.py"
+sys.path.insert(0, str(BENCHMARKS))
+
+from acceptance import rivals, rows, shapes  # noqa: E402
+from acceptance.children import Children, Job  # noqa: E402
+from tilewright.baselines.pytorch import compared  # noqa: E402
+
+MATMUL = "light/matmul m=64 n=48 k=40 dtype=bfloat16"
+SIZES = ("m=64", "n=48", "k=40", "--dtype", "bfloat16")
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def alone(tmp_path: Path) -> dict[str, str]:
+    """An environment without PyTorch, whether or not it is installed."""
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
+    path = os.pathsep.join([str(tmp_path / "path"), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def run(
+    command: str, folder: Path, *words: str, env: Mapping[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
     return subprocess.run(
-        [sys.executable, str(SCRIPT), "--out", str(folder / "out"), *words],
-        capture_output=True, text=True, check=False, timeout=300,
+        [sys.executable, str(SCRIPT), command, "--out", str(folder), "--driver", "emulator", *words],
+        capture_output=True, text=True, check=False, timeout=timeout, env=env,
     )  # fmt: skip
 
 
-def result(folder: Path) -> dict[str, object]:
-    loaded: dict[str, object] = json.loads((folder / "out" / "acceptance.json").read_text())
-    return loaded
+def states(folder: Path, command: str) -> dict[str, str]:
+    return {r["id"]: r["state"] for r in rows.read(folder / f"{command}.jsonl")}
 
 
-@pytest.mark.parametrize(
-    ("operator", "templates"),
-    [
-        ("matmul", {"cuda_mma", "cuda_simt"}),
-        pytest.param("attention", {"cuda_attention"}, marks=pytest.mark.nightly),
-    ],
-)
-def test_templates_are_checked_through_the_isolated_child(tmp_path: Path, operator: str, templates: set[str]) -> None:
-    words = ("--only", "correctness", "--operators", operator, "--limit", "1")
-    done = run(tmp_path, "--driver", "emulator", *words)
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small product's default and the three best, for the emulator."""
+    folder = tmp_path_factory.mktemp("prepared")
+    words = ["prepare", "matmul", *SIZES, "--device", "emulator", "--out", str(folder / "m"), "--keep", "3"]
+    assert tilewright([*words, "--pool", "6", "--verify", "0"]) == 0
+    return folder
+
+
+# --------------------------------------------------------------------------- correctness
+
+
+def test_primitives_and_templates_are_checked_in_children(tmp_path: Path) -> None:
+    only = "conformance/sync,odd/matmul m=127"
+    done = run("correctness", tmp_path, "--only", only)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = result(tmp_path)["parts"]["correctness"]  # type: ignore[index]
-    assert {r["template"] for r in rows} >= templates
-    assert {r["result"] for r in rows} == {"right"}
-    assert done.stdout.splitlines()[-2].startswith(f"correctness   {len(rows)} right")
-    assert "skipped   compute-sanitizer, tuning and rivals" in done.stdout.splitlines()[-1]
+    found = states(tmp_path, "correctness")
+    assert found["conformance/sync/block"] == "same"
+    assert {k.split("/")[2] for k, v in found.items() if v == "right"} == {"cuda_mma", "cuda_simt"}
+    before = (tmp_path / "correctness.jsonl").read_bytes()
+    again = run("correctness", tmp_path, "--only", only)
+    assert again.returncode == 0
+    assert (tmp_path / "correctness.jsonl").read_bytes() == before
 
 
 @pytest.mark.nightly
-def test_every_operator_of_the_run_is_right_here_too(tmp_path: Path) -> None:
-    done = run(tmp_path, "--driver", "emulator", "--only", "correctness", "--limit", "1")
+def test_everything_that_must_be_right_on_a_gpu_is_right_here(tmp_path: Path) -> None:
+    done = run("correctness", tmp_path, "--only", "conformance,odd", "--seconds", "1500", timeout=1600)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = result(tmp_path)["parts"]["correctness"]  # type: ignore[index]
-    assert len({r["workload"].split()[0] for r in rows}) > 10
+    found = rows.read(tmp_path / "correctness.jsonl")
+    assert sum(r["state"] == "same" for r in found) == len(cases())
+    assert {r["template"] for r in found if r["state"] == "right"} == {
+        n for n, t in TEMPLATES.items() if "cuda" in t.kinds and n != "own"
+    }
 
 
-def test_what_is_compared_has_a_rival() -> None:
-    """The shapes of the run are sound, and each is compared with something."""
-    code = f"""
-import sys; sys.path.insert(0, {str(SCRIPT.parent)!r})
-import gpu_acceptance, gpu_rivals
-from tilewright.kernels.operators import get_operator
-from tilewright.baselines.pytorch import compared
-gpu_acceptance.workloads()
-for op, params in gpu_acceptance.TABLE:
-    workload = get_operator(op).workload(**params)
-    assert compared(workload), workload.label
-    print(gpu_rivals.peak_of(op, workload.inputs[0].dtype))
+SANITIZER = """#!{python}
+import subprocess, sys
+print("========= COMPUTE-SANITIZER", flush=True)
+command = sys.argv[sys.argv.index({python!r}):]
+process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+for line in process.stdout:
+    if '"id"' in line and "cuda_simt" in line and "memcheck" in sys.argv:
+        print("========= Invalid __global__ read of size 4 bytes", flush=True)
+    print(line, end="", flush=True)
+print("========= ERROR SUMMARY: 0 errors", flush=True)
+sys.exit(process.wait())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert set(done.stdout.split()) == {"bandwidth", "fp16_tensor_flops", "fp32_flops"}
 
 
-@pytest.mark.nightly
-def test_the_conformance_suite_is_recorded_and_compared(tmp_path: Path) -> None:
-    done = run(tmp_path, "--driver", "emulator", "--only", "conformance")
-    assert done.returncode == 0, done.stdout + done.stderr
-    part = result(tmp_path)["parts"]["conformance"]  # type: ignore[index]
-    assert part["run"] == part["of"]
-    assert part["differing"] == []
-    assert list((tmp_path / "out" / "conformance").glob("*.json"))
+def test_one_process_a_tool_of_the_sanitizer(tmp_path: Path) -> None:
+    """Its findings stand in the row of the kernel that ran when it wrote them."""
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(SANITIZER.format(python=sys.executable))
+    tool.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = run("correctness", tmp_path, "--only", "sanitizer/memcheck", env=env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = {r["id"]: r for r in rows.read(tmp_path / "correctness.jsonl")}
+    own = found.pop("sanitizer/memcheck")
+    assert own["state"] == "clean"
+    assert {r["template"] for r in found.values()} >= {"cuda_mma", "cuda_simt", "cuda_attention", "cuda_rows"}
+    for row in found.values():
+        simt = row["template"] == "cuda_simt"
+        assert row["state"] == ("errors" if simt else "clean")
+        assert row.get("findings") == (["Invalid __global__ read of size 4 bytes"] if simt else None)
+
+
+def test_what_is_missing_is_a_row_that_is_tried_again(tmp_path: Path) -> None:
+    """No sanitizer, no compiler: each is told, and the rest goes on."""
+    env = {**os.environ, "PATH": os.defpath, "CXX": "/nowhere/c++", "TILEWRIGHT_CACHE": str(tmp_path / "cache")}
+    only = "conformance/sync,conformance/convert,sanitizer/memcheck"
+    done = run("correctness", tmp_path, "--only", only, env=env)
+    assert done.returncode == 3, done.stdout + done.stderr
+    found = {r["id"]: r for r in rows.read(tmp_path / "correctness.jsonl")}
+    assert {r["state"] for r in found.values()} == {"skipped"}
+    assert found["sanitizer/memcheck"]["message"] == "compute-sanitizer is not installed"
+    assert "/nowhere/c++" in found["conformance/sync"]["message"]
+    again = run("correctness", tmp_path, "--only", "conformance/sync")
+    assert states(tmp_path, "correctness")["conformance/sync/block"] == "same", again.stdout + again.stderr
 
 
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
-    done = run(tmp_path, "--driver", "pycuda")
-    if done.returncode == 0:
+    words = [sys.executable, str(SCRIPT), "correctness", "--out", str(tmp_path), "--driver", "pycuda"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    if "nothing was run" not in done.stderr:
         pytest.skip("there is a GPU here")
     assert done.returncode == 3
-    assert "SKIPPED everything" in done.stdout
-    assert result(tmp_path)["skipped"]
+
+
+# --------------------------------------------------------------------------- first-light
+
+
+def test_schedules_are_checked_and_timed(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
+    words = ("--prepared", str(prepared), "--only", MATMUL, "--schedules", "2")
+    # Nothing is compiled where all is prepared, and no PyTorch is no reason not to check.
+    env = {**alone, "CXX": "/nowhere/c++"}
+    done = run("first-light", tmp_path, *words, env=env)
+    assert done.returncode == 3, done.stdout + done.stderr
+    found = {r["id"]: r for r in rows.read(tmp_path / "first-light.jsonl")}
+    assert found[f"{MATMUL}/libraries"]["message"] == "PyTorch is not installed"
+    measured = [r for r in found.values() if r["state"] == "measured"]
+    loaded = read(prepared / "m")
+    assert {r["id"].rpartition("/")[2] for r in measured} == {c.schedule.key[:12] for c, _ in loaded.items}
+    assert measured[0]["schedule"] == default_schedule(loaded.task).to_json()
+    assert all(r["us"] > 0 and r["checked"] == "the reference" and r["device"] == "emulator" for r in measured)
+
+
+def test_triton_is_told_to_be_missing(tmp_path: Path) -> None:
+    done = run("first-light", tmp_path, "--only", "triton/")
+    assert done.returncode == 3
+    found = rows.read(tmp_path / "first-light.jsonl")
+    assert {r["id"].split()[0] for r in found} == {"triton/matmul", "triton/attention"}
+    assert {(r["state"], r["message"]) for r in found} == {("skipped", "Triton needs a GPU")}
+
+
+def test_what_fails_costs_its_own_row(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
+    """One kernel writes where it may not, one leaves a block unwritten; the third is right."""
+    spoilt = spoil(prepared, tmp_path / "spoilt")
+    done = run("first-light", tmp_path, "--prepared", str(spoilt), "--only", MATMUL, env=alone)
+    assert done.returncode == 1, done.stdout + done.stderr
+    kernels = [r for r in rows.read(tmp_path / "first-light.jsonl") if "schedule" in r]
+    found = {r["state"]: r for r in kernels}
+    assert set(found) == {"crash", "wrong_result", "measured"}
+    assert "SIGSEGV" in found["crash"]["message"]
+
+
+def test_another_architecture_is_told_and_prepared_here(tmp_path: Path, alone: dict[str, str]) -> None:
+    words = [
+        "prepare",
+        "matmul",
+        *SIZES,
+        "--device",
+        "emulator",
+        "--target",
+        "cuda:sm_80",
+        "--keep",
+        "1",
+        "--pool",
+        "1",
+    ]
+    assert tilewright([*words, "--verify", "0", "--out", str(tmp_path / "old" / "m")]) == 0
+    words = ["--prepared", str(tmp_path / "old"), "--only", MATMUL, "--schedules", "1"]
+    run("first-light", tmp_path, *words, env=alone)
+    found = {r["id"]: r for r in rows.read(tmp_path / "first-light.jsonl")}
+    said = found[f"{MATMUL}/prepared"]["message"]
+    assert "was prepared for cuda:sm_80 on the emulator: prepared here for cuda:sm_90a" in said
+    assert sum(r["state"] == "measured" for r in found.values()) == 2
+    assert len(list((tmp_path / "prepared").glob("*/prepared.json"))) == 1
+
+
+def test_the_deadline_ends_it_and_the_next_run_goes_on(
+    tmp_path: Path, prepared: Path, alone: dict[str, str]
+) -> None:  # fmt: skip
+    words = ("--prepared", str(prepared), "--only", MATMUL)
+    began = time.monotonic()
+    done = run("first-light", tmp_path, *words, "--seconds", "0.3", env=alone)
+    assert time.monotonic() - began < 20
+    assert done.returncode == 3
+    assert f"the time was over before: {MATMUL}" in done.stdout
+    run("first-light", tmp_path, *words, env=alone)
+    path = tmp_path / "first-light.jsonl"
+    whole = path.read_bytes()
+    found = states(tmp_path, "first-light")
+    # A crash in the middle of a line, and one that left garbage: both rows are found again, and no other.
+    lines = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], lines[1][:20] + b"\n", *lines[2:-1], lines[-1][:-9]]))
+    run("first-light", tmp_path, *words, env=alone)
+    assert states(tmp_path, "first-light") == found
+    assert path.read_bytes().splitlines(keepends=True)[2 : len(lines) - 1] == lines[2:-1]
+
+
+# --------------------------------------------------------------------------- tune
+
+
+def test_a_shape_is_tuned_for_some_seconds(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
+    done = run("tune", tmp_path, "--prepared", str(prepared), "--only", "tune/matmul", "--each", "1", env=alone)
+    assert done.returncode == 3, done.stdout + done.stderr  # there is nothing to compare with
+    [found] = [r for r in rows.read(tmp_path / "tune.jsonl") if r["state"] == "found"]
+    assert found["trials"] >= 3
+    assert found["ended"] == "stopped"
+    assert (tmp_path / "tuned.db").exists()
+
+
+# --------------------------------------------------------------------------- children
+
+CHILD = """
+import json, os, signal, sys, time
+done = {{json.loads(x)["id"] for x in open({path!r})}} if os.path.exists({path!r}) else set()
+for name, act in {units!r}:
+    if name in done:
+        continue
+    print(json.dumps({{"at": name, "template": "t"}}), flush=True)
+    if act == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if act == "hang":
+        time.sleep(60)
+    print("{{}}", flush=True)
+    print(json.dumps({{"id": name, "state": "crash" if act == "spoil" else "right"}}), flush=True)
+    if act == "spoil":
+        sys.exit({spoilt})
+    if act == "stop":
+        raise SystemError("of its own accord")
+"""
+
+
+def follow(
+    folder: Path, *units: tuple[str, str], end: float = 60.0, patience: float = 20.0
+) -> dict[str, dict[str, Any]]:
+    path = folder / "rows.jsonl"
+    code = CHILD.format(path=str(path), units=units, spoilt=rows.SPOILT)
+    found = rows.Rows(path, {"device": "emulator"})
+    job = Job("job", (sys.executable, "-c", code), patience)
+    undone = Children(found, time.monotonic() + end).run([job], 1)
+    assert bool(undone) == (end < 60.0)
+    return {r["id"]: r for r in rows.read(path)}
+
+
+def test_a_child_that_waits_for_others_gives_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rows, "SIGN", 0.01)
+    tell = rows.Teller(())
+    with tell.unit("a"), tell.trusted():
+        time.sleep(0.3)
+        tell.row("a", "right")
+    first, *signs, last = capsys.readouterr().out.splitlines()
+    assert "at" in first
+    assert last.startswith('{"id"') or last == "{}"
+    assert signs.count("{}") >= 3
+
+
+def test_a_dying_child_costs_one_row(tmp_path: Path) -> None:
+    found = follow(tmp_path, ("a", ""), ("b", "die"), ("c", "spoil"), ("d", "stop"), ("e", ""))
+    assert {k: r["state"] for k, r in found.items()} == {
+        "a": "right", "b": "crash", "c": "crash", "d": "right", "e": "right", "job": "done",
+    }  # fmt: skip
+    assert found["b"]["message"] == "killed by SIGSEGV"
+    assert found["b"]["template"] == "t"
+
+
+def test_a_hanging_child_costs_one_row(tmp_path: Path) -> None:
+    found = follow(tmp_path, ("a", "hang"), ("b", ""), patience=2.0)
+    assert {k: r["state"] for k, r in found.items()} == {"a": "timeout", "b": "right", "job": "done"}
+
+
+def test_the_deadline_leaves_no_row_of_what_it_cuts_off(tmp_path: Path) -> None:
+    began = time.monotonic()
+    found = follow(tmp_path, ("a", ""), ("b", "hang"), end=2.0)
+    assert time.monotonic() - began < 10
+    assert set(found) == {"a"}
+
+
+def test_a_child_that_never_comes_to_its_work_is_broken(tmp_path: Path) -> None:
+    found = rows.Rows(tmp_path / "rows.jsonl", {"device": "emulator"})
+    job = Job("job", (sys.executable, "-c", "raise SystemError('no luck')"), 20.0)
+    assert Children(found, time.monotonic() + 60).run([job], 1) == []
+    [row] = found
+    assert row["state"] == "broken"
+    assert "no luck" in row["message"]
+
+
+# --------------------------------------------------------------------------- what is compared
+
+
+def test_the_shapes_are_sound_and_each_has_a_rival() -> None:
+    assert len({s.workload.key for s in shapes.ODD}) == len(shapes.ODD)
+    assert len(shapes.LIGHT) == 16
+    assert all(compared(s.workload) for s in (*shapes.LIGHT, *shapes.SMALL))
+    small = {s.op for s in shapes.SMALL}
+    assert small <= {s.op for s in shapes.LIGHT}
+
+
+def test_causal_attention_needs_half_of_the_operations() -> None:
+    causal = next(s.workload for s in shapes.LIGHT if "is_causal" in s.label)
+    sizes = dict(causal.params)
+    visible = sum(i + 1 for i in range(int(sizes["lq"])))
+    assert rivals.operations(causal) == causal.flops * visible / int(sizes["lq"]) ** 2
+    assert rivals.operations(causal) == pytest.approx(causal.flops / 2, rel=1e-3)
+    product = shapes.LIGHT[0].workload
+    assert rivals.operations(product) == product.flops == 2 * 4096**3

@@ -1,21 +1,131 @@
-"""docs/gpu_status.md lists every CUDA template and primitive."""
+"""docs/gpu_status.md lists every CUDA template and primitive, and what acceptance rows say is written into it."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tilewright.kernels.primitives import PRIMITIVES
+from tilewright.kernels.primitives.conformance import cases
 from tilewright.kernels.templates import TEMPLATES
 
-TEXT = (Path(__file__).parents[1] / "docs" / "gpu_status.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[1] / "docs" / "gpu_status.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "gpu_acceptance.py"
+GPU = "NVIDIA H200"
+SHAPE = "matmul m=4096 n=4096 k=4096 dtype=bfloat16"
 
 
-def rows(heading: str) -> set[str]:
-    section = TEXT.split(f"## {heading}\n")[1].split("\n## ")[0]
-    return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+def table(heading: str, text: str = TEXT) -> dict[str, list[str]]:
+    section = text.split(f"## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    return {parts[0].strip(" `"): [p.strip() for p in parts[1:]] for parts in rows}
 
 
 def test_every_template_and_primitive_has_a_row() -> None:
-    assert rows("Templates") == {n for n, t in TEMPLATES.items() if "cuda" in t.kinds and n != "own"}
-    assert rows("Primitives") == {p.name for p in PRIMITIVES}
+    assert set(table("Templates")) == {n for n, t in TEMPLATES.items() if "cuda" in t.kinds and n != "own"}
+    assert set(table("Primitives")) == {p.name for p in PRIMITIVES}
+
+
+def odd(template: str, state: str, number: int = 0) -> dict[str, Any]:
+    return {"id": f"odd/shape/{template}/{number}", "state": state, "template": template}
+
+
+def ratio(template: str, choice: str, rival: str, value: float, shape: str = SHAPE) -> dict[str, Any]:
+    return {
+        "id": f"light/{shape}/{choice}/{rival}", "state": "measured", "template": template, "choice": choice,
+        "rival": rival, "ratio": value, "shape": shape, "rate": 6e14, "unit": "operations/s", "share": 0.6,
+    }  # fmt: skip
+
+
+class Acceptance:
+    """A folder of made-up rows and a copy of the page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.page = folder / "gpu_status.md"
+        self.page.write_text(TEXT, encoding="utf-8")
+
+    def rows(self, command: str, *rows: dict[str, Any], device: str = GPU, date: str = "2027-01-02") -> None:
+        with open(self.folder / f"{command}.jsonl", "a", encoding="utf-8") as f:
+            f.writelines(json.dumps({**r, "device": device, "date": date}) + "\n" for r in rows)
+
+    def write(self, code: int = 0) -> str:
+        words = [sys.executable, str(SCRIPT), "status", "--out", str(self.folder), "--page", str(self.page)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def cell(self, heading: str, name: str, column: int) -> str:
+        return table(heading, self.page.read_text(encoding="utf-8"))[name][column]
+
+
+@pytest.fixture
+def acceptance(tmp_path: Path) -> Acceptance:
+    return Acceptance(tmp_path)
+
+
+def test_what_was_right_is_proven_on_the_device(acceptance: Acceptance) -> None:
+    mine = [{"id": f"conformance/{c.name}", "state": "same", "primitive": c.primitive} for c in cases()]
+    sync = [r for r in mine if r["primitive"] == "sync"]
+    shuffle = [r for r in mine if r["primitive"] == "shuffle"]
+    acceptance.rows("correctness", *sync, *shuffle[1:], {**mine[-1], "state": "differs"})
+    acceptance.rows("correctness", odd("cuda_mma", "right"), odd("cuda_mma", "resources", 1))
+    acceptance.rows("correctness", odd("cuda_rows", "right"), odd("cuda_rows", "crash", 1))
+    acceptance.rows("correctness", odd("cuda_map", "skipped"))
+    acceptance.write()
+    on = "NVIDIA H200, 2027-01-02"
+    assert acceptance.cell("Primitives", "sync", 3) == on
+    assert acceptance.cell("Primitives", "shuffle", 3) == "not yet"  # one of its cases is missing
+    assert acceptance.cell("Primitives", str(mine[-1]["primitive"]), 3) == f"wrong on {on}: 1 of 1"
+    assert acceptance.cell("Templates", "cuda_mma", 2) == on
+    assert acceptance.cell("Templates", "cuda_rows", 2) == f"wrong on {on}: 1 of 2"
+    assert acceptance.cell("Templates", "cuda_map", 2) == "not yet"
+    text = acceptance.page.read_text(encoding="utf-8")
+    assert "Ran on NVIDIA H200 (2027-01-02).\n" in text
+    assert "has run on a GPU yet" not in text
+    # All else stays as it was.
+    changed = [a for a, b in zip(TEXT.splitlines(), text.splitlines(), strict=True) if a != b]
+    assert len(changed) == 5
+
+
+def test_the_ratio_is_of_the_best_kernel_to_the_fastest_library(acceptance: Acceptance) -> None:
+    acceptance.rows(
+        "first-light", ratio("cuda_simt", "default", "cublas", 0.2), ratio("cuda_mma", "best", "cublas", 0.8),
+        ratio("cuda_mma", "best", "cublaslt", 0.7), ratio("cuda_mma", "best", "triton", 0.1),
+        ratio("cuda_mma", "default", "cudnn", 1.25, "conv2d n=1"), ratio("cuda_rows", "default", "torch", 1.5, "softmax"),
+    )  # fmt: skip
+    said = acceptance.write()
+    assert acceptance.cell("Templates", "cuda_mma", 3) == "0.70 to 1.25, median 0.97 of 2 shapes (NVIDIA H200)"
+    assert acceptance.cell("Templates", "cuda_rows", 3) == "1.50 on one shape (NVIDIA H200)"
+    assert acceptance.cell("Templates", "cuda_simt", 3) == "not measured"
+    assert acceptance.cell("Templates", "cuda_mma", 2) == "not yet"  # being fast is no proof
+    assert f"{SHAPE}: cuda_mma (best), 600 Toperations/s, 60% of the peak; cublas 0.800, cublaslt 0.700" in said
+    acceptance.rows("tune", ratio("cuda_mma", "tuned", "cublas", 0.9))
+    acceptance.write()
+    assert acceptance.cell("Templates", "cuda_mma", 3).startswith("0.90 to 1.25")
+
+
+def test_devices_stand_beside_each_other_and_a_later_run_replaces(acceptance: Acceptance) -> None:
+    acceptance.rows("correctness", odd("cuda_mma", "wrong_result"))
+    acceptance.write()
+    other = {"device": "NVIDIA H200 NVL", "date": "2027-02-03"}
+    acceptance.rows("correctness", odd("cuda_mma", "right"), **other)
+    acceptance.rows("correctness", odd("cuda_mma", "right"), date="2027-03-04")
+    acceptance.write()
+    assert acceptance.cell("Templates", "cuda_mma", 2) == "NVIDIA H200 NVL, 2027-02-03; NVIDIA H200, 2027-03-04"
+    text = acceptance.page.read_text(encoding="utf-8")
+    assert re.search(r"^Ran on NVIDIA H200 NVL \(2027-02-03\); NVIDIA H200 \(2027-03-04\)\.$", text, re.MULTILINE)
+
+
+def test_the_emulator_proves_nothing(acceptance: Acceptance) -> None:
+    acceptance.rows("correctness", odd("cuda_mma", "right"), device="emulator")
+    acceptance.rows("first-light", ratio("cuda_mma", "best", "cublas", 9.0), device="emulator")
+    assert "no row of a GPU" in acceptance.write(3)
+    assert acceptance.page.read_text(encoding="utf-8") == TEXT

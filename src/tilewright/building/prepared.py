@@ -29,11 +29,15 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Loaded:
-    """A prepared folder: its task, and the candidates with their artifacts (paths within the folder), best first."""
+    """A prepared folder: its task, and the candidates with their artifacts (paths within the folder), best first.
+
+    ``emulated``: only the emulator runs them.
+    """
 
     task: Task
     items: tuple[tuple[Candidate, Artifact], ...]
     compiler: str
+    emulated: bool = False
 
 
 def folders(root: Path) -> tuple[Path, ...]:
@@ -66,7 +70,7 @@ def read(folder: Path) -> Loaded:
         if isinstance(e, UsageError):
             raise
         raise UsageError(f"{path} is damaged: {e}", "Prepare again") from e
-    return Loaded(task, tuple(items), data["compiler"])
+    return Loaded(task, tuple(items), data["compiler"], bool(data.get("emulated")))
 
 
 def shortlist(root: Path, task: Task) -> tuple[Schedule, ...]:

@@ -32,7 +32,7 @@ from tilewright.core import (
     Workload,
 )
 from tilewright.cost_model import COST_MODELS, get_cost_model
-from tilewright.kernels.templates import get_template, templates_for
+from tilewright.kernels.templates import default_schedule, get_template, templates_for
 from tilewright.tuner.clock import Clock
 
 PRIORS = ("gpu", "roofline")
@@ -82,6 +82,7 @@ class Prepared:
     notes: list[str] = field(default_factory=list)
     compiler: str = ""
     flags: tuple[str, ...] = ()
+    emulated: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -102,6 +103,7 @@ class Prepared:
             "gate": self.gate,
             "compiler": self.compiler,
             "flags": list(self.flags),
+            "emulated": self.emulated,
             "verified_on": self.checked_on.label if self.checked_on else None,
             "verified": [c.to_json() for c in self.checked],
             "notes": self.notes,
@@ -120,15 +122,17 @@ def prepare(
     small: Workload | None = None,
     seed: int = 0,
     workers: int = 1,
+    emulated: bool = False,
     say: Say = lambda _stage, _done, _of: None,
 ) -> Prepared:
     """Sample ``pool`` schedules, rank those that can run, verify ``verify`` of them, compile the best ``keep``.
 
-    Compiled kernels are kept in a cache within ``folder``: prepared again, it is quick. ``small`` is the
-    workload on which the emulator runs them, where the task's own takes too long. Raises ``TilewrightError``
+    The default schedule is compiled whatever its rank. Compiled kernels are kept in a cache within ``folder``: prepared
+    again, it is quick. ``small`` is the workload on which the emulator runs them, where the task's own takes too long.
+    ``emulated``: they are compiled for the emulator. Raises ``TilewrightError``
     where nothing can be compiled or written, ``CannotCheck`` without a C++ compiler.
     """
-    result = Prepared(task, seed)
+    result = Prepared(task, seed, emulated=emulated)
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         cache = ArtifactCache(folder / CACHE)
@@ -231,9 +235,9 @@ def _compile(
     task: Task, ranked: Sequence[tuple[Schedule, float]], keep: int, workers: int, cache: ArtifactCache,
     result: Prepared, say: Say,
 ) -> None:  # fmt: skip
-    """Compile in order of rank until ``keep`` have passed the gate."""
+    """Compile in order of rank until ``keep`` have passed the gate, and the default if it is not among them."""
     verified = _verified(result)
-    with Builder(task.target, workers=workers, cache=cache) as builder:
+    with Builder(task.target, workers=workers, cache=cache, emulated=result.emulated) as builder:
         result.compiler, result.flags = builder.toolchain.version, tuple(builder.toolchain.flags)
         say("compiling", 0, min(keep, len(ranked)))
         at = 0
@@ -246,9 +250,29 @@ def _compile(
                     result.kernels.append(PreparedKernel(at + n, group[n][1], c, b, _decisions(c.schedule) in verified))
             at += len(group)
             say("compiling", len(result.kernels), min(keep, len(ranked)))
+        _default(task, ranked, builder, result, verified)
         counts = builder.gate_counts().to_json()
     before = result.gate["before"]
     result.gate = {**counts, "before": before}
+
+
+def _default(
+    task: Task, ranked: Sequence[tuple[Schedule, float]], builder: Builder, result: Prepared, verified: set[Any]
+) -> None:
+    """Compile the default schedule behind those that rank better, or note why it is left out."""
+    default = default_schedule(task)
+    if any(k.candidate.schedule == default for k in result.kernels):
+        return
+    at = next((n for n, (s, _) in enumerate(ranked) if s == default), None)
+    if at is None:
+        result.notes.append("the default schedule is not among the kernels: it was refused, or found wrong")
+        return
+    candidate = Candidate(task, default)
+    [built] = builder.build([candidate])
+    if isinstance(built, Artifact):
+        result.kernels.append(PreparedKernel(at, ranked[at][1], candidate, built, _decisions(default) in verified))
+    else:
+        result.notes.append(f"the default schedule is not among the kernels: {built.message}")
 
 
 def _decisions(s: Schedule) -> tuple[Any, ...]:

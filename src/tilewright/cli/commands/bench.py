@@ -57,7 +57,7 @@ def command(
     if device != "auto" and not backend_of(device).in_process:
         raise UsageError(
             f"bench compares kernels on processors, not on {device}",
-            "On a GPU, benchmarks/gpu_rivals.py pairs stored kernels with cuBLAS and Triton",
+            "On a GPU, benchmarks/gpu_acceptance.py tunes and pairs kernels with cuBLAS, cuDNN and Triton",
         )
     workload = stored_workload(op, params, dtype, db)
     baselines = [n.strip() for n in against.split(",") if n.strip()]

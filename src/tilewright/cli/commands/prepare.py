@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.backends import EMULATOR
 from tilewright.backends.cores import available_cores
 from tilewright.cli.commands.check import cuda_target
 from tilewright.cli.options import find_operator, json_option, operator_arguments, parse_params
@@ -26,8 +27,17 @@ VERIFY_SECONDS = 20.0
 @click.command("prepare")
 @operator_arguments
 @click.option("--target", metavar="NAME", help="cuda:sm_80, cuda:sm_90a, ... [default: cuda:sm_90a]")
+@click.option(
+    "--device",
+    type=click.Choice(["cuda", "emulator"]),
+    default="cuda",
+    show_default=True,
+    help="What runs them: emulator, to try the way from here without a GPU.",
+)
 @click.option("--out", required=True, metavar="DIR", help="Folder to write to.")
-@click.option("--keep", type=click.IntRange(min=1), default=32, show_default=True, help="Kernels to compile.")
+@click.option(
+    "--keep", type=click.IntRange(min=1), default=32, show_default=True, help="Kernels to compile, beside the default."
+)
 @click.option("--pool", type=click.IntRange(min=1), default=512, show_default=True, help="Schedules to rank.")
 @click.option(
     "--verify", type=click.IntRange(min=0), default=4, show_default=True, help="Kernels to run on the emulator."
@@ -36,8 +46,8 @@ VERIFY_SECONDS = 20.0
 @click.option("--jobs", type=click.IntRange(min=1), default=None, help="Compilers at a time. [default: cores]")
 @json_option
 def command(
-    op: str, params: tuple[str, ...], dtype: str | None, target: str | None, out: str, keep: int, pool: int,
-    verify: int, seed: int, jobs: int | None, as_json: bool,
+    op: str, params: tuple[str, ...], dtype: str | None, target: str | None, device: str, out: str, keep: int,
+    pool: int, verify: int, seed: int, jobs: int | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Rank schedules for a GPU, check some on the emulator, and compile a shortlist; no GPU is needed.
 
@@ -68,8 +78,9 @@ def command(
 
     try:
         prepared = prepare(
-            task, Path(out), keep=keep, pool=pool, verify=verify, small=small, seed=seed, workers=workers, say=say
-        )
+            task, Path(out), keep=keep, pool=pool, verify=verify, small=small, seed=seed, workers=workers,
+            emulated=device == EMULATOR, say=say,
+        )  # fmt: skip
     except KeyboardInterrupt:
         tell("stopped early and nothing is written; what was compiled is kept, so run it again")
         return 130
@@ -116,4 +127,5 @@ def _print(prepared: Prepared, path: Path) -> None:
         click.echo(f"  not checked: {reason}")
     spent = ", ".join(f"{k} {seconds(v)}" for k, v in prepared.seconds.items())
     click.echo(f"  compiled {len(prepared.kernels)} kernels with {prepared.compiler} ({spent})")
-    click.echo(f"wrote {path}; where the GPU is: {program()} tune ... --target cuda --prepared {path.parent}")
+    where = f"--device {EMULATOR}" if prepared.emulated else "--target cuda"
+    click.echo(f"wrote {path}; where it runs: {program()} tune ... {where} --prepared {path.parent}")

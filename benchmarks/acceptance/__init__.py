@@ -1,0 +1,1 @@
+"""What ``benchmarks/gpu_acceptance.py`` runs."""

@@ -1,0 +1,89 @@
+"""The shapes of an acceptance run. On the emulator small ones stand for those that are timed."""
+
+from __future__ import annotations
+
+from cuda_cases import Shape, parse_shape
+
+
+def _shapes(text: str) -> tuple[Shape, ...]:
+    return tuple(parse_shape(line) for line in text.strip().splitlines())
+
+
+ODD = _shapes("""
+matmul m=127 n=129 k=65 dtype=bfloat16
+matmul m=1 n=4096 k=512 dtype=bfloat16
+matmul m=1000 n=37 k=513 dtype=bfloat16
+matmul m=256 n=256 k=256 dtype=float16
+matmul m=255 n=120 k=72 dtype=float16 trans_a=true
+matmul m=64 n=200 k=104 dtype=bfloat16 trans_b=true
+matmul m=77 n=91 k=33 dtype=float16 trans_a=true trans_b=true
+matmul m=128 n=128 k=96 precision=tf32
+matmul m=63 n=61 k=59 precision=tf32 trans_b=true
+matmul m=192 n=136 k=160 dtype=int8
+matmul m=65 n=70 k=75 dtype=int8 trans_b=true
+matmul m=129 n=127 k=63
+matmul m=1 n=1000 k=300
+matmul m=300 n=200 k=100 dtype=float64
+matmul m=96 n=80 k=64 dtype=bfloat16 bias=true activation=gelu residual=true
+matmul m=100 n=90 k=80 bias=true activation=relu
+batch_matmul b=3 m=65 n=72 k=40 dtype=bfloat16
+conv1d n=2 ci=24 w=33 co=20 kw=5 padding=2 stride=2 dtype=float16
+conv2d n=2 ci=5 h=13 w=17 co=12 kh=3 kw=3 padding=1
+conv2d n=2 ci=32 h=15 w=13 co=40 kh=3 kw=3 padding=1 stride=2 groups=2 layout=NHWC dtype=bfloat16
+conv2d n=1 ci=19 h=14 w=14 co=21 kh=3 kw=3 padding=2 dilation=2 dtype=float16
+conv2d n=2 ci=24 h=15 w=17 co=24 kh=3 kw=3 padding=1 groups=24 layout=NHWC dtype=bfloat16
+conv3d n=1 ci=8 d=7 h=9 w=8 co=12 kd=3 kh=3 kw=3 padding=1 layout=NDHWC dtype=bfloat16
+conv_transpose2d n=2 ci=16 h=9 w=8 co=12 kh=4 kw=4 stride=2 padding=1 dtype=bfloat16
+conv_transpose2d n=1 ci=16 h=9 w=8 co=12 kh=3 kw=3 stride=2 padding=1 layout=NHWC
+capsule_conv2d n=1 h=8 w=8 ci=8 co=12 kh=3 kw=3 cap_h=4 cap_k=4 cap_w=4 stride=2 padding=1 dtype=float16
+softmax shape=37,1000
+softmax shape=9,33000 dtype=bfloat16
+layer_norm shape=130,769 dtype=float16
+rms_norm shape=65,4096
+permute shape=30,41,52 dims=2,0,1 dtype=float16
+transpose shape=1025,515
+max_pool2d n=2 c=24 h=15 w=14 kernel_size=3 stride=2 padding=1
+sum shape=300,77 dim=0
+argmax shape=100,3000 dim=1
+attention b=2 h=4 lq=129 lk=200 d=64 dtype=bfloat16
+attention b=1 h=6 hk=2 lq=97 lk=97 d=128 is_causal=true dtype=float16
+attention b=1 h=2 lq=70 lk=130 d=80 mask=bool dtype=bfloat16
+attention b=1 h=3 lq=90 lk=90 d=64 is_causal=true
+""")
+"""What must be right: tile edges, sizes that are no multiple of 8, single rows, every layout, one of every operator."""
+
+LIGHT = _shapes("""
+matmul m=4096 n=4096 k=4096 dtype=bfloat16
+conv2d n=16 ci=64 h=56 w=56 co=64 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
+attention b=2 h=16 lq=4096 lk=4096 d=64 is_causal=true dtype=bfloat16
+matmul m=16 n=4096 k=4096 dtype=bfloat16
+softmax shape=8192,4096
+attention b=2 h=16 lq=2048 lk=2048 d=128 dtype=bfloat16
+matmul m=8192 n=8192 k=8192 dtype=bfloat16
+matmul m=4096 n=4096 k=4096
+matmul m=1000 n=37 k=513 dtype=bfloat16
+matmul m=49 n=512 k=4608 dtype=bfloat16
+conv2d n=16 ci=256 h=14 w=14 co=256 kh=3 kw=3 padding=1 layout=NCHW dtype=bfloat16
+conv2d n=16 ci=128 h=28 w=28 co=128 kh=3 kw=3 padding=1 groups=128 layout=NHWC dtype=bfloat16
+conv_transpose2d n=16 ci=256 h=16 w=16 co=128 kh=4 kw=4 stride=2 padding=1 layout=NHWC dtype=bfloat16
+attention b=1 h=16 lq=1024 lk=1024 d=64
+layer_norm shape=8192,4096 dtype=bfloat16
+transpose shape=8192,8192
+""")
+"""What is timed beside the libraries, the most telling first."""
+
+SMALL = _shapes("""
+matmul m=64 n=48 k=40 dtype=bfloat16
+conv2d n=1 ci=16 h=8 w=8 co=16 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16
+attention b=1 h=2 lq=48 lk=48 d=32 is_causal=true dtype=bfloat16
+softmax shape=12,40
+""")
+"""The emulator's."""
+
+TUNED = 4
+"""How many of the shapes that are timed are also tuned."""
+
+
+def timed(emulated: bool) -> tuple[Shape, ...]:
+    """The shapes that first-light times, and of which tune takes the first."""
+    return SMALL if emulated else LIGHT

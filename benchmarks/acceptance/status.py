@@ -1,0 +1,130 @@
+"""What rows say of a GPU, written into docs/gpu_status.md: the cells "proven on" and "ratio", and where it ran.
+
+A cell has an entry a device, and a later run on a device replaces its own. What the emulator ran is not written.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from acceptance.rows import RIGHT, Row, read, wrong
+from tilewright.backends import is_emulated
+from tilewright.kernels.primitives import conformance
+
+COMMANDS = ("correctness", "first-light", "tune")
+NONE = ("not yet", "not measured", "")
+RAN = re.compile(r"^(?:No CUDA code of this project has run on a GPU yet|Ran on (?P<where>.*))\.$", re.MULTILINE)
+CHOICES = ("tuned", "best", "default", "ranked")
+"""Whose ratios count: the first that a shape has."""
+
+
+def written(page: str, folder: Path) -> tuple[str, str]:
+    """The page with what a folder's rows say, and a summary of them."""
+    every = [r for c in COMMANDS for r in read(folder / f"{c}.jsonl") if not is_emulated(r["device"])]
+    devices = list(dict.fromkeys(r["device"] for r in every))
+    if not devices:
+        return page, f"{folder} has no row of a GPU: nothing is written"
+    said = []
+    for device in devices:
+        rows = [r for r in every if r["device"] == device]
+        date = max(r["date"] for r in rows)
+        page = _with(page, device, date, rows)
+        said += [f"{device}, {date}", *(f"  {line}" for line in _shapes(rows))]
+    return page, "\n".join(said)
+
+
+def _with(page: str, device: str, date: str, rows: Sequence[Row]) -> str:
+    """The page with one device's rows."""
+    page = _cells(page, "Templates", 3, lambda name, old: _entry(old, device, date, _template(rows, name)))
+    page = _cells(page, "Templates", 4, lambda name, old: _merged(old, device, _ratio(rows, name, device)))
+    page = _cells(page, "Primitives", 4, lambda name, old: _entry(old, device, date, _primitive(rows, name)))
+    return RAN.sub(lambda m: f"Ran on {_merged(m['where'] or '', device, f'{device} ({date})')}.", page)
+
+
+def _cells(page: str, heading: str, column: int, cell: Callable[[str, str], str]) -> str:
+    """The page with a column of the table under a heading replaced; ``cell`` takes a row's name and its old text."""
+    begin = page.index(f"## {heading}\n")
+    end = page.find("\n## ", begin)
+    lines = page[begin : end if end > 0 else len(page)].split("\n")
+    for n, line in enumerate(lines):
+        if found := re.match(r"\| `(\w+)` \|", line):
+            parts = line.strip("|").split("|")
+            parts[column] = f" {cell(found[1], parts[column].strip())} "
+            lines[n] = f"|{'|'.join(parts)}|"
+    return page[:begin] + "\n".join(lines) + (page[end:] if end > 0 else "")
+
+
+def _merged(old: str, device: str, new: str | None) -> str:
+    """A cell with a device's entry replaced; as it was where there is nothing new."""
+    if new is None:
+        return old
+    mine = re.compile(rf"{re.escape(device)}(?:, \d| \(|\))")
+    return "; ".join([*(x for x in old.split("; ") if x not in NONE and not mine.search(x)), new])
+
+
+def _entry(old: str, device: str, date: str, found: tuple[int, int] | None) -> str:
+    """``found``: how many results are right, and how many are wrong."""
+    if found is None:
+        return old
+    right, bad = found
+    text = f"{device}, {date}"
+    return _merged(old, device, f"wrong on {text}: {bad} of {right + bad}" if bad else text)
+
+
+def _counts(rows: Sequence[Row]) -> tuple[int, int]:
+    return sum(r["state"] in RIGHT for r in rows), sum(wrong(r) for r in rows)
+
+
+def _template(rows: Sequence[Row], name: str) -> tuple[int, int] | None:
+    """Of a template's kernels: on odd shapes, which alone are proof, under the sanitizer, and where they were timed."""
+    mine = [r for r in rows if r.get("template") == name and "rival" not in r]
+    right, bad = _counts(mine)
+    return (right, bad) if bad or any(r["state"] == "right" for r in mine) else None
+
+
+def _primitive(rows: Sequence[Row], name: str) -> tuple[int, int] | None:
+    """Of a primitive's cases; nothing before all have run, but for those that differ."""
+    right, bad = _counts([r for r in rows if r.get("primitive") == name])
+    bad += sum(r["id"] == f"conformance/{name}" and wrong(r) for r in rows)
+    whole = right == sum(c.primitive.name == name for c in conformance.cases())
+    return (right, bad) if bad or whole else None
+
+
+def _best(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """By shape the ratios of the best kernel there is: tuned, else the fastest prepared one, else the default."""
+    by: dict[str, list[Row]] = defaultdict(list)
+    for r in rows:
+        if "ratio" in r:
+            by[r["shape"]].append(r)
+    return {
+        shape: next(x for c in CHOICES if (x := [r for r in found if r["choice"] == c])) for shape, found in by.items()
+    }
+
+
+def _ratio(rows: Sequence[Row], template: str, device: str) -> str | None:
+    """Against the fastest library on each shape; Triton is none."""
+    values = []
+    for found in _best(rows).values():
+        mine = [r["ratio"] for r in found if r["template"] == template and r["rival"] != "triton"]
+        values += [min(mine)] if mine else []
+    if not values:
+        return None
+    middle = statistics.median(values)
+    of = f"{min(values):.2f} to {max(values):.2f}, median {middle:.2f} of {len(values)} shapes" if values[1:] else ""
+    return f"{of or f'{middle:.2f} on one shape'} ({device})"
+
+
+def _shapes(rows: Sequence[Row]) -> list[str]:
+    """A line a shape: what was reached, and the ratio to each rival."""
+    lines = []
+    for shape, found in _best(rows).items():
+        rivals = ", ".join(f"{r['rival']} {r['ratio']:.3f}" for r in found)
+        share = found[0]["share"]
+        reached = f"{found[0]['rate'] / 1e12:.3g} T{found[0]['unit']}"
+        reached += "" if share is None else f", {100 * share:.0f}% of the peak"
+        lines.append(f"{shape}: {found[0]['template']} ({found[0]['choice']}), {reached}; {rivals}")
+    return lines

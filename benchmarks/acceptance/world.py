@@ -1,0 +1,79 @@
+"""The device of an acceptance run: what runs there, and what a child needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.backends.cuda import nvml
+from tilewright.backends.cuda.driver import get_driver
+from tilewright.backends.cuda.targets import gpus
+from tilewright.backends.driver import Context
+from tilewright.backends.launches import DeviceKernel, Queue
+from tilewright.core import Artifact, Candidate
+from tilewright.measure.places import find_place
+from tilewright.measure.runner import LocalRunner
+
+Bind = Callable[[Sequence[int]], Queue]
+"""One call of a kernel on these addresses: inputs, then outputs."""
+
+
+class World:
+    """A device by its driver's name. Raises ``TilewrightError`` where it, or what reaches it, is missing."""
+
+    def __init__(self, driver: str | None) -> None:
+        self.driver = get_driver(driver)
+        self.driver.count()
+        self.emulated = self.driver.name == "emulator"
+        self.place = find_place("cuda", "emulator" if self.emulated else "cuda:0")
+        self.target = self.place.target
+
+    @cached_property
+    def context(self) -> Context:
+        return self.driver.open(0)
+
+    @cached_property
+    def _bus(self) -> str:
+        return "" if self.emulated else gpus()[0].bus_id
+
+    def state(self) -> dict[str, Any]:
+        """Clocks, temperature and power at present, and what holds the clocks down. The emulator has none."""
+        if self.emulated:
+            return {}
+        return {**nvml.clocks(self._bus), "slowed_by": list(nvml.slowed_by(self._bus))}
+
+    def runner(self) -> LocalRunner:
+        """What checks and times kernels in a child of its own."""
+        return LocalRunner(self.place.device, self.target, driver=None if self.emulated else self.driver.name)
+
+    @contextmanager
+    def kernel(self, candidate: Candidate, artifact: Artifact) -> Iterator[Bind]:
+        """A kernel on the device, with its workspace. What an error leaves there stays."""
+        module = self.context.load(Path(artifact.path).read_bytes())
+        launch = {k: int(v) for k, v in candidate.schedule.launch}
+        kernel = DeviceKernel(self.context, module, artifact.program, launch)
+        workspace = self.context.allocate(kernel.workspace) if kernel.workspace else 0
+        yield lambda tensors: kernel.bind(tensors, workspace)
+        self.context.synchronize()
+        if workspace:
+            self.context.free(workspace)
+        module.close()
+
+    def call(self, bind: Bind, inputs: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]]) -> None:
+        """Call a kernel on arrays of this machine, and fill ``outputs``."""
+        tensors = [np.ascontiguousarray(x) for x in (*inputs, *outputs)]
+        addresses = [self.context.allocate(max(x.nbytes, 1)) for x in tensors]
+        for address, x in zip(addresses, tensors, strict=True):
+            self.context.upload(address, x)
+        bind(addresses)()
+        self.context.synchronize()
+        for address, x in zip(addresses[len(inputs) :], outputs, strict=True):
+            self.context.download(address, x)
+        for address in addresses:
+            self.context.free(address)
