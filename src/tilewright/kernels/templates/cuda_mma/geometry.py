@@ -117,8 +117,39 @@ class Side:
         return 0 if self.direct else self.rounds(threads) * ceildiv(self.step * self.item, 4)
 
 
+class Tiles:
+    """A product in tiles of ``bm`` by ``bn``, and ``bk`` of k: what follows from these alone."""
+
+    p: Product
+    bm: int
+    bn: int
+    bk: int
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.p.instruction
+
+    @property
+    def edges(self) -> str:
+        """The axes, of ``mn``, along which tiles reach beyond the output."""
+        return ("m" if divisor(self.p.m) % self.bm else "") + ("n" if divisor(self.p.n) % self.bn else "")
+
+    @property
+    def tiles_m(self) -> IntExpr:
+        """Tiles along M, as an expression of the size that calls choose."""
+        return pieces(self.p.m, self.bm)
+
+    @property
+    def tiles_n(self) -> IntExpr:
+        return pieces(self.p.n, self.bn)
+
+    @property
+    def tiles_k(self) -> int:
+        return ceildiv(self.p.k, self.bk)
+
+
 @dataclass(frozen=True)
-class MmaTiling:
+class MmaTiling(Tiles):
     """Everything that the printed source depends on."""
 
     p: Product
@@ -136,10 +167,6 @@ class MmaTiling:
     copy_a: str
     copy_b: str
     store_shared: bool
-
-    @property
-    def instruction(self) -> Instruction:
-        return self.p.instruction
 
     @property
     def threads(self) -> int:
@@ -200,11 +227,6 @@ class MmaTiling:
         return f"{which} * {rows} + "
 
     @property
-    def edges(self) -> str:
-        """The axes, of ``mn``, along which tiles reach beyond the output."""
-        return ("m" if divisor(self.p.m) % self.bm else "") + ("n" if divisor(self.p.n) % self.bn else "")
-
-    @property
     def short(self) -> bool:
         """Whether all tiles of k are on their way before the first is multiplied."""
         return not self.split_k and self.tiles_k < self.stages
@@ -213,19 +235,6 @@ class MmaTiling:
     def ahead(self) -> int:
         """Tiles on their way before the first is multiplied."""
         return self.tiles_k if self.short else self.stages - 1
-
-    @property
-    def tiles_m(self) -> IntExpr:
-        """Tiles along M, as an expression of the size that calls choose."""
-        return pieces(self.p.m, self.bm)
-
-    @property
-    def tiles_n(self) -> IntExpr:
-        return pieces(self.p.n, self.bn)
-
-    @property
-    def tiles_k(self) -> int:
-        return ceildiv(self.p.k, self.bk)
 
     @property
     def tiles(self) -> int:

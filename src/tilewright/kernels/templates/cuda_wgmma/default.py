@@ -14,6 +14,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import output_box
 from tilewright.kernels.templates.tiles import ceildiv
@@ -65,12 +66,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
 
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The best of some hundred schedules by :func:`seconds`; among equals the first."""
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    timed = [(seconds(p, target, v), n, v) for n, v in enumerate(_candidates(p, target, options))]
-    for _, _, values in sorted(timed, key=lambda t: t[:2]):
-        if within.allows(values):
-            return values
-    return dict(next(iter(within)).values)
+    return cheapest(within, lambda v: seconds(p, target, v), lambda options: _candidates(p, target, options))
 
 
 def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:

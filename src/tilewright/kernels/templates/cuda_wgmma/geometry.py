@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilewright.core import IntExpr, tensor_map
+from tilewright.core import tensor_map
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
-from tilewright.kernels.templates.cuda.sizes import pieces
-from tilewright.kernels.templates.cuda_mma.instruction import Instruction
+from tilewright.kernels.templates.cuda_mma.geometry import Tiles
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
-from tilewright.kernels.templates.tiles import ceildiv
 
 LINE = 128
 """Bytes of a row in shared memory, whose pieces of 16 are exchanged by its number in eight."""
@@ -114,7 +112,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class WgmmaTiling:
+class WgmmaTiling(Tiles):
     """Everything that the printed source depends on."""
 
     p: Product
@@ -127,10 +125,6 @@ class WgmmaTiling:
     sms: int  # blocks that are launched at most where they walk over tiles; 0: one a tile
     store_boxes: bool
     split_k: bool
-
-    @property
-    def instruction(self) -> Instruction:
-        return self.p.instruction
 
     @property
     def function(self) -> str:
@@ -166,23 +160,6 @@ class WgmmaTiling:
     def sums(self) -> int:
         """Accumulators of a thread for one product."""
         return self.bn // 2
-
-    @property
-    def edges(self) -> str:
-        """The axes, of ``mn``, along which tiles reach beyond the output."""
-        return ("m" if self.p.m % self.bm else "") + ("n" if self.p.n % self.bn else "")
-
-    @property
-    def tiles_m(self) -> IntExpr:
-        return pieces(self.p.m, self.bm)
-
-    @property
-    def tiles_n(self) -> IntExpr:
-        return pieces(self.p.n, self.bn)
-
-    @property
-    def tiles_k(self) -> int:
-        return ceildiv(self.p.k, self.bk)
 
     @property
     def stage_bytes(self) -> int:
