@@ -6,6 +6,7 @@ The table is of one NVRTC; ``pytest --update-golden`` writes it again.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,18 @@ def test_only_cuda_has_machine_code_to_read() -> None:
     task = Task(get_operator("matmul").workload(m=8, n=8, k=8), parse_target("cpu:portable", allow_foreign=True))
     with pytest.raises(UsageError, match="not of cpu"):
         costs(subject_of(Candidate(task, default_schedule(task))))
+
+
+def test_the_group_that_copies_keeps_to_the_registers_left_to_it(nvrtc: str) -> None:
+    """What ``setmaxnreg`` gave away must not be used: the compiler says nothing of it."""
+    sizes = {"m": 4000, "n": 4104, "k": 4096, "dtype": "bfloat16", "bias": True}
+    task = Task(get_operator("matmul").workload(**sizes), archs.target("sm_90a"))
+    [cost] = costs(subject_of(Candidate(task, default_schedule(task))))
+    code = cost.code.instructions
+    [given] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.DEALLOC")]
+    [taken] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.TRY_ALLOC")]
+    copies = code[given:] if given > taken else code[given:taken]
+    assert int(code[given].operands, 16) == 24
+    used = [int(r) for x in copies for r in re.findall(r"\bR(\d+)\b", x.operands)]
+    assert any(x.opcode.startswith("UTMALDG") for x in copies)
+    assert max(used) < 24
