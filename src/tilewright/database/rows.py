@@ -42,12 +42,13 @@ NONSENSE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 @contextmanager
-def decoding(name: str, table: str) -> Iterator[None]:
-    """Report a row of ``table`` that can't be understood as damage to database ``name``."""
+def decoding(name: str, table: str, row: str = "") -> Iterator[None]:
+    """Report a row of ``table`` (which, if that is known) that can't be understood as damage to database ``name``."""
     try:
         yield
     except NONSENSE:
-        raise damaged(name, f"a row of its table {table} makes no sense") from None
+        which = f"the row {row} " if row else "a row "
+        raise damaged(name, f"{which}of its table {table} makes no sense") from None
 
 
 def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> int:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, Select, case, false, func, or_, select, update
 
 from tilewright.columns import workload_of
-from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
+from tilewright.core import DatabaseError, Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
 from tilewright.database.errors import already_holds
@@ -37,6 +38,8 @@ TRIAL = (
     schema.trial.c.created,
 )
 """What ``rows.trial_of`` reads."""
+_OF_AN_END = ("ended", "error", "phase")
+"""What a summary says that is no longer so once the run goes on."""
 
 
 class Runs(Store):
@@ -97,10 +100,9 @@ class Runs(Store):
             process = Process(row.host, row.pid, row.process)
             if row.state == "running" and process.alive() and not (take_over and process.seen() is None):
                 return process == Process.current()
-            owned = rows.process_row(Process.current())
-            c.execute(
-                update(t).where(t.c.id == run.id).values(state="running", finished=None, trials_wanted=trials, **owned)
-            )
+            again = {"state": "running", "finished": None, "trials_wanted": trials}
+            again["summary"] = canonical_json({k: v for k, v in run.summary.items() if k not in _OF_AN_END})
+            c.execute(update(t).where(t.c.id == run.id).values(again | rows.process_row(Process.current())))
             return True
 
         if not self._write(work):
@@ -119,6 +121,22 @@ class Runs(Store):
             values["summary"] = canonical_json(dict(summary))
         t = schema.run
         if not self._write(lambda c: c.execute(update(t).where(t.c.id == run_id).values(values)).rowcount):
+            raise self._no_run(run_id)
+
+    def update_summary(self, run_id: str, values: Mapping[str, Any]) -> None:
+        """Add to what a run reports, over what it has under these names."""
+        t = schema.run
+
+        def work(c: Connection) -> bool:
+            row = c.execute(select(t.c.summary).where(t.c.id == run_id).with_for_update()).one_or_none()
+            if row is None:
+                return False
+            with rows.decoding(self.location, "run"):
+                whole = {**json.loads(row.summary), **values}
+            c.execute(update(t).where(t.c.id == run_id).values(summary=canonical_json(whole)))
+            return True
+
+        if not self._write(work):
             raise self._no_run(run_id)
 
     def run(self, run_id: str) -> StoredRun:
@@ -143,7 +161,10 @@ class Runs(Store):
             return NotFound(f"{self.location} holds no run yet", "Start one with tilewright tune")
         return NotFound(f"{self.location} holds no run {run_id!r}", "List the runs with tilewright runs")
 
-    def _runs(self, wanted: Select[Any]) -> list[StoredRun]:
+    def _runs(self, wanted: Select[Any], unreadable: list[str] | None = None) -> list[StoredRun]:
+        """Runs in the order of ``wanted``. ``unreadable``: takes the names of those whose rows make no sense, which
+        are left out; without it they are a ``DatabaseError``."""
+
         def work(c: Connection) -> list[StoredRun]:
             found = c.execute(wanted).all()
             t = schema.trial.c
@@ -161,11 +182,41 @@ class Runs(Store):
                 .group_by(t.run_id, t.status)
             ):
                 counts.setdefault(r.run_id, []).append(r)
-            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
-            with rows.decoding(self.location, "run"):
-                return [rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])) for r in found]
+            bad: list[str] = []
+            read = []
+            for tasks, r in self._each_with_tasks(c, found, None if unreadable is None else bad):
+                try:
+                    with rows.decoding(self.location, "run", r.id):
+                        read.append(rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])))
+                except DatabaseError:
+                    if unreadable is None:
+                        raise
+                    bad.append(str(r.id))
+            if unreadable is not None:
+                unreadable[:] = bad
+            return read
 
         return self._read(work)
+
+    def _each_with_tasks(
+        self, c: Connection, found: Sequence[Row[Any]], bad: list[str] | None
+    ) -> Iterator[tuple[dict[tuple[str, str], Task], Row[Any]]]:
+        """Runs' rows with tasks, their own among them; ``bad`` takes the names of those whose task makes no sense."""
+        try:
+            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
+        except DatabaseError:
+            if bad is None:
+                raise
+        else:
+            yield from ((tasks, r) for r in found)
+            return
+        for r in found:  # one of them is at fault: one by one
+            try:
+                tasks = self._tasks(c, {(r.workload_key, r.target_key)})
+            except DatabaseError:
+                bad.append(str(r.id))
+            else:
+                yield tasks, r
 
     def add_trials(self, run_id: str, records: Iterable[TrialRecord]) -> None:
         """Store trials of a run, all of them or none.
