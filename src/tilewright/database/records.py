@@ -169,7 +169,8 @@ class RunFilter:
     """Which runs: those that agree with everything that is given.
 
     ``op``: of this operator, also where its program was first stored under another name. ``state``: one of
-    ``RUN_STATES``, as ``StoredRun.state`` has it.
+    ``RUN_STATES``, as ``StoredRun.state`` has it. ``search``: words, each of which is in the run's identifier,
+    operator, device model, strategy, host or target's name, whatever the case, or is a parameter (``m=512``).
     """
 
     op: str | None = None
@@ -177,13 +178,15 @@ class RunFilter:
     device_model: str | None = None
     workload_key: str | None = None
     strategy: str | None = None
+    search: str = ""
 
 
 @dataclass(frozen=True)
 class RunProgress:
     """How far a run is. ``last_number``: the highest trial number, -1 without a trial.
 
-    ``best_seconds``: least measured time, ``None`` without a success; ``finished``: seconds since the epoch.
+    ``best_seconds``: least measured time, ``None`` without a success; ``finished``: seconds since the epoch. ``each``:
+    seconds from one of the last trials to the next, ``None`` for too few. ``phase``: what the run says it is at.
     """
 
     state: str
@@ -191,6 +194,8 @@ class RunProgress:
     last_number: int
     best_seconds: float | None
     finished: float | None
+    each: float | None = None
+    phase: str | None = None
 
 
 @dataclass(frozen=True)
@@ -266,13 +271,17 @@ class KernelView:
     """A best kernel and what it improved on.
 
     ``default_seconds``: time of the trial with which its run began, the schedule used without tuning; ``None`` where
-    that failed or is not known.
+    that failed or is not known. ``paired``: how many times as fast the kernel was as that, timed in turn at the end of
+    its run; ``None`` where that was not done.
     """
 
     kernel: StoredKernel
     default_seconds: float | None
+    paired: float | None = None
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster than the default."""
+        """How many times as fast as the default: paired where that is known, else by times that were not."""
+        if self.paired is not None:
+            return self.paired
         return self.default_seconds / self.kernel.seconds if self.default_seconds and self.kernel.seconds > 0 else None
