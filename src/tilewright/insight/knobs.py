@@ -42,8 +42,12 @@ def knob_values(records: Iterable[TrialRecord], template: str) -> dict[str, tupl
 
 
 def _order(item: tuple[str, Value]) -> tuple[int, float, str]:
-    value = item[1]
-    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), item[0])
+    return value_order(item[1])
+
+
+def value_order(value: Value) -> tuple[int, float, str]:
+    """Sorts a knob's values: numbers by size, then texts."""
+    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), type(value).__name__)
 
 
 def value_text(value: Value) -> str:
@@ -87,7 +91,7 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
         best = f"the fastest has {knob}={names[int(least)]} with {with_unit(fastest[least][0], 's')}"
         series = (
             Series("measured", [x for x, _, _ in timed], [s for _, s, _ in timed],
-                   trials=[(run_id, n) for _, _, n in timed]),
+                   trials=[(run_id, n) for _, _, n in timed], role="measured"),
             Series("fastest of each value", order, [fastest[x][0] for x in order], "line",
                    trials=[(run_id, fastest[x][1]) for x in order], emphasis=True),
         )  # fmt: skip

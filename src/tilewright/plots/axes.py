@@ -32,7 +32,7 @@ def usable(axis: Axis, value: float) -> bool:
 
 def set_axis(axes: Any, which: str, axis: Axis, values: Iterable[float]) -> None:
     """Label, scale, limits and ticks of Matplotlib's axis ``which`` (``x`` or ``y``) for these values."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     target = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}label")(shown(axis.label))
@@ -58,6 +58,8 @@ def set_axis(axes: Any, which: str, axis: Axis, values: Iterable[float]) -> None
     elif axis.unit in ("share", "trial", "s") and low >= 0:
         margin = 0.02 * (high - low or 1.0)
         limits((0.0 if low < 0.5 * high else low) - margin, high + margin)
+    if axis.unit == "trial" and axis.scale != "log":
+        target.set_major_locator(MaxNLocator(integer=True))  # there is no half of a trial
     target.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, axis.unit)))
 
 

@@ -45,7 +45,7 @@ def roofline() -> XY:
         Axis("Arithmetic intensity", "flop/byte", "log"),
         Axis("Rate", "flop/s", "log"),
         (
-            Series("Peak", [0.5, peak / band, 256], [0.5 * band, peak, peak], "line"),
+            Series("Peak", [0.5, peak / band, 256], [0.5 * band, peak, peak], "line", role="limit"),
             Series("Trials", work, rates, trials=[(RUN, n) for n in range(150)], emphasis=True),
         ),
         "Every trial below the roof that the device sets.",
@@ -79,7 +79,9 @@ def importance() -> Bars:
     )
     low, high = (0.3, 0.2, 0.1, 0.02, 0.0), (0.52, 0.35, 0.2, 0.15, 0.05)
     alt = "tile_m decides most: 41%."
-    return Bars("What decides the time", Axis("Share of the variance", "share"), bars, alt, low=low, high=high)
+    return Bars(
+        "What decides the time", Axis("Share of the variance", "share"), bars, alt, low=low, high=high, reference=1.0
+    )
 
 
 def knobs(rows: int = 400) -> Parallel:
@@ -108,7 +110,7 @@ def knob() -> XY:
     """Times by the values of a knob, which are texts."""
     places = [0, 1, 2, 0, 1, 2, 2]
     times = [0.004, 0.002, 0.003, 0.005, 0.0021, 0.0035, 0.0032]
-    measured = Series("Measured", places, times, trials=[(RUN, n) for n in range(7)])
+    measured = Series("Measured", places, times, trials=[(RUN, n) for n in range(7)], role="measured")
     fastest = Series("Fastest of each value", [0, 1, 2], [0.004, 0.002, 0.003], "line", emphasis=True)
     return XY(
         "Time by pack", Axis("pack", categories=("none", "both", "a")), Axis("Time", "s", "log"), (measured, fastest)
