@@ -89,7 +89,7 @@ class Metrics:
 
     def _of_database(self) -> list[Metric]:
         database = self._database
-        totals = database.totals()
+        totals, misses = database.totals(), database.misses()
         failed = {kind.value: totals.failed.get(kind.value, 0) for kind in FailureKind} | dict(totals.failed)
         outcomes = {"ok": totals.trials - sum(failed.values()), **failed}
         if time.monotonic() >= self._size_until:
@@ -109,15 +109,13 @@ class Metrics:
         _add(best, fastest)
         runs = {state: totals.runs.get(state, 0) for state in RUN_STATES} | dict(totals.runs)
         return [
-            _counter("tilewright_trials", "Stored trials: ok, or the kind of failure.", "outcome", outcomes),
+            _gauge("tilewright_trials", "Stored trials: ok, or the kind of failure.", "outcome", outcomes),
             _gauge("tilewright_runs", "Stored runs, by state.", "state", runs),
             _single("tilewright_workloads", "Workloads that were tuned or looked up.", totals.workloads),
             _single("tilewright_devices", "Device models that runs were on.", totals.devices),
             _single("tilewright_kernels", "Tasks on device models that have a best kernel.", totals.kernels),
             best,
-            CounterMetricFamily(
-                "tilewright_misses", "Look-ups that found no tuned kernel.", sum(m.count for m in database.misses())
-            ),
+            _single("tilewright_misses", "Look-ups that found no tuned kernel.", sum(m.count for m in misses)),
             _single("tilewright_database_bytes", "Size of the database.", self._sizes[0]),
             _single("tilewright_database_artifact_bytes", "Of that, compiled code.", self._sizes[1]),
         ]  # fmt: skip
@@ -238,12 +236,6 @@ def _single(name: str, text: str, value: float) -> Metric:
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
     metric = GaugeMetricFamily(name, text, labels=[label])
-    _add(metric, (((value,), value, count) for value, count in values.items()))
-    return metric
-
-
-def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    metric = CounterMetricFamily(name, text, labels=[label])
     _add(metric, (((value,), value, count) for value, count in values.items()))
     return metric
 
