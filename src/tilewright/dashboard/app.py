@@ -154,7 +154,7 @@ def _templates(access: Access, site: Site) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("duration", "rate", "share", "moment", "count", "cell", "tone"):
+    for name in ("duration", "rate", "share", "moment", "count", "cell", "tone", "times"):
         env.filters[name] = getattr(text, name)
     env.filters["segment"] = segment
     env.filters["visible"] = text.shown

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.core import Candidate, Schedule, Task, TrialRecord, Value
 from tilewright.insight.advice import Step, next_steps
@@ -17,6 +16,7 @@ from tilewright.insight.knobs import value_text
 from tilewright.insight.limits import Limits, limit_bars, limits_of
 from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress, progress_of
+from tilewright.insight.result import ratios_of, result_of
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
@@ -32,7 +32,8 @@ KNOBS = 8
 class Winner(Json):
     """The trial that won the run's final, or the fastest one. ``seconds``: as the search measured it; ``final``: in
     the final, where it won that. ``kept``: the kernel of an earlier run stayed the best. ``default``: seconds of the
-    default schedule, ``None`` where it was not measured. ``rounding``: as a kernel's launch program has it.
+    default schedule, ``None`` where it was not measured; ``paired``: how many times as fast as that, timed in turn in
+    the final, where it was. ``rounding``: as a kernel's launch program has it.
     """
 
     trial: int
@@ -43,6 +44,7 @@ class Winner(Json):
     template: str
     schedule: Mapping[str, Value]
     rounding: float = 1.0
+    paired: float | None = None
 
     @property
     def time(self) -> float:
@@ -54,7 +56,9 @@ class Winner(Json):
         rate = f", {with_unit(flops / self.time, 'flop/s')}" if flops else ""
         what = "fastest trial" if self.final is None else "winner"
         parts = [f"The {what} is number {self.trial}: {with_unit(self.time, 's')} a call{rate}."]
-        if self.default is None:
+        if self.paired is not None:
+            parts.append(f"That is {self.paired:.3g} times as fast as the default schedule, timed in turn.")
+        elif self.default is None:
             parts.append("The default schedule was not measured.")
         elif self.default == self.seconds:
             parts.append("That is the default schedule: nothing faster was found.")
@@ -111,6 +115,7 @@ def explain(
             best.number, time_of(best) or 0.0, final, run.summary.get("kept") is True,
             time_of(first) if first else None, best.schedule.template, dict(best.schedule.values),
             rounding_of(run.task, best.schedule),
+            next((r.ratio for r in ratios_of(run.summary) if r.against == "default"), None) if final else None,
         )  # fmt: skip
         limits = limits_of(run, best.schedule, winner.time)
         found = importance(records)
@@ -133,12 +138,11 @@ def rounding_of(task: Task, schedule: Schedule) -> float:
 
 def _best(run: StoredRun, timed: Sequence[TrialRecord]) -> tuple[TrialRecord, float | None]:
     """The trial that won the final, with its seconds there; the fastest where none of these did."""
-    summary: Any = run.summary.get("best")
-    if isinstance(summary, Mapping) and summary.get("run") == run.id:
-        won = next((r for r in timed if r.number == summary.get("trial")), None)
-        seconds = summary.get("seconds")
-        if won is not None and isinstance(seconds, float) and 0 < seconds < math.inf:
-            return won, seconds
+    found = result_of(run)
+    if found is not None and found.run == run.id:
+        won = next((r for r in timed if r.number == found.trial), None)
+        if won is not None:
+            return won, found.seconds
     return min(timed, key=lambda r: time_of(r) or 0.0), None
 
 

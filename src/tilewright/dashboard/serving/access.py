@@ -42,6 +42,7 @@ _HEADERS: tuple[Header, ...] = (
     (b"x-frame-options", b"DENY"),
 )
 MOST_ADDRESS = 8000  # bytes of a path and its query, as they were sent
+MOST_HEADERS = 16384  # bytes
 # A day: browsers apply it to every port of the name, so a long one would lock other services there out for as long.
 _HSTS: Header = (b"strict-transport-security", b"max-age=86400")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?)(?::([0-9]{1,5}))?")
@@ -303,6 +304,9 @@ class Guard:
             return True
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_ADDRESS:
             await refuse(send, 414, f"An address has at most {MOST_ADDRESS} bytes")
+            return True
+        if sum(len(k) + len(v) for k, v in scope["headers"]) > MOST_HEADERS:
+            await refuse(send, 431, f"The headers of a request have at most {MOST_HEADERS} bytes")
             return True
         hosts = headers_of(scope, b"host")
         if len(hosts) != 1 or not path.startswith("/"):

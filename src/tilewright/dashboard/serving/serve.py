@@ -19,13 +19,19 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tilewright.core import UsageError
 from tilewright.dashboard.errors import DashboardError, cannot_listen, refuse
-from tilewright.dashboard.serving.access import MAKE_TOKEN, Access, headers_of_safety, read_token, split_host
+from tilewright.dashboard.serving.access import (
+    MAKE_TOKEN,
+    MOST_HEADERS,
+    Access,
+    headers_of_safety,
+    read_token,
+    split_host,
+)
 from tilewright.farm.errors import FarmError
 from tilewright.farm.pki.private_files import require_private
 
 PORT = 8765
 CONNECTIONS = 200
-MOST_HEADERS = 16384  # bytes
 _IDLE_SECONDS = 5  # between two requests of one connection
 _STOP_SECONDS = 3  # for answers under way, once the server is told to stop
 

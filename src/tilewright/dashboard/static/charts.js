@@ -72,7 +72,7 @@ class Figure {
       this.#drawing = { redraw() {}, busy: false };
       this.#kind = null;
       this.tools.replaceChildren();
-      this.plot.replaceChildren(el("p", { class: "empty" }, "Nothing to draw yet."));
+      this.plot.replaceChildren(el("p", { class: "empty" }, chart.alt || "Nothing to draw."));
       return;
     }
     if (this.#kind !== chart.kind) {
