@@ -10,6 +10,7 @@ from tilewright.database import StoredRun
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.knobs import value_text
 from tilewright.insight.links import run_link, trial_link
+from tilewright.insight.notes import note_of
 from tilewright.insight.result import outcome
 from tilewright.units import per_second
 
@@ -23,19 +24,20 @@ def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
         Column("target", "Target"), Column("strategy", "Strategy"), Column("trials", "Trials", numeric=True),
         Column("wanted", "Wanted", numeric=True), Column("failed", "Failed", numeric=True),
         Column("best", "Best trial", "s", True), Column("rate", "Rate", "flop/s", True),
-        Column("started", "Started", "date"),
+        Column("started", "Started", "date"), Column("tags", "Tags"),
     )  # fmt: skip
     rows = tuple(
         (
             r.id, r.state, r.task.workload.label, r.device_model, f"{r.task.target.name} x{r.task.target.threads}",
             r.strategy, r.trials, r.trials_wanted, sum(r.failed.values()), r.best_seconds,
-            per_second(r.task.workload.flops, r.best_seconds), r.started,
+            per_second(r.task.workload.flops, r.best_seconds), r.started, " ".join(note_of(r).tags),
         )
         for r in runs
     )  # fmt: skip
     texts = {
         "state": [outcome(r) for r in runs],
         "trials": [f"{count(r.trials)} of {count(r.trials_wanted)}" for r in runs],
+        "tags": [" ".join(f"#{tag}" for tag in note_of(r).tags) for r in runs],
     }
     return Table(name, title, columns, rows, {"run": [run_link(r.id) for r in runs]}, texts)
 

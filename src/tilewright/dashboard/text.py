@@ -117,6 +117,11 @@ def cell(value: Any, unit: str) -> Markup | str:
     return shown(value, LONGEST)
 
 
+def lines(text: str) -> Markup:
+    """A text of several lines as HTML, each made visible."""
+    return Markup("<br>").join(shown(line) for line in text.split("\n"))
+
+
 def shown(value: Any, most: int = MOST) -> str:
     """Anything as text that can be seen, cut where it would fill the page."""
     whole = str(value)

@@ -170,7 +170,8 @@ class RunFilter:
 
     ``op``: of this operator, also where its program was first stored under another name. ``state``: one of
     ``RUN_STATES``, as ``StoredRun.state`` has it. ``search``: words, each of which is in the run's identifier,
-    operator, device model, strategy, host or target's name, whatever the case, or is a parameter (``m=512``).
+    operator, device model, strategy, host or target's name, whatever the case, is a parameter (``m=512``), or
+    one of its tags (``#slow``).
     """
 
     op: str | None = None

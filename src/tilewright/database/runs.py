@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sys
 import time
@@ -40,6 +41,10 @@ TRIAL = (
 """What ``rows.trial_of`` reads."""
 _OF_AN_END = ("ended", "error", "phase")
 """What a summary says that is no longer so once the run goes on."""
+TAGS, LONGEST_NOTE = 20, 4000
+_TAG = re.compile(r"[\w.-]{1,40}", re.ASCII)
+NOTE = "note"
+"""Under which name a summary holds what people wrote about the run: a ``text`` and ``tags``."""
 
 
 class Runs(Store):
@@ -117,11 +122,38 @@ class Runs(Store):
         if state not in RUN_STATES[1:]:
             raise UsageError(f"a run cannot end as {state!r}", f"Use one of {', '.join(RUN_STATES[1:])}")
         values: dict[str, Any] = {"state": state, "finished": time.time()}
-        if summary is not None:
-            values["summary"] = canonical_json(dict(summary))
         t = schema.run
-        if not self._write(lambda c: c.execute(update(t).where(t.c.id == run_id).values(values)).rowcount):
+
+        def work(c: Connection) -> bool:
+            row = c.execute(select(t.c.summary).where(t.c.id == run_id).with_for_update()).one_or_none()
+            if row is None:
+                return False
+            if summary is not None:
+                with rows.decoding(self.location, "run", run_id):
+                    kept = {k: v for k, v in json.loads(row.summary).items() if k == NOTE}
+                values["summary"] = canonical_json({**summary, **kept})
+            c.execute(update(t).where(t.c.id == run_id).values(values))
+            return True
+
+        if not self._write(work):
             raise self._no_run(run_id)
+
+    def set_note(self, run_id: str, text: str, tags: Iterable[str]) -> None:
+        """Write about a run, over what was written before. Tags are words of letters, digits, ``.``, ``_`` and ``-``.
+
+        Raises ``UsageError`` for other tags, and for more than there is room for.
+        """
+        own = sorted(set(tags))
+        wrong = [tag for tag in own if not _TAG.fullmatch(tag)]
+        if wrong:
+            raise UsageError(
+                f"{wrong[0][:40]!r} is no tag", "Use letters, digits, dots, dashes and underscores, 40 at most"
+            )
+        if len(own) > TAGS or len(text) > LONGEST_NOTE:
+            raise UsageError(
+                f"a note has at most {LONGEST_NOTE} characters, and {TAGS} tags", "Shorten it, or use fewer tags"
+            )
+        self.update_summary(run_id, {NOTE: {"text": text, "tags": own}})
 
     def update_summary(self, run_id: str, values: Mapping[str, Any]) -> None:
         """Add to what a run reports, over what it has under these names."""

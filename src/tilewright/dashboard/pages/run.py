@@ -23,6 +23,7 @@ from tilewright.insight import best, calibration, failures, importance, knobs
 from tilewright.insight.advice import resume_command
 from tilewright.insight.chart import XY, Bars, Parallel, Table
 from tilewright.insight.links import run_link, trial_link
+from tilewright.insight.notes import note_of
 from tilewright.insight.progress import PHASES, phase_of, seconds_left
 from tilewright.insight.result import ending, outcome, peak_name, plan_line, result_of
 
@@ -263,7 +264,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
         "trials": _trials(site, request, ROWS, max(0, at - 1) * ROWS), "page": at,
         "pages": -(-_count(site, request) // ROWS), "statuses": ("ok", *(k.value for k in FailureKind)),
         "constants": _columns(site, request)[1], "sorts": sort_links(request, by, orders, "trials"),
-        "descending": by.descending, "order": by.order, "templates": (), "winner": None,
+        "descending": by.descending, "order": by.order, "templates": (), "winner": None, "note": note_of(run),
     }  # fmt: skip
     spent = run.summary.get("time")
     if isinstance(spent, Mapping):

@@ -14,6 +14,7 @@ from tilewright.database import StoredRun
 from tilewright.database.records import RUN_STATES, RunFilter
 from tilewright.database.views import RUN_ORDERS
 from tilewright.insight.chart import Table
+from tilewright.insight.notes import note_of
 
 ROWS = 50
 NEWEST = Sort("started", True)
@@ -49,6 +50,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     found, unreadable = _found(site, request, ROWS, max(0, at - 1) * ROWS)
     return {
         "title": "Runs", "table": runs_table("runs", "Runs", found), "unreadable": unreadable, "total": total,
+        "tagged": any(note_of(r).tags for r in found),
         "page": at, "pages": -(-total // ROWS), "states": RUN_STATES,
         "sorts": sort_links(request, sort_of(request, RUN_ORDERS, NEWEST), SORTED, "runs"),
         "operators": [o.op for o in site.operators()],

@@ -25,6 +25,7 @@ from tilewright.dashboard.serving.access import (
     Access,
     headers_of_safety,
     read_token,
+    require_token,
     split_host,
 )
 from tilewright.farm.errors import FarmError
@@ -72,6 +73,7 @@ def open_place(
     tls_key: Path | None = None,
     behind_proxy: bool = False,
     allow_hosts: tuple[str, ...] = (),
+    writable: bool = False,
 ) -> Place:
     """Bind ``host`` and ``port`` (0 for a free one) if that is safe with what else is given.
 
@@ -79,6 +81,7 @@ def open_place(
     """
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("a certificate and its key go together", "Give both --tls-cert CERT and --tls-key KEY")
+    require_token(writable, token_file is not None)
     for name in allow_hosts:
         split_host(name)
     family, address, loopback = _resolve(host, port)
@@ -88,7 +91,7 @@ def open_place(
     listener = _listen(family, address, host)
     port = int(listener.getsockname()[1])
     names = allow_hosts if _is_wildcard(address[0]) else (host, *allow_hosts)
-    access = Access(token, names, context is not None, behind_proxy, port)
+    access = Access(token, names, context is not None, behind_proxy, port, writable)
     shown = (split_host(allow_hosts[0])[0] if allow_hosts else "localhost") if _is_wildcard(address[0]) else host
     shown = f"[{shown}]" if ":" in shown else shown
     return Place(listener, access, context, f"{'https' if context else 'http'}://{shown}:{port}/")

@@ -44,6 +44,7 @@ from tilewright.database.records import (
     TaskSummary,
     Totals,
 )
+from tilewright.database.runs import NOTE
 from tilewright.database.store import keys_named
 from tilewright.database.views.trials import TrialViews
 
@@ -310,8 +311,12 @@ def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Sel
 
 
 def _said(word: str) -> ColumnElement[bool]:
-    """Whether something that names a run has the word in it; ``NAME=VALUE`` is a parameter."""
+    """Whether something that names a run has the word in it; ``NAME=VALUE`` is a parameter, ``#TAG`` a tag."""
     r, w, s, t = schema.run.c, schema.workload.c, schema.alias.c, schema.target.c
+    if word.startswith("#"):
+        # Keys are sorted, so a note's tags come before its text, and it has nothing else.
+        tag = "".join(f"/{c}" if c in "/%_" else c for c in json.dumps(word[1:]))
+        return r.summary.ilike(f'%"{NOTE}":{{"tags":[%{tag}%],"text":%', escape="/")
     texts = [*(x.icontains(word, autoescape=True) for x in (r.id, r.device_model, r.strategy, r.host))]
     target = select(t.key).where(t.name.icontains(word, autoescape=True))
     tasks = [select(w.key).where(named_in(word, w.op, w.params))]
