@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from tilewright.dashboard.serving.access import (
     MAKE_TOKEN,
     MOST_HEADERS,
     Access,
+    client_of,
     headers_of_safety,
     read_token,
     require_token,
@@ -49,6 +51,11 @@ class Limits:
     spare: int = 50
     request_seconds: float = 10.0
     unread_seconds: float = 60.0
+
+    @property
+    def streams(self) -> int:
+        """How many live pages one client may have open: some places are left to others."""
+        return max(4, 3 * self.connections // 4)
 
 
 # --------------------------------------------------------------------------- where it may listen
@@ -168,7 +175,8 @@ def make_server(
     """A server that has not begun. ``ready`` is called with the address once it listens."""
     _need_files(limits)
     config = uvicorn.Config(
-        _Marking(app), lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
+        _Marking(app, limits, place.access.behind_proxy),
+        lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
         log_level="error", access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS, h11_max_incomplete_event_size=MOST_HEADERS,
     )  # fmt: skip
@@ -243,23 +251,49 @@ class Server(uvicorn.Server):
 
 
 class _Marking:
-    """Notes on a request that its answer is a stream of events, which ends only when somebody ends it."""
+    """Notes on a request that its answer is a stream of events, which ends only when somebody ends it.
+
+    No client's streams take all places: of one that has as many as it may, the next is refused. Behind a proxy all
+    clients are the proxy.
+    """
 
     KEY = "tilewright.stream"
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, limits: Limits, behind_proxy: bool) -> None:
         self._app = app
+        self._most = limits.connections if behind_proxy else limits.streams
+        self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        client = client_of(scope) if scope["type"] == "http" else ""
+        full = False
+
         async def marking(message: Any) -> None:
+            nonlocal full
             if message["type"] == "http.response.start":
                 headers = message.get("headers", ())
-                scope[self.KEY] = any(
-                    k.lower() == b"content-type" and v.startswith(b"text/event-stream") for k, v in headers
-                )
+                stream = any(k.lower() == b"content-type" and v.startswith(b"text/event-stream") for k, v in headers)
+                full = stream and self._open[client] >= self._most
+                if full:
+                    again = [("Retry-After", "10"), ("Connection", "close"), *headers_of_safety()]
+                    await refuse(send, 503, "This client has as many live pages open as it may", again)
+                    raise _Full
+                scope[self.KEY] = stream
+                self._open[client] += stream
             await send(message)
 
-        await self._app(scope, receive, marking)
+        try:
+            await self._app(scope, receive, marking)
+        except _Full:
+            pass
+        finally:
+            if scope.get(self.KEY):
+                self._open[client] -= 1
+                self._open += Counter()  # let go of those that have none
+
+
+class _Full(Exception):
+    """A stream that was refused: nothing more of it is made."""
 
 
 class _Connection(H11Protocol):
