@@ -20,17 +20,17 @@ KNOB = "knob."
 
 def runs_table(name: str, title: str, runs: Sequence[StoredRun]) -> Table:
     columns = (
-        Column("run", "Run"), Column("state", "State"), Column("workload", "Workload"), Column("device", "Device"),
-        Column("target", "Target"), Column("strategy", "Strategy"), Column("trials", "Trials", numeric=True),
-        Column("wanted", "Wanted", numeric=True), Column("failed", "Failed", numeric=True),
-        Column("best", "Best trial", "s", True), Column("rate", "Rate", "flop/s", True),
-        Column("started", "Started", "date"), Column("tags", "Tags"),
+        Column("run", "Run"), Column("state", "State"), Column("tags", "Tags"), Column("workload", "Workload"),
+        Column("device", "Device"), Column("target", "Target"), Column("strategy", "Strategy"),
+        Column("trials", "Trials", numeric=True), Column("wanted", "Wanted", numeric=True),
+        Column("failed", "Failed", numeric=True), Column("best", "Best trial", "s", True),
+        Column("rate", "Rate", "flop/s", True), Column("started", "Started", "date"),
     )  # fmt: skip
     rows = tuple(
         (
-            r.id, r.state, r.task.workload.label, r.device_model, f"{r.task.target.name} x{r.task.target.threads}",
-            r.strategy, r.trials, r.trials_wanted, sum(r.failed.values()), r.best_seconds,
-            per_second(r.task.workload.flops, r.best_seconds), r.started, " ".join(note_of(r).tags),
+            r.id, r.state, " ".join(note_of(r).tags), r.task.workload.label, r.device_model,
+            f"{r.task.target.name} x{r.task.target.threads}", r.strategy, r.trials, r.trials_wanted,
+            sum(r.failed.values()), r.best_seconds, per_second(r.task.workload.flops, r.best_seconds), r.started,
         )
         for r in runs
     )  # fmt: skip

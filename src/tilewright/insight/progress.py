@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.database.records import RunProgress
 
 PHASES = {
-    "start": "building the first kernels",
+    "start": "no trial yet",
     "search": "searching",
     "final": "final between the fastest kernels",
 }
