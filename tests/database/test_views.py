@@ -240,6 +240,7 @@ def test_seconds_between_trials(filled: Database) -> None:
     for run in filled.runs():
         created = sorted(t.created for t in filled.trials(run.id) if t.number > run.next_number - 1 - LATELY)
         each = filled.progress(run.id).each
+        assert filled.progress_of(run) == filled.progress(run.id)
         if len(set(created)) < 2:
             assert each is None
         else:

@@ -259,7 +259,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     by = sort_of(request, orders.values(), BY_NUMBER)
     shown: dict[str, Any] = {
         "title": run.task.workload.label, "run": run, "base": base,
-        "texts": _texts(run, site.database.progress(run.id)), **_story(site, run), **_found(site, run),
+        "texts": _texts(run, site.database.progress_of(run)), **_story(site, run), **_found(site, run),
         "versions": ", ".join(f"{visible_text(k)} {visible_text(v)}" for k, v in run.versions.items()), "spent": "",
         "trials": _trials(site, request, ROWS, max(0, at - 1) * ROWS), "page": at,
         "pages": -(-_count(site, request) // ROWS), "statuses": ("ok", *(k.value for k in FailureKind)),

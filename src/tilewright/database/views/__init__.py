@@ -139,11 +139,9 @@ class Views(TrialViews, Kernels):
             best = c.execute(select(func.min(t.seconds)).where(own, t.status == "ok")).scalar()
             start = known if c.execute(select(t.number).where(own, t.number == known - 1)).first() else 0
             trials = start + c.execute(select(func.count()).where(own, t.number >= start)).scalar_one()
-            lately = select(t.created).where(own, t.number > (-1 if last is None else last) - LATELY)
-            found = RunProgress(
-                rows.state_of(run), trials, -1 if last is None else last, best, run.finished,
-                _each(c.execute(lately).scalars().all()), _phase(run.summary),
-            )  # fmt: skip
+            number = -1 if last is None else last
+            each = _each(c, run_id, number)
+            found = RunProgress(rows.state_of(run), trials, number, best, run.finished, each, _phase(run.summary))
             return found, trials if trials == found.last_number + 1 else start
 
         found, gapless = self._read(work)
@@ -151,6 +149,15 @@ class Views(TrialViews, Kernels):
             raise self._no_run(run_id)
         self._gapless[run_id] = gapless
         return found
+
+    def progress_of(self, run: StoredRun) -> RunProgress:
+        """The same of a run that was just read: nothing is counted again."""
+        last = run.next_number - 1
+        each = self._read(lambda c: _each(c, run.id, last))
+        phase = run.summary.get("phase")
+        return RunProgress(
+            run.state, run.trials, last, run.best_seconds, run.finished, each, phase if isinstance(phase, str) else None
+        )
 
     # ----------------------------------------------------------------------- summaries
 
@@ -258,8 +265,10 @@ def _phase(summary: str) -> str | None:
         return None
 
 
-def _each(created: Sequence[float]) -> float | None:
-    """Seconds from one trial to the next, of trials by when they were stored; those of a batch share a moment."""
+def _each(c: Connection, run_id: str, number: int) -> float | None:
+    """Seconds from one trial to the next, of the last ones up to this number; those of a batch share a moment."""
+    t = schema.trial.c
+    created = c.execute(select(t.created).where(t.run_id == run_id, t.number > number - LATELY)).scalars().all()
     first, last = min(created, default=0.0), max(created, default=0.0)
     return (last - first) / sum(x > first for x in created) if last > first else None
 
