@@ -142,7 +142,7 @@ def site(server: Server) -> Iterator[Site]:
 def opened(page: Page, site: Site, wait: bool = True) -> None:
     page.goto(f"{site.address}/page")
     if wait:
-        until(page, "document.querySelectorAll('.chart .plot:not(:empty)').length === 7")
+        until(page, "document.querySelectorAll('.chart .plot:not(:empty)').length === 8")
 
 
 def said(page: Page, text: str) -> None:
@@ -205,6 +205,19 @@ def test_a_colour_means_the_same_in_every_chart(page: Page, record: Record, site
     assert written == {name: ", ".join(pair) for name, pair in known.items()}
     assert dict(LIGHT.roles) | dict(DARK.roles) == {role: dark for role, (_, dark) in ROLES.items()}
     assert LIGHT.cycle == tuple(light for light, _ in OTHERS)
+    record.check()
+
+
+def test_a_grid_is_a_table_that_opens_trials(page: Page, record: Record, site: Site) -> None:
+    opened(page, site)
+    table = page.locator("#pairs table")
+    assert [r.split("\t") for r in table.inner_text().split("\n")] == [
+        ["pack \\ tile_m", "8", "16", "32"], ["none", "4 ms", "3 ms", ""], ["both", "2.5 ms", "2 ms", "3.5 ms"],
+    ]  # fmt: skip
+    assert table.locator(".shade-0").inner_text() == "2 ms"
+    assert table.locator(".shade-4").inner_text() == "4 ms"
+    table.get_by_role("link", name="2.5 ms").click()
+    page.wait_for_url(f"**/runs/{RUN}/trials/2")
     record.check()
 
 

@@ -101,7 +101,7 @@ def test_a_page_its_tables_and_its_charts(client: httpx.Client, places: dict[str
         assert all(list(a) == list(b) for a, b in zip(rows, data["rows"], strict=True))
     for name in page.charts:
         data = client.get(f"{path}/charts/{name}.json?{query}").json()
-        assert data["kind"] in ("xy", "bars", "parallel")
+        assert data["kind"] in ("xy", "bars", "parallel", "grid")
         assert data["title"]
         assert data["alt"]
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 
 from tilewright.core import UsageError
-from tilewright.insight.chart import Chart, Table
+from tilewright.insight.chart import Drawn, Table
 from tilewright.insight.links import unsegment
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Page:
     section: str
     view: Callable[[Site, Request], Mapping[str, Any]]
     tables: Mapping[str, AnyTable] = field(default_factory=dict)
-    charts: Mapping[str, Callable[[Site, Request], Chart]] = field(default_factory=dict)
+    charts: Mapping[str, Callable[[Site, Request], Drawn]] = field(default_factory=dict)
     live: Callable[[Site, Request], Feed] | None = None
 
 

@@ -147,7 +147,28 @@ class Parallel(_Drawn):
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Grid(_Drawn):
+    """A value for each pair of categories of two axes, less is better: ``cells`` in rows of ``y``, ``None`` where none
+    is known. ``axis`` says what the values are. ``trials`` names each cell's trial as in ``Series``.
+    """
+
+    kind = "grid"
+
+    title: str
+    x: Axis
+    y: Axis
+    axis: Axis
+    cells: tuple[tuple[float | None, ...], ...]
+    trials: tuple[tuple[tuple[str, int] | None, ...], ...] = ()
+    alt: str = ""
+    note: str = ""
+
+
 Chart = Union[XY, Bars, Parallel]
+"""What a run is drawn as."""
+Drawn = Union[Chart, Grid]
+"""Everything that pages and files draw."""
 
 
 @dataclass(frozen=True)

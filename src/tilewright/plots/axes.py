@@ -82,3 +82,14 @@ def log_ticks(low: float, high: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 3))
     step = next(step * m for m in (1, 2, 5, 10) if (high - low) / (step * m) <= 6)
     return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def colour_bar(figure: Any, axes: Any, colours: Any, axis: Axis, low: float, high: float) -> None:
+    """What the colours beside it stand for, from ``low`` to ``high``."""
+    bar = figure.colorbar(colours, ax=axes, pad=0.01, fraction=0.04)
+    bar.set_label(shown(axis.label))
+    bar.outline.set_visible(False)
+    if axis.scale == "log":
+        ticks = log_ticks(low, high)
+        bar.set_ticks(ticks, labels=[with_unit(t, axis.unit) for t in ticks])
+        bar.ax.minorticks_off()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from tilewright.insight.chart import XY, Axis, Bars, Chart, Dimension, Parallel, Series
+from tilewright.insight.chart import XY, Axis, Bars, Dimension, Drawn, Grid, Parallel, Series
 
 RUN = "20261121-093005-a1b2c3"
 
@@ -117,11 +117,20 @@ def knob() -> XY:
     )
 
 
+def pairs() -> Grid:
+    """Two knobs against each other, one pair never measured."""
+    return Grid(
+        "Time by tile_m and pack", Axis("tile_m", categories=("8", "16", "32")), Axis("pack", categories=("none", "both")),
+        Axis("Time", "s", "log"), ((0.004, 0.003, None), (0.0025, 0.002, 0.0035)),
+        (((RUN, 0), (RUN, 1), None), ((RUN, 2), (RUN, 3), (RUN, 4))), "The fastest is at 16 and both.",
+    )  # fmt: skip
+
+
 def none() -> XY:
     return XY("Nothing yet", Axis("Trial", "trial"), Axis("Time", "s"), ())
 
 
-CHARTS: dict[str, Chart] = {
+CHARTS: dict[str, Drawn] = {
     "best": best(),
     "roofline": roofline(),
     "dates": dates(),
@@ -129,4 +138,5 @@ CHARTS: dict[str, Chart] = {
     "knobs": knobs(),
     "knob": knob(),
     "none": none(),
+    "pairs": pairs(),
 }

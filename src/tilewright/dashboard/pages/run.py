@@ -21,7 +21,7 @@ from tilewright.database.text import visible_text
 from tilewright.errors import NotFound
 from tilewright.insight import best, calibration, failures, importance, knobs
 from tilewright.insight.advice import resume_command
-from tilewright.insight.chart import XY, Bars, Parallel, Table
+from tilewright.insight.chart import XY, Bars, Grid, Parallel, Table
 from tilewright.insight.links import run_link, trial_link
 from tilewright.insight.notes import note_of
 from tilewright.insight.progress import PHASES, phase_of, seconds_left
@@ -134,6 +134,23 @@ def _knob_chart(site: Site, request: Request) -> XY:
     run = run_of(site, request)
     template, knob, _ = _knob(site, request, run)
     return knobs.knob_chart(run.id, sample(site, run), knob, template)
+
+
+def _other(site: Site, request: Request) -> str:
+    """The knob that the chosen one is seen against: another one that varies; empty where there is none."""
+    _, knob, names = _knob(site, request, run_of(site, request))
+    others = [name for name in names if name != knob]
+    wanted = text(request, "against")
+    return wanted if wanted in others else (others[0] if others else "")
+
+
+def _contour(site: Site, request: Request) -> Grid:
+    run = run_of(site, request)
+    template, knob, _ = _knob(site, request, run)
+    other = _other(site, request)
+    if not other:
+        raise NotFound(f"run {run.id} has no two knobs that vary", "Look at another template, or another run")
+    return knobs.contour_chart(run.id, sample(site, run), knob, other, template)
 
 
 def _parallel(site: Site, request: Request) -> Parallel:
@@ -277,7 +294,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
         shown |= {
             "failures": _failures(site, request), "calibration": _calibration_table(site, request),
             "templates": names, "template": template, "knob": knob,
-            "knobs": names_of_knobs, "winner": fastest.number if fastest else None,
+            "knobs": names_of_knobs, "other": _other(site, request), "winner": fastest.number if fastest else None,
         }  # fmt: skip
     shown["others"] = _others(site, request)
     return shown
@@ -304,7 +321,10 @@ def _feed(site: Site, request: Request) -> Feed:
         return Look((now.trials, now.state, phase_of(now)), _texts(run, now), ended=now.state != "running")
 
     return Feed(
-        base_of(run), look, charts=("best", "time", "failures"), slow=("calibration", "knob", "parallel", "importance")
+        base_of(run),
+        look,
+        charts=("best", "time", "failures"),
+        slow=("calibration", "knob", "parallel", "contour", "importance"),
     )
 
 
@@ -316,7 +336,7 @@ PAGE = Page(
     },
     charts={
         "best": _best, "time": _time, "failures": _failure_bars, "calibration": _calibration, "knob": _knob_chart,
-        "parallel": _parallel, "importance": _importance_bars,
+        "parallel": _parallel, "contour": _contour, "importance": _importance_bars,
     },
     live=_feed,
 )  # fmt: skip

@@ -1,10 +1,11 @@
 // Every figure.chart of a page: fetched from its data-src, drawn, and fetched again when something changes.
 import { BarsPlot } from "./bars.js";
 import { el } from "./dom.js";
+import { GridPlot } from "./grid.js";
 import { ParallelPlot } from "./parallel.js";
 import { XYPlot } from "./xy.js";
 
-const KINDS = { xy: XYPlot, bars: BarsPlot, parallel: ParallelPlot };
+const KINDS = { xy: XYPlot, bars: BarsPlot, parallel: ParallelPlot, grid: GridPlot };
 const APART = 1000;
 
 class Figure {
@@ -110,6 +111,7 @@ async function fetched(source) {
 
 function isEmpty(chart) {
   if (chart.kind === "xy") return !chart.series.some((s) => s.y.some((v) => v !== null));
+  if (chart.kind === "grid") return chart.cells.flat().every((v) => v === null);
   return !(chart.labels ?? chart.rows).length;
 }
 
