@@ -346,8 +346,7 @@ class Runs(Store):
 
     def _trials(self, wanted: Select[Any]) -> list[TrialRecord]:
         found = self._ask(wanted)
-        with rows.decoding(self.location, "trial"):
-            return [rows.trial_of(r) for r in found]
+        return rows.each(self.location, "trial", found, rows.trial_of, "number")
 
 
 def _current(wanted: Select[Any], versions: Mapping[str, int] | None) -> Select[Any]:

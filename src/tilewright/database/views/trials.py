@@ -167,12 +167,10 @@ class TrialViews(Runs):
         return self._read(work)
 
     def _decoded(self, c: Connection, wanted: Select[Any]) -> list[TrialRecord]:
-        with rows.decoding(self.location, "trial"):
-            return [rows.trial_of(r) for r in c.execute(wanted)]
+        return rows.each(self.location, "trial", c.execute(wanted), rows.trial_of, "number")
 
     def _points(self, c: Connection, wanted: Select[Any]) -> list[TrialPoint]:
-        with rows.decoding(self.location, "trial"):
-            return [rows.point_of(r) for r in c.execute(wanted)]
+        return rows.each(self.location, "trial", c.execute(wanted), rows.point_of, "number")
 
 
 def _these(
