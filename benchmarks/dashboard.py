@@ -95,7 +95,7 @@ def serving(db: Path) -> Iterator[tuple[int, int]]:
 
 
 CHARTS = ("best", "time", "failures", "calibration", "knob", "parallel", "importance")
-RUN_PAGES = ("", "?order=seconds&page=2", "/trials/3", "/diff?a=0&b=3", *(f"/charts/{c}.json" for c in CHARTS))
+RUN_PAGES = ("", "?order=seconds&page=2", "/trials/3", "/diff?trial=0&trial=3", *(f"/charts/{c}.json" for c in CHARTS))
 
 
 def rounds(db: Path, repeat: int) -> Iterator[dict[str, str]]:
@@ -108,6 +108,7 @@ def rounds(db: Path, repeat: int) -> Iterator[dict[str, str]]:
     for n, run in enumerate(r for r in found if r is not long):
         op = quote(ops[n % len(ops)])
         asked = {"/": "/", "/runs": "/runs", "/runs?page=N": f"/runs?page={n + 2}", "/runs?op=OP": f"/runs?op={op}",
+                "/runs?q=OP": f"/runs?q={op}+epyc", "/runs?order=best": f"/runs?order=best&page={n + 1}",
                  "/operators": "/operators", "/operators/OP": f"/operators/{op}",
                  "/operators/OP/charts/roofline.json": f"/operators/{op}/charts/roofline.json", "/kernels": "/kernels",
                  "/charts/speedups.json": "/charts/speedups.json", "/charts/failures.json": "/charts/failures.json",

@@ -21,6 +21,8 @@ def with_unit(value: float, unit: str, digits: int = 3) -> str:
         return _scaled(value, _LARGE, "B/s", digits)
     if unit == "share":
         return f"{_plain(round(100 * value, 1), digits)}%"
+    if unit == "times":
+        return f"{value:.2f}x" if value < 100 else f"{_plain(value, digits)}x"
     if unit == "date":
         return time.strftime("%Y-%m-%d %H:%M", time.gmtime(value))
     if unit == "trial":

@@ -18,6 +18,8 @@ from browser import Record, findings, sideways, until
 from front_end.samples import CHARTS, RUN, best, knobs
 
 import tilewright.dashboard
+from tilewright.insight.colours import OTHERS, ROLES
+from tilewright.plots.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -140,7 +142,7 @@ def site(server: Server) -> Iterator[Site]:
 def opened(page: Page, site: Site, wait: bool = True) -> None:
     page.goto(f"{site.address}/page")
     if wait:
-        until(page, "document.querySelectorAll('.chart .plot:not(:empty)').length === 7")
+        until(page, "document.querySelectorAll('.chart .plot:not(:empty)').length === 8")
 
 
 def said(page: Page, text: str) -> None:
@@ -163,9 +165,60 @@ def test_every_chart_is_drawn_quietly_and_without_requests_elsewhere(page: Page,
     names = ["Random start", "Proposed by the model", "Best so far"]
     assert page.locator("#best .tools button[aria-pressed]").all_text_contents() == names
     assert page.locator("#importance li").all_inner_texts()[0].split("\n") == ["tile_m", "41.2% (30.0% to 52.0%)"]
-    expect(page.locator("#none").locator(".empty")).to_have_text("Nothing to draw yet.")
+    bar, line = (page.locator(f"#importance li:first-child .{part}").bounding_box() for part in ("fill", "reference"))
+    assert bar
+    assert line
+    # 41.2% is drawn as such: the whole is where the line is.
+    assert bar["width"] / (line["x"] + line["width"] - bar["x"]) == pytest.approx(0.412, abs=0.02)
+    expect(page.locator("#none").locator(".empty")).to_have_text("Nothing to draw.")
     assert page.locator("#knobs [role=slider]").count() == 8
     assert not sideways(page)
+
+
+def test_a_colour_means_the_same_in_every_chart(page: Page, record: Record, site: Site) -> None:
+    opened(page, site)
+
+    def colour(name: str) -> str:
+        swatch = page.locator(".tools button", has_text=name).first.locator(".swatch")
+        return str(swatch.evaluate("e => getComputedStyle(e).color"))
+
+    def means(role: str) -> str:
+        return str(
+            page.evaluate(
+                """n => {
+            const e = document.body.appendChild(document.createElement("i"));
+            e.className = `series-${n}`;
+            return getComputedStyle(e).color;
+        }""",
+                role,
+            )
+        )
+
+    assert colour("Best so far") == colour("Trials") == means("main")
+    assert colour("Peak") == means("limit")
+    assert colour("Measured") == means("measured")
+    assert colour("Random start") == means("1")
+    assert colour("Proposed by the model") == means("2")
+    css = (STATIC / "app.css").read_text()
+    written = dict(re.findall(r"--series-(\w+): light-dark\((#\w+, #\w+)\);", css))
+    known = {**ROLES, **{str(n): pair for n, pair in enumerate(OTHERS, 1)}}
+    assert written == {name: ", ".join(pair) for name, pair in known.items()}
+    assert dict(LIGHT.roles) | dict(DARK.roles) == {role: dark for role, (_, dark) in ROLES.items()}
+    assert LIGHT.cycle == tuple(light for light, _ in OTHERS)
+    record.check()
+
+
+def test_a_grid_is_a_table_that_opens_trials(page: Page, record: Record, site: Site) -> None:
+    opened(page, site)
+    table = page.locator("#pairs table")
+    assert [r.split("\t") for r in table.inner_text().split("\n")] == [
+        ["pack \\ tile_m", "8", "16", "32"], ["none", "4 ms", "3 ms", ""], ["both", "2.5 ms", "2 ms", "3.5 ms"],
+    ]  # fmt: skip
+    assert table.locator(".shade-0").inner_text() == "2 ms"
+    assert table.locator(".shade-4").inner_text() == "4 ms"
+    table.get_by_role("link", name="2.5 ms").click()
+    page.wait_for_url(f"**/runs/{RUN}/trials/2")
+    record.check()
 
 
 def test_keys_move_over_points_say_them_and_open_a_trial(page: Page, record: Record, site: Site) -> None:

@@ -25,7 +25,7 @@ from harness.examples import example_artifact, example_kernel, example_task
 from tilewright.core import Device, Measurement, Proposal, Schedule, TrialRecord
 from tilewright.dashboard.app import create_app
 from tilewright.dashboard.pages import overview
-from tilewright.dashboard.serving.access import CSP, MOST_ADDRESS, Access
+from tilewright.dashboard.serving.access import CSP, MOST_ADDRESS, MOST_HEADERS, Access
 from tilewright.dashboard.site import Answers
 from tilewright.dashboard.tables import to_csv
 from tilewright.database import Database
@@ -89,7 +89,7 @@ def pages(run: str) -> list[str]:
         "/operators/matmul/tables/shapes.json", at, f"{at}/tables/trials.json", f"{at}/tables/trials.csv",
         f"{at}/tables/calibration.json", f"{at}/charts/best.json", f"{at}/charts/time.json", f"{at}/charts/knob.json",
         f"{at}/charts/parallel.json", f"{at}/charts/calibration.json", f"{at}/trials/0", f"{at}/trials/5",
-        f"{at}/diff?a=0&b=1", f"{at}/diff/tables/outcomes.json?a=0&b=1",
+        f"{at}/diff?trial=0&trial=1", f"{at}/diff/tables/outcomes.json?trial=0&trial=1",
     ]  # fmt: skip
 
 
@@ -117,6 +117,14 @@ def test_an_address_that_is_too_long_is_refused(client: httpx.Client) -> None:
         found = client.get(address)
         assert found.status_code == 414
         assert found.headers["content-security-policy"] == CSP
+
+
+def test_headers_that_are_too_long_are_refused(client: httpx.Client) -> None:
+    """In one piece too, of which the server itself looks at none before it is whole."""
+    assert client.get("/", headers={"x-long": "a" * (MOST_HEADERS - 500)}).status_code == 200
+    found = client.get("/", headers={"x-long": "a" * MOST_HEADERS})
+    assert found.status_code in (400, 431)
+    assert client.get("/", headers={f"x-{n}": "a" * 1000 for n in range(60)}).status_code in (400, 431)
 
 
 @pytest.mark.parametrize(

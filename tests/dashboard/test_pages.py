@@ -80,7 +80,8 @@ def places(filled: Path, run: str) -> dict[str, str]:
     """An address of every page, by its template."""
     with Database.open(filled, create=False, readonly=True) as db:
         pair = [r.id for r in db.runs() if r.task.key == db.run(run).task.key]
-    query = {"diff": "?a=0&b=3", "compare": f"?with={next(r for r in pair if r != run)}"}
+    other = next(r for r in pair if r != run)
+    query = {"diff": "?trial=0&trial=3", "compare": f"?run={run}&run={other}"}
     return {p.name: p.path.format(run=run, number=3, op="matmul") + query.get(p.name, "") for p in PAGES}
 
 
@@ -100,7 +101,7 @@ def test_a_page_its_tables_and_its_charts(client: httpx.Client, places: dict[str
         assert all(list(a) == list(b) for a, b in zip(rows, data["rows"], strict=True))
     for name in page.charts:
         data = client.get(f"{path}/charts/{name}.json?{query}").json()
-        assert data["kind"] in ("xy", "bars", "parallel")
+        assert data["kind"] in ("xy", "bars", "parallel", "grid")
         assert data["title"]
         assert data["alt"]
 
@@ -148,9 +149,13 @@ def test_a_long_table_is_paged_and_downloaded_whole(tmp_path: Path) -> None:
         ("/runs/{run}/trials/99999999999999999999", 400, "no number"),
         ("/runs/{run}?order=size", 400, "Use one of"),
         ("/runs/{run}?page=-1", 400, "no number"),
-        ("/runs/{run}/diff", 400, "lacks a"),
-        ("/runs/{run}/compare", 400, "names no run"),
-        ("/runs/{run}/compare?with=none", 404, "holds no run"),
+        ("/runs/{run}/diff", 400, "0 trials are chosen"),
+        ("/runs/{run}/diff?trial=1&trial=2&trial=3", 400, "3 trials are chosen"),
+        ("/runs/{run}/diff?trial=one&trial=2", 400, "no number"),
+        ("/runs?order=size", 400, "Use one of"),
+        ("/kernels?order=size", 400, "Use one of"),
+        ("/compare?run={run}", 400, "1 runs are chosen"),
+        ("/compare?run={run}&run=none", 404, "holds no run"),
         ("/runs/{run}/charts/none.json", 404, "no chart"),
         ("/runs/{run}/tables/none.csv", 404, "no table"),
         ("/runs/{run}/tables/trials.xml", 404, "no table"),

@@ -253,6 +253,23 @@ def test_a_request_has_to_arrive_in_time(begin: bytes) -> None:
         assert eventually(lambda: found.get()[0] == 200)  # one that arrives in time, for it must as well
 
 
+def test_one_client_does_not_take_all_places() -> None:
+    """Its pages are answered still, and a stream that ends makes room."""
+    limits = Limits(connections=8)
+    with served(limits) as found:
+        streams = [found.follow() for _ in range(limits.streams)]
+        assert limits.streams < limits.connections
+        status, _, said = found.get("/live")
+        assert status == 503
+        assert b"as many live pages" in said
+        assert found.get("/")[0] == 200
+        streams.pop()[0].close()
+        assert eventually(lambda: found.app.streams == limits.streams - 1)
+        again = found.follow()
+        for c, _ in (*streams, again):
+            c.close()
+
+
 def test_a_stream_may_last_longer_than_a_request() -> None:
     with served(Limits(request_seconds=0.2)) as found:
         followed: list[tuple[http.client.HTTPConnection, http.client.HTTPResponse]] = []

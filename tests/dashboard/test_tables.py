@@ -14,7 +14,7 @@ from tilewright.insight.chart import Column, Table
 
 COLUMNS = (Column("text", "Text"), Column("n", "N", "s", True))
 values = st.tuples(
-    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"], include_characters="\t\r\n")),
     st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
 )
 
@@ -32,3 +32,9 @@ def test_parts_read_back_as_one(parts: list[list[tuple[str, float | None]]]) -> 
         assert shown in (text, "'" + text)
         assert not shown.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
         assert number == ("" if n is None else str(n))
+
+
+def test_control_characters_do_nothing_in_a_terminal() -> None:
+    table = Table("t", "T", (Column("text", "Text"), Column("\x1b[2J", "N")), (("\x1b]0;x\x07 \x9b1m", 1),))
+    shown = "".join(to_csv([table]))
+    assert shown == "text,\\x1b[2J\r\n\\x1b]0;x\\x07 \\x9b1m,1\r\n"

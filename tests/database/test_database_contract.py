@@ -21,8 +21,9 @@ from harness.examples import (
     example_task,
 )
 from tilewright.core import DatabaseError, Device, Task, UsageError, Value
-from tilewright.database import Database
+from tilewright.database import Database, RunFilter
 from tilewright.database.process import Process
+from tilewright.database.runs import TAGS
 
 
 class DatabaseContract:
@@ -112,6 +113,33 @@ class DatabaseContract:
         assert run.finished >= run.started
         with pytest.raises(UsageError, match="cannot end as"):
             db.finish_run(run_id, "running")
+
+    def test_what_a_run_reports_grows_and_its_note_stays(self, db: Database) -> None:
+        run_id = self.start(db)
+        db.update_summary(run_id, {"phase": "final", "ended": {"why": "time"}})
+        db.set_note(run_id, "50% [slow]", ["b_1", "a.2", "a.2"])
+        note = {"text": "50% [slow]", "tags": ["a.2", "b_1"]}
+        assert db.run(run_id).summary == {"phase": "final", "ended": {"why": "time"}, "note": note}
+        assert db.progress(run_id).phase == "final"
+        db.finish_run(run_id, "done", {"best": None, "error": "no"})
+        assert db.run(run_id).summary == {"best": None, "error": "no", "note": note}
+        db.resume_run(run_id, example_task(), DEVICE, trials=9)
+        assert db.run(run_id).summary == {"best": None, "note": note}
+        for search, found in (
+            ("#a.2", 1),
+            ("#b_1 #A.2", 1),
+            ("#b", 0),
+            ("#b%", 0),
+            ("#a_2", 0),
+            ("#slow", 0),
+            ("#", 0),
+        ):
+            assert db.count_runs(RunFilter(search=search)) == found, search
+        for tags in (["a b"], [""], ["x" * 41], [str(n) for n in range(TAGS + 1)]):
+            with pytest.raises(UsageError, match="tag"):
+                db.set_note(run_id, "", tags)
+        with pytest.raises(UsageError, match="holds no run"):
+            db.set_note("none", "", [])
 
     def test_resume_goes_on_with_the_same_run(self, db: Database) -> None:
         task = example_task()

@@ -31,6 +31,7 @@ from tilewright.core import Failure, FailureKind, Measurement, Proposal, Task, T
 from tilewright.database import Database, RunFilter, TrialPoint, schema
 from tilewright.database.location import locate
 from tilewright.database.process import Process
+from tilewright.database.views import LATELY, RUN_ORDERS
 
 SCHEMAS = Path(__file__).parent / "schemas"
 MODELS = (DEVICE.model, "Another CPU 5")
@@ -181,6 +182,78 @@ def test_runs_by_filter_and_page(filled: Database, state: str | None) -> None:
     random_ones = [r for r in runs if r.strategy == "random" and state in (None, r.state)]
     assert filled.list_runs(RunFilter(state=state, strategy="random"), 100) == random_ones
     assert filled.list_runs(limit=100) == runs
+
+
+def test_runs_that_are_searched_for(filled: Database) -> None:
+    runs = filled.runs()
+
+    def found(search: str) -> list[str]:
+        where = RunFilter(search=search)
+        listed = [r.id for r in filled.list_runs(where, 100)]
+        assert filled.count_runs(where) == len(listed)
+        return listed
+
+    assert found("EXAMPLE cpu 30") == [r.id for r in runs if r.device_model == DEVICE.model]
+    assert found("softm") == [r.id for r in runs if r.task.workload.op == "softmax"]
+    assert found("random m=8") == [
+        r.id for r in runs if r.strategy == "random" and dict(r.task.workload.params)["m"] == 8
+    ]
+    assert found("m=8") != found("m=9") != []
+    assert found(runs[3].id[-6:].upper()) == [runs[3].id]
+    assert found("bias=false") == [r.id for r in runs]
+    for nothing in ("m=", "m=80", "%", "no_such", "'"):
+        assert found(nothing) == []
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_runs_in_every_order(filled: Database, descending: bool) -> None:
+    keys: dict[str, Any] = {
+        "started": lambda r: r.started, "device": lambda r: r.device_model, "strategy": lambda r: r.strategy,
+        "trials": lambda r: r.trials, "failed": lambda r: sum(r.failed.values()), "best": lambda r: r.best_seconds,
+        "rate": lambda r: r.best_seconds and r.task.workload.flops / r.best_seconds, "workload": None,
+    }  # fmt: skip
+    assert set(keys) == set(RUN_ORDERS)
+    runs = filled.runs()
+    for order, key in keys.items():
+        listed = filled.list_runs(limit=100, order=order, descending=descending)
+        assert {r.id for r in listed} == {r.id for r in runs}
+        assert filled.list_runs(limit=3, offset=2, order=order, descending=descending) == listed[2:5]
+        if key is not None:
+            values = [key(r) for r in listed]
+            have = [v for v in values if v is not None]
+            assert have == sorted(have, reverse=descending), order
+            assert values == have + [None] * (len(values) - len(have))
+    with pytest.raises(UsageError, match="Use one of"):
+        filled.list_runs(order="size")
+
+
+def test_trials_that_are_searched_for(filled: Database) -> None:
+    run = max(filled.runs(), key=lambda r: r.trials)
+    trials = filled.trials(run.id)
+
+    def found(search: str, **given: Any) -> list[int]:
+        listed = [t.number for t in filled.list_trials(run.id, search=search, limit=1000, **given)]
+        assert filled.count_trials(run.id, search=search, **given) == len(listed)
+        return listed
+
+    assert found("MUTATION") == [t.number for t in trials if t.proposal.origin == "mutation"]
+    assert found("MR=6 unroll=true") == [t.number for t in trials if t.schedule.values["MR"] == 6]
+    assert found("pack=a generic") == [t.number for t in trials if t.schedule.template == "generic"]
+    failed = next(t for t in trials if isinstance(t.outcome, Failure))
+    assert failed.number in found(f"{failed.number} failed")
+    assert found("failed", status="ok") == found("MR=66") == found("100%") == []
+
+
+def test_seconds_between_trials(filled: Database) -> None:
+    for run in filled.runs():
+        created = sorted(t.created for t in filled.trials(run.id) if t.number > run.next_number - 1 - LATELY)
+        each = filled.progress(run.id).each
+        assert filled.progress_of(run) == filled.progress(run.id)
+        if len(set(created)) < 2:
+            assert each is None
+        else:
+            later = sum(c > created[0] for c in created)
+            assert each == pytest.approx((created[-1] - created[0]) / later)
 
 
 def test_operators(filled: Database) -> None:

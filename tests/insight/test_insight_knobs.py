@@ -9,7 +9,7 @@ from made_trials import RUN, run_of, trial
 
 from tilewright.core import TrialRecord, UsageError, Value
 from tilewright.insight.importance import importance, importance_bars, importance_table
-from tilewright.insight.knobs import knob_chart, knob_values, main_template, parallel_chart
+from tilewright.insight.knobs import contour_chart, knob_chart, knob_values, main_template, parallel_chart
 
 RECORDS = [
     trial(i, None if i % 10 == 9 else 1e-3 * (1 + i % 4) + 1e-6 * i, MR=(16, 2, 4, 8)[i % 4], pack="ab"[i % 2],
@@ -128,3 +128,23 @@ def test_values_that_no_space_would_hold_together_have_an_importance() -> None:
     found = importance([trial(i, 1e-3 * (1 + i % 4), n=0, odd=odd[i % 4], flag=bool(i // 4 % 2)) for i in range(80)])
     assert [k.knob for k in found.knobs] == ["odd", "flag"]
     assert found.knobs[0].share > 0.9
+
+
+def test_two_knobs_show_the_fastest_of_each_pair() -> None:
+    trials = [
+        trial(0, 4e-3, a=1, b="x"), trial(1, 2e-3, a=1, b="y"), trial(2, 3e-3, a=2, b="y"), trial(3, 1e-3, a=1, b="y"),
+        trial(4, None, a=2, b="x"), trial(5, 1e-4, template="u", a=2, b="x"),
+    ]  # fmt: skip
+    chart = contour_chart(RUN, trials, "a", "b", "t")
+    assert (chart.x.categories, chart.y.categories) == (("1", "2"), ("x", "y"))
+    assert chart.cells == ((4e-3, None), (1e-3, 3e-3))
+    assert chart.trials == (((RUN, 0), None), ((RUN, 3), (RUN, 2)))
+    assert chart.alt.endswith("the fastest is at a=1 and b=y with 1 ms.")
+    data = chart.to_json()
+    assert data["cells"] == [[4e-3, None], [1e-3, 3e-3]]
+    assert data["trials"] == [[[RUN, 0], None], [[RUN, 3], [RUN, 2]]]
+    with pytest.raises(UsageError, match="no knob 'c'"):
+        contour_chart(RUN, trials, "a", "c", "t")
+    failed = contour_chart(RUN, [trial(0, None, a=1, b="x")], "a", "b", "t")
+    assert failed.cells == ((None,),)
+    assert "none was measured" in failed.alt

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.core import UsageError
-from tilewright.insight.chart import XY, Axis, Bars, Chart, Dimension, Parallel, Series
+from tilewright.insight.chart import XY, Axis, Bars, Dimension, Drawn, Grid, Parallel, Series
 from tilewright.plots import PlotError, draw
 from tilewright.plots.axes import log_ticks, shown
 from tilewright.plots.draw import picture
@@ -36,7 +36,11 @@ PARALLEL = Parallel(
     (3e-3, 1e-3, 2e-3), Axis("Time of a call", "s", "log"), alt="Three trials.",
 )  # fmt: skip
 SHARES = Bars("Shares", Axis("Share", "share"), (("a", 0.9), ("b", 0.1)), "a.", low=(0.7, 0.0), high=(1.0, 0.2))
-CHARTS: dict[str, Chart] = {"curve": CURVE, "bars": BARS, "parallel": PARALLEL, "shares": SHARES}
+GRID = Grid(
+    "Two knobs", Axis("MR", categories=("2", "4")), Axis("pack", categories=("a", "b")), Axis("Time", "s", "log"),
+    ((1e-3, None), (2e-3, 4e-3)), alt="The fastest is at MR=2 and pack=a.",
+)  # fmt: skip
+CHARTS: dict[str, Drawn] = {"curve": CURVE, "bars": BARS, "parallel": PARALLEL, "shares": SHARES, "grid": GRID}
 
 
 def texts(svg: bytes) -> list[str]:
@@ -44,7 +48,9 @@ def texts(svg: bytes) -> list[str]:
     return ["".join(e.itertext()) for e in ET.fromstring(svg).iter() if e.tag.endswith(("}text", "}title", "}desc"))]
 
 
-@pytest.mark.parametrize(("name", "dark"), [("curve", False), ("bars", True), ("parallel", False), ("shares", True)])
+@pytest.mark.parametrize(
+    ("name", "dark"), [("curve", False), ("bars", True), ("parallel", False), ("shares", True), ("grid", False)]
+)
 def test_every_chart_in_every_format_twice_the_same(name: str, dark: bool, tmp_path: Path) -> None:
     chart = CHARTS[name]
     for suffix, start in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
@@ -82,7 +88,7 @@ def test_an_svg_names_itself_and_shows_units() -> None:
 
 
 def test_hostile_texts_are_drawn_as_they_stand() -> None:
-    charts: list[Chart] = [
+    charts: list[Drawn] = [
         XY(HOSTILE, Axis(HOSTILE, categories=(HOSTILE, "b")), Axis(HOSTILE), (
             Series("_" + HOSTILE, [0, 1], [1, 2]), Series(HOSTILE, [0, 1], [2, 1], "line")), HOSTILE, HOSTILE),
         Bars(HOSTILE, Axis(HOSTILE), ((HOSTILE, 1.0),), HOSTILE, HOSTILE),

@@ -28,8 +28,9 @@ from tilewright.dashboard.live import Hub
 from tilewright.dashboard.metrics import CONTENT_TYPE, Metrics
 from tilewright.dashboard.page import Listing, Page, link
 from tilewright.dashboard.pages import NAVIGATION, PAGES
-from tilewright.dashboard.serving.access import Access, Guard
+from tilewright.dashboard.serving.access import Access, Guard, session_of
 from tilewright.dashboard.serving.login import login_routes
+from tilewright.dashboard.serving.notes import Notes
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.sources import highlight
 from tilewright.dashboard.tables import to_csv, to_json
@@ -47,7 +48,8 @@ PART = 1000
 
 
 def create_app(db: str, access: Access, farm: FarmSource | None = None) -> Starlette:
-    """The dashboard of the database at ``db`` (a path or URL), which is opened read-only.
+    """The dashboard of the database at ``db`` (a path or URL), which is opened read-only; what writes notes, where
+    ``access`` allows that, opens it again.
 
     Raises ``DatabaseError`` if it cannot be opened.
     """
@@ -56,6 +58,12 @@ def create_app(db: str, access: Access, farm: FarmSource | None = None) -> Starl
     templates = _templates(access, site)
     hub = Hub()
     metrics = Metrics(database, farm)
+    notes = Notes(access, lambda: Database.open(db, create=False, timeout=PATIENCE), site.changed)
+
+    def mark(request: Request) -> str | None:
+        """What a form that writes carries; ``None`` where nothing may be written."""
+        session = session_of(request.scope, access)
+        return access.sessions.mark(session) if access.writable and access.sessions.valid(session) else None
 
     def scrape(_: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
@@ -63,14 +71,16 @@ def create_app(db: str, access: Access, farm: FarmSource | None = None) -> Starl
     routes: list[BaseRoute] = [
         Route("/metrics", scrape),
         *login_routes(access, templates),
+        *notes.routes(),
         Mount("/static", StaticFiles(directory=str(files("tilewright.dashboard") / "static"))),
     ]
     for page in PAGES:
-        routes += _routes(page, site, templates, hub)
+        routes += _routes(page, site, templates, hub, mark)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
+        notes.close()
         database.close()
         if farm is not None:
             farm.close()
@@ -83,13 +93,15 @@ def create_app(db: str, access: Access, farm: FarmSource | None = None) -> Starl
     )
 
 
-def _routes(page: Page, site: Site, templates: Environment, hub: Hub) -> Iterator[Route]:
+def _routes(
+    page: Page, site: Site, templates: Environment, hub: Hub, mark: Callable[[Request], str | None]
+) -> Iterator[Route]:
     base = page.path.rstrip("/")
 
     def html(request: Request) -> Response:
         here = partial(link, request)
         shown = templates.get_template(f"{page.name}.html").render(
-            section=page.section, query=defaultdict(str, request.query_params), link=here,
+            section=page.section, query=defaultdict(str, request.query_params), link=here, mark=mark(request),
             link_to_page=lambda n: here(page=n), **page.view(site, request),
         )  # fmt: skip
         return HTMLResponse(shown)
@@ -154,7 +166,7 @@ def _templates(access: Access, site: Site) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("duration", "rate", "share", "moment", "count", "cell", "tone"):
+    for name in ("duration", "rate", "share", "moment", "count", "cell", "tone", "times", "lines"):
         env.filters[name] = getattr(text, name)
     env.filters["segment"] = segment
     env.filters["visible"] = text.shown

@@ -6,15 +6,15 @@ The HTML of a page is at its address, each table below it as ``tables/NAME.csv``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 
 from tilewright.core import UsageError
-from tilewright.insight.chart import Chart, Table
+from tilewright.insight.chart import Drawn, Table
 from tilewright.insight.links import unsegment
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Page:
     section: str
     view: Callable[[Site, Request], Mapping[str, Any]]
     tables: Mapping[str, AnyTable] = field(default_factory=dict)
-    charts: Mapping[str, Callable[[Site, Request], Chart]] = field(default_factory=dict)
+    charts: Mapping[str, Callable[[Site, Request], Drawn]] = field(default_factory=dict)
     live: Callable[[Site, Request], Feed] | None = None
 
 
@@ -63,6 +63,11 @@ def number(request: Request, name: str, default: int | None = None, most: int = 
         if default is None:
             raise UsageError(f"the address lacks {name}", f"Add {name}=NUMBER")
         return default
+    return whole(name, text, most)
+
+
+def whole(name: str, text: str, most: int = 2**31 - 1) -> int:
+    """A whole number from 0 on, as the address has it. Raises ``UsageError``."""
     if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) <= most):
         raise UsageError(f"{name} is {text[:40]!r}, which is no number from 0 to {most}", "Mend the address")
     return int(text)
@@ -82,8 +87,48 @@ def text(request: Request, name: str) -> str | None:
     return request.query_params.get(name) or None
 
 
+@dataclass(frozen=True)
+class Sort:
+    """How a table's rows are ordered: by ``order``, one of the names that the page knows."""
+
+    order: str
+    descending: bool
+
+
+def sort_of(request: Request, orders: Collection[str], default: Sort) -> Sort:
+    """What the query's ``order`` and ``descending`` say. Raises ``UsageError`` for an order that there is not."""
+    if text(request, "order") is None:
+        return default
+    return Sort(choice(request, "order", tuple(orders), ""), bool(text(request, "descending")))
+
+
+def sort_links(request: Request, now: Sort, columns: Mapping[str, str], anchor: str) -> dict[str, dict[str, str]]:
+    """By column: the address that sorts by it, the other way round where it is sorted by already, and its present
+    order. ``columns``: the order that each stands for."""
+    found = {}
+    for column, order in columns.items():
+        turned = order == now.order and not now.descending
+        shown = ("descending" if now.descending else "ascending") if order == now.order else ""
+        href = link(request, order=order, descending=1 if turned else None, page=None) + f"#{anchor}"
+        found[column] = {"href": href, "order": shown}
+    return found
+
+
+def in_order(table: Table, by: Sort) -> Table:
+    """A table that is held whole, sorted by one of its columns; rows without a value come last."""
+    at = [c.name for c in table.columns].index(by.order)
+    have = [i for i, row in enumerate(table.rows) if row[at] is not None]
+    have.sort(key=lambda i: table.rows[i][at], reverse=by.descending)
+    places = [*have, *(i for i, row in enumerate(table.rows) if row[at] is None)]
+    links = {name: [its[i] for i in places] for name, its in table.links.items()}
+    texts = {name: [its[i] for i in places] for name, its in table.texts.items()}
+    return replace(table, rows=tuple(table.rows[i] for i in places), links=links, texts=texts)
+
+
 def link(request: Request, **changes: object) -> str:
     """The query of this page's address with these changes; ``None`` takes a parameter away."""
-    query = {k: v for k, v in request.query_params.items() if k not in changes}
-    query |= {k: str(v) for k, v in changes.items() if v is not None}
+    query = [(k, v) for k, v in request.query_params.multi_items() if k not in changes]
+    for name, value in changes.items():
+        several = value if isinstance(value, list | tuple) else () if value is None else (value,)
+        query += [(name, str(v)) for v in several]
     return f"?{urlencode(query)}" if query else ""

@@ -48,6 +48,11 @@ class Answers:
             value: T = answer.value
             return value
 
+    def forget(self, key: Hashable) -> None:
+        """Let a value be made anew, whatever its age."""
+        with self._lock:
+            self._answers.pop(key, None)
+
     def _drop_old(self) -> None:
         """Let go of what answers no more: a run's trials are many, and a live one's key changes with each of them."""
         now = time.monotonic()
@@ -62,6 +67,10 @@ class Site:
     database: Database
     farm: FarmSource | None = None
     answers: Answers = field(default_factory=Answers)
+
+    def changed(self, run_id: str) -> None:
+        """Somebody wrote about a run: whoever did sees it at once."""
+        self.answers.forget(("run", run_id))
 
     def operators(self) -> list[OperatorSummary]:
         """What was tuned, by name."""

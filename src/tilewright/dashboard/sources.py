@@ -7,8 +7,9 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
-from tilewright.core import Candidate, Schedule, Task, TilewrightError
+from tilewright.core import Candidate, Schedule, TilewrightError
 from tilewright.dashboard.site import Site
+from tilewright.database import StoredRun
 from tilewright.kernels.codegen.prelude import prelude
 
 KEPT_SECONDS = 300.0
@@ -24,10 +25,10 @@ class Source:
     note: str
 
 
-def printed(site: Site, task: Task, schedule: Schedule) -> Source:
-    """What the schedule's template prints for it. Nothing is compiled or run."""
-    key = ("source", task.key, schedule.key)
-    return site.answers.get(key, KEPT_SECONDS, lambda: _printed(Candidate(task, schedule)))
+def printed(site: Site, run: StoredRun, schedule: Schedule) -> Source:
+    """What the schedule's template, of a kernel of one's own too, prints for it. Nothing is compiled or run."""
+    key = ("source", run.task.key, schedule.key)
+    return site.answers.get(key, KEPT_SECONDS, lambda: _printed(run, Candidate(run.task, schedule)))
 
 
 def stored(site: Site, artifact: str) -> Source:
@@ -41,10 +42,12 @@ def stored(site: Site, artifact: str) -> Source:
     return Source(text, f"As it was compiled{after}, by {found.compiler} {' '.join(found.flags)}.")
 
 
-def _printed(candidate: Candidate) -> Source:
+def _printed(run: StoredRun, candidate: Candidate) -> Source:
     from tilewright.kernels.templates import lower
+    from tilewright.tuner import user_kernel
 
     try:
+        user_kernel.templates_of(user_kernel.of_run(run), run.task)
         text = lower(candidate).source
     except TilewrightError as e:
         return Source("", f"No source: {e.message}.")

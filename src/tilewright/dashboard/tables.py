@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,16 +15,18 @@ from tilewright.insight.chart import Table
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The full-width forms too: some programs read them as the plain ones. Others skip blanks before them."""
 _CONTROL = ("\t", "\r", "\n")
+_ACTS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def to_csv(parts: Iterable[Table]) -> Iterator[str]:
-    """RFC 4180, with a header. A text that a spreadsheet would take for a formula gets a quote in front."""
+    """RFC 4180, with a header. A text that a spreadsheet would take for a formula gets a quote in front, and control
+    characters but for tabs and ends of lines become escapes: a terminal would act on them."""
     first = True
     for table in parts:
         out = io.StringIO()
         writer = csv.writer(out)
         if first:
-            writer.writerow([c.name for c in table.columns])
+            writer.writerow([_cell(c.name) for c in table.columns])
             first = False
         writer.writerows([_cell(v) for v in row] for row in table.rows)
         yield out.getvalue()
@@ -44,6 +47,7 @@ def to_json(parts: Iterable[Table]) -> Iterator[str]:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
+        value = _ACTS.sub(lambda found: f"\\x{ord(found[0]):02x}", value)
         return "'" + value if value.startswith(_CONTROL) or value.lstrip().startswith(_FORMULA) else value
     if isinstance(value, dict | list | tuple):
         return json.dumps(value)

@@ -6,6 +6,8 @@ import math
 import time
 from typing import Any
 
+from markupsafe import Markup
+
 from tilewright.database.records import RUN_STATES
 from tilewright.database.text import visible_text
 from tilewright.units import with_unit
@@ -19,11 +21,11 @@ _END = 253402300800.0
 
 
 def duration(seconds: float | None) -> str:
-    """``17.6 us``, ``1.19 ms``, ``2 min 5 s``."""
+    """``17.6 us``, ``1.20 ms``, ``2 min 5 s``."""
     if seconds is None or not math.isfinite(seconds):
         return "-"
     if seconds < 120:
-        return with_unit(seconds, "s")
+        return _whole(seconds, "s", 3)
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
@@ -31,18 +33,34 @@ def duration(seconds: float | None) -> str:
 
 def rate(per_second: float | None) -> str:
     """``81.2 GFLOP/s``."""
-    return "-" if per_second is None else with_unit(per_second, "flop/s", 4)
+    return "-" if per_second is None else _whole(per_second, "flop/s", 4)
+
+
+def _whole(value: float, unit: str, digits: int) -> str:
+    """A number with all of its digits, zeros too: those of a column then end at one place."""
+    number, _, name = with_unit(value, unit, digits).partition(" ")
+    known = len(number.lstrip("-0.").replace(".", ""))
+    if "e" in number or not value or known >= digits:
+        return f"{number} {name}"
+    return f"{number}{'' if '.' in number else '.'}{'0' * (digits - known)} {name}"
 
 
 def share(value: float | None) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{100 * value:.1f}%"
 
 
-def moment(seconds: float | None) -> str:
-    """Seconds since the epoch as ``2026-11-21 09:30:05``, in UTC."""
+def utc(seconds: float | None) -> str:
+    """Seconds since the epoch as ``2026-11-21 09:30:05 UTC``."""
     if seconds is None or not 0 <= seconds < _END:
         return "-"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def moment(seconds: float | None) -> Markup | str:
+    """The same as HTML, which scripts turn into the reader's own time."""
+    shown = utc(seconds)
+    day, _, clock = shown.removesuffix(" UTC").partition(" ")
+    return Markup('<time datetime="{}T{}Z">{}</time>').format(day, clock, shown) if clock else shown
 
 
 def count(value: int | None) -> str:
@@ -52,6 +70,7 @@ def count(value: int | None) -> str:
 
 def tone(state: str) -> str:
     """How a state is coloured: the states of runs have classes of their own, others are good, doubtful or bad."""
+    state = state.partition(":")[0]
     if state in RUN_STATES:
         return state
     if state in ("ok", "verified", "idle", "busy"):
@@ -70,7 +89,12 @@ def size(value: float | None) -> str:
     return f"{value:.4g} TiB"
 
 
-def cell(value: Any, unit: str) -> str:
+def times(value: float | None) -> str:
+    """A ratio: ``1.15x``."""
+    return "-" if value is None or not math.isfinite(value) else with_unit(value, "times")
+
+
+def cell(value: Any, unit: str) -> Markup | str:
     """A table's value; ``unit`` is its column's (``insight.chart.UNITS``)."""
     if value is None or value == "":
         return "-"
@@ -84,10 +108,18 @@ def cell(value: Any, unit: str) -> str:
                 return rate(value)
             case "share":
                 return share(value)
+            case "times":
+                return times(value)
             case "date":
                 return moment(value)
-        return count(value) if isinstance(value, int) else f"{value:.4g}"
+        # With all digits, as those of a column end at one place.
+        return count(value) if isinstance(value, int) else f"{value:#.4g}".removesuffix(".")
     return shown(value, LONGEST)
+
+
+def lines(text: str) -> Markup:
+    """A text of several lines as HTML, each made visible."""
+    return Markup("<br>").join(shown(line) for line in text.split("\n"))
 
 
 def shown(value: Any, most: int = MOST) -> str:

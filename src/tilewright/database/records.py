@@ -202,7 +202,9 @@ class RunFilter:
     """Which runs: those that agree with everything that is given.
 
     ``op``: of this operator, also where its program was first stored under another name. ``state``: one of
-    ``RUN_STATES``, as ``StoredRun.state`` has it.
+    ``RUN_STATES``, as ``StoredRun.state`` has it. ``search``: words, each of which is in the run's identifier,
+    operator, device model, strategy, host or target's name, whatever the case, is a parameter (``m=512``), or
+    one of its tags (``#slow``).
     """
 
     op: str | None = None
@@ -210,6 +212,7 @@ class RunFilter:
     device_model: str | None = None
     workload_key: str | None = None
     strategy: str | None = None
+    search: str = ""
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,8 @@ class RunProgress:
     """How far a run is. ``last_number``: the highest trial number, -1 without a trial.
 
     ``search_seconds``: least time of a trial, ``None`` without a success; ``finished``: seconds since the epoch.
+    ``each``: seconds from one of the last trials to the next, ``None`` for too few. ``phase``: what the run says it is
+    at.
     """
 
     state: str
@@ -224,6 +229,8 @@ class RunProgress:
     last_number: int
     search_seconds: float | None
     finished: float | None
+    each: float | None = None
+    phase: str | None = None
 
 
 @dataclass(frozen=True)
@@ -299,14 +306,19 @@ class KernelView:
     """A best kernel and what it improved on.
 
     ``default_seconds``: time of the trial with which its run began, the schedule used without tuning; ``None`` where
-    that failed or is not known. ``trial_seconds``: time of the kernel's own trial, in the same search.
+    that failed or is not known. ``trial_seconds``: time of the kernel's own trial, in the same search. ``paired``: how
+    many times as fast the kernel was as the default, timed in turn at the end of its run; ``None`` where that was not
+    done.
     """
 
     kernel: StoredKernel
     default_seconds: float | None
     trial_seconds: float | None
+    paired: float | None = None
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast as the default, both as the search timed them: a final is on another scale."""
+        """How many times as fast as the default: paired where that is known, else both as the search timed them."""
+        if self.paired is not None:
+            return self.paired
         return self.default_seconds / self.trial_seconds if self.default_seconds and self.trial_seconds else None

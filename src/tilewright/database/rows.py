@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
@@ -32,6 +32,7 @@ from tilewright.database import schema
 from tilewright.database.errors import damaged
 from tilewright.database.process import Process
 from tilewright.database.records import Miss, StoredArtifact, StoredKernel, StoredRun, TrialPoint
+from tilewright.database.text import visible_text
 
 Values = dict[str, Any]
 T = TypeVar("T")
@@ -42,12 +43,28 @@ NONSENSE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 @contextmanager
-def decoding(name: str, table: str) -> Iterator[None]:
-    """Report a row of ``table`` that can't be understood as damage to database ``name``."""
+def decoding(name: str, table: str, row: str = "") -> Iterator[None]:
+    """Report a row of ``table`` (which, if that is known) that can't be understood as damage to database ``name``."""
     try:
         yield
     except NONSENSE:
-        raise damaged(name, f"a row of its table {table} makes no sense") from None
+        raise damaged(name, f"{_named(row)} of its table {table} makes no sense") from None
+
+
+def _named(row: object) -> str:
+    """A row by its key, which may be anything: safe to print, and not too long."""
+    return f"the row {visible_text(row)[:80]}" if row != "" else "a row"
+
+
+def each(name: str, table: str, found: Iterable[Row[Any]], make: Callable[[Row[Any]], T], key: str) -> list[T]:
+    """Every row decoded by ``make``. One that can't be understood is reported with what its ``key`` column says."""
+    made = []
+    for row in found:
+        try:
+            made.append(make(row))
+        except NONSENSE:
+            raise damaged(name, f"{_named(row._mapping[key])} of its table {table} makes no sense") from None
+    return made
 
 
 def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, Select, case, false, func, or_, select, update
 
 from tilewright.columns import workload_of
-from tilewright.core import Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
+from tilewright.core import DatabaseError, Device, Task, TrialRecord, UsageError, Workload, canonical_json, digest
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
 from tilewright.database.errors import already_holds
@@ -37,6 +39,12 @@ TRIAL = (
     schema.trial.c.created,
 )
 """What ``rows.trial_of`` reads."""
+_OF_AN_END = ("ended", "error", "phase")
+"""What a summary says that is no longer so once the run goes on."""
+TAGS, LONGEST_NOTE = 20, 4000
+_TAG = re.compile(r"[\w.-]{1,40}", re.ASCII)
+NOTE = "note"
+"""Under which name a summary holds what people wrote about the run: a ``text`` and ``tags``."""
 
 
 class Runs(Store):
@@ -97,10 +105,9 @@ class Runs(Store):
             process = Process(row.host, row.pid, row.process)
             if row.state == "running" and process.alive() and not (take_over and process.seen() is None):
                 return process == Process.current()
-            owned = rows.process_row(Process.current())
-            c.execute(
-                update(t).where(t.c.id == run.id).values(state="running", finished=None, trials_wanted=trials, **owned)
-            )
+            again = {"state": "running", "finished": None, "trials_wanted": trials}
+            again["summary"] = canonical_json({k: v for k, v in run.summary.items() if k not in _OF_AN_END})
+            c.execute(update(t).where(t.c.id == run.id).values(again | rows.process_row(Process.current())))
             return True
 
         if not self._write(work):
@@ -115,10 +122,53 @@ class Runs(Store):
         if state not in RUN_STATES[1:]:
             raise UsageError(f"a run cannot end as {state!r}", f"Use one of {', '.join(RUN_STATES[1:])}")
         values: dict[str, Any] = {"state": state, "finished": time.time()}
-        if summary is not None:
-            values["summary"] = canonical_json(dict(summary))
         t = schema.run
-        if not self._write(lambda c: c.execute(update(t).where(t.c.id == run_id).values(values)).rowcount):
+
+        def work(c: Connection) -> bool:
+            row = c.execute(select(t.c.summary).where(t.c.id == run_id).with_for_update()).one_or_none()
+            if row is None:
+                return False
+            if summary is not None:
+                with rows.decoding(self.location, "run", run_id):
+                    kept = {k: v for k, v in json.loads(row.summary).items() if k == NOTE}
+                values["summary"] = canonical_json({**summary, **kept})
+            c.execute(update(t).where(t.c.id == run_id).values(values))
+            return True
+
+        if not self._write(work):
+            raise self._no_run(run_id)
+
+    def set_note(self, run_id: str, text: str, tags: Iterable[str]) -> None:
+        """Write about a run, over what was written before. Tags are words of letters, digits, ``.``, ``_`` and ``-``.
+
+        Raises ``UsageError`` for other tags, and for more than there is room for.
+        """
+        own = sorted(set(tags))
+        wrong = [tag for tag in own if not _TAG.fullmatch(tag)]
+        if wrong:
+            raise UsageError(
+                f"{wrong[0][:40]!r} is no tag", "Use letters, digits, dots, dashes and underscores, 40 at most"
+            )
+        if len(own) > TAGS or len(text) > LONGEST_NOTE:
+            raise UsageError(
+                f"a note has at most {LONGEST_NOTE} characters, and {TAGS} tags", "Shorten it, or use fewer tags"
+            )
+        self.update_summary(run_id, {NOTE: {"text": text, "tags": own}})
+
+    def update_summary(self, run_id: str, values: Mapping[str, Any]) -> None:
+        """Add to what a run reports, over what it has under these names."""
+        t = schema.run
+
+        def work(c: Connection) -> bool:
+            row = c.execute(select(t.c.summary).where(t.c.id == run_id).with_for_update()).one_or_none()
+            if row is None:
+                return False
+            with rows.decoding(self.location, "run"):
+                whole = {**json.loads(row.summary), **values}
+            c.execute(update(t).where(t.c.id == run_id).values(summary=canonical_json(whole)))
+            return True
+
+        if not self._write(work):
             raise self._no_run(run_id)
 
     def run(self, run_id: str) -> StoredRun:
@@ -143,7 +193,10 @@ class Runs(Store):
             return NotFound(f"{self.location} holds no run yet", "Start one with tilewright tune")
         return NotFound(f"{self.location} holds no run {run_id!r}", "List the runs with tilewright runs")
 
-    def _runs(self, wanted: Select[Any]) -> list[StoredRun]:
+    def _runs(self, wanted: Select[Any], unreadable: list[str] | None = None) -> list[StoredRun]:
+        """Runs in the order of ``wanted``. ``unreadable``: takes the names of those whose rows make no sense, which
+        are left out; without it they are a ``DatabaseError``."""
+
         def work(c: Connection) -> list[StoredRun]:
             found = c.execute(wanted).all()
             t = schema.trial.c
@@ -161,11 +214,41 @@ class Runs(Store):
                 .group_by(t.run_id, t.status)
             ):
                 counts.setdefault(r.run_id, []).append(r)
-            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
-            with rows.decoding(self.location, "run"):
-                return [rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])) for r in found]
+            bad: list[str] = []
+            read = []
+            for tasks, r in self._each_with_tasks(c, found, None if unreadable is None else bad):
+                try:
+                    with rows.decoding(self.location, "run", r.id):
+                        read.append(rows.run_of(r, tasks[r.workload_key, r.target_key], counts.get(r.id, [])))
+                except DatabaseError:
+                    if unreadable is None:
+                        raise
+                    bad.append(str(r.id))
+            if unreadable is not None:
+                unreadable[:] = bad
+            return read
 
         return self._read(work)
+
+    def _each_with_tasks(
+        self, c: Connection, found: Sequence[Row[Any]], bad: list[str] | None
+    ) -> Iterator[tuple[dict[tuple[str, str], Task], Row[Any]]]:
+        """Runs' rows with tasks, their own among them; ``bad`` takes the names of those whose task makes no sense."""
+        try:
+            tasks = self._tasks(c, {(r.workload_key, r.target_key) for r in found})
+        except DatabaseError:
+            if bad is None:
+                raise
+        else:
+            yield from ((tasks, r) for r in found)
+            return
+        for r in found:  # one of them is at fault: one by one
+            try:
+                tasks = self._tasks(c, {(r.workload_key, r.target_key)})
+            except DatabaseError:
+                bad.append(str(r.id))
+            else:
+                yield tasks, r
 
     def add_trials(self, run_id: str, records: Iterable[TrialRecord]) -> None:
         """Store trials of a run, all of them or none.
@@ -263,8 +346,7 @@ class Runs(Store):
 
     def _trials(self, wanted: Select[Any]) -> list[TrialRecord]:
         found = self._ask(wanted)
-        with rows.decoding(self.location, "trial"):
-            return [rows.trial_of(r) for r in found]
+        return rows.each(self.location, "trial", found, rows.trial_of, "number")
 
 
 def _current(wanted: Select[Any], versions: Mapping[str, int] | None) -> Select[Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.core import FailureKind, TilewrightError, TrialRecord, Value
+from tilewright.core import FailureKind, TrialRecord, Value
 from tilewright.insight.effects import KnobEffect
 from tilewright.insight.failures import ADVICE
 from tilewright.insight.importance import ENOUGH
@@ -17,6 +17,7 @@ from tilewright.insight.knobs import value_text
 from tilewright.insight.limits import NAMES, Limits
 from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress
+from tilewright.insight.result import words_of
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
@@ -48,18 +49,9 @@ def tune_command(run: StoredRun, db: str | None) -> str | None:
     """The command that tunes what a run tuned, where its operator's name says what that is; ``None`` on a farm, and
     for operators and kernels of one's own, whose files only their owner knows."""
     from tilewright.backends import is_emulated
-    from tilewright.kernels.operators import get_operator
-    from tilewright.tuner.user_kernel import SETTING
 
-    emulated = is_emulated(run.device_model)
-    words = run.task.workload.label.split(" ")
-    if run.settings.get(SETTING) or not (emulated or re.fullmatch(r"[a-z]+:[\d,-]+", run.device_name)):
-        return None
-    try:
-        known = get_operator(words[0]).workload(**dict(w.split("=", 1) for w in words[1:]))
-    except (TilewrightError, TypeError, ValueError):
-        return None
-    if known.key != run.task.workload.key:
+    emulated, words = is_emulated(run.device_model), words_of(run)
+    if words is None or not (emulated or re.fullmatch(r"[a-z]+:[\d,-]+", run.device_name)):
         return None
     target = run.task.target
     more = ["--target", target.name, *(["--threads", str(target.threads)] if target.threads > 1 else [])]
@@ -128,6 +120,13 @@ def _more_trials(run: StoredRun, progress: Progress, command: str | None) -> Ite
     if why:
         more = f"--resume {run.id} --trials {wanted}"
         yield Step(f"Go on with this run, to {wanted} trials.", why, _with(command, more))
+
+
+def resume_command(run: StoredRun, db: str | None) -> str | None:
+    """The command that goes on with a run that has not made all the trials it wanted; ``None`` as ``tune_command``."""
+    if run.state not in ("interrupted", "failed") or run.trials >= run.trials_wanted:
+        return None
+    return _with(tune_command(run, db), f"--resume {shlex.quote(run.id)} --trials {run.trials_wanted}")
 
 
 def _with(command: str | None, more: str) -> str | None:

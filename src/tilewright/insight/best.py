@@ -46,12 +46,14 @@ def _chart(points: Sequence[TrialPoint], at: Callable[[TrialPoint], float], x: A
     series = []
     if better:
         series.append(_steps(better, points, at))
-    for name, group in (("measured", measured), ("clearly slower, timing stopped early", early)):
+    for role, name, group in (
+        ("measured", "measured", measured), ("early", "clearly slower, timing stopped early", early),
+    ):  # fmt: skip
         if group:
-            series.append(_dots(name, group, at, [time_of(p) or 0.0 for p in group]))
+            series.append(_dots(role, name, group, at, [time_of(p) or 0.0 for p in group]))
     slowest = max((time_of(p) or 0.0 for p in (*measured, *early)), default=0.0)
     if failed and slowest:
-        series.append(_dots("failed: no time, marked at the top", failed, at, [slowest * 1.1] * len(failed)))
+        series.append(_dots("failed", "failed: no time, marked at the top", failed, at, [slowest * 1.1] * len(failed)))
     trials = f"{len(points)} trials, {len(failed)} failed"
     if better:
         first, last = time_of(better[0]) or 0.0, time_of(better[-1]) or 0.0
@@ -86,5 +88,7 @@ def _steps(better: Sequence[TrialPoint], points: Sequence[TrialPoint], at: Calla
     return Series("best so far", x, times, "step", low, high, trials, emphasis=True)
 
 
-def _dots(name: str, group: Sequence[TrialPoint], at: Callable[[TrialPoint], float], y: Sequence[float]) -> Series:
-    return Series(name, [at(p) for p in group], y, trials=[(p.run_id, p.number) for p in group])
+def _dots(
+    role: str, name: str, group: Sequence[TrialPoint], at: Callable[[TrialPoint], float], y: Sequence[float]
+) -> Series:
+    return Series(name, [at(p) for p in group], y, trials=[(p.run_id, p.number) for p in group], role=role)

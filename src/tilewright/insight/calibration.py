@@ -127,6 +127,7 @@ def calibration_chart(points: Sequence[TrialPoint], label: str = "") -> XY:
                         [time_of(p) or 0.0 for p in known[part]],
                         trials=[(p.run_id, p.number) for p in known[part]],
                         emphasis=part.start > 0,
+                        role="measured",
                     )
                 )
     text = describe(found)

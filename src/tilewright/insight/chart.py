@@ -16,8 +16,8 @@ import numpy as np
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
-UNITS = ("", "s", "flop/s", "flop/byte", "trial", "share", "date")
-"""What numbers on an axis are; ``date`` is in seconds since the epoch, ``share`` between 0 and 1."""
+UNITS = ("", "s", "flop/s", "flop/byte", "trial", "share", "times", "date")
+"""What numbers on an axis are; ``date`` is in seconds since the epoch, ``share`` between 0 and 1, ``times`` a ratio."""
 
 
 class _Drawn(Json):
@@ -44,11 +44,12 @@ class Axis(Json, sparse=("categories",)):
 
 
 @dataclass(frozen=True)
-class Series(Json, sparse=("low", "high", "trials")):
+class Series(Json, sparse=("low", "high", "trials", "role")):
     """Points of one kind, all of one length. ``mode``: ``points``, ``line`` or ``step`` (a value holds until the next).
 
     ``low`` and ``high`` bound each ``y`` (a noise band). ``trials`` names each point's trial as ``(run, number)``, so
-    that it can be opened. ``emphasis``: the series that the chart is about.
+    that it can be opened. ``emphasis``: the series that the chart is about. ``role``: what its points are, which says
+    their colour (``colours.ROLES``); empty for one of several of a kind.
     """
 
     name: str
@@ -59,6 +60,12 @@ class Series(Json, sparse=("low", "high", "trials")):
     high: Sequence[float] = ()
     trials: Sequence[tuple[str, int]] = ()
     emphasis: bool = False
+    role: str = ""
+
+    @property
+    def colour(self) -> str:
+        """One of ``colours.ROLES``, or empty for the next of the others."""
+        return "main" if self.emphasis else self.role
 
 
 @dataclass(frozen=True)
@@ -76,10 +83,11 @@ class XY(_Drawn):
 
 
 @dataclass(frozen=True)
-class Bars(_Drawn, sparse=("low", "high")):
+class Bars(_Drawn, sparse=("low", "high", "reference", "role")):
     """A value a label, drawn as horizontal bars in the given order. ``axis`` says what the values are.
 
-    ``low`` and ``high`` bound each value, where that is known.
+    ``low`` and ``high`` bound each value, where that is known. ``reference``: a value that bars are read against, drawn
+    as a line and always within sight: 1 for ratios and for shares of a whole. ``role``: as in ``Series``.
     """
 
     kind = "bars"
@@ -91,6 +99,14 @@ class Bars(_Drawn, sparse=("low", "high")):
     note: str = ""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    reference: float | None = None
+    role: str = "main"
+
+    @property
+    def most(self) -> float:
+        """The end of the scale: the greatest value, bound or reference."""
+        values = [*(v for _, v in self.bars), *self.high, self.reference or 0.0]
+        return max((v for v in values if math.isfinite(v)), default=0.0) or 1.0
 
     def text(self, place: int) -> str:
         """A bar's value in words, with its bounds."""
@@ -131,7 +147,28 @@ class Parallel(_Drawn):
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Grid(_Drawn):
+    """A value for each pair of categories of two axes, less is better: ``cells`` in rows of ``y``, ``None`` where none
+    is known. ``axis`` says what the values are. ``trials`` names each cell's trial as in ``Series``.
+    """
+
+    kind = "grid"
+
+    title: str
+    x: Axis
+    y: Axis
+    axis: Axis
+    cells: tuple[tuple[float | None, ...], ...]
+    trials: tuple[tuple[tuple[str, int] | None, ...], ...] = ()
+    alt: str = ""
+    note: str = ""
+
+
 Chart = Union[XY, Bars, Parallel]
+"""What a run is drawn as."""
+Drawn = Union[Chart, Grid]
+"""Everything that pages and files draw."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +176,7 @@ class Table:
     """Rows of plain values under named columns: shown on pages, and given as CSV and JSON.
 
     ``name`` is its part of an address: letters, digits and hyphens. ``links`` gives, by column, an address for each row
-    (``None`` for none), relative to the site's root.
+    (``None`` for none), relative to the site's root. ``texts``: what pages show in place of a column's values.
     """
 
     name: str
@@ -147,6 +184,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
     links: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         names = [c.name for c in self.columns]

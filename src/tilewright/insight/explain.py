@@ -17,6 +17,7 @@ from tilewright.insight.limits import Limits, limit_bars, limits_of
 from tilewright.insight.machine_code import MachineCode, machine_code_of
 from tilewright.insight.points import time_of
 from tilewright.insight.progress import Progress, progress_of
+from tilewright.insight.result import ratios_of
 from tilewright.serialization import Json
 from tilewright.units import with_unit
 
@@ -32,8 +33,9 @@ KNOBS = 8
 class Winner(Json):
     """The trial that won the run's final, or the fastest one. ``seconds``: as the search measured it; ``final``: in
     the final, where it won that. ``kept``: the kernel of an earlier run stayed the best. ``default``: seconds of the
-    default schedule, ``None`` where it was not measured. ``rounding``: as a kernel's launch program has it.
-    ``machine``: of CUDA kernels, where a disassembler is installed.
+    default schedule, ``None`` where it was not measured; ``paired``: how many times as fast as that, timed in turn in
+    the final, where it was. ``rounding``: as a kernel's launch program has it. ``machine``: of CUDA kernels, where a
+    disassembler is installed.
     """
 
     trial: int
@@ -44,6 +46,7 @@ class Winner(Json):
     template: str
     schedule: Mapping[str, Value]
     rounding: float = 1.0
+    paired: float | None = None
     machine: MachineCode | None = None
 
     @property
@@ -56,7 +59,9 @@ class Winner(Json):
         rate = f", {with_unit(flops / self.time, 'flop/s')}" if flops else ""
         what = "fastest trial" if self.final is None else "winner"
         parts = [f"The {what} is number {self.trial}: {with_unit(self.time, 's')} a call{rate}."]
-        if self.default is None:
+        if self.paired is not None:
+            parts.append(f"That is {self.paired:.3g} times as fast as the default schedule, timed in turn.")
+        elif self.default is None:
             parts.append("The default schedule was not measured.")
         elif self.default == self.seconds:
             parts.append("That is the default schedule: nothing faster was found.")
@@ -114,7 +119,9 @@ def explain(
         winner = Winner(
             best.number, time_of(best) or 0.0, final, run.summary.get("kept") is True,
             time_of(first) if first else None, best.schedule.template, dict(best.schedule.values),
-            rounding_of(run.task, best.schedule), machine_code_of(run.task, best.schedule),
+            rounding_of(run.task, best.schedule),
+            next((r.ratio for r in ratios_of(run.summary) if r.against == "default"), None) if final else None,
+            machine_code_of(run.task, best.schedule),
         )  # fmt: skip
         limits = limits_of(run, best.schedule, winner.time)
         found = importance(records)

@@ -85,6 +85,7 @@ def failure_bars(groups: Iterable[FailureGroup], trials: int) -> Bars:
         tuple((g.kind, float(g.count)) for g in groups),
         alt=f"{total} of {trials} trials failed: {shown}.",
         note=f"{total} of {trials} trials failed.",
+        role="failed",
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.core import TrialRecord, UsageError, Value
-from tilewright.insight.chart import XY, Axis, Dimension, Parallel, Series
+from tilewright.insight.chart import XY, Axis, Dimension, Grid, Parallel, Series
 from tilewright.insight.points import thinned, time_of
 from tilewright.units import with_unit
 
@@ -42,8 +42,12 @@ def knob_values(records: Iterable[TrialRecord], template: str) -> dict[str, tupl
 
 
 def _order(item: tuple[str, Value]) -> tuple[int, float, str]:
-    value = item[1]
-    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), item[0])
+    return value_order(item[1])
+
+
+def value_order(value: Value) -> tuple[int, float, str]:
+    """Sorts a knob's values: numbers by size, then texts."""
+    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), type(value).__name__)
 
 
 def value_text(value: Value) -> str:
@@ -87,7 +91,7 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
         best = f"the fastest has {knob}={names[int(least)]} with {with_unit(fastest[least][0], 's')}"
         series = (
             Series("measured", [x for x, _, _ in timed], [s for _, s, _ in timed],
-                   trials=[(run_id, n) for _, _, n in timed]),
+                   trials=[(run_id, n) for _, _, n in timed], role="measured"),
             Series("fastest of each value", order, [fastest[x][0] for x in order], "line",
                    trials=[(run_id, fastest[x][1]) for x in order], emphasis=True),
         )  # fmt: skip
@@ -98,6 +102,43 @@ def knob_chart(run_id: str, records: Sequence[TrialRecord], knob: str, template:
         series,
         alt=f"{len(timed)} trials by their value of {knob}: {best}.",
         note="The search chose the values, so a value that it tried more often had more chances.",
+    )
+
+
+def contour_chart(run_id: str, records: Sequence[TrialRecord], knob: str, other: str, template: str = "") -> Grid:
+    """The fastest measured trial of each pair of two knobs' values.
+
+    ``template``: whose knobs; the fastest trial's by default. Raises ``UsageError`` if it has no such knobs.
+    """
+    template = template or main_template(records)
+    values = knob_values(records, template)
+    for name in (knob, other):
+        if name not in values:
+            raise UsageError(
+                f"template {template!r} has no knob {name!r} in this run",
+                f"Its knobs are {', '.join(values) or 'none'}",
+            )
+    fastest: dict[tuple[str, str], tuple[float, int]] = {}
+    for r in records:
+        chosen, seconds = r.schedule.values, time_of(r)
+        if r.schedule.template == template and seconds is not None and {knob, other} <= chosen.keys():
+            pair = (value_text(chosen[knob]), value_text(chosen[other]))
+            fastest[pair] = min(fastest.get(pair, (seconds, r.number)), (seconds, r.number))
+    across, down = ([value_text(v) for v in values[name]] for name in (knob, other))
+    found = [[fastest.get((a, b)) for a in across] for b in down]
+    best = "none was measured"
+    if fastest:
+        (a, b), (seconds, _) = min(fastest.items(), key=lambda item: item[1])
+        best = f"the fastest is at {knob}={a} and {other}={b} with {with_unit(seconds, 's')}"
+    return Grid(
+        f"Time by knobs {knob} and {other} of {template}",
+        Axis(knob, categories=tuple(map(_label, values[knob]))),
+        Axis(other, categories=tuple(map(_label, values[other]))),
+        Axis("Fastest time of a call", "s", "log"),
+        tuple(tuple(cell[0] if cell else None for cell in row) for row in found),
+        tuple(tuple((run_id, cell[1]) if cell else None for cell in row) for row in found),
+        alt=f"The fastest trial of {len(fastest)} pairs of values of {knob} and {other}: {best}.",
+        note="Empty where no trial was measured: the search chose the pairs.",
     )
 
 

@@ -152,4 +152,5 @@ def limit_bars(found: Limits) -> Bars:
         tuple((f"{NAMES[x.key]}, {x.rate_text}", x.share) for x in found.limits),
         alt=f"Share of the winner's time that each limit alone would take: {shown}." if shown else found.text(),
         note=found.text(),
+        reference=1.0,
     )

@@ -1,4 +1,4 @@
-"""Why a run ended, and whether more trials would likely pay."""
+"""How far a run is, why it ended, and whether more trials would likely pay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from tilewright.database import StoredRun
+    from tilewright.database.records import RunProgress
 
+PHASES = {
+    "start": "no trial yet",
+    "search": "searching",
+    "final": "final between the fastest kernels",
+}
+"""What a run that goes on is at."""
 OUTLOOKS = {
     "limit": "More trials would find little: the winner is at a limit of the device.",
     "exhausted": "There is nothing left to try in this space.",
@@ -76,3 +83,20 @@ def progress_of(run: StoredRun, records: Sequence[TrialRecord], at_limit: bool =
     else:
         outlook = "unlikely" if worthless(gain, records) else "likely"
     return Progress(run.state, ended, run.trials, run.trials_wanted, measured, best, gain, outlook)
+
+
+def phase_of(now: RunProgress) -> str | None:
+    """One of :data:`PHASES`; ``None`` for a run that has ended."""
+    if now.state != "running":
+        return None
+    if now.phase == "final":
+        return "final"
+    return "search" if now.trials else "start"
+
+
+def seconds_left(now: RunProgress, wanted: int) -> float | None:
+    """How long the search will go on at most, as far as the last trials tell; ``None`` where they do not. ``wanted``:
+    trials in all."""
+    if phase_of(now) != "search" or now.each is None:
+        return None
+    return max(0, wanted - now.trials) * now.each

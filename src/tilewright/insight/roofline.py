@@ -9,7 +9,7 @@ problems the intensity is taken at the outermost level that has traffic.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -139,6 +139,19 @@ def ceilings_of(run: StoredRun) -> Ceilings:
     return Ceilings(peak, _number(run, "peaks", "bandwidth"), caches=caches)
 
 
+def most(found: Iterable[Ceilings]) -> Ceilings:
+    """The greatest of each, of ceilings of one device: none of its kernels may be above its roof."""
+    known = [c for c in found if c.peak or c.bandwidth]
+    if not known:
+        return Ceilings()
+    names = {name for c in known for name in c.caches}
+    caches = {name: max(c.caches.get(name, 0.0) for c in known) for name in names}
+    peak, bandwidth = (max((x for x in xs if x), default=None) for xs in (
+        [c.peak for c in known], [c.bandwidth for c in known],
+    ))  # fmt: skip
+    return Ceilings(peak, bandwidth, known[0].measured, caches)
+
+
 def _number(run: StoredRun, *path: str) -> float | None:
     """A positive number of the run's summary, which may be of any version; ``None`` where it has none."""
     found: object = run.summary
@@ -164,7 +177,7 @@ def roofline(
         if points:
             alone = len(placed) == 1
             name = "measured" if alone else group.task.workload.label if n < GROUPS else "other tasks"
-            series.append(_dots(name, points))
+            series.append(_dots(name, points, role="measured" if alone or n >= GROUPS else ""))
             best.append(min(points, key=lambda p: p.seconds))
     if best:
         label = f"fastest: {with_unit(best[0].rate, 'flop/s')}" if len(best) == 1 else "fastest of each task"
@@ -227,10 +240,10 @@ def _place(group: TaskTrials, level: str) -> list[Placed]:
     return found
 
 
-def _dots(name: str, points: Sequence[Placed], emphasis: bool = False) -> Series:
+def _dots(name: str, points: Sequence[Placed], emphasis: bool = False, role: str = "") -> Series:
     return Series(
         name, [p.intensity for p in points], [p.rate for p in points],
-        trials=[(p.run_id, p.number) for p in points], emphasis=emphasis,
+        trials=[(p.run_id, p.number) for p in points], emphasis=emphasis, role=role,
     )  # fmt: skip
 
 
@@ -247,11 +260,11 @@ def _roofs(ceilings: Ceilings, best: Sequence[Placed], level: str, x: Sequence[f
     found = []
     if ceilings.peak:
         name = f"peak arithmetic ({ceilings.source}), {with_unit(ceilings.peak, 'flop/s')}"
-        found.append(Series(name, [ridge, high], [ceilings.peak] * 2, "line"))
+        found.append(Series(name, [ridge, high], [ceilings.peak] * 2, "line", role="limit"))
     if bandwidth:
         end = ridge if ceilings.peak else high
         name = f"{_LEVEL[level]} bandwidth ({ceilings.source}), {with_unit(bandwidth, 'byte/s')}"
-        found.append(Series(name, [low, end], [low * bandwidth, end * bandwidth], "line"))
+        found.append(Series(name, [low, end], [low * bandwidth, end * bandwidth], "line", role="limit"))
     return found
 
 

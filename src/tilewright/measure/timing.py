@@ -57,6 +57,13 @@ class PairedComparison:
         """Whether the whole interval lies below 1."""
         return self.high < 1.0
 
+    def turned(self) -> PairedComparison:
+        """The same, with the champion's time over the challenger's."""
+        low, high = (math.inf if x <= 0 else 1 / x for x in (self.high, self.low))
+        return PairedComparison(
+            1 / self.ratio, low, high, self.pairs - self.wins, self.pairs, (self.seconds[1], self.seconds[0])
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Plain values. Few pairs give an interval without an end, which JSON has no word for."""
         return {**vars(self), "high": min(self.high, 1e300), "seconds": list(self.seconds)}

@@ -32,7 +32,7 @@ def usable(axis: Axis, value: float) -> bool:
 
 def set_axis(axes: Any, which: str, axis: Axis, values: Iterable[float]) -> None:
     """Label, scale, limits and ticks of Matplotlib's axis ``which`` (``x`` or ``y``) for these values."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     target = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}label")(shown(axis.label))
@@ -58,6 +58,8 @@ def set_axis(axes: Any, which: str, axis: Axis, values: Iterable[float]) -> None
     elif axis.unit in ("share", "trial", "s") and low >= 0:
         margin = 0.02 * (high - low or 1.0)
         limits((0.0 if low < 0.5 * high else low) - margin, high + margin)
+    if axis.unit == "trial" and axis.scale != "log":
+        target.set_major_locator(MaxNLocator(integer=True))  # there is no half of a trial
     target.set_major_formatter(FuncFormatter(lambda v, _: with_unit(v, axis.unit)))
 
 
@@ -80,3 +82,14 @@ def log_ticks(low: float, high: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 3))
     step = next(step * m for m in (1, 2, 5, 10) if (high - low) / (step * m) <= 6)
     return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def colour_bar(figure: Any, axes: Any, colours: Any, axis: Axis, low: float, high: float) -> None:
+    """What the colours beside it stand for, from ``low`` to ``high``."""
+    bar = figure.colorbar(colours, ax=axes, pad=0.01, fraction=0.04)
+    bar.set_label(shown(axis.label))
+    bar.outline.set_visible(False)
+    if axis.scale == "log":
+        ticks = log_ticks(low, high)
+        bar.set_ticks(ticks, labels=[with_unit(t, axis.unit) for t in ticks])
+        bar.ax.minorticks_off()

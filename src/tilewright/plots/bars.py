@@ -26,13 +26,15 @@ def draw_bars(axes: Axes, chart: Bars, theme: Theme) -> bool:
     bars = [(shown(chart.bars[i][0], 36), chart.bars[i][1]) for i in places]
     ends = [max(chart.bars[i][1], chart.high[i] if chart.high else 0.0) for i in places]
     at = range(len(bars))
-    axes.barh(at, [v for _, v in bars], color=theme.emphasis, height=min(0.72, 0.12 * len(bars) + 0.2))
+    axes.barh(at, [v for _, v in bars], color=theme.roles[chart.role], height=min(0.72, 0.12 * len(bars) + 0.2))
     axes.set_ylim(max(len(bars), 4) - 0.5, -0.5)
     if chart.low:
         low = [chart.low[i] for i in places]
         axes.hlines(at, low, ends, color=theme.text, linewidth=1.4)
         axes.plot([*low, *ends], [*at, *at], "|", color=theme.text, markersize=7)
-    high = max(0.0, *ends)
+    high = chart.most if chart.reference is not None else max(0.0, *ends)
+    if chart.reference is not None:
+        axes.axvline(chart.reference, color=theme.text, linewidth=1.2, linestyle="--", zorder=0.5)
     room = 1.3 if chart.low else 1.12  # for the texts beside the bars
     set_axis(axes, "x", chart.axis, [0.0, high * room or 1.0])
     if chart.axis.scale != "log":

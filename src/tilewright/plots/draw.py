@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from tilewright.core import TilewrightError, UsageError
 from tilewright.database.text import visible_text
-from tilewright.insight.chart import XY, Bars, Chart, Parallel
+from tilewright.insight.chart import XY, Bars, Drawn, Grid, Parallel
 from tilewright.plots.axes import shown
 from tilewright.plots.theme import DARK, LIGHT, Theme, settings
 
@@ -44,7 +44,7 @@ def check_path(path: str | Path) -> Path:
     return path
 
 
-def draw(chart: Chart | Sequence[Chart], path: str | Path, dark: bool = False) -> Path:
+def draw(chart: Drawn | Sequence[Drawn], path: str | Path, dark: bool = False) -> Path:
     """Draw a chart, or several below each other, into ``path`` (``.svg``, ``.png`` or ``.pdf``), over any file there;
     returns the path.
 
@@ -59,7 +59,7 @@ def draw(chart: Chart | Sequence[Chart], path: str | Path, dark: bool = False) -
     return path
 
 
-def picture(chart: Chart | Sequence[Chart], suffix: str, dark: bool = False) -> bytes:
+def picture(chart: Drawn | Sequence[Drawn], suffix: str, dark: bool = False) -> bytes:
     """The picture's bytes; ``suffix`` is one of :data:`SUFFIXES`."""
     theme = DARK if dark else LIGHT
     charts = list(chart) if isinstance(chart, Sequence) else [chart]
@@ -96,7 +96,7 @@ def _matplotlib(theme: Theme) -> Iterator[None]:
         yield
 
 
-def _figure(charts: Sequence[Chart], theme: Theme) -> Figure:
+def _figure(charts: Sequence[Drawn], theme: Theme) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -111,14 +111,14 @@ def _figure(charts: Sequence[Chart], theme: Theme) -> Figure:
     return figure
 
 
-def _height(chart: Chart) -> float:
+def _height(chart: Drawn) -> float:
     """Inches of a chart among others: bars take what they need."""
     return min(SIZE[1], 2.0 + 0.3 * len(chart.bars)) if isinstance(chart, Bars) else 0.8 * SIZE[1]
 
 
-def _draw(figure: Any, chart: Chart, theme: Theme) -> None:
+def _draw(figure: Any, chart: Drawn, theme: Theme) -> None:
     """One chart with its title and its note into a figure, or a part of one."""
-    from tilewright.plots import bars, parallel, xy
+    from tilewright.plots import bars, grid, parallel, xy
 
     figure.suptitle(shown(chart.title), x=0.015, ha="left", fontsize=13, fontweight="bold")
     axes: Any = figure.add_subplot()
@@ -126,6 +126,8 @@ def _draw(figure: Any, chart: Chart, theme: Theme) -> None:
         empty = not xy.draw_xy(axes, chart, theme)
     elif isinstance(chart, Bars):
         empty = not bars.draw_bars(axes, chart, theme)
+    elif isinstance(chart, Grid):
+        empty = not grid.draw_grid(figure, axes, chart, theme)
     else:
         assert isinstance(chart, Parallel)
         empty = not parallel.draw_parallel(figure, axes, chart, theme)

@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import Parallel
-from tilewright.plots.axes import log_ticks, shown, usable
+from tilewright.plots.axes import colour_bar, shown, usable
 from tilewright.plots.theme import Theme
-from tilewright.units import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,13 +63,7 @@ def draw_parallel(figure: Figure, axes: Axes, chart: Parallel, theme: Theme) -> 
     axes.set_ylim(-0.04, 1.04)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.01, fraction=0.04)
-    bar.set_label(shown(chart.axis.label))
-    bar.outline.set_visible(False)
-    if chart.axis.scale == "log":
-        ticks = log_ticks(low, high)
-        bar.set_ticks(ticks, labels=[with_unit(t, chart.axis.unit) for t in ticks])
-        bar.ax.minorticks_off()
+    colour_bar(figure, axes, ScalarMappable(norm, colours), chart.axis, low, high)
     return True
 
 

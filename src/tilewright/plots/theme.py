@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from tilewright.insight.colours import OTHERS, ROLES
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours as ``#rrggbb``. ``emphasis``: of the series that a chart is about; ``cycle``: of the others, in order.
-
-    The hues are those of Okabe and Ito, "Color Universal Design", 2008, which most colour-blind readers tell apart;
-    shapes and dashes differ as well. ``colours`` names a colour map that ends in what stands out most.
+    """Colours as ``#rrggbb``. ``roles`` and ``cycle``: as ``insight/colours.py`` has them; shapes and dashes differ as
+    well. ``colours`` names a colour map that ends in what stands out most.
     """
 
     background: str
     text: str
     muted: str
     grid: str
-    emphasis: str
+    roles: Mapping[str, str]
     cycle: tuple[str, ...]
     colours: str
 
@@ -28,8 +29,8 @@ LIGHT = Theme(
     text="#1c2127",
     muted="#59636e",
     grid="#dde1e6",
-    emphasis="#0072b2",
-    cycle=("#8a939d", "#d98e00", "#d55e00", "#009e73", "#b8568f", "#4a9fd0", "#6b5b00"),
+    roles={role: light for role, (light, _) in ROLES.items()},
+    cycle=tuple(light for light, _ in OTHERS),
     colours="viridis_r",
 )
 DARK = Theme(
@@ -37,13 +38,15 @@ DARK = Theme(
     text="#e6e9ed",
     muted="#a3acb7",
     grid="#333a43",
-    emphasis="#56b4e9",
-    cycle=("#8a939d", "#e69f00", "#ff7f3f", "#2fc79b", "#e08abf", "#b9d4ff", "#f0e442"),
+    roles={role: dark for role, (_, dark) in ROLES.items()},
+    cycle=tuple(dark for _, dark in OTHERS),
     colours="viridis",
 )
 
-MARKERS = ("o", "D", "x", "s", "^", "v", "P")
-DASHES = ("-", "--", "-.", ":")
+MARKERS = ("s", "v", "P", "D", "<")
+"""Of points without a role, in their order."""
+ROLE_MARKERS = {"main": "o", "measured": "D", "early": "^", "failed": "x", "limit": "D"}
+DASHES = ("--", "-.", ":")
 
 
 def settings(theme: Theme) -> dict[str, Any]:

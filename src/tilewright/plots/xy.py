@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.insight.chart import XY, Series
 from tilewright.plots.axes import set_axis, shown, usable
-from tilewright.plots.theme import DASHES, MARKERS, Theme
+from tilewright.plots.theme import DASHES, MARKERS, ROLE_MARKERS, Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,18 +23,18 @@ def draw_xy(axes: Axes, chart: XY, theme: Theme) -> bool:
     names: list[str] = []
     xs: list[float] = []
     ys: list[float] = []
-    seen = {"points": -1, "lines": 0}  # points begin with the quiet colour, lines do not
+    others = dashes = -1
     for series in chart.series:
-        kind = "points" if series.mode == "points" else "lines"
-        seen[kind] += not series.emphasis
-        rest = max(seen[kind], 0)
+        others += not series.colour
+        dashes += series.mode != "points" and not series.emphasis
+        rest = max(others, 0)
         kept = [
             i for i, (x, y) in enumerate(zip(series.x, series.y, strict=True))
             if usable(chart.x, x) and usable(chart.y, y)
         ]  # fmt: skip
         if not kept:
             continue
-        colour = theme.emphasis if series.emphasis else theme.cycle[rest % len(theme.cycle)]
+        colour = theme.roles.get(series.colour) or theme.cycle[rest % len(theme.cycle)]
         x, y = [series.x[i] for i in kept], [series.y[i] for i in kept]
         xs += x
         ys += y + _band(axes, chart, series, kept, colour)
@@ -43,7 +43,7 @@ def draw_xy(axes: Axes, chart: XY, theme: Theme) -> bool:
         else:
             handles += axes.plot(
                 x, y, color=colour, linewidth=2.4 if series.emphasis else 1.5,
-                linestyle="-" if series.emphasis else DASHES[rest % len(DASHES)],
+                linestyle="-" if series.emphasis else DASHES[dashes % len(DASHES)],
                 drawstyle="steps-post" if series.mode == "step" else "default",
                 marker="o" if series.mode == "line" and len(x) < 40 and series.emphasis else "",
                 markersize=5, zorder=4 if series.emphasis else 3,
@@ -73,7 +73,7 @@ def _points(axes: Axes, series: Series, x: list[float], y: list[float], colour: 
             x, y, s=150 if few else 22, marker="*" if few else "o", color=colour, edgecolors=theme.background,
             linewidths=0.8 if few else 0, alpha=1.0 if few else 0.8, zorder=5,
         )  # fmt: skip
-    marker = MARKERS[rest % len(MARKERS)]
+    marker = ROLE_MARKERS.get(series.colour) or MARKERS[rest % len(MARKERS)]
     size, alpha = (22, 0.75) if len(x) <= 500 else (9, 0.5)
     width = 1 if marker == "x" else 0
     return axes.scatter(x, y, s=size, marker=marker, color=colour, alpha=alpha, linewidths=width, zorder=3)

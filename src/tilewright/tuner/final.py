@@ -7,10 +7,9 @@ device, and the stored kernel of an earlier run is replaced only by one that bea
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from itertools import takewhile
+from dataclasses import dataclass, field
 
 from tilewright.building.builder import Builder, Built
 from tilewright.core import (
@@ -56,6 +55,8 @@ CLEARLY = 1.5
 
 DRIFT = 0.05
 """Relative change of the machine during a run that a user should know of."""
+SLOWEST = 0.1
+"""Seconds of a call from which on the default schedule is not timed again beside the winner: it would take long."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,15 @@ class FinalResult:
     """The ranking, best first; ``kept`` when the stored champion stays at its head.
 
     ``drift``: how many times as long the ranked kernels of this run take now as in their trials; ``None``: not known.
+    ``spread``: of the winner's samples, as a measurement has it. ``paired``: times of something else over the best of
+    this run (``earlier``: the stored champion) or over the winner (``default``: the default schedule), timed in turn.
     """
 
     ranked: tuple[StoredKernel, ...]
     kept: bool
     drift: float | None = None
+    spread: float | None = None
+    paired: Mapping[str, PairedComparison] = field(default_factory=dict)
 
 
 def contenders(history: Sequence[TrialRecord], count: int) -> list[TrialRecord]:
@@ -144,20 +149,28 @@ class Final:
             if len(top) < RANKS and (found := self._enter(schedule, build(schedule), record)) is not None:
                 top.append(found)
         champion = self._enter(stored.schedule, build(stored.schedule), None, stored) if stored else None
+        paired: dict[str, PairedComparison] = {}
         if champion is not None:
-            # A stored champion is replaced only when the whole interval says so.
-            better = takewhile(lambda f: self._compare(f, champion).challenger_wins, list(top))
-            top.insert(sum(1 for _ in better), champion)
+            place = 0
+            for f in top:
+                against = self._compare(f, champion)
+                paired.setdefault("earlier", against.turned())
+                # A stored champion is replaced only when the whole interval says so.
+                if not against.challenger_wins:
+                    break
+                place += 1
+            top.insert(place, champion)
             del top[RANKS:]
         if not top:
             return FinalResult((), False)
+        first = next((r for r in history if r.proposal.origin == "default"), None)
+        beside = None if first is None else self._against_default(first, top[0])
+        if beside is not None:
+            paired["default"] = beside
         # One batch gives all of them times on one scale, the winner's of now: the trials' scale is that of long ago.
         outcomes = self.runner.run(self.task, [f.item for f in top])
-        kernels = [
-            self._stored(f, o.seconds, peak_flops)
-            for f, o in zip(top, outcomes, strict=True)
-            if isinstance(o, Measurement)
-        ]
+        timed = [(f, o) for f, o in zip(top, outcomes, strict=True) if isinstance(o, Measurement)]
+        kernels = [self._stored(f, o.seconds, peak_flops) for f, o in timed]
         for f in top:
             self.builder.fetch(f.artifact)
         artifacts = [StoredArtifact.read(f.artifact, templates.full_source(f.candidate)) for f in top]
@@ -168,7 +181,8 @@ class Final:
                 f"kernels take {drift:.2f} times as long as when this run began: the machine changed meanwhile. Trials "
                 "are compared in pairs, and the final was timed anew"
             )
-        return FinalResult(tuple(kernels), top[0] is champion, drift)
+        spread = timed[0][1].spread if timed and timed[0][1].samples > 1 else None
+        return FinalResult(tuple(kernels), top[0] is champion, drift, spread, paired)
 
     def _champion(self) -> StoredKernel | None:
         """The stored kernel of an earlier run, if its template still is what it was."""
@@ -206,6 +220,16 @@ class Final:
             return None
         assert isinstance(built, Artifact)
         return Finalist(candidate, built, record, stored)
+
+    def _against_default(self, first: TrialRecord, winner: Finalist) -> PairedComparison | None:
+        """The default schedule beside the winner; ``None`` where it failed, won, or would take long."""
+        if first.seconds is None or first.seconds > SLOWEST or first.schedule == winner.candidate.schedule:
+            return None
+        candidate = Candidate(self.task, first.schedule)
+        built = self.builder.build([candidate])[0]
+        if isinstance(built, Failure):
+            return None
+        return self.runner.compare(self.task, (candidate, built), winner.item, ROUNDS[1])
 
     def _compare(self, one: Finalist, other: Finalist, pairs: int = ROUNDS[-1]) -> PairedComparison:
         return self.runner.compare(self.task, one.item, other.item, pairs)

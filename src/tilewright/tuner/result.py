@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tilewright.backends import NO_PEAKS, Peaks, backend_for
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class BestKernel:
     """A kernel that won its final: median seconds of one call, and its share of the peak.
 
-    The peak is measured on a CPU (multiply-adds of the cores in use) and the stated one on a GPU.
+    ``spread``: relative interquartile range of the samples, ``None`` where that is not known. The peak is measured on a
+    CPU (multiply-adds of the cores in use) and the stated one on a GPU.
     """
 
     seconds: float
@@ -32,6 +33,7 @@ class BestKernel:
     schedule: Schedule
     run: str
     trial: int
+    spread: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "schedule": dict(self.schedule.values)}
@@ -54,8 +56,10 @@ class TuneResult:
 
     ``kept`` is true when the stored kernel of an earlier run won the final against this run's best.
     ``gate`` says what the static gate saw and saved, on targets that have one (``GateCounts.to_json``).
-    ``peaks`` are the device's limits. ``ended``: why it ended, one of :data:`ENDS`. ``drift``: how many times as long
-    kernels took at its end as in their trials.
+    ``peaks`` are the device's limits. ``paired``: how many times as fast the winner is as the default schedule
+    (``default``), and this run's best as the kernel of an earlier run (``earlier``), timed in turn: a median ``ratio``
+    and its interval, ``low`` to ``high``, by name. ``ended``: why it ended, one of :data:`ENDS`. ``drift``: how many
+    times as long kernels took at its end as in their trials.
     """
 
     task: Task
@@ -77,6 +81,7 @@ class TuneResult:
     gate: Mapping[str, Any] | None = None
     peaks: Peaks = NO_PEAKS
     drift: float | None = None
+    paired: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def all_failed(self) -> bool:
@@ -176,6 +181,7 @@ class TuneResult:
             "kept": self.kept,
             "ended": {"why": self.ended},
             "drift": self.drift,
+            "paired": {name: dict(found) for name, found in self.paired.items()},
             "curve": [{"trial": n, "seconds": s} for n, s in self.curve],
             "peaks": self.peaks.to_json(),
             **({"gate": dict(self.gate)} if self.gate else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from tilewright.cost_model.transferable import VERSION
 from tilewright.database import Database, StoredRun
 from tilewright.kernels.templates import task_space
 from tilewright.measure.measuring import Runner, Site
+from tilewright.measure.timing import PairedComparison
 from tilewright.search_space import Space
 from tilewright.tuner import user_kernel
 from tilewright.tuner.clock import Clock
@@ -114,6 +116,8 @@ class Tuning:
         session, place = self.session, self.tools.place
         if self.interrupted:
             self.watcher.stage("stopping: final between the fastest (again to stop at once)")
+        # Whoever watches the database alone learns of it too, and why the search ended should this process die now.
+        self.database.update_summary(self.run.id, {"phase": "final", "ended": {"why": session.ended}})
         with session.clock.running(), session.clock.on("final"):
             peaks = place.peaks(self.task)
             untried = () if self.run.trials_wanted else (choice(self.model, self.space, self.initial, self.run.seed),)
@@ -130,6 +134,7 @@ class Tuning:
             structures=len({r.schedule.structure_key for r in session.history}), space_size=self.space.size,
             database=self.database.location, interrupted=self.interrupted, ended=session.ended,
             gate=counts.to_json() if counts.seen else None, peaks=peaks, drift=final.drift,
+            paired={name: _times_as_fast(found) for name, found in final.paired.items()},
         )  # fmt: skip
         self.database.finish_run(self.run.id, "interrupted" if self.interrupted else "done", result.to_json())
         return result
@@ -140,8 +145,14 @@ class Tuning:
         k = final.ranked[0]
         return BestKernel(
             k.seconds, self.task.workload.flops / k.seconds / 1e9, k.peak_fraction, k.schedule.template, k.schedule,
-            k.run_id or self.run.id, k.trial_number if k.trial_number is not None else -1,
+            k.run_id or self.run.id, k.trial_number if k.trial_number is not None else -1, final.spread,
         )  # fmt: skip
+
+
+def _times_as_fast(found: PairedComparison) -> dict[str, float]:
+    """A ratio with its interval; few pairs give one without an end, which is left out."""
+    parts = {"ratio": found.ratio, "low": found.low, "high": found.high}
+    return {name: value for name, value in parts.items() if 0 < value < math.inf}
 
 
 @contextmanager

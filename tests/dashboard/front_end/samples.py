@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from tilewright.insight.chart import XY, Axis, Bars, Chart, Dimension, Parallel, Series
+from tilewright.insight.chart import XY, Axis, Bars, Dimension, Drawn, Grid, Parallel, Series
 
 RUN = "20261121-093005-a1b2c3"
 
@@ -45,7 +45,7 @@ def roofline() -> XY:
         Axis("Arithmetic intensity", "flop/byte", "log"),
         Axis("Rate", "flop/s", "log"),
         (
-            Series("Peak", [0.5, peak / band, 256], [0.5 * band, peak, peak], "line"),
+            Series("Peak", [0.5, peak / band, 256], [0.5 * band, peak, peak], "line", role="limit"),
             Series("Trials", work, rates, trials=[(RUN, n) for n in range(150)], emphasis=True),
         ),
         "Every trial below the roof that the device sets.",
@@ -79,7 +79,9 @@ def importance() -> Bars:
     )
     low, high = (0.3, 0.2, 0.1, 0.02, 0.0), (0.52, 0.35, 0.2, 0.15, 0.05)
     alt = "tile_m decides most: 41%."
-    return Bars("What decides the time", Axis("Share of the variance", "share"), bars, alt, low=low, high=high)
+    return Bars(
+        "What decides the time", Axis("Share of the variance", "share"), bars, alt, low=low, high=high, reference=1.0
+    )
 
 
 def knobs(rows: int = 400) -> Parallel:
@@ -108,18 +110,27 @@ def knob() -> XY:
     """Times by the values of a knob, which are texts."""
     places = [0, 1, 2, 0, 1, 2, 2]
     times = [0.004, 0.002, 0.003, 0.005, 0.0021, 0.0035, 0.0032]
-    measured = Series("Measured", places, times, trials=[(RUN, n) for n in range(7)])
+    measured = Series("Measured", places, times, trials=[(RUN, n) for n in range(7)], role="measured")
     fastest = Series("Fastest of each value", [0, 1, 2], [0.004, 0.002, 0.003], "line", emphasis=True)
     return XY(
         "Time by pack", Axis("pack", categories=("none", "both", "a")), Axis("Time", "s", "log"), (measured, fastest)
     )
 
 
+def pairs() -> Grid:
+    """Two knobs against each other, one pair never measured."""
+    return Grid(
+        "Time by tile_m and pack", Axis("tile_m", categories=("8", "16", "32")), Axis("pack", categories=("none", "both")),
+        Axis("Time", "s", "log"), ((0.004, 0.003, None), (0.0025, 0.002, 0.0035)),
+        (((RUN, 0), (RUN, 1), None), ((RUN, 2), (RUN, 3), (RUN, 4))), "The fastest is at 16 and both.",
+    )  # fmt: skip
+
+
 def none() -> XY:
     return XY("Nothing yet", Axis("Trial", "trial"), Axis("Time", "s"), ())
 
 
-CHARTS: dict[str, Chart] = {
+CHARTS: dict[str, Drawn] = {
     "best": best(),
     "roofline": roofline(),
     "dates": dates(),
@@ -127,4 +138,5 @@ CHARTS: dict[str, Chart] = {
     "knobs": knobs(),
     "knob": knob(),
     "none": none(),
+    "pairs": pairs(),
 }

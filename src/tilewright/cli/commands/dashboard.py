@@ -29,6 +29,7 @@ _NEEDS = ("starlette", "uvicorn", "jinja2", "pygments", "prometheus_client")
 )
 @click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Certificate chain (PEM): HTTPS.")
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its private key (PEM).")
+@click.option("--writable", is_flag=True, help="Let those who have the token write notes on runs. Needs --token-file.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front does HTTPS. Its headers are not trusted.")
 @click.option(
     "--allow-host",
@@ -52,13 +53,13 @@ _NEEDS = ("starlette", "uvicorn", "jinja2", "pygments", "prometheus_client")
 @click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
 def command(
     db: str | None, host: str, port: int, token_file: Path | None, tls_cert: Path | None, tls_key: Path | None,
-    behind_proxy: bool, allow_host: tuple[str, ...], address: str | None, certs: Path | None, max_connections: int,
-    optuna: bool, optuna_port: int, opens: bool,
+    writable: bool, behind_proxy: bool, allow_host: tuple[str, ...], address: str | None, certs: Path | None,
+    max_connections: int, optuna: bool, optuna_port: int, opens: bool,
 ) -> int:  # fmt: skip
     """Show runs, kernels and the farm as web pages, and metrics for Prometheus.
 
-    It only reads, and prints its address once it listens. On loopback it asks for no login; everywhere else it
-    needs --token-file, and --tls-cert with --tls-key or --behind-proxy.
+    It only reads, but for notes with --writable, and prints its address once it listens. On loopback it asks for
+    no login; everywhere else it needs --token-file, and --tls-cert with --tls-key or --behind-proxy.
 
     \b
     Examples:
@@ -91,7 +92,7 @@ def command(
     farm = FarmSource(address, certs_for(address, certs)) if address else None
     place = open_place(
         host, port, token_file=token_file, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy,
-        allow_hosts=allow_host,
+        allow_hosts=allow_host, writable=writable,
     )  # fmt: skip
     serve(create_app(where, place.access, farm), place, Limits(max_connections), ready)
     return 0

@@ -1,4 +1,4 @@
-"""``/runs/RUN/compare?with=RUN2``: two or more runs of one workload side by side."""
+"""``/compare?run=RUN&run=RUN2``: two or more runs of one workload side by side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from starlette.requests import Request
 
 from tilewright.core import UsageError
 from tilewright.dashboard.page import Page
-from tilewright.dashboard.pages.run import base_of, run_of
 from tilewright.dashboard.site import Site
 from tilewright.database import StoredRun
 from tilewright.insight import compare
@@ -19,13 +18,12 @@ MOST = 6
 
 
 def _runs(site: Site, request: Request) -> list[StoredRun]:
-    first = run_of(site, request)
-    others = [r for r in dict.fromkeys(request.query_params.getlist("with")) if r and r != first.id]
-    if not others:
-        raise UsageError("the address names no run to compare with", "Add ?with=RUN")
-    if len(others) >= MOST:
-        raise UsageError(f"{len(others) + 1} runs are too many to compare", f"Name at most {MOST}")
-    runs = [first, *(site.database.run(r) for r in others)]
+    names = [r for r in dict.fromkeys(request.query_params.getlist("run")) if r]
+    if len(names) < 2:
+        raise UsageError(f"{len(names)} runs are chosen, and two or more are compared", "Choose them in a list of runs")
+    if len(names) > MOST:
+        raise UsageError(f"{len(names)} runs are too many to compare", f"Choose at most {MOST}")
+    runs = [site.database.run(r) for r in names]
     compare.same_task(runs)
     return runs
 
@@ -41,10 +39,7 @@ def _table(site: Site, request: Request) -> Table:
 
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     runs = _runs(site, request)
-    return {
-        "title": "Runs compared", "runs": runs, "base": base_of(runs[0]) + "/compare",
-        "table": compare.compare_table(runs),
-    }  # fmt: skip
+    return {"title": "Runs compared", "runs": runs, "table": compare.compare_table(runs)}
 
 
-PAGE = Page("/runs/{run}/compare", "compare", "/runs", _view, tables={"compare": _table}, charts={"best": _chart})
+PAGE = Page("/compare", "compare", "/runs", _view, tables={"compare": _table}, charts={"best": _chart})

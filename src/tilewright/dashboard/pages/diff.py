@@ -1,4 +1,4 @@
-"""``/runs/RUN/diff?a=N&b=M``: how two trials' schedules and sources differ."""
+"""``/runs/RUN/diff?trial=N&trial=M``: how two trials' schedules and sources differ; one alone meets the fastest."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from starlette.requests import Request
 
-from tilewright.core import TrialRecord
-from tilewright.dashboard.page import Page, number
-from tilewright.dashboard.pages.run import base_of, run_of
+from tilewright.core import TrialRecord, UsageError
+from tilewright.dashboard.page import Page, whole
+from tilewright.dashboard.pages.run import base_of, run_of, winner
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.sources import printed
 from tilewright.insight import diff
@@ -18,7 +18,12 @@ from tilewright.insight.chart import Table
 
 def _pair(site: Site, request: Request) -> tuple[TrialRecord, TrialRecord]:
     run = run_of(site, request)
-    a, b = (site.database.trial(run.id, number(request, n)) for n in ("a", "b"))
+    chosen = list(dict.fromkeys(whole("trial", n) for n in request.query_params.getlist("trial")))
+    if len(chosen) == 1 and (fastest := winner(site, run)) is not None:
+        chosen.append(fastest)
+    if len(chosen) != 2:
+        raise UsageError(f"{len(chosen)} trials are chosen, and two are compared", "Choose two, or one and the fastest")
+    a, b = (site.database.trial(run.id, n) for n in chosen)
     return a, b
 
 
@@ -33,7 +38,7 @@ def _outcomes(site: Site, request: Request) -> Table:
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     run = run_of(site, request)
     a, b = _pair(site, request)
-    texts = [printed(site, run.task, t.schedule) for t in (a, b)]
+    texts = [printed(site, run, t.schedule) for t in (a, b)]
     missing = next((s.note for s in texts if not s.text), "")
     return {
         "title": f"Trials {a.number} and {b.number} compared", "run": run, "run_base": base_of(run),

@@ -85,7 +85,9 @@ def _busy(site: Site, _: Request) -> Bars:
     shown = f" Shown: the {SHOWN} busiest." if len(bars) > SHOWN else ""
     mean = share(sum(v for _, v in bars) / len(bars)) if bars else "-"
     note = f"Runners: {count(len(bars))}. Busy on average: {mean} of the time.{shown}"
-    return Bars("Utilisation", Axis("share of the time since it connected", "share"), bars[:SHOWN], note=note)
+    return Bars(
+        "Utilisation", Axis("share of the time since it connected", "share"), bars[:SHOWN], note=note, reference=1.0
+    )
 
 
 def _shares(status: Status) -> tuple[tuple[str, float], ...]:

@@ -12,6 +12,7 @@ from tilewright.dashboard.live import Feed, Look
 from tilewright.dashboard.page import Page
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.text import count
+from tilewright.database import StoredRun
 from tilewright.database.records import KernelView, RunFilter, Totals
 from tilewright.insight.chart import Bars, Column, Table
 from tilewright.insight.failures import failure_bars, failure_groups
@@ -34,18 +35,22 @@ def _speedups(site: Site) -> list[KernelView]:
     return sorted(found, key=lambda v: -(v.speedup or 0.0))[:SPEEDUPS]
 
 
-def _runs(site: Site, state: str | None) -> Table:
-    title = "Live runs" if state else "Latest runs"
-    found = site.answers.get(("runs", state), SECONDS, lambda: site.database.list_runs(RunFilter(state=state), RECENT))
-    return runs_table("live" if state else "latest", title, found)
+def _runs(site: Site, state: str | None) -> tuple[list[StoredRun], list[str]]:
+    """Runs, and the names of those among them that cannot be read."""
+
+    def make() -> tuple[list[StoredRun], list[str]]:
+        unreadable: list[str] = []
+        return site.database.list_runs(RunFilter(state=state), RECENT, unreadable=unreadable), unreadable
+
+    return site.answers.get(("runs", state), SECONDS, make)
 
 
 def _live(site: Site, _: Request) -> Table:
-    return _runs(site, "running")
+    return runs_table("live", "Live runs", _runs(site, "running")[0])
 
 
 def _latest(site: Site, _: Request) -> Table:
-    return _runs(site, None)
+    return runs_table("latest", "Latest runs", _runs(site, None)[0])
 
 
 def _best(site: Site, _: Request) -> Table:
@@ -86,7 +91,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
     return {
         "title": "Overview", "totals": found, "texts": _texts(found),
         "tables": [t for t in (_live(site, request), _latest(site, request)) if t.rows],
-        "best": _best(site, request), "devices": _devices(site, request),
+        "unreadable": _runs(site, None)[1], "best": _best(site, request), "devices": _devices(site, request),
     }  # fmt: skip
 
 

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 
 from tilewright.core import FailureKind, TrialRecord
-from tilewright.dashboard.listings import trials_table
+from tilewright.dashboard.listings import KNOB, runs_table, trials_table
 from tilewright.dashboard.live import Feed, Look
-from tilewright.dashboard.page import Listing, Page, choice, link, number, part, text
+from tilewright.dashboard.page import Listing, Page, Sort, choice, number, part, sort_links, sort_of, text
 from tilewright.dashboard.site import Site
-from tilewright.dashboard.text import count, duration, rate
+from tilewright.dashboard.text import count, duration, tone
 from tilewright.database import StoredRun
-from tilewright.database.records import RunFilter, TrialPoint
+from tilewright.database.records import RunFilter, RunProgress, TrialPoint
 from tilewright.database.text import visible_text
-from tilewright.database.views.trials import Order
 from tilewright.errors import NotFound
 from tilewright.insight import best, calibration, failures, importance, knobs
-from tilewright.insight.chart import XY, Bars, Parallel, Table
-from tilewright.insight.links import run_link
+from tilewright.insight.advice import resume_command
+from tilewright.insight.chart import XY, Bars, Grid, Parallel, Table
+from tilewright.insight.links import run_link, trial_link
+from tilewright.insight.notes import note_of
+from tilewright.insight.progress import PHASES, phase_of, seconds_left
+from tilewright.insight.result import ending, outcome, peak_name, plan_line, result_of
 
 ROWS = 25
 OTHERS = 20
-ORDERS: tuple[Order, ...] = ("number", "seconds", "prediction", "created")
 SORTED = {"trial": "number", "seconds": "seconds", "predicted": "prediction", "created": "created"}
-"""Columns that the table of trials can be sorted by."""
+"""Columns that the table of trials of any run can be sorted by, with the order's name."""
+BY_NUMBER = Sort("number", False)
+SHORT = 2000
+"""Trials of a run that can be sorted by a knob: their schedules are read for that."""
 LIVE, DONE = 0.5, 10.0
 """Seconds for which what was read of a run answers, while it goes on and after."""
 
@@ -130,6 +136,23 @@ def _knob_chart(site: Site, request: Request) -> XY:
     return knobs.knob_chart(run.id, sample(site, run), knob, template)
 
 
+def _other(site: Site, request: Request) -> str:
+    """The knob that the chosen one is seen against: another one that varies; empty where there is none."""
+    _, knob, names = _knob(site, request, run_of(site, request))
+    others = [name for name in names if name != knob]
+    wanted = text(request, "against")
+    return wanted if wanted in others else (others[0] if others else "")
+
+
+def _contour(site: Site, request: Request) -> Grid:
+    run = run_of(site, request)
+    template, knob, _ = _knob(site, request, run)
+    other = _other(site, request)
+    if not other:
+        raise NotFound(f"run {run.id} has no two knobs that vary", "Look at another template, or another run")
+    return knobs.contour_chart(run.id, sample(site, run), knob, other, template)
+
+
 def _parallel(site: Site, request: Request) -> Parallel:
     run = run_of(site, request)
     return knobs.parallel_chart(run.id, sample(site, run), _template(site, request, run)[0])
@@ -150,67 +173,115 @@ def _importance_table(site: Site, request: Request) -> Table:
     return importance.importance_table(_importance(site, request))
 
 
+def _columns(site: Site, request: Request) -> tuple[list[str], dict[str, str]]:
+    """Knobs that take more than one value in the run, each of which has a column, and the others with their value."""
+    run, chosen = run_of(site, request), text(request, "template")
+
+    def make() -> tuple[list[str], dict[str, str]]:
+        found: dict[str, set[str]] = {}
+        for t in sample(site, run):
+            if chosen in (None, t.schedule.template):
+                for name, value in t.schedule.values.items():
+                    found.setdefault(name, set()).add(knobs.value_text(value))
+        varying = [name for name, values in found.items() if len(values) > 1]
+        return varying, {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+
+    return site.answers.get(("columns", run.id, run.trials, chosen), _seconds(run), make)
+
+
+def _orders(site: Site, request: Request) -> dict[str, str]:
+    """Columns that the table of trials can be sorted by, with the order's name: by knobs where the run is not too long
+    to sort here."""
+    varying, _ = _columns(site, request)
+    short = run_of(site, request).trials <= SHORT
+    return SORTED | ({KNOB + name: KNOB + name for name in varying} if short else {})
+
+
 def _status(request: Request) -> str | None:
     return choice(request, "status", ("", "ok", *(k.value for k in FailureKind)), "") or None
 
 
 def _trials(site: Site, request: Request, limit: int, offset: int) -> Table:
     run = run_of(site, request)
-    found = site.database.list_trials(
-        run.id, status=_status(request), template=text(request, "template"),
-        order=choice(request, "order", ORDERS, "number"), descending=bool(text(request, "descending")),
-        limit=limit, offset=offset,
+    by = sort_of(request, _orders(site, request).values(), BY_NUMBER)
+    these = partial(
+        site.database.list_trials, run.id, status=_status(request), template=text(request, "template"),
+        search=text(request, "q") or "",
     )  # fmt: skip
-    return trials_table("trials", "Trials", run.id, run.task.workload.flops, found)
+    if by.order.startswith(KNOB):
+        found = _by_knob(these(limit=SHORT), by)[offset : offset + limit]
+    else:
+        found = these(order=by.order, descending=by.descending, limit=limit, offset=offset)
+    return trials_table("trials", "Trials", run.id, run.task.workload.flops, found, _columns(site, request)[0])
+
+
+def _by_knob(trials: Sequence[TrialRecord], by: Sort) -> list[TrialRecord]:
+    """Sorted by a knob's value; those without the knob last."""
+    knob = by.order.removeprefix(KNOB)
+    have = [t for t in trials if knob in t.schedule.values]
+    have.sort(key=lambda t: knobs.value_order(t.schedule.values[knob]), reverse=by.descending)
+    return [*have, *(t for t in trials if knob not in t.schedule.values)]
 
 
 def _count(site: Site, request: Request) -> int:
     run = run_of(site, request)
-    return site.database.count_trials(run.id, _status(request), text(request, "template"))
+    return site.database.count_trials(run.id, _status(request), text(request, "template"), text(request, "q") or "")
 
 
 # --------------------------------------------------------------------------- the page
 
 
-def _texts(run: StoredRun) -> dict[str, str]:
+def _texts(run: StoredRun, now: RunProgress) -> dict[str, str]:
+    """What changes from second to second."""
     ended = run.finished or (time.time() if run.state == "running" else None)
-    flops = run.task.workload.flops
+    phase, left = phase_of(now), seconds_left(now, run.trials_wanted)
+    state = outcome(run)
     return {
         "trials": f"{count(run.trials)} of {count(run.trials_wanted)}",
         "failed": count(sum(run.failed.values())),
         "best": duration(run.best_seconds),
-        "rate": rate(flops / run.best_seconds if run.best_seconds else None),
         "duration": duration(ended - run.started if ended else None),
-        "state": run.state,
+        "phase": PHASES[phase] if phase else "ended",
+        "left": "-" if left is None else f"at most {duration(left)}",
+        "state": state,
+        "tone": tone(state),
     }
 
 
-def _sorts(request: Request, base: str) -> dict[str, dict[str, str]]:
-    now, descending = choice(request, "order", ORDERS, "number"), bool(text(request, "descending"))
-    out = {}
-    for column, order in SORTED.items():
-        turned = order == now and not descending
-        shown = ("descending" if descending else "ascending") if order == now else ""
-        out[column] = {
-            "href": base + link(request, order=order, descending=1 if turned else None, page=None) + "#trials",
-            "order": shown,
-        }
-    return out
+def _story(site: Site, run: StoredRun) -> dict[str, Any]:
+    """Why it ended, how to go on with it, and the error that it stored."""
+    error = run.summary.get("error") if run.state == "failed" else None
+    return {
+        "ending": ending(run), "resume": resume_command(run, site.database.location), "error": error,
+        "share": min(1.0, run.trials / run.trials_wanted) if run.trials_wanted else 1.0,
+    }  # fmt: skip
+
+
+def _found(site: Site, run: StoredRun) -> dict[str, Any]:
+    """The result card."""
+    found = result_of(run)
+    return {
+        "result": found, "peak_name": peak_name(run),
+        "plan": plan_line(run, site.database.location) if found else None,
+        "source": f"{trial_link(found.run, found.trial)}#code" if found and found.trial is not None else None,
+        "earlier": run_link(found.run) if found and found.run != run.id else None,
+    }  # fmt: skip
 
 
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     run = run_of(site, request)
     base = base_of(run)
     at = number(request, "page", 1)
+    orders = _orders(site, request)
+    by = sort_of(request, orders.values(), BY_NUMBER)
     shown: dict[str, Any] = {
-        "title": run.task.workload.label, "run": run, "base": base, "texts": _texts(run),
-        "versions": ", ".join(f"{visible_text(k)} {visible_text(v)}" for k, v in run.versions.items()),
-        "error": run.summary.get("error"), "peak": run.peak_fraction, "spent": "",
+        "title": run.task.workload.label, "run": run, "base": base,
+        "texts": _texts(run, site.database.progress_of(run)), **_story(site, run), **_found(site, run),
+        "versions": ", ".join(f"{visible_text(k)} {visible_text(v)}" for k, v in run.versions.items()), "spent": "",
         "trials": _trials(site, request, ROWS, max(0, at - 1) * ROWS), "page": at,
         "pages": -(-_count(site, request) // ROWS), "statuses": ("ok", *(k.value for k in FailureKind)),
-        "orders": ORDERS, "order": choice(request, "order", ORDERS, "number"),
-        "descending": bool(text(request, "descending")), "sorts": _sorts(request, base),
-        "first": 0, "winner": None, "templates": (),
+        "constants": _columns(site, request)[1], "sorts": sort_links(request, by, orders, "trials"),
+        "descending": by.descending, "order": by.order, "templates": (), "winner": None, "note": note_of(run),
     }  # fmt: skip
     spent = run.summary.get("time")
     if isinstance(spent, Mapping):
@@ -222,13 +293,20 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
         shown |= {
             "failures": _failures(site, request), "calibration": _calibration_table(site, request),
             "templates": names, "template": template, "knob": knob,
-            "knobs": names_of_knobs, "winner": winner(site, run),
+            "knobs": names_of_knobs, "other": _other(site, request), "winner": winner(site, run),
         }  # fmt: skip
-    where = RunFilter(workload_key=run.task.workload.key, device_model=run.device_model)
-    shown["others"] = [
-        r for r in site.database.list_runs(where, OTHERS) if r.id != run.id and r.task.key == run.task.key
-    ]
+    shown["others"] = _others(site, request)
     return shown
+
+
+def _others(site: Site, request: Request) -> Table:
+    """Other runs of the task on this device model."""
+    run = run_of(site, request)
+    where = RunFilter(workload_key=run.task.workload.key, device_model=run.device_model)
+    found = site.database.list_runs(where, OTHERS, unreadable=[])
+    return runs_table("others", "Other runs of this task", [
+        r for r in found if r.id != run.id and r.task.key == run.task.key
+    ])  # fmt: skip
 
 
 def _feed(site: Site, request: Request) -> Feed:
@@ -236,26 +314,28 @@ def _feed(site: Site, request: Request) -> Feed:
 
     def look() -> Look:
         nonlocal run
-        progress = site.database.progress(run.id)
-        mark = (progress.trials, progress.state)
-        if mark != (run.trials, run.state):
+        now = site.database.progress(run.id)
+        if (now.trials, now.state) != (run.trials, run.state):
             run = _find(site, run.id)
-        return Look(mark, _texts(run), ended=progress.state != "running")
+        return Look((now.trials, now.state, phase_of(now)), _texts(run, now), ended=now.state != "running")
 
     return Feed(
-        base_of(run), look, charts=("best", "time", "failures"), slow=("calibration", "knob", "parallel", "importance")
+        base_of(run),
+        look,
+        charts=("best", "time", "failures"),
+        slow=("calibration", "knob", "parallel", "contour", "importance"),
     )
 
 
 PAGE = Page(
     "/runs/{run}", "run", "/runs", _view,
     tables={
-        "trials": Listing(_trials, _count), "failures": _failures, "calibration": _calibration_table,
+        "trials": Listing(_trials, _count), "others": _others, "failures": _failures, "calibration": _calibration_table,
         "importance": _importance_table,
     },
     charts={
         "best": _best, "time": _time, "failures": _failure_bars, "calibration": _calibration, "knob": _knob_chart,
-        "parallel": _parallel, "importance": _importance_bars,
+        "parallel": _parallel, "contour": _contour, "importance": _importance_bars,
     },
     live=_feed,
 )  # fmt: skip

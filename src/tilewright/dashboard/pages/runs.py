@@ -1,4 +1,4 @@
-"""``/runs``: every run, newest first, by what it tuned and where."""
+"""``/runs``: every run, searched, sorted, and chosen to be compared."""
 
 from __future__ import annotations
 
@@ -8,24 +8,36 @@ from typing import Any
 from starlette.requests import Request
 
 from tilewright.dashboard.listings import runs_table
-from tilewright.dashboard.page import Listing, Page, choice, number, text
+from tilewright.dashboard.page import Listing, Page, Sort, choice, number, sort_links, sort_of, text
 from tilewright.dashboard.site import Site
+from tilewright.database import StoredRun
 from tilewright.database.records import RUN_STATES, RunFilter
+from tilewright.database.views import RUN_ORDERS
 from tilewright.insight.chart import Table
+from tilewright.insight.notes import note_of
 
 ROWS = 50
+NEWEST = Sort("started", True)
+SORTED = {name: name for name in RUN_ORDERS}
+"""Columns that the table can be sorted by, with the order's name, which is the same."""
 
 
 def filter_of(request: Request) -> RunFilter:
     state = choice(request, "state", ("", *RUN_STATES), "")
-    return RunFilter(
-        op=text(request, "op"), state=state or None, device_model=text(request, "device"),
-        workload_key=text(request, "workload"), strategy=text(request, "strategy"),
-    )  # fmt: skip
+    return RunFilter(op=text(request, "op"), state=state or None, search=text(request, "q") or "")
+
+
+def _found(site: Site, request: Request, limit: int, offset: int) -> tuple[list[StoredRun], list[str]]:
+    """Runs, and the names of those among them that cannot be read."""
+    by, unreadable = sort_of(request, RUN_ORDERS, NEWEST), list[str]()
+    found = site.database.list_runs(
+        filter_of(request), limit, offset, order=by.order, descending=by.descending, unreadable=unreadable
+    )
+    return found, unreadable
 
 
 def _rows(site: Site, request: Request, limit: int, offset: int) -> Table:
-    return runs_table("runs", "Runs", site.database.list_runs(filter_of(request), limit, offset))
+    return runs_table("runs", "Runs", _found(site, request, limit, offset)[0])
 
 
 def _count(site: Site, request: Request) -> int:
@@ -35,9 +47,12 @@ def _count(site: Site, request: Request) -> int:
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     at = number(request, "page", 1)
     total = _count(site, request)
+    found, unreadable = _found(site, request, ROWS, max(0, at - 1) * ROWS)
     return {
-        "title": "Runs", "table": _rows(site, request, ROWS, max(0, at - 1) * ROWS), "total": total, "page": at,
-        "pages": -(-total // ROWS), "states": RUN_STATES,
+        "title": "Runs", "table": runs_table("runs", "Runs", found), "unreadable": unreadable, "total": total,
+        "tagged": any(note_of(r).tags for r in found),
+        "page": at, "pages": -(-total // ROWS), "states": RUN_STATES,
+        "sorts": sort_links(request, sort_of(request, RUN_ORDERS, NEWEST), SORTED, "runs"),
         "operators": [o.op for o in site.operators()],
     }  # fmt: skip
 

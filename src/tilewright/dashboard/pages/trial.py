@@ -8,11 +8,12 @@ from typing import Any
 from starlette.requests import Request
 
 from tilewright.core import Failure, Measurement, TrialRecord
+from tilewright.dashboard.listings import noise
 from tilewright.dashboard.page import Page, number
 from tilewright.dashboard.pages.run import base_of, run_of, winner
 from tilewright.dashboard.site import Site
 from tilewright.dashboard.sources import printed
-from tilewright.dashboard.text import cell
+from tilewright.dashboard.text import cell, utc
 from tilewright.insight.chart import Column, Table
 from tilewright.insight.failures import ADVICE
 from tilewright.units import per_second
@@ -30,7 +31,7 @@ def _facts(site: Site, request: Request) -> Table:
         o = trial.outcome
         rows += [
             ("Time of one call", cell(o.seconds, "s")), ("Rate", cell(per_second(flops, o.seconds), "flop/s")),
-            ("Noise (interquartile range)", cell(o.spread, "share")), ("Samples", cell(o.samples, "")),
+            ("Noise (interquartile range)", cell(noise(o), "share")), ("Samples", cell(o.samples, "")),
             ("Ratio to the batch's reference", cell(o.ratio, "")), ("Caches", o.cache_state),
             ("Timing stopped early", cell(o.dropped, "")), ("Checking took", cell(o.verify_seconds, "s")),
             ("Timing took", cell(o.measure_seconds, "s")),
@@ -38,7 +39,7 @@ def _facts(site: Site, request: Request) -> Table:
         ]  # fmt: skip
     rows += [
         ("Building took", cell(trial.build_seconds, "s")), ("Proposed by", cell(trial.proposal.origin, "")),
-        ("Predicted score", cell(trial.proposal.prediction, "")), ("Stored", cell(trial.created, "date")),
+        ("Predicted score", cell(trial.proposal.prediction, "")), ("Stored", utc(trial.created)),
     ]  # fmt: skip
     return Table("facts", "Outcome", (Column("fact", "Fact"), Column("value", "Value")), tuple(rows))
 
@@ -52,7 +53,7 @@ def _schedule(site: Site, request: Request) -> Table:
 
 def _view(site: Site, request: Request) -> Mapping[str, Any]:
     run, trial = run_of(site, request), trial_of(site, request)
-    source = printed(site, run.task, trial.schedule)
+    source = printed(site, run, trial.schedule)
     failed = trial.outcome if isinstance(trial.outcome, Failure) else None
     return {
         "title": f"Trial {trial.number} of {run.task.workload.label}", "run": run, "base": base_of(run), "trial": trial,

@@ -42,11 +42,14 @@ _HEADERS: tuple[Header, ...] = (
     (b"x-frame-options", b"DENY"),
 )
 MOST_ADDRESS = 8000  # bytes of a path and its query, as they were sent
+MOST_HEADERS = 16384  # bytes
 # A day: browsers apply it to every port of the name, so a long one would lock other services there out for as long.
 _HSTS: Header = (b"strict-transport-security", b"max-age=86400")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?)(?::([0-9]{1,5}))?")
 _FORMS = ("/login", "/logout")
-"""What may be posted to."""
+"""What may be posted to in order to log in and out."""
+_NOTE = re.compile(r"/runs/[^/]+/note")
+"""What may be posted to where something may be written."""
 
 
 def headers_of_safety() -> list[tuple[str, str]]:
@@ -60,7 +63,8 @@ class Access:
 
     ``hosts``: names and addresses, as ``NAME`` or ``NAME:PORT``, under which browsers may ask, beside this machine's
     loopback names. ``port``: the one that is served, which browsers must name; ``None`` for any. ``tls``: this server
-    speaks HTTPS. ``behind_proxy``: a proxy in front of it does, whose headers are not trusted.
+    speaks HTTPS. ``behind_proxy``: a proxy in front of it does, whose headers are not trusted. ``writable``: those who
+    have the token may write notes on runs.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -68,6 +72,7 @@ class Access:
     tls: bool = False
     behind_proxy: bool = False
     port: int | None = None
+    writable: bool = False
     sessions: Sessions = field(init=False, repr=False, compare=False)
     attempts: Attempts = field(init=False, repr=False, compare=False)
 
@@ -76,6 +81,7 @@ class Access:
         object.__setattr__(self, "attempts", Attempts())
         for host in self.hosts:
             split_host(host)
+        require_token(self.writable, self.token is not None)
 
     @property
     def secure(self) -> bool:
@@ -108,6 +114,12 @@ class Access:
     def has_token(self, given: str) -> bool:
         """Whether this is the token, in a time that does not tell how much of it is right."""
         return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def require_token(writable: bool, token: bool) -> None:
+    """Raises ``UsageError`` where everybody could write."""
+    if writable and not token:
+        raise UsageError("notes are written by those who have the token, and there is none", "Add --token-file FILE")
 
 
 def split_host(text: str) -> tuple[str, int | None]:
@@ -173,6 +185,10 @@ class Sessions:
         if not hmac.compare_digest(signature.encode(), self._sign(text).encode()) or value in self._ended:
             return False
         return int(text.partition(".")[0]) > self._clock()
+
+    def mark(self, value: str) -> str:
+        """What the forms of a session's pages carry: other sites cannot know it."""
+        return self._sign(f"form {value}")
 
     def end(self, value: str) -> None:
         """Make a valid cookie worth nothing, copies of it too."""
@@ -297,12 +313,16 @@ class Guard:
     async def _refused(self, scope: Any, send: Any) -> bool:
         """Answer what may not go on. Returns whether it did."""
         access, path, method = self._access, scope["path"], scope["method"]
-        allowed = ("POST",) if path == "/logout" else ("GET", "HEAD", "POST") if path == "/login" else ("GET", "HEAD")
+        posts = path == "/logout" or (access.writable and _NOTE.fullmatch(path) is not None)
+        allowed = ("POST",) if posts else ("GET", "HEAD", "POST") if path == "/login" else ("GET", "HEAD")
         if method not in allowed:
             await refuse(send, 405, f"{method[:20]} is not for this address", [("Allow", ", ".join(allowed))])
             return True
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_ADDRESS:
             await refuse(send, 414, f"An address has at most {MOST_ADDRESS} bytes")
+            return True
+        if sum(len(k) + len(v) for k, v in scope["headers"]) > MOST_HEADERS:
+            await refuse(send, 431, f"The headers of a request have at most {MOST_HEADERS} bytes")
             return True
         hosts = headers_of(scope, b"host")
         if len(hosts) != 1 or not path.startswith("/"):

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 MOST_BODY = 4096
+"""Bytes of a login."""
 _FORM = "application/x-www-form-urlencoded"
 _log = logging.getLogger("tilewright.dashboard")
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """A form that is not looked at any further."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -49,8 +50,8 @@ def login_routes(access: Access, templates: Environment) -> list[Route]:
         if access.token is None:
             return RedirectResponse("/", 303)
         try:
-            fields = await _fields(request)
-        except _Refused as e:
+            fields = await form_fields(request, MOST_BODY)
+        except Refused as e:
             return PlainTextResponse(e.text + "\n", e.status, {"Connection": "close"})
         there = local_path(fields.get("next", "/"))
         client = client_of(request.scope)
@@ -85,22 +86,22 @@ def login_routes(access: Access, templates: Environment) -> list[Route]:
     ]
 
 
-async def _fields(request: Request) -> dict[str, str]:
-    """A form's fields, each once. Raises ``_Refused``."""
+async def form_fields(request: Request, most: int) -> dict[str, str]:
+    """The fields, each once, of a form of at most ``most`` bytes from this site's own page. Raises ``Refused``."""
     if not same_site(request.scope):
-        raise _Refused(403, "This form came from another site.")
+        raise Refused(403, "This form came from another site.")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise _Refused(415, f"A login is a form: {_FORM}.")
+        raise Refused(415, f"This takes a form: {_FORM}.")
     body = b""
     try:
         async for part in request.stream():
             body += part
-            if len(body) > MOST_BODY:
-                raise _Refused(413, f"A login has at most {MOST_BODY} bytes.")
+            if len(body) > most:
+                raise Refused(413, f"This form has at most {most} bytes.")
     except ClientDisconnect:
-        raise _Refused(400, "The form ended too early.") from None
+        raise Refused(400, "The form ended too early.") from None
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict")
     except ValueError:
-        raise _Refused(400, "That is no form.") from None
+        raise Refused(400, "That is no form.") from None
     return {name: values[-1] for name, values in fields.items()}

@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tilewright.core import UsageError
 from tilewright.dashboard.errors import DashboardError, cannot_listen, refuse
-from tilewright.dashboard.serving.access import MAKE_TOKEN, Access, headers_of_safety, read_token, split_host
+from tilewright.dashboard.serving.access import (
+    MAKE_TOKEN,
+    MOST_HEADERS,
+    Access,
+    client_of,
+    headers_of_safety,
+    read_token,
+    require_token,
+    split_host,
+)
 from tilewright.farm.errors import FarmError
 from tilewright.farm.pki.private_files import require_private
 
 PORT = 8765
 CONNECTIONS = 200
-MOST_HEADERS = 16384  # bytes
 _IDLE_SECONDS = 5  # between two requests of one connection
 _STOP_SECONDS = 3  # for answers under way, once the server is told to stop
 
@@ -42,6 +51,11 @@ class Limits:
     spare: int = 50
     request_seconds: float = 10.0
     unread_seconds: float = 60.0
+
+    @property
+    def streams(self) -> int:
+        """How many live pages one client may have open: some places are left to others."""
+        return max(4, 3 * self.connections // 4)
 
 
 # --------------------------------------------------------------------------- where it may listen
@@ -66,6 +80,7 @@ def open_place(
     tls_key: Path | None = None,
     behind_proxy: bool = False,
     allow_hosts: tuple[str, ...] = (),
+    writable: bool = False,
 ) -> Place:
     """Bind ``host`` and ``port`` (0 for a free one) if that is safe with what else is given.
 
@@ -73,6 +88,7 @@ def open_place(
     """
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("a certificate and its key go together", "Give both --tls-cert CERT and --tls-key KEY")
+    require_token(writable, token_file is not None)
     for name in allow_hosts:
         split_host(name)
     family, address, loopback = _resolve(host, port)
@@ -82,7 +98,7 @@ def open_place(
     listener = _listen(family, address, host)
     port = int(listener.getsockname()[1])
     names = allow_hosts if _is_wildcard(address[0]) else (host, *allow_hosts)
-    access = Access(token, names, context is not None, behind_proxy, port)
+    access = Access(token, names, context is not None, behind_proxy, port, writable)
     shown = (split_host(allow_hosts[0])[0] if allow_hosts else "localhost") if _is_wildcard(address[0]) else host
     shown = f"[{shown}]" if ":" in shown else shown
     return Place(listener, access, context, f"{'https' if context else 'http'}://{shown}:{port}/")
@@ -159,7 +175,8 @@ def make_server(
     """A server that has not begun. ``ready`` is called with the address once it listens."""
     _need_files(limits)
     config = uvicorn.Config(
-        _Marking(app), lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
+        _Marking(app, limits, place.access.behind_proxy),
+        lifespan="on", loop="none", http="h11", ws="none", interface="asgi3", log_config=None,
         log_level="error", access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS, h11_max_incomplete_event_size=MOST_HEADERS,
     )  # fmt: skip
@@ -234,23 +251,49 @@ class Server(uvicorn.Server):
 
 
 class _Marking:
-    """Notes on a request that its answer is a stream of events, which ends only when somebody ends it."""
+    """Notes on a request that its answer is a stream of events, which ends only when somebody ends it.
+
+    No client's streams take all places: of one that has as many as it may, the next is refused. Behind a proxy all
+    clients are the proxy.
+    """
 
     KEY = "tilewright.stream"
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, limits: Limits, behind_proxy: bool) -> None:
         self._app = app
+        self._most = limits.connections if behind_proxy else limits.streams
+        self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        client = client_of(scope) if scope["type"] == "http" else ""
+        full = False
+
         async def marking(message: Any) -> None:
+            nonlocal full
             if message["type"] == "http.response.start":
                 headers = message.get("headers", ())
-                scope[self.KEY] = any(
-                    k.lower() == b"content-type" and v.startswith(b"text/event-stream") for k, v in headers
-                )
+                stream = any(k.lower() == b"content-type" and v.startswith(b"text/event-stream") for k, v in headers)
+                full = stream and self._open[client] >= self._most
+                if full:
+                    again = [("Retry-After", "10"), ("Connection", "close"), *headers_of_safety()]
+                    await refuse(send, 503, "This client has as many live pages open as it may", again)
+                    raise _Full
+                scope[self.KEY] = stream
+                self._open[client] += stream
             await send(message)
 
-        await self._app(scope, receive, marking)
+        try:
+            await self._app(scope, receive, marking)
+        except _Full:
+            pass
+        finally:
+            if scope.get(self.KEY):
+                self._open[client] -= 1
+                self._open += Counter()  # let go of those that have none
+
+
+class _Full(Exception):
+    """A stream that was refused: nothing more of it is made."""
 
 
 class _Connection(H11Protocol):

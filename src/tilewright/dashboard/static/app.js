@@ -2,6 +2,7 @@
 import { drawCharts } from "./charts.js";
 import { el, kept, say } from "./dom.js";
 import { follow } from "./live.js";
+import { localTimes } from "./times.js";
 
 const THEMES = ["auto", "light", "dark"];
 const PLACES = { o: ["/", "the overview"], r: ["/runs", "runs"], k: ["/kernels", "kernels"], f: ["/farm", "the farm"] };
@@ -28,24 +29,24 @@ function theme() {
 }
 
 function copying() {
-  for (const button of document.querySelectorAll("button[data-copy]")) {
-    const label = button.textContent;
-    button.addEventListener("click", async () => {
-      const source = document.querySelector(button.dataset.copy);
-      if (!source) return;
-      try {
-        await navigator.clipboard.writeText(source.value ?? source.textContent);
-        button.textContent = "Copied";
-        say("Copied");
-      } catch {
-        // Browsers forbid it outside https and loopback: then it is selected, ready for the user's own copy.
-        getSelection().selectAllChildren(source);
-        button.textContent = "Selected";
-        say("Selected: copy it with your browser");
-      }
-      setTimeout(() => (button.textContent = label), 2000);
-    });
-  }
+  // On the document: parts of a live page are replaced, their buttons with them.
+  document.addEventListener("click", async ({ target }) => {
+    const button = target.closest("button[data-copy]");
+    const source = button && document.querySelector(button.dataset.copy);
+    if (!source) return;
+    button.dataset.label ??= button.textContent;
+    try {
+      await navigator.clipboard.writeText(source.value ?? source.textContent);
+      button.textContent = "Copied";
+      say("Copied");
+    } catch {
+      // Browsers forbid it outside https and loopback: then it is selected, ready for the user's own copy.
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected";
+      say("Selected: copy it with your browser");
+    }
+    setTimeout(() => (button.textContent = button.dataset.label), 2000);
+  });
 }
 
 /** The list of keys, in a dialog, with a switch: keys of one letter disturb some ways of using a keyboard. */
@@ -89,6 +90,8 @@ function keyboard() {
 }
 
 theme();
+localTimes(document);
+setInterval(() => document.hidden || localTimes(document), 60_000);
 copying();
 keyboard();
 follow(drawCharts());

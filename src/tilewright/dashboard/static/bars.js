@@ -10,14 +10,19 @@ export class BarsPlot {
     this.host = host;
   }
 
-  update({ axis, labels, values, low, high, title, alt }) {
-    const most = Math.max(...[...values, ...(high ?? [])].map((v) => v ?? 0), 0) || 1;
+  update({ axis, labels, values, low, high, title, alt, reference, role }) {
+    const most = Math.max(...[...values, ...(high ?? []), reference].map((v) => v ?? 0), 0) || 1;
     const share = (v) => Math.max(0, (100 * (v ?? 0)) / most);
     const list = el("ul", { class: "bars", "aria-label": alt || `${title}: ${axis.label}` });
     labels.forEach((label, i) => {
-      const fill = el("span", { class: "fill" });
+      const fill = el("span", { class: `fill series-${role ?? "main"}` });
       fill.style.width = `${share(values[i])}%`;
       const track = el("span", { class: "track", "aria-hidden": "true" }, fill);
+      if (reference !== undefined) {
+        const line = el("span", { class: "reference" });
+        line.style.left = `${share(reference)}%`;
+        track.append(line);
+      }
       let text = show(values[i], axis.unit);
       if (low) {
         const range = el("span", { class: "range" });

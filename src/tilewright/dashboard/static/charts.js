@@ -1,10 +1,11 @@
 // Every figure.chart of a page: fetched from its data-src, drawn, and fetched again when something changes.
 import { BarsPlot } from "./bars.js";
 import { el } from "./dom.js";
+import { GridPlot } from "./grid.js";
 import { ParallelPlot } from "./parallel.js";
 import { XYPlot } from "./xy.js";
 
-const KINDS = { xy: XYPlot, bars: BarsPlot, parallel: ParallelPlot };
+const KINDS = { xy: XYPlot, bars: BarsPlot, parallel: ParallelPlot, grid: GridPlot };
 const APART = 1000;
 
 class Figure {
@@ -72,7 +73,7 @@ class Figure {
       this.#drawing = { redraw() {}, busy: false };
       this.#kind = null;
       this.tools.replaceChildren();
-      this.plot.replaceChildren(el("p", { class: "empty" }, "Nothing to draw yet."));
+      this.plot.replaceChildren(el("p", { class: "empty" }, chart.alt || "Nothing to draw."));
       return;
     }
     if (this.#kind !== chart.kind) {
@@ -110,6 +111,7 @@ async function fetched(source) {
 
 function isEmpty(chart) {
   if (chart.kind === "xy") return !chart.series.some((s) => s.y.some((v) => v !== null));
+  if (chart.kind === "grid") return chart.cells.flat().every((v) => v === null);
   return !(chart.labels ?? chart.rows).length;
 }
 

@@ -1,3 +1,5 @@
+import { localTimes } from "./times.js";
+
 // Tables of a live page: [data-live-part] elements are replaced by those of the same page, fetched again.
 
 let under = false;
@@ -5,12 +7,14 @@ let under = false;
 /** Whether somebody is at work in an element: its focus or a selection must not be lost. */
 function inUse(element) {
   const selection = getSelection();
+  if (element.querySelector("input[type=checkbox]:checked")) return true;
   return element.contains(document.activeElement) || (!selection.isCollapsed && selection.containsNode(element, true));
 }
 
 function replace(element, fresh) {
   const scrolled = [...element.querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
   element.replaceChildren(...document.adoptNode(fresh).childNodes);
+  localTimes(element);
   element.querySelectorAll(".scroll").forEach((box, i) => scrolled[i] && box.scrollTo(...scrolled[i]));
 }
 

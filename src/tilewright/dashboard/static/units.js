@@ -6,6 +6,7 @@ const RATES = [[1e15, "PFLOP/s"], [1e12, "TFLOP/s"], [1e9, "GFLOP/s"], [1e6, "MF
 /** The unit a number of this size is read in. @returns {[number, string]} its worth, and its name */
 export function scaleOf(unit, size) {
   if (unit === "share") return [0.01, "%"];
+  if (unit === "times") return [1, "x"];
   if (unit === "flop/byte") return [1, "FLOP/byte"];
   const units = { s: size < 120 ? TIMES.slice(2) : TIMES, "flop/s": RATES }[unit];
   if (!units) return [1, ""];
@@ -30,6 +31,7 @@ export function show(value, unit) {
   }
   const [worth, name] = scaleOf(unit, Math.abs(value));
   if (unit === "share") return `${(value / worth).toFixed(1)}%`;
+  if (unit === "times") return `${value.toFixed(2)}x`;
   return plain(value / worth, { trial: 12, s: 3 }[unit] ?? 4) + (name && ` ${name}`);
 }
 

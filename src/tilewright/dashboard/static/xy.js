@@ -13,6 +13,9 @@ const SHAPES = [
   "M-.4,-1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2V-.4H-.4Z",
   "M0,-.55L.7,-1.2L1.2,-.7L.55,0L1.2,.7L.7,1.2L0,.55L-.7,1.2L-1.2,.7L-.55,0L-1.2,-.7L-.7,-1.2Z",
 ];
+/** Of series that have a role, which is their colour too; others come in turn. */
+const LOOKS = { main: 0, measured: 1, early: 3, failed: 5, limit: 2 };
+const OTHERS = { colours: 5, looks: [2, 4, 1, 3, 5] };
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3], [12, 5], [4, 2]];
 const NEAR = 24;
 
@@ -52,14 +55,16 @@ export class XYPlot {
     const held = this.#at && this.#trial();
     this.#at = null;
     this.#chart = chart;
-    const ranked = [...chart.series].sort((a, b) => b.emphasis - a.emphasis);
+    const about = chart.series.some((s) => s.emphasis);
+    let others = 0;
     this.#styles = chart.series.map((s) => {
-      const rank = ranked.indexOf(s);
+      const role = s.emphasis ? "main" : s.role;
+      const place = role ? 0 : others++;
       return {
-        colour: (rank % 6) + 1,
-        // After six, a colour comes again with another shape.
-        look: (rank + Math.floor(rank / 6)) % 6,
-        strong: s.emphasis || !ranked[0].emphasis,
+        colour: role || (place % OTHERS.colours) + 1,
+        // After five, a colour comes again with another shape.
+        look: role ? LOOKS[role] : OTHERS.looks[(place + Math.floor(place / OTHERS.colours)) % OTHERS.looks.length],
+        strong: s.emphasis || !about,
         order: sorted(s),
         radius: s.x.length > 1500 ? 2 : s.x.length > 300 ? 2.75 : 4,
       };

@@ -7,13 +7,28 @@ database one schema back lacks that index, and answers the same, slower.
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Row, Select, cast, distinct, func, or_, select, union
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    ScalarSelect,
+    Select,
+    cast,
+    distinct,
+    func,
+    or_,
+    select,
+    union,
+)
 
-from tilewright.core import Task
+from tilewright.core import Task, UsageError
 from tilewright.database import rows, schema
 from tilewright.database.engine import Transactions
 from tilewright.database.kernels import Kernels
@@ -29,10 +44,13 @@ from tilewright.database.records import (
     TaskSummary,
     Totals,
 )
+from tilewright.database.runs import NOTE
 from tilewright.database.store import keys_named
 from tilewright.database.views.trials import TrialViews
 
 _EVERY = RunFilter()
+LATELY = 48
+"""Trials that tell how long one takes."""
 
 
 class Views(TrialViews, Kernels):
@@ -87,12 +105,31 @@ class Views(TrialViews, Kernels):
 
         return self._read(work)
 
-    def list_runs(self, where: RunFilter = _EVERY, limit: int = 50, offset: int = 0) -> list[StoredRun]:
-        """Runs, newest first, with what came of them so far."""
+    def list_runs(
+        self,
+        where: RunFilter = _EVERY,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        order: str = "started",
+        descending: bool = True,
+        unreadable: list[str] | None = None,
+    ) -> list[StoredRun]:
+        """Runs with what came of them so far, in an order of ``RUN_ORDERS``; those that lack it come last.
+
+        ``unreadable`` takes the names of runs among them whose rows make no sense, which are left out; without it one
+        of these is a ``DatabaseError``.
+        """
         r = schema.run
+        if order not in RUN_ORDERS:
+            raise UsageError(f"runs cannot be listed by {order!r}", f"Use one of {', '.join(RUN_ORDERS)}")
         dead = self._read(_dead) if where.state else []
-        wanted = _filtered(select(r), where, dead).order_by(r.c.started.desc(), r.c.id.desc())
-        return self._runs(wanted.limit(limit).offset(offset))
+        by = RUN_ORDERS[order]
+        turned = by.desc() if descending else by
+        newest = (r.c.started.desc(), r.c.id.desc())
+        lacking = [by.is_(None)] if order in _MAY_LACK else []
+        wanted = _filtered(select(r), where, dead).order_by(*lacking, turned, *newest)
+        return self._runs(wanted.limit(limit).offset(offset), unreadable)
 
     def progress(self, run_id: str) -> RunProgress:
         """How far a run is: cheap enough to ask every second. Raises ``UsageError`` if there is no such run."""
@@ -101,7 +138,7 @@ class Views(TrialViews, Kernels):
         # Trials have different numbers from 0 and are removed with their run only. So while the last of the first n
         # numbers is there, and all n were once, these are n trials that need not be counted again.
         known = self._gapless.get(run_id, 0)
-        wanted: Select[Any] = select(r.state, r.finished, r.host, r.pid, r.process).where(r.id == run_id)
+        wanted: Select[Any] = select(r.state, r.finished, r.host, r.pid, r.process, r.summary).where(r.id == run_id)
 
         def work(c: Connection) -> tuple[RunProgress | None, int]:
             run = c.execute(wanted).one_or_none()
@@ -111,7 +148,9 @@ class Views(TrialViews, Kernels):
             best = c.execute(select(func.min(t.seconds)).where(own, t.status == "ok")).scalar()
             start = known if c.execute(select(t.number).where(own, t.number == known - 1)).first() else 0
             trials = start + c.execute(select(func.count()).where(own, t.number >= start)).scalar_one()
-            found = RunProgress(rows.state_of(run), trials, -1 if last is None else last, best, run.finished)
+            number = -1 if last is None else last
+            each = _each(c, run_id, number)
+            found = RunProgress(rows.state_of(run), trials, number, best, run.finished, each, _phase(run.summary))
             return found, trials if trials == found.last_number + 1 else start
 
         found, gapless = self._read(work)
@@ -119,6 +158,15 @@ class Views(TrialViews, Kernels):
             raise self._no_run(run_id)
         self._gapless[run_id] = gapless
         return found
+
+    def progress_of(self, run: StoredRun) -> RunProgress:
+        """The same of a run that was just read: nothing is counted again."""
+        last = run.next_number - 1
+        each = self._read(lambda c: _each(c, run.id, last))
+        phase = run.summary.get("phase")
+        return RunProgress(
+            run.state, run.trials, last, run.best_seconds, run.finished, each, phase if isinstance(phase, str) else None
+        )
 
     # ----------------------------------------------------------------------- summaries
 
@@ -206,7 +254,62 @@ class Views(TrialViews, Kernels):
         own = schema.kernel.join(schema.trial, (t.run_id == k.run_id) & (t.number == k.trial_number))
         winners = select(t.run_id, t.number, t.seconds).select_from(own).where(k.rank == 1, k.run_id.in_(runs))
         trial = {(row.run_id, row.number): row.seconds for row in self._ask(winners)}
-        return [KernelView(x, default.get(x.run_id), trial.get((x.run_id, x.trial_number))) for x in found]
+        r = schema.run.c
+        paired = {row.id: _paired(row.summary) for row in self._ask(select(r.id, r.summary).where(r.id.in_(runs)))}
+        return [
+            KernelView(x, default.get(x.run_id), trial.get((x.run_id, x.trial_number)), paired.get(x.run_id))
+            for x in found
+        ]
+
+
+def _paired(summary: str) -> float | None:
+    """How many times as fast as the default schedule a run's winner was, if its summary says so."""
+    try:
+        ratio = json.loads(summary)["paired"]["default"]["ratio"]
+    except rows.NONSENSE:
+        return None
+    return ratio if isinstance(ratio, float) and 0 < ratio < math.inf else None
+
+
+def _phase(summary: str) -> str | None:
+    try:
+        return str(json.loads(summary)["phase"])
+    except rows.NONSENSE:
+        return None
+
+
+def _each(c: Connection, run_id: str, number: int) -> float | None:
+    """Seconds from one trial to the next, of the last ones up to this number; those of a batch share a moment."""
+    t = schema.trial.c
+    created = c.execute(select(t.created).where(t.run_id == run_id, t.number > number - LATELY)).scalars().all()
+    first, last = min(created, default=0.0), max(created, default=0.0)
+    return (last - first) / sum(x > first for x in created) if last > first else None
+
+
+def _of_trials(what: ColumnElement[Any], *these: ColumnElement[bool]) -> ScalarSelect[Any]:
+    """Something about a run's trials, from their index alone."""
+    return select(what).where(schema.trial.c.run_id == schema.run.c.id, *these).correlate(schema.run).scalar_subquery()
+
+
+def _of_workload(what: ColumnElement[Any]) -> ScalarSelect[Any]:
+    its = schema.workload.c.key == schema.run.c.workload_key
+    return select(what).where(its).correlate(schema.run).scalar_subquery()
+
+
+_OK = schema.trial.c.status == "ok"
+_BEST = _of_trials(func.min(schema.trial.c.seconds), _OK)
+RUN_ORDERS: Mapping[str, ColumnElement[Any]] = {
+    "started": schema.run.c.started,
+    "workload": _of_workload(schema.workload.c.op + schema.workload.c.params),
+    "device": schema.run.c.device_model,
+    "strategy": schema.run.c.strategy,
+    "trials": _of_trials(func.count()),
+    "failed": _of_trials(func.count(), ~_OK),
+    "best": _BEST,
+    "rate": _of_workload(schema.workload.c.flops) / _BEST,
+}
+"""What runs can be listed by."""
+_MAY_LACK = ("best", "rate")
 
 
 def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Select[Any]:
@@ -224,7 +327,37 @@ def _filtered(wanted: Select[Any], where: RunFilter, dead: Sequence[str]) -> Sel
         value = getattr(where, name)
         if value is not None:
             wanted = wanted.where(r[name] == value)
+    for word in where.search.split():
+        wanted = wanted.where(_said(word))
     return wanted
+
+
+def _said(word: str) -> ColumnElement[bool]:
+    """Whether something that names a run has the word in it; ``NAME=VALUE`` is a parameter, ``#TAG`` a tag."""
+    r, w, s, t = schema.run.c, schema.workload.c, schema.alias.c, schema.target.c
+    if word.startswith("#"):
+        # Keys are sorted, so a note's tags come before its text, and it has nothing else.
+        tag = "".join(f"/{c}" if c in "/%_" else c for c in json.dumps(word[1:]))
+        return r.summary.ilike(f'%"{NOTE}":{{"tags":[%{tag}%],"text":%', escape="/")
+    texts = [*(x.icontains(word, autoescape=True) for x in (r.id, r.device_model, r.strategy, r.host))]
+    target = select(t.key).where(t.name.icontains(word, autoescape=True))
+    tasks = [select(w.key).where(named_in(word, w.op, w.params))]
+    tasks.append(select(s.workload_key).where(named_in(word, s.op, s.params)))
+    return or_(*texts, r.target_key.in_(target), *(r.workload_key.in_(x) for x in tasks))
+
+
+def named_in(word: str, name: ColumnElement[Any], pairs: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a name has the word in it, or a JSON object the pair ``NAME=VALUE``."""
+    key, equals, value = word.partition("=")
+    if not equals:
+        return name.icontains(word, autoescape=True)
+    return or_(*(pairs.icontains(f'"{key}":{end}', autoescape=True) for end in _endings(value)))
+
+
+def _endings(value: str) -> Iterator[str]:
+    """A value as canonical JSON may have it within an object."""
+    for text in (value, json.dumps(value)):
+        yield from (f"{text},", f"{text}}}")
 
 
 def _dead(c: Connection) -> list[str]:

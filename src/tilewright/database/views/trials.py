@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -34,7 +34,6 @@ from tilewright.database.runs import TRIAL, Runs
 from tilewright.database.store import keys_named
 from tilewright.errors import NotFound
 
-Order = Literal["number", "seconds", "prediction", "created"]
 ORDERS = ("number", "seconds", "prediction", "created")
 
 _T = schema.trial.c
@@ -54,9 +53,11 @@ class TrialViews(Runs):
             raise NotFound(f"{self.location} holds no trial {number} of run {run_id!r}", "List the run's trials")
         return found[0]
 
-    def count_trials(self, run_id: str, status: str | None = None, template: str | None = None) -> int:
+    def count_trials(
+        self, run_id: str, status: str | None = None, template: str | None = None, search: str = ""
+    ) -> int:
         """How many trials ``list_trials`` has."""
-        return self._read(lambda c: _count(c, _these(run_id, status, template)))
+        return self._read(lambda c: _count(c, _these(run_id, status, template, search)))
 
     def list_trials(
         self,
@@ -64,18 +65,22 @@ class TrialViews(Runs):
         *,
         status: str | None = None,
         template: str | None = None,
-        order: Order = "number",
+        search: str = "",
+        order: str = "number",
         descending: bool = False,
         limit: int = 200,
         offset: int = 0,
     ) -> list[TrialRecord]:
         """A run's trials: those of a status (``ok`` or a kind of failure) and template, in an order.
 
+        ``search``: words, each of which is in the trial's origin, template, status or outcome, its error among it,
+        whatever the case, or is a knob's value (``MR=8``).
+
         Trials without a time or a prediction come last, by number, whether ``descending`` or not.
         """
         if order not in ORDERS:
             raise UsageError(f"trials cannot be listed by {order!r}", f"Use one of {', '.join(ORDERS)}")
-        these = _these(run_id, status, template)
+        these = _these(run_id, status, template, search)
         have, lack = _parts(order)
         by = [_T[name].desc() if descending else _T[name] for name in dict.fromkeys((order, "number"))]
 
@@ -162,17 +167,26 @@ class TrialViews(Runs):
         return self._read(work)
 
     def _decoded(self, c: Connection, wanted: Select[Any]) -> list[TrialRecord]:
-        with rows.decoding(self.location, "trial"):
-            return [rows.trial_of(r) for r in c.execute(wanted)]
+        return rows.each(self.location, "trial", c.execute(wanted), rows.trial_of, "number")
 
     def _points(self, c: Connection, wanted: Select[Any]) -> list[TrialPoint]:
-        with rows.decoding(self.location, "trial"):
-            return [rows.point_of(r) for r in c.execute(wanted)]
+        return rows.each(self.location, "trial", c.execute(wanted), rows.point_of, "number")
 
 
-def _these(run_id: str, status: str | None = None, template: str | None = None) -> list[ColumnElement[bool]]:
+def _these(
+    run_id: str, status: str | None = None, template: str | None = None, search: str = ""
+) -> list[ColumnElement[bool]]:
     given = {"run_id": run_id, "status": status, "template": template}
-    return [_T[name] == value for name, value in given.items() if value is not None]
+    return [*(_T[name] == value for name, value in given.items() if value is not None), *map(_said, search.split())]
+
+
+def _said(word: str) -> ColumnElement[bool]:
+    """Whether a trial has the word in it; ``KNOB=VALUE`` is one of its schedule's pairs."""
+    knob, equals, value = word.partition("=")
+    if equals:
+        pairs = (f"[{json.dumps(knob)},{text}]" for text in (value, json.dumps(value)))
+        return or_(*(_T.schedule.icontains(pair, autoescape=True) for pair in pairs))
+    return or_(*(x.icontains(word, autoescape=True) for x in (_T.origin, _T.template, _T.status, _T.outcome)))
 
 
 def _count(c: Connection, these: Sequence[ColumnElement[bool]]) -> int:

@@ -1,0 +1,76 @@
+"""``/runs/RUN/note``: the one thing that can be written, where ``--writable`` allows it.
+
+A way of its own, beside the pages, which only read: it has its own connection to the database, opened when something
+is first written. Only who is logged in, or sends the token, gets this far (``Guard``); a form must come from this
+site's own page and carry the mark of its session, which no other site can know.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from tilewright.core import TilewrightError
+from tilewright.dashboard.serving.access import Access, session_of
+from tilewright.dashboard.serving.login import Refused, form_fields
+from tilewright.errors import NotFound
+from tilewright.insight.links import run_link, unsegment
+
+if TYPE_CHECKING:
+    from tilewright.database import Database
+
+MOST_BODY = 65_536
+"""Bytes of a form: a note of the longest kind, each of its characters as escapes."""
+
+
+class Notes:
+    """Writes notes; ``database`` opens it for writing, once; ``written`` is told of each run. Any thread may write."""
+
+    def __init__(self, access: Access, database: Callable[[], Database], written: Callable[[str], None]) -> None:
+        self._access = access
+        self._open = database
+        self._written = written
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+
+    def routes(self) -> list[Route]:
+        return [Route("/runs/{run}/note", self._post, methods=["POST"])] if self._access.writable else []
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+    async def _post(self, request: Request) -> Response:
+        run = unsegment(request.path_params["run"])
+        try:
+            fields = await form_fields(request, MOST_BODY)
+            session = session_of(request.scope, self._access)
+            # A program that sends the token itself has no session, and no other site could have made it ask.
+            if self._access.sessions.valid(session):
+                mark = self._access.sessions.mark(session)
+                if not hmac.compare_digest(mark.encode(), fields.get("mark", "").encode()):
+                    raise Refused(403, "This form is not of this session. Load its page again.")
+            elif "authorization" not in request.headers:
+                raise Refused(403, "Log in first.")
+            text = fields.get("text", "").replace("\r\n", "\n").strip()
+            await run_in_threadpool(self._write, run, text, fields.get("tags", "").split())
+        except Refused as e:
+            return PlainTextResponse(e.text + "\n", e.status, {"Connection": "close"})
+        except TilewrightError as e:
+            status = 404 if isinstance(e, NotFound) else 400 if e.kind == "usage" else 503
+            return PlainTextResponse(f"{e.message}. {e.hint}\n", status)
+        return RedirectResponse(run_link(run), 303)
+
+    def _write(self, run: str, text: str, tags: list[str]) -> None:
+        with self._lock:
+            if self._database is None:
+                self._database = self._open()
+        self._database.set_note(run, text, tags)
+        self._written(run)

@@ -1,0 +1,111 @@
+"""What a run's summary says of its result, and what came of a run in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_trials import RUN, run_of, trial
+
+from harness.examples import TARGET
+from tilewright.core import Task
+from tilewright.database.records import RunProgress
+from tilewright.insight.advice import resume_command
+from tilewright.insight.progress import phase_of, seconds_left
+from tilewright.insight.result import ending, outcome, plan_line, ratios_of, result_of
+from tilewright.kernels.operators import get_operator
+
+BEST: dict[str, Any] = {
+    "seconds": 2e-3, "gflops": 1.0, "peak_fraction": 0.5, "template": "t", "schedule": {"MR": 8, "pack": True},
+    "run": RUN, "trial": 3, "spread": 0.1,
+}  # fmt: skip
+
+
+def test_the_time_and_share_are_the_finals() -> None:
+    run = run_of([trial(0, 1e-3)], best=BEST, paired={"default": {"ratio": 1.5, "low": 1.4, "high": 1.6}})
+    found = result_of(run)
+    assert found is not None
+    assert (found.seconds, found.low, found.high) == pytest.approx((2e-3, 1.9e-3, 2.1e-3))
+    assert found.rate == run.task.workload.flops / 2e-3
+    assert (found.peak_fraction, found.run, found.trial, found.kept) == (0.5, RUN, 3, False)
+    assert found.schedule_text() == "MR=8 pack=true"
+    [ratio] = found.ratios
+    assert (ratio.name, ratio.ratio, ratio.low, ratio.high) == ("the default schedule", 1.5, 1.4, 1.6)
+
+
+@pytest.mark.parametrize("best", [None, 3, {}, {"seconds": "x"}, {"seconds": float("nan")}, {"seconds": -1.0}])
+def test_a_summary_of_nonsense_has_no_result(best: Any) -> None:
+    assert result_of(run_of([trial(0, 1e-3)], best=best)) is None
+
+
+def test_parts_that_are_missing_are_not_known() -> None:
+    found = result_of(run_of([trial(0, 1e-3)], best={"seconds": 1e-3, "trial": -1, "peak_fraction": None}))
+    assert found is not None
+    assert (found.low, found.high, found.peak_fraction, found.trial) == (None, None, None, None)
+    assert found.run == RUN
+    assert result_of(replace(run_of([], best=BEST), state="running")) is None
+
+
+def test_ratios_in_order_and_without_nonsense() -> None:
+    stored = {
+        "numpy": {"ratio": 1.15, "low": 1.1, "high": float("inf")}, "earlier": {"ratio": 0.9},
+        "default": {"ratio": 2.0, "low": 1.9, "high": 2.1}, "torch": {"ratio": "fast"}, "x": 3,
+    }  # fmt: skip
+    found = ratios_of({"paired": stored})
+    assert [(r.against, r.high) for r in found] == [("default", 2.1), ("numpy", None), ("earlier", None)]
+    assert ratios_of({"paired": [1]}) == ratios_of({}) == ()
+
+
+def test_the_line_that_calls_the_kernel() -> None:
+    task = Task(get_operator("softmax").workload(shape="64,1000"), TARGET)
+    run = run_of([], task=task)
+    assert plan_line(run, "a.db") == "tilewright.Library('a.db').plan('softmax', shape='64,1000')"
+    two = replace(run, task=Task(task.workload, replace(TARGET, threads=2)))
+    assert plan_line(two, "a.db") == "tilewright.Library('a.db', threads=2).plan('softmax', shape='64,1000')"
+    product = run_of([], task=Task(get_operator("matmul").workload(m=8, n=9, k=10, bias=True), TARGET))
+    assert plan_line(product, "a.db") == "tilewright.Library('a.db').plan('matmul', m=8, n=9, k=10, bias=True)"
+    assert plan_line(run, "postgresql+psycopg://host/db") is None
+    assert plan_line(replace(run, settings={"own_kernel": {"a": 1}}), "a.db") is None
+    assert plan_line(replace(run, task=Task(replace(task.workload, op="mine"), TARGET)), "a.db") is None
+
+
+@pytest.mark.parametrize(
+    ("summary", "seconds", "says"),
+    [({}, 1e-3, "done"), ({"ended": {"why": "space"}}, 1e-3, "done: whole space"), ({}, None, "no kernel"),
+     ({"ended": {"why": "time"}}, 1e-3, "done: time over"), ({"ended": {"why": "trials"}}, 1e-3, "done")],
+)  # fmt: skip
+def test_done_says_how(summary: dict[str, Any], seconds: float | None, says: str) -> None:
+    run = run_of([trial(0, seconds)], **summary)
+    assert outcome(run) == says
+    assert outcome(replace(run, state="interrupted")) == "interrupted"
+
+
+def test_why_it_ended() -> None:
+    run = run_of([trial(0, 1e-3)], ended={"why": "space"})
+    assert ending(run) == "Every legal schedule was tried."
+    assert ending(replace(run, state="running")) == ending(replace(run, summary={})) == ""
+    assert "process is gone" in ending(replace(run, state="interrupted", finished=None))
+
+
+def test_the_phase_and_how_long_it_takes() -> None:
+    now = RunProgress("running", 1, 0, 1e-3, None, 0.5)
+    assert phase_of(now) == "search"
+    assert seconds_left(now, 11) == 5.0
+    assert seconds_left(replace(now, each=None), 11) is None
+    final = replace(now, phase="final")
+    assert phase_of(final) == "final"
+    assert seconds_left(final, 11) is None
+    assert phase_of(replace(now, trials=0)) == "start"
+    assert phase_of(replace(now, state="done")) is None
+
+
+def test_the_command_that_goes_on() -> None:
+    task = Task(get_operator("matmul").workload(m=8, n=8, k=8), TARGET)
+    run = replace(run_of([trial(0, 1e-3)], task=task), state="interrupted", trials_wanted=20)
+    command = resume_command(run, "a.db")
+    assert command is not None
+    assert command.startswith("tilewright tune matmul m=8 n=8 k=8 ")
+    assert command.endswith(f"--db a.db --resume {RUN} --trials 20")
+    assert resume_command(replace(run, trials=20), None) is None
+    assert resume_command(replace(run, state="done"), None) is None
