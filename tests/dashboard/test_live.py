@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_is_told_as_it_happens(tmp_path: Path) -> None:
     assert states[-1]["trials"] == "3 of 20"
     assert (states[0]["state"], states[-1]["state"]) == ("running", "done")
     charts = {c for n, d in told if n == "refresh" for c in d["charts"]}
-    assert charts == {"best", "time", "failures", "calibration", "knob", "parallel", "importance"}
+    assert charts == {"best", "time", "failures", "calibration", "knob", "contour", "parallel", "importance"}
     assert [d["parts"] for n, d in told if n == "refresh"][-1]
     assert told[-1][0] == "end"
 

@@ -61,7 +61,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     made = Runs(tmp_path_factory.mktemp("runs") / "r.db")
     ratios = {"default": {"ratio": 1.3, "low": 1.2, "high": 1.4}, "numpy": {"ratio": 1.15, "low": 1.1, "high": 1.2}}
     made.add("won", trials(12), "done", best=BEST, paired=ratios, ended={"why": "trials"})
-    made.add("kept", trials(3), "done", 96, ended={"why": "space"}, kept=True, best=BEST | {"run": made.ids["won"]})
+    lost = {"earlier": {"ratio": 0.95, "low": 0.9, "high": 0.97}}
+    best = BEST | {"run": made.ids["won"]}
+    made.add("kept", trials(3), "done", 96, ended={"why": "space"}, kept=True, best=best, paired=lost)
     made.add("failed", trials(4, failing=True), "done", 4, best=None, ended={"why": "trials"})
     made.add("stopped", trials(3), "interrupted", 12, error="KeyboardInterrupt: ", ended={"why": "stopped"})
     made.add("broken", trials(3), "failed", 12, error="OSError: no room", ended={"why": "failed"})
@@ -102,6 +104,7 @@ def test_the_card_shows_the_final_and_what_belongs_to_it(client: httpx.Client, r
 def test_a_kernel_of_an_earlier_run_is_said_to_be_one(client: httpx.Client, runs: Runs) -> None:
     shown = card(page(client, runs, "kept"))
     assert "an earlier run" in shown
+    assert "This run's best, times as fast as that</dt><dd>0.95x" in shown
     assert f"/runs/{runs.ids['won']}" in shown
 
 
