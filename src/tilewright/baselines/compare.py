@@ -48,7 +48,8 @@ class Comparison:
     """Every baseline that ran, and why the others did not.
 
     ``peak_flops``: multiply-adds a second that the cores reach at most, sampled in every round for as
-    long as a kernel is; ``peak_fraction``: our share of it, paired. ``our_seconds``: one call.
+    long as a kernel is; ``peak_fraction``: our share of it, paired. ``our_seconds``: one call. ``run``: the one that
+    our kernel was found in, where that was on a device of this model.
     """
 
     ratios: tuple[Ratio, ...]
@@ -56,6 +57,7 @@ class Comparison:
     peak_flops: float
     peak_fraction: float
     our_seconds: float
+    run: str | None = None
 
 
 def check_baselines(names: Sequence[str]) -> None:
@@ -101,6 +103,7 @@ def compare(
     }
     ratios: dict[str, Ratio] = {}
     skipped: dict[str, str] = {}
+    runs: set[str | None] = set()
     ours: list[float] = []
     peaks: list[float] = []
     for environment, names in groups.items():
@@ -108,6 +111,7 @@ def compare(
         mine = [t for p in parts for t in p["times"][""]]
         ours += mine
         peaks += [x for p in parts for x in p["peaks"]]
+        runs |= {p["run"] for p in parts}
         for name in names:
             if name in parts[0]["skipped"]:
                 skipped[name] = parts[0]["skipped"][name]
@@ -121,6 +125,7 @@ def compare(
         statistics.median(peaks),
         statistics.median(workload.flops / t / p for t, p in zip(ours, peaks, strict=True)),
         statistics.median(ours),
+        runs.pop() if len(runs) == 1 else None,
     )
 
 
@@ -183,6 +188,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     from tilewright.backends.cores import affinity
+    from tilewright.backends.cpu.device import device_model
     from tilewright.backends.cpu.peak import PeakProbe
     from tilewright.kernels.expression.expr import FLOATS
     from tilewright.kernels.expression.numerics import decode, encode
@@ -203,6 +209,7 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
             f"Tune it: tilewright tune {workload.label}",
         )
     plan = library.plan(workload.op, **params)
+    own = found.tier == "exact" and found.device_model == device_model()
     rng = np.random.default_rng(0)
 
     def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -271,7 +278,8 @@ def _compare_here(request: dict[str, Any]) -> dict[str, Any]:
 
         times = interleave(calls, request["rounds"], request["min_round_seconds"], threads, sample_peak)
     kernels = openblas_core()
-    return {"times": times, "peaks": peaks, "skipped": skipped, "variants": variants, "kernels": kernels}
+    run = found.run if own else None
+    return {"times": times, "peaks": peaks, "skipped": skipped, "variants": variants, "kernels": kernels, "run": run}
 
 
 def interleave(

@@ -13,6 +13,7 @@ from tilewright.cli.options import (
     threads_option,
 )
 from tilewright.cli.output import console, emit_json, rate, say, seconds, table
+from tilewright.cli.paired import keep
 from tilewright.core import Task, UsageError
 from tilewright.database.text import safe_text
 
@@ -74,6 +75,7 @@ def command(
             cores=where.cores,
             rounds=rounds,
         )
+    keep(db or default_path(), result)
     ours = result.our_seconds
     peak = result.peak_flops
     share = result.peak_fraction

@@ -27,6 +27,7 @@ from tilewright.cli.options import (
     threads_option,
 )
 from tilewright.cli.output import console, emit_json, program, rate, say, seconds, shown_path
+from tilewright.cli.paired import keep
 from tilewright.cli.ranges import tune_for_range
 from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
 from tilewright.core import DatabaseError, Failure, TilewrightError
@@ -312,7 +313,9 @@ def _against_numpy(result: TuneResult) -> Comparison | None:
     try:
         cores = parse_device(result.device, threads).cores
         rounds = 11 if result.best.seconds < 0.1 else 5
-        return compare(result.database, result.task.workload, threads=threads, cores=cores, rounds=rounds)
+        found = compare(result.database, result.task.workload, threads=threads, cores=cores, rounds=rounds)
+        keep(result.database, found)
+        return found
     except TilewrightError as e:
         say(f"not compared with numpy: {e}")
         return None

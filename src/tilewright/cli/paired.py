@@ -1,0 +1,23 @@
+"""Ratios to other libraries, kept with the run that the kernel was found in: its page shows them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from tilewright.core import DatabaseError, UsageError
+
+if TYPE_CHECKING:
+    from tilewright.baselines.compare import Comparison
+
+
+def keep(path: str, found: Comparison) -> None:
+    """Store the ratios, beside those to others; nothing where the database cannot be written."""
+    from tilewright.database import Database
+
+    if found.run is None or not found.ratios:
+        return
+    ratios = {r.baseline: {"ratio": r.ratio, "low": r.low, "high": r.high} for r in found.ratios}
+    with contextlib.suppress(DatabaseError, UsageError), Database.open(path, create=False) as database:
+        known = database.run(found.run).summary.get("paired")
+        database.update_summary(found.run, {"paired": (known if isinstance(known, dict) else {}) | ratios})
