@@ -72,7 +72,7 @@ def acceptance(tmp_path: Path) -> Acceptance:
 
 
 def test_what_was_right_is_proven_on_the_device(acceptance: Acceptance) -> None:
-    mine = [{"id": f"conformance/{c.name}", "state": "same", "primitive": c.primitive} for c in cases()]
+    mine = [{"id": f"conformance/{c.name}", "state": "same", "primitive": c.primitive.name} for c in cases()]
     sync = [r for r in mine if r["primitive"] == "sync"]
     shuffle = [r for r in mine if r["primitive"] == "shuffle"]
     acceptance.rows("correctness", *sync, *shuffle[1:], {**mine[-1], "state": "differs"})

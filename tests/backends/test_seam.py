@@ -19,13 +19,14 @@ TORCH = "PyTorch's name of a kind of memory"
 CONTRACT = "a contract's examples"
 
 LEFT = {
-    "baselines/compare.py": (2, NUMPY),
+    "baselines/compare.py": (3, NUMPY),
     "bundles/check.py": (1, HOST),
     "bundles/export/library.py": (2, "functions in C are a CPU's"),
     "checking/check.py": (4, "checks on the emulator, whose findings it reads"),
     "checking/machine_code.py": (6, "reads what NVIDIA's compiler made"),
-    "cli/commands/bench.py": (1, NUMPY),
+    "cli/commands/bench.py": (2, NUMPY),
     "cli/commands/check.py": (1, "the default of an option"),
+    "cli/commands/prepare.py": (3, "checks on the emulator what is for CUDA"),
     "cli/commands/tune.py": (1, NUMPY),
     "core.py": (1, "the default of a field that stored runs have"),
     "dashboard/metrics.py": (1, OTHER),

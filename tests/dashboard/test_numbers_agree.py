@@ -205,6 +205,10 @@ def of_commands(says: Callable[..., None], ask: Callable[[str], Any], run: str, 
         says("summary", run, best=shown["summary"]["best"]["seconds"], share=shown["summary"]["best"]["peak_fraction"])
 
 
+def in_seconds(number: float) -> str:
+    return with_unit(number, "s")
+
+
 def of_pages(says: Callable[..., None], pages: httpx.Client, run: StoredRun) -> None:
     base = f"/runs/{run.id}"
     trials = table(pages, f"{base}/tables/trials")
@@ -214,11 +218,13 @@ def of_pages(says: Callable[..., None], pages: httpx.Client, run: StoredRun) -> 
     html = pages.get(base).text
     texts = [f"{run.trials} of {run.trials_wanted}"]
     texts += [duration(run.best_seconds)] if run.best_seconds else []
-    texts += [share(run.peak_fraction)] if run.peak_fraction else []
+    # The card's share is of the kernel that is served: of this run's own where that won its final.
+    texts += [share(run.peak_fraction)] if run.peak_fraction and run.winner is not None else []
     for text in texts:
         assert f">{text}<" in html, f"{base}: {text}"
-    for number in (run.best_seconds, run.peak_fraction):  # and what a terminal shows is written alike
-        assert number is None or with_unit(number, "s") == duration(number)
+    if run.best_seconds is not None:  # what a terminal shows is the same number, without the zeros at its end
+        (ours, unit), (theirs, other) = (x(run.best_seconds).split(" ") for x in (duration, in_seconds))
+        assert (float(ours), unit) == (float(theirs), other)
     latest = next(r for r in table(pages, "/tables/latest") if r["run"] == run.id)
     says("overview", run.id, best=latest["best"], rate=latest["rate"], trials=latest["trials"], failed=latest["failed"])
     for other in table(pages, f"{base}/tables/trials")[:1]:
@@ -235,7 +241,7 @@ def of_tune(says: Callable[..., None], tuned: list[dict[str, Any]], pages: httpx
     about = f"{tuned[-1]['workload']} on {tuned[-1]['target']} x{tuned[-1]['threads']}"
     says("tune", about, kernel=best["seconds"], kernel_share=best["peak_fraction"], rate=best["gflops"] * 1e9)
     first, second = (t["run"] for t in tuned)
-    both = pages.get(f"/runs/{first}/compare/tables/compare.json?with={second}").json()["rows"]
+    both = pages.get(f"/compare/tables/compare.json?run={first}&run={second}").json()["rows"]
     for row in both:
         says("comparison", row["run"], best=row["best_seconds"], trials=row["trials"], failed=row["failed"])
     assert same(both[1]["ratio"], both[1]["best_seconds"] / both[0]["best_seconds"])
@@ -289,7 +295,7 @@ def of_totals(
             found[s.name] += s.value
             if s.labels.get("outcome", "ok") != "ok":
                 found["failed"] += s.value
-    says("metrics", "all", runs=found["tilewright_runs"], trials_in_all=found["tilewright_trials_total"])
+    says("metrics", "all", runs=found["tilewright_runs"], trials_in_all=found["tilewright_stored_trials"])
     says("metrics", "all", failed_in_all=found["failed"], kernels=found["tilewright_kernels"])
     rows = ask("db stats")["rows"]
     says("db stats", "all", runs=rows["run"], trials_in_all=rows["trial"])

@@ -182,11 +182,11 @@ def test_a_long_run_is_not_sorted_by_knobs(tmp_path: Path) -> None:
         assert client.get(f"{at}/tables/trials.json?q=KC=77").json()["rows"][0]["trial"] == 13
 
 
-def test_chosen_trials_are_compared_one_with_the_fastest(client: httpx.Client, runs: Runs) -> None:
+def test_chosen_trials_are_compared_one_with_the_winner(client: httpx.Client, runs: Runs) -> None:
     at = f"/runs/{runs.ids['won']}"
     assert 'name="trial" value="3"' in page(client, runs, "won")
     assert "Trials 3 and 5 compared" in client.get(f"{at}/diff?trial=3&trial=5").text
-    assert "Trials 3 and 0 compared" in client.get(f"{at}/diff?trial=3").text
+    assert "Trials 3 and 2 compared" in client.get(f"{at}/diff?trial=3").text  # the one that won the final
 
 
 def test_runs_are_searched_sorted_and_chosen(client: httpx.Client, runs: Runs) -> None:

@@ -161,7 +161,7 @@ def convert(given: object, kind: Kind) -> Value | None:
         if found is None:
             return None
         return found[0] if kind is Kind.INTS and len(set(found)) == 1 else ",".join(map(str, found))
-    given = _plain(given)
+    given = _plain(type_name(given))
     if kind is Kind.STR:
         return given if isinstance(given, str) else None
     if isinstance(given, str):
@@ -181,10 +181,14 @@ def convert(given: object, kind: Kind) -> Value | None:
     return float(given)
 
 
+def type_name(given: object) -> object:
+    """NumPy's element types by their names, and everything else as it is."""
+    named = isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic))
+    return np.dtype(given).name if named else given  # type: ignore[call-overload]
+
+
 def _plain(given: object) -> object:
-    """NumPy's scalars as Python's, and its element types by their names."""
-    if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
-        return np.dtype(given).name
+    """NumPy's scalars as Python's."""
     scalar = isinstance(given, np.generic) or (isinstance(given, np.ndarray) and given.ndim == 0)
     return given.item() if scalar else given  # type: ignore[attr-defined]
 
@@ -208,8 +212,7 @@ def _stored(stored: Value) -> tuple[int, ...]:
 
 
 def settled(given: object) -> object:
-    """A value as look-ups by name compare it: several numbers as their text, NumPy's scalars and types as
-    Python has them."""
+    """A value as look-ups by name compare it: several numbers as their text, NumPy's scalars as Python's."""
     if isinstance(given, (tuple, list, np.ndarray)):
         found = numbers(given)
         # One number in a list stands for no plain number.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core import DatabaseError, Schedule, TilewrightError, UsageError, Value, Workload
 from tilewright.errors import nearest
-from tilewright.kernels.parameters import agree, numbers, settled
+from tilewright.kernels.parameters import agree, numbers, settled, type_name
 from tilewright.runtime.entry import Entry
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.forking import ForkLock, steady
@@ -208,7 +208,7 @@ class Resolver:
 
     def _look_up(self, op: str | Operator | Workload, params: Mapping[str, Any]) -> tuple[Found, Workload | None]:
         self.require_open()
-        given = {k: settled(v) for k, v in params.items()}
+        given = {k: settled(type_name(v)) for k, v in params.items()}
         if isinstance(op, Workload):
             return self._of_workload(op), op
         if isinstance(op, str) and (":" in op or op.endswith(".py")):

@@ -1,4 +1,4 @@
-"""``/runs/RUN/diff?trial=N&trial=M``: how two trials' schedules and sources differ; one alone meets the fastest."""
+"""``/runs/RUN/diff?trial=N&trial=M``: how two trials' schedules and sources differ; one alone meets the winner."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tilewright.insight.chart import Table
 def _pair(site: Site, request: Request) -> tuple[TrialRecord, TrialRecord]:
     run = run_of(site, request)
     chosen = list(dict.fromkeys(whole("trial", n) for n in request.query_params.getlist("trial")))
-    if len(chosen) == 1 and (fastest := winner(site, run)) is not None:
-        chosen.append(fastest)
+    if len(chosen) == 1 and (best := winner(site, run)) is not None:
+        chosen.append(best)
     if len(chosen) != 2:
-        raise UsageError(f"{len(chosen)} trials are chosen, and two are compared", "Choose two, or one and the fastest")
+        raise UsageError(f"{len(chosen)} trials are chosen, and two are compared", "Choose two, or one for the winner")
     a, b = (site.database.trial(run.id, n) for n in chosen)
     return a, b
 

@@ -31,11 +31,12 @@ def refuses(p: Product) -> str:
         batch, row, k = s.strides
         if (k if s.contiguous == "k" else row) != 1:
             return f"has neighbours of {name} along neither of its axes"
-        if any(step * s.item % CHUNK for step in (batch, row if s.contiguous == "k" else k)):
+        outer = row if s.contiguous == "k" else k
+        if any(step * s.item % CHUNK for step in (batch, outer)):
             return f"has rows of {name} that are not a whole number of {CHUNK} bytes apart"
         if s.contiguous == "row" and s.item != 2:
             return f"has 8-bit elements of {name} whose K is not contiguous"
-        if 0 in (row, k):
+        if 0 in (row, k) and s.rows > 1:
             return f"reads the same row of {name} over and over"
     return ""
 
