@@ -200,7 +200,7 @@ def of_commands(says: Callable[..., None], ask: Callable[[str], Any], run: str, 
     if won is not None and won["final"] is None:
         says("explain", run, search=won["seconds"])
     if won is not None and gained:
-        says("explain", run, gain=won["default"] / won["seconds"])
+        says("explain", run, gain=won["paired"] or won["default"] / won["seconds"])
     if shown["summary"].get("best", {}).get("run") == run:
         says("summary", run, best=shown["summary"]["best"]["seconds"], share=shown["summary"]["best"]["peak_fraction"])
 

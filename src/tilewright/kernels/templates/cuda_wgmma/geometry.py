@@ -103,8 +103,8 @@ class Side:
         s = self.source
         assert s.strides is not None
         batch, row, k = (step * self.item for step in s.strides)
-        # One row has no distance to a next; a tensor map wants one all the same.
-        inner, outer, stride = (s.rows, s.depth, k) if self.rows_contiguous else (s.depth, s.rows, row or s.pitch * s.item)
+        row = row or s.pitch * s.item  # one row is no distance from a next, but a tensor map wants one
+        inner, outer, stride = (s.rows, s.depth, k) if self.rows_contiguous else (s.depth, s.rows, row)
         box = (self.line, self.depth if self.rows_contiguous else self.rows)
         if self.rank == 2:
             return tensor_map(("tensor", tensor), self.item, (inner, outer), (stride,), box, LINE)
