@@ -201,6 +201,23 @@ def test_rows_of_nonsense_do_not_take_pages_away(spoilt: tuple[Path, str], sql: 
             assert found.status_code == (404 if gone else 200), address
 
 
+@pytest.mark.parametrize("column", ["schedule", "outcome"])
+def test_a_damaged_trial_is_named_and_keeps_nothing_else_back(spoilt: tuple[Path, str], column: str) -> None:
+    path, run = spoilt
+    change(path, (f"update trial set {column} = ? where number = 3", ("no json",)))
+    with TestClient(create_app(str(path), Access()), base_url="http://localhost") as client:
+        whole = [a for a in pages(run) if not a.endswith("/trials/3") and "trial=3" not in a]
+        assert {a: client.get(a).status_code for a in whole} == dict.fromkeys(whole, 200)
+        html = client.get(f"/runs/{run}").text
+        assert "1 of these trials cannot be read, since their rows are damaged: <code>3</code>" in html
+        numbers = [r["trial"] for r in client.get(f"/runs/{run}/tables/trials.json").json()["rows"]]
+        assert 3 not in numbers
+        assert {2, 4} < {*numbers}
+        alone = client.get(f"/runs/{run}/trials/3")
+        assert alone.status_code == 503
+        assert "row 3" in alone.text
+
+
 @pytest.mark.parametrize("text", ["[1]", "3", "no json"])
 def test_a_summary_of_another_kind_is_damage(spoilt: tuple[Path, str], text: str) -> None:
     path, run = spoilt

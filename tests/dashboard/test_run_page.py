@@ -228,19 +228,6 @@ def test_an_unreadable_run_is_named_and_the_others_are_shown(tmp_path: Path, sql
         assert f"the row {made.ids['bad']} of its table run" in broken.text
 
 
-def test_an_unreadable_trial_is_named(tmp_path: Path) -> None:
-    made = Runs(tmp_path / "r.db")
-    made.add("run", trials(3), "done")
-    with closing(sqlite3.connect(made.path)) as raw, raw:
-        raw.execute("update trial set outcome = 'x' where number = 1")
-    with asking(made.path) as client:
-        for address in (f"/runs/{made.ids['run']}", f"/runs/{made.ids['run']}/charts/best.json"):
-            found = client.get(address)
-            assert found.status_code == 503
-            assert "the row 1 of its table trial makes no sense" in found.text
-        assert client.get("/runs").status_code == 200
-
-
 def test_gains_are_the_paired_ones_where_they_are_stored(tmp_path: Path) -> None:
     made = Runs(tmp_path / "k.db")
     made.add("run", trials(3), "done", best=BEST, paired={"default": {"ratio": 1.25, "low": 1.2, "high": 1.3}})

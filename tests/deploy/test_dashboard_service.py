@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,3 +98,57 @@ def test_it_serves_those_who_have_the_token_and_its_probes(source: str, folder: 
             words = [w.replace(str(DASHBOARD_PORT), str(port)) for w in words]
             done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
             assert (done.returncode, done.stderr) == (0, "")
+
+
+def _prometheus(folder: Path, at: Path, port: int) -> Path:
+    """The shipped configuration, scraping a dashboard on a port every second."""
+    text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+    for of_it, here in (
+        ("/etc/prometheus", str(at)), ("gpu1.example.org:8765", f"localhost:{port}"), ("interval: 30s", "interval: 1s"),
+    ):  # fmt: skip
+        assert of_it in text
+        text = text.replace(of_it, here)
+    shutil.copy(DEPLOY / "prometheus" / "alerts.yml", at)
+    shutil.copy(folder / "ca" / "ca.pem", at / "tilewright-ca.pem")
+    (at / "tilewright.token").write_text(TOKEN)
+    (at / "prometheus.yml").write_text(text)
+    return at / "prometheus.yml"
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs Prometheus: apt-get install prometheus")
+def test_a_prometheus_scrapes_it_by_the_configuration_that_is_shipped(folder: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        own = f"127.0.0.1:{free.getsockname()[1]}"
+    with started(arguments()["image"], folder) as port:
+        words = [f"--config.file={_prometheus(folder, tmp_path, port)}", f"--web.listen-address={own}"]
+        words += [f"--storage.tsdb.path={tmp_path / 'data'}", "--log.level=warn"]
+        log = (tmp_path / "log").open("wb")
+        with log, subprocess.Popen(["prometheus", *words], stdout=log, stderr=log) as server:
+            try:
+                with httpx.Client(base_url=f"http://{own}/api/v1", timeout=60.0) as api:
+                    found = _until_scraped(api, tmp_path / "log")
+                    assert found["health"] == "up"
+                    assert found["lastError"] == ""
+                    said = api.get("query", params={"query": "sum(tilewright_runs)"}).json()["data"]["result"]
+                    assert [r["value"][1] for r in said] == ["0"]
+                    groups = api.get("rules").json()["data"]["groups"]
+                    assert {r["health"] for g in groups for r in g["rules"]} <= {"ok", "unknown"}
+                    assert sum(len(g["rules"]) for g in groups) >= 5
+            finally:
+                server.terminate()
+
+
+def _until_scraped(api: httpx.Client, log: Path) -> dict[str, Any]:
+    """The one target, once Prometheus has asked it."""
+    end = time.monotonic() + 60.0
+    while time.monotonic() < end:
+        try:
+            targets = api.get("targets").json()["data"]["activeTargets"]
+            if targets and targets[0]["health"] != "unknown":
+                found: dict[str, Any] = targets[0]
+                return found
+        except httpx.HTTPError:  # it is about to listen
+            pass
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())

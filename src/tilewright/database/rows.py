@@ -56,14 +56,24 @@ def _named(row: object) -> str:
     return f"the row {visible_text(row)[:80]}" if row != "" else "a row"
 
 
-def each(name: str, table: str, found: Iterable[Row[Any]], make: Callable[[Row[Any]], T], key: str) -> list[T]:
-    """Every row decoded by ``make``. One that can't be understood is reported with what its ``key`` column says."""
+def each(
+    name: str,
+    table: str,
+    found: Iterable[Row[Any]],
+    make: Callable[[Row[Any]], T],
+    key: str,
+    unreadable: list[str] | None = None,
+) -> list[T]:
+    """Every row decoded by ``make``. One that can't be understood is reported with what its ``key`` column says, or
+    left out where ``unreadable`` takes that."""
     made = []
     for row in found:
         try:
             made.append(make(row))
         except NONSENSE:
-            raise damaged(name, f"{_named(row._mapping[key])} of its table {table} makes no sense") from None
+            if unreadable is None:
+                raise damaged(name, f"{_named(row._mapping[key])} of its table {table} makes no sense") from None
+            unreadable.append(str(row._mapping[key]))
     return made
 
 

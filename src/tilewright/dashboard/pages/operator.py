@@ -56,7 +56,7 @@ def _roofline(site: Site, request: Request) -> XY:
 def _drawn(site: Site, op: str, device: str) -> XY:
     tasks = {(t.task.workload.key, t.task.target.key): t for t in _tasks(site, op) if t.device_model == device}
     groups: dict[tuple[str, str], list[tuple[str, TrialRecord]]] = {}
-    for row in site.database.operator_trials(op, device_model=device):
+    for row in site.database.operator_trials(op, device_model=device, unreadable=[]):
         groups.setdefault((row.workload_key, row.target_key), []).append((row.run_id, row.trial))
     shown = [roofline.TaskTrials(tasks[key].task, trials) for key, trials in groups.items() if key in tasks]
     return roofline.roofline(shown, _ceilings(site, op, device), f"Roofline of {op} on {device}")

@@ -57,12 +57,23 @@ def _seconds(run: StoredRun) -> float:
 
 
 def _points(site: Site, run: StoredRun) -> Sequence[TrialPoint]:
-    return site.answers.get(("points", run.id, run.trials), _seconds(run), lambda: site.database.points(run.id))
+    make = partial(site.database.points, run.id, unreadable=[])
+    return site.answers.get(("points", run.id, run.trials), _seconds(run), make)
 
 
 def sample(site: Site, run: StoredRun) -> Sequence[TrialRecord]:
     """The run's trials, or so many of them that charts over knobs say the same."""
-    return site.answers.get(("sample", run.id, run.trials), _seconds(run), lambda: site.database.sample_trials(run.id))
+    return _sample(site, run)[0]
+
+
+def _sample(site: Site, run: StoredRun) -> tuple[Sequence[TrialRecord], Sequence[str]]:
+    """The sample, and the numbers of trials whose rows make no sense."""
+
+    def make() -> tuple[Sequence[TrialRecord], Sequence[str]]:
+        unreadable: list[str] = []
+        return site.database.sample_trials(run.id, unreadable=unreadable), unreadable
+
+    return site.answers.get(("sample", run.id, run.trials), _seconds(run), make)
 
 
 def _groups(site: Site, run: StoredRun) -> tuple[failures.FailureGroup, ...]:
@@ -70,7 +81,7 @@ def _groups(site: Site, run: StoredRun) -> tuple[failures.FailureGroup, ...]:
         examples = {
             kind: (run.id, found[0])
             for kind in run.failed
-            if (found := site.database.list_trials(run.id, status=kind, limit=1))
+            if (found := site.database.list_trials(run.id, status=kind, limit=1, unreadable=[]))
         }
         return failures.failure_groups(run.failed, run.trials, examples)
 
@@ -206,7 +217,7 @@ def _trials(site: Site, request: Request, limit: int, offset: int) -> Table:
     by = sort_of(request, _orders(site, request).values(), BY_NUMBER)
     these = partial(
         site.database.list_trials, run.id, status=_status(request), template=text(request, "template"),
-        search=text(request, "q") or "",
+        search=text(request, "q") or "", unreadable=[],
     )  # fmt: skip
     if by.order.startswith(KNOB):
         found = _by_knob(these(limit=SHORT), by)[offset : offset + limit]
@@ -282,6 +293,7 @@ def _view(site: Site, request: Request) -> Mapping[str, Any]:
         "pages": -(-_count(site, request) // ROWS), "statuses": ("ok", *(k.value for k in FailureKind)),
         "constants": _columns(site, request)[1], "sorts": sort_links(request, by, orders, "trials"),
         "descending": by.descending, "order": by.order, "templates": (), "winner": None, "note": note_of(run),
+        "unreadable": _sample(site, run)[1],
     }  # fmt: skip
     spent = run.summary.get("time")
     if isinstance(spent, Mapping):

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Integer,
+    Row,
     Select,
     Text,
     bindparam,
@@ -70,6 +71,7 @@ class TrialViews(Runs):
         descending: bool = False,
         limit: int = 200,
         offset: int = 0,
+        unreadable: list[str] | None = None,
     ) -> list[TrialRecord]:
         """A run's trials: those of a status (``ok`` or a kind of failure) and template, in an order.
 
@@ -77,6 +79,9 @@ class TrialViews(Runs):
         whatever the case, or is a knob's value (``MR=8``).
 
         Trials without a time or a prediction come last, by number, whether ``descending`` or not.
+
+        ``unreadable`` takes the numbers of trials among them whose rows make no sense, which are left out; without it
+        one is a ``DatabaseError``. So it is in all these views.
         """
         if order not in ORDERS:
             raise UsageError(f"trials cannot be listed by {order!r}", f"Use one of {', '.join(ORDERS)}")
@@ -85,11 +90,14 @@ class TrialViews(Runs):
         by = [_T[name].desc() if descending else _T[name] for name in dict.fromkeys((order, "number"))]
 
         def work(c: Connection) -> list[TrialRecord]:
-            found = self._decoded(c, _ranked([*these, *have], by, limit, offset))
-            if len(found) == limit or not lack:
-                return found
-            skip = 0 if found or not offset else offset - _count(c, [*these, *have])
-            return found + self._decoded(c, _ranked([*these, *lack], [_T.number], limit - len(found), skip))
+            if unreadable is not None:
+                unreadable.clear()
+            found = self._decoded(c, _ranked([*these, *have], by, limit, offset), unreadable)
+            had = len(found) + len(unreadable or ())
+            if had < limit and lack:
+                skip = 0 if had or not offset else offset - _count(c, [*these, *have])
+                found += self._decoded(c, _ranked([*these, *lack], [_T.number], limit - had, skip), unreadable)
+            return found
 
         return self._read(work)
 
@@ -97,7 +105,7 @@ class TrialViews(Runs):
         """A run's fastest trials, the fastest first."""
         return self._trials(_ranked(_these(run_id, "ok"), _FASTEST, limit))
 
-    def sample_trials(self, run_id: str, limit: int = 2000) -> list[TrialRecord]:
+    def sample_trials(self, run_id: str, limit: int = 2000, unreadable: list[str] | None = None) -> list[TrialRecord]:
         """At most ``limit`` of a run's trials, by number: all, or the fastest and others evenly over them."""
         these = _these(run_id)
 
@@ -106,13 +114,15 @@ class TrialViews(Runs):
             if numbers:
                 best = select(_T.number).where(*_these(run_id, "ok")).order_by(*_FASTEST).limit(1)
                 wanted = wanted.where(_T.number.in_(_either(best, _thinned(run_id, numbers, limit - 1))))
-            return self._decoded(c, wanted)
+            if unreadable is not None:
+                unreadable.clear()
+            return self._decoded(c, wanted, unreadable)
 
         return self._read(work)
 
     # ----------------------------------------------------------------------- points
 
-    def points(self, run_id: str, limit: int = 4000) -> list[TrialPoint]:
+    def points(self, run_id: str, limit: int = 4000, unreadable: list[str] | None = None) -> list[TrialPoint]:
         """A run's trials for charts, by number: all, or ``limit`` of them evenly and each that was the best yet."""
         these = _these(run_id)
 
@@ -120,13 +130,17 @@ class TrialViews(Runs):
             wanted, numbers = select(*_POINT).where(*these).order_by(_T.number), _more_than(c, run_id, limit)
             if numbers:
                 wanted = wanted.where(_T.number.in_(_either(_improvements(run_id), _thinned(run_id, numbers, limit))))
-            return self._points(c, wanted)
+            if unreadable is not None:
+                unreadable.clear()
+            return rows.each(self.location, "trial", c.execute(wanted), rows.point_of, "number", unreadable)
 
         return self._read(work)
 
     # ----------------------------------------------------------------------- of an operator
 
-    def operator_trials(self, op: str, limit: int = 2000, device_model: str | None = None) -> list[TrialRow]:
+    def operator_trials(
+        self, op: str, limit: int = 2000, device_model: str | None = None, unreadable: list[str] | None = None
+    ) -> list[TrialRow]:
         """At most ``limit`` trials of an operator's runs, newest run first, then by number.
 
         All, or each run's fastest and others evenly over the runs' numbers. The fastest are half of ``limit`` at most:
@@ -158,16 +172,19 @@ class TrialViews(Runs):
             )
             place = {run_id: i for i, run_id in enumerate(runs)}
             found = sorted(c.execute(these, given), key=lambda x: (place[x.run_id], x.number))
-            with rows.decoding(self.location, "trial"):
-                return [
-                    TrialRow(x.run_id, runs[x.run_id].workload_key, runs[x.run_id].target_key, rows.trial_of(x))
-                    for x in found
-                ]
+            if unreadable is not None:
+                unreadable.clear()
+
+            def row(x: Row[Any]) -> TrialRow:
+                run = runs[x.run_id]
+                return TrialRow(x.run_id, run.workload_key, run.target_key, rows.trial_of(x))
+
+            return rows.each(self.location, "trial", found, row, "number", unreadable)
 
         return self._read(work)
 
-    def _decoded(self, c: Connection, wanted: Select[Any]) -> list[TrialRecord]:
-        return rows.each(self.location, "trial", c.execute(wanted), rows.trial_of, "number")
+    def _decoded(self, c: Connection, wanted: Select[Any], unreadable: list[str] | None = None) -> list[TrialRecord]:
+        return rows.each(self.location, "trial", c.execute(wanted), rows.trial_of, "number", unreadable)
 
     def _points(self, c: Connection, wanted: Select[Any]) -> list[TrialPoint]:
         return rows.each(self.location, "trial", c.execute(wanted), rows.point_of, "number")
