@@ -126,7 +126,7 @@ HOUR = [
     Typed(
         "tilewright tune matmul m=48 n=48 k=48 --trials 6 --db mine/t.db",
         [
-            "there is no folder mine: it is made",
+            "there is no folder mine: the run makes it",
             "GFLOP/s",
             "of the FMA peak measured here",
             "numpy ours is",

@@ -223,7 +223,7 @@ def command(
 
 def _require_own_place(db: str | None) -> None:
     """Refuse at once what no program would open afterwards: a database in a folder that others write. Folders are made,
-    and that is said: the name may be mistyped."""
+    and where one was named that is said: the name may be mistyped."""
     from tilewright.paths import default_path
     from tilewright.runtime.trust import require_place
 
@@ -234,8 +234,8 @@ def _require_own_place(db: str | None) -> None:
         require_place(path)
     except DatabaseError as e:
         raise DatabaseError(e.message, "Name one in a folder of your own: --db ~/tuned.db") from None
-    if not path.parent.exists():
-        say(f"there is no folder {path.parent}: it is made")
+    if db is not None and not path.parent.exists():
+        say(f"there is no folder {path.parent}: the run makes it")
 
 
 def _farm(address: str, certs: Path | None, priority: str) -> Farm:
