@@ -16,8 +16,8 @@ from figures import Row
 TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "products": ("Matrix products", ("gemm_one_thread", "gemm_one_thread_again", "gemm_two_threads", "gemm_squares",
                                      "gemm_squares_2048", "gemm_zen4", "gemm_zen4_avx2", "gemm_zen4_two_threads")),
-    "operators": ("Operators", ("ansor_suite", "ansor_zen4", "ansor_zen4_two_threads", "ansor_subgraphs",
-                                 "operator_suite", "operators_zen4")),
+    "operators": ("Operators", ("ansor_suite", "ansor_zen4", "ansor_zen4_depthwise", "ansor_zen4_two_threads",
+                                 "ansor_subgraphs", "operator_suite", "operators_zen4")),
     "unusual": ("Unusual operators, and TVM", ("unusual", "tvm_suite")),
     "networks": ("Whole networks, and sizes that change", ("networks", "ranges")),
     "calls": ("Calls and start-up", ("call_overhead", "gpu_call_overhead", "startup", "bundle", "replaced_kernels")),
@@ -43,6 +43,7 @@ TITLES = {
     "gemm_zen4_avx2": "The same core, AVX2 alone", "gemm_zen4_two_threads": "Two of these cores",
     "operators_zen4": "Some of them on another core",
     "ansor_zen4": "Ansor's operators on a core with half the multiply-adds",
+    "ansor_zen4_depthwise": "The depthwise convolutions again, whose large results go past the caches",
     "ansor_zen4_two_threads": "The same, batch 1, on two of these cores",
     "cuda_wgmma_schedules": "Random schedules for Hopper", "cuda_wgmma_mutants": "Planted mistakes in them",
     "operator_suite": "Rows, maps, 16-bit and int8, attention",
