@@ -121,6 +121,16 @@ template <int ITEM, int T> TW_DEVICE u32 wgmma_pieces_(u64 operand, u32 rows, em
 """
 
 
+def real(item: int, value: str) -> str:
+    """The ``element`` of :func:`emulated` for reals of ``item`` bytes; ``value``: the text of the one at ``p``."""
+    return f""" {{
+    typedef double sum;
+    static constexpr int item = {item};
+    static double get(const u8 *p) {{ return {value}; }}
+    static float round(double x) {{ return x != x ? bits_float(0x7fffffffu) : (float)x; }}
+}}"""
+
+
 def emulated(name: str, element: str, c: str = "float") -> str:
     """The meaning of one type; ``element`` is the body of its ``E``: ``item`` bytes, ``get`` and ``round``."""
     return f"""{_MEANING}

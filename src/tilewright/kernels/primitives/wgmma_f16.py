@@ -6,19 +6,12 @@ from tilewright.kernels.primitives import wgmma
 from tilewright.kernels.primitives.mma_f16 import FORMAT
 from tilewright.kernels.primitives.primitive import Primitive
 
-_MEANING = """ {
-    typedef double sum;
-    static constexpr int item = 2;
-    static double get(const u8 *p) { return to_float(f16{*(const u16 *)p}); }
-    static float round(double x) { return x != x ? bits_float(0x7fffffffu) : (float)x; }
-}"""
-
 PRIMITIVE = Primitive(
     "wgmma_f16",
     "Tensor Core product of a warp group, 64xNx16, float16 operands in shared memory, float sums",
     90,
     wgmma.ptx("wgmma_f16", 16, "f32.f16.f16"),
-    wgmma.emulated("wgmma_f16", _MEANING),
+    wgmma.emulated("wgmma_f16", wgmma.real(2, "to_float(f16{*(const u16 *)p})")),
     ("wgmma_f16",),
     wgmma.cases("wgmma_f16", FORMAT, True),
     most_cc=90,
