@@ -17,7 +17,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.reduce_window.match import match
-from tilewright.kernels.templates.reduce_window.space import spans
+from tilewright.kernels.templates.reduce_window.space import loads, spans
 from tilewright.testing import programs
 from tilewright.testing.kernels import check, compile_kernels, launch_values, random_arrays, run_kernel, task_of
 from tilewright.testing.template import TemplateContract
@@ -218,3 +218,37 @@ def test_large_outputs_may_be_stored_past_the_caches(name: str) -> None:
         assert "streamed();" in kernel.source
         got = run_kernel(library, kernel, launch_values(Candidate(task, s)), inputs, task.workload.output)
         check(program, inputs, got, expected)
+
+
+@pytest.mark.parametrize("name", ["nhwc", "nhwc_stride", "nhwc_max", "nhwc_multiplier3", "volume_last"])
+def test_a_block_of_two_axes_is_right_at_every_edge_and_in_every_order(name: str) -> None:
+    program = PROGRAMS[name]()
+    task = task_of(program, get_backend("cpu").targets(1)[0], name)
+    space, rng = STENCIL.space(task), random.Random(name)
+    chosen = {s.values["order"]: s for s in (space.sample(rng) for _ in range(200)) if int(s.values["rows"]) > 1}
+    assert len(chosen) == len({c for k in space.knobs if k.name == "order" for c in k.values})
+    inputs = random_arrays(program, 3)
+    expected = evaluate(program, inputs)
+    for s in chosen.values():
+        kernel = STENCIL.lower(Candidate(task, s))
+        library = compile_kernels([kernel], task.target)
+        got = run_kernel(library, kernel, launch_values(Candidate(task, s)), inputs, task.workload.output)
+        check(program, inputs, got, expected)
+
+
+def test_a_block_of_two_axes_reads_an_element_for_fewer_outputs() -> None:
+    found = match(window("NHWC", 1, 64, (30, 30), (3, 3)).dumps())
+    assert found is not None
+    assert loads(found, {"i1": 1}) == 9
+    assert loads(found, {"i1": 4}) == 6 * 3 / 4
+    assert loads(found, {"i1": 4, "i2": 4}) == 36 / 16
+    # 28 outputs in blocks of 3 are nine and a block of one
+    assert loads(found, {"i1": 3}) == 5 * 3 / (28 / 10)
+
+
+def test_the_default_of_channels_last_blocks_two_axes_within_its_registers() -> None:
+    for target in get_backend("cpu").targets(1):
+        task = task_of(window("NHWC", 1, 64, (30, 30), (3, 3), 1, 1), target)
+        values = STENCIL.default(task).values
+        assert int(values["rows"]) > 1
+        assert int(values["rows"]) * int(values["size"]) <= target.registers

@@ -13,22 +13,28 @@ from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import FUNCTIONS, Expr, ValueNumbers, same
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.reduce_window.match import Read
-from tilewright.kernels.templates.reduce_window.space import Span, WindowTiling, hoistable
+from tilewright.kernels.templates.reduce_window.space import WindowTiling, hoistable
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a block stands: the C texts (or known numbers) of its first position along block and innermost axis.
+    """Where a block stands, and what it holds.
 
-    ``count``: C text of the lanes in use where not all are, and their number where it is known.
+    ``first``: the C texts (or known numbers) of its first position along its axes and the innermost one. ``outputs``:
+    how many it has along each of its axes. ``count``: C text of the lanes in use where not all are, and their number
+    where it is known.
     """
 
-    b: str | int
-    v: str | int
-    inside_b: bool
+    first: Mapping[str, str | int]
+    outputs: Mapping[str, int]
     inside_v: bool
     count: str | None
     lanes: int
+
+    @property
+    def steps(self) -> list[dict[str, int]]:
+        """Where each output stands in the block."""
+        return [dict(zip(self.outputs, k, strict=True)) for k in product(*map(range, self.outputs.values()))]
 
 
 @dataclass
@@ -61,20 +67,20 @@ class Block:
         for t in product(*(range(s.ranges[a]) for a in names)):
             yield dict(zip(names, t, strict=True))
 
-    # -- what is the same along the block's axis
+    # -- what is the same along the block's axes
     def hoisted(self, w: Writer, place: Place) -> tuple[dict[tuple[int, str], str], dict[int, str]]:
         """Read weights and compute what the epilogue needs of them; their names."""
         s = self.p.s
         reads: dict[tuple[int, str], str] = {}
         if self.p.hoist:
-            fixed = hoistable(s, self.p.block)
+            fixed = hoistable(s, self.p.blocked)
             for tap in self.taps():
                 for n, r in enumerate(s.reads):
                     if r in fixed:
-                        self._load(w, n, tap, 0, place, reads)
+                        self._load(w, n, tap, {}, place, reads)
         names: dict[int, str] = {}
-        at = {a: a for a in s.axes} | {s.inner: str(place.v)}
-        for e in _invariants(s.value, self.p.block, self.memo.numbers):
+        at = {a: a for a in s.axes} | {s.inner: str(place.first[s.inner])}
+        for e in _invariants(s.value, frozenset(self.p.blocked), self.memo.numbers):
             printer = self.printer(at, names, {}, place.count)
             name = self.emitter.fresh("h")
             w.line(f"const auto {name} = {printer.text(e) if printer.varies(e) else printer.scalar(e)};")
@@ -82,16 +88,15 @@ class Block:
         return reads, names
 
     # -- a read
-    def _position(self, r: Read, tap: Mapping[str, int], step: int, place: Place) -> tuple[str, int]:
+    def _position(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> tuple[str, int]:
         """C text of the part of a position that is not known, and the known rest."""
         known, parts = r.at.const, []
         for a, c in sorted(r.at.axes.items()):
             if a in tap:
                 known += c * tap[a]
                 continue
-            start: str | int = place.b if a == self.p.block else place.v if a == self.p.s.inner else a
-            if a == self.p.block:
-                known += c * step
+            start = place.first.get(a, a)
+            known += c * step.get(a, 0)
             if isinstance(start, int):
                 known += c * start
             else:
@@ -100,37 +105,39 @@ class Block:
         for term, c in r.at.rest:
             parts.append(f"{printer.scalar(term)} * {c}L")
         if r.repeat > 1:
-            if isinstance(place.v, int):
-                known += place.v // r.repeat
+            start = place.first[self.p.s.inner]
+            if isinstance(start, int):
+                known += start // r.repeat
             else:
-                parts.append(f"{place.v} / {r.repeat}")
+                parts.append(f"{start} / {r.repeat}")
         return " + ".join(parts), known
 
     def _lanes(self, r: Read, tap: Mapping[str, int], place: Place) -> tuple[int, int]:
         """Lanes ``[low, high)`` in which the conditions along the innermost axis hold."""
         low, high = 0, place.lanes
-        if place.inside_v or not isinstance(place.v, int):
+        start = place.first[self.p.s.inner]
+        if place.inside_v or not isinstance(start, int):
             return low, high
         for g in r.guards:
             c = g.of(self.p.s.inner)
             if c:
-                k = g.const + c * place.v + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
+                k = g.const + c * start + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
                 low, high = (max(low, -(k // c)), high) if c > 0 else (low, min(high, k // -c + 1))
         return low, high
 
-    def _fails(self, r: Read, tap: Mapping[str, int], step: int, place: Place) -> bool:
+    def _fails(self, r: Read, tap: Mapping[str, int], step: Mapping[str, int], place: Place) -> bool:
         """Whether it is known that the read lies outside for all lanes."""
         low, high = self._lanes(r, tap, place)
         if low >= high:
             return True
-        for g in r.guards:
-            if set(g.axes) - set(tap) <= {self.p.block} and (self.p.block not in g.axes or isinstance(place.b, int)):
-                k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
-                if self.p.block in g.axes:
-                    k += g.of(str(self.p.block)) * (int(place.b) + step)
-                if k < 0:
-                    return True
-        return False
+        at = dict(tap)
+        for a, n in step.items():
+            start = place.first[a]
+            if isinstance(start, int):
+                at[a] = start + n
+        return any(
+            set(g.axes) <= set(at) and g.const + sum(f * at[a] for a, f in g.axes.items()) < 0 for g in r.guards
+        )  # fmt: skip
 
     def runtime(self, tap: Mapping[str, int]) -> tuple[str, ...]:
         """Conditions on the other axes at a tap, as C texts; they are the same for the whole block."""
@@ -138,15 +145,16 @@ class Block:
         for r in self.p.s.reads:
             for g in r.guards:
                 loose = set(g.axes) - set(tap)
-                if loose and not loose & {self.p.block, self.p.s.inner}:
+                if loose and not loose & {*self.p.blocked, self.p.s.inner}:
                     k = g.const + sum(f * tap[a] for a, f in g.axes.items() if a in tap)
                     parts = [f"{a} * {c}L" if c != 1 else a for a, c in sorted(g.axes.items()) if a in loose]
                     texts.append(f"{' + '.join(parts)} >= {-k}L")
         return tuple(dict.fromkeys(texts))
 
     def _load(
-        self, w: Writer, number: int, tap: Mapping[str, int], step: int, place: Place, names: dict[tuple[int, str], str]
-    ) -> str:
+        self, w: Writer, number: int, tap: Mapping[str, int], step: Mapping[str, int], place: Place,
+        names: dict[tuple[int, str], str],
+    ) -> str:  # fmt: skip
         """The name of the vector that holds a read, which is printed where it is not at hand."""
         r = self.p.s.reads[number]
         text, known = self._position(r, tap, step, place)
@@ -225,17 +233,15 @@ class Block:
                 read = f"tw::load_n<{few}>({at}, ({place.count} + {repeat - 1}) / {repeat})"
             picks = ", ".join(str(k // repeat) for k in range(lanes))
             return f"repeat<{vector}>({read}, [](auto h) {{ return __builtin_shufflevector(h, h, {picks}); }})"
-        position = f"(tw::iota<tw::vec<int, {lanes}>>() + (int)({place.v} % {repeat})) / {repeat}"
+        position = f"(tw::iota<tw::vec<int, {lanes}>>() + (int)({place.first[self.p.s.inner]} % {repeat})) / {repeat}"
         return f"tw::load_at<{vector}>({at}, {position}, tw::first<tw::vec<int, {lanes}>>({place.count or lanes}))"
 
     # -- the block
-    def print(
-        self, w: Writer, span: Span, place: Place, reads: Mapping[tuple[int, str], str], names: Mapping[int, str]
-    ) -> None:
+    def print(self, w: Writer, place: Place, reads: Mapping[tuple[int, str], str], names: Mapping[int, str]) -> None:
         """Accumulate, finish and store one block."""
         s = self.p.s
         monoid = s.monoid
-        acc = [self.emitter.fresh("acc") for _ in range(span.size)]
+        acc = [self.emitter.fresh("acc") for _ in place.steps]
         start = self.printer({}, {}, {}, None).vector_text(monoid.identity[0])
         for a in acc:
             w.line(f"{self.vector} {a} = {start};")
@@ -270,28 +276,31 @@ class Block:
     ) -> None:
         """Taps whose other conditions hold, in the order of what they read."""
         main = max(range(len(self.p.s.reads)), key=lambda n: len(self.p.s.reads[n].axes))
-        todo = [(self._position(self.p.s.reads[main], t, k, place)[1], k, t) for t in taps for k in range(len(acc))]
+        steps = place.steps
+        todo = [(self._position(self.p.s.reads[main], t, k, place)[1], n, t) for t in taps for n, k in enumerate(steps)]
         for _, k, tap in sorted(todo, key=lambda x: (x[0], x[1])):
             values = {}
             for n, r in enumerate(self.p.s.reads):
-                if self._fails(r, tap, k, place):
+                if self._fails(r, tap, steps[k], place):
                     values[f"a{n}"] = self._constant(w, n, reads)
                 else:
-                    values[f"a{n}"] = self._load(w, n, tap, k, place, reads)
-            self._combine(w, acc[k], values, all(self._fails(r, tap, k, place) for r in self.p.s.reads))
+                    values[f"a{n}"] = self._load(w, n, tap, steps[k], place, reads)
+            self._combine(w, acc[k], values, all(self._fails(r, tap, steps[k], place) for r in self.p.s.reads))
 
     def _outside(
         self, w: Writer, taps: list[dict[str, int]], acc: list[str], place: Place, reads: dict[tuple[int, str], str]
     ) -> None:
         """The same taps where those conditions fail: reads that have conditions give their constants."""
         for tap in taps:
-            for k in range(len(acc)):
+            for k, step in enumerate(place.steps):
                 values = {}
                 for n, r in enumerate(self.p.s.reads):
                     outside = r.outside is not None
                     if outside and self._neutral() and len(self.p.s.reads) == 1:
                         return
-                    values[f"a{n}"] = self._constant(w, n, reads) if outside else self._load(w, n, tap, k, place, reads)
+                    values[f"a{n}"] = (
+                        self._constant(w, n, reads) if outside else self._load(w, n, tap, step, place, reads)
+                    )
                 self._combine(w, acc[k], values, False)
 
     def _neutral(self) -> bool:
@@ -322,10 +331,9 @@ class Block:
     def _store(self, w: Writer, acc: list[str], place: Place, names: Mapping[int, str]) -> None:
         s = self.p.s
         position = Linear(0, s.strides).expr()
-        for k, a in enumerate(acc):
-            at = {x: x for x in s.axes} | {s.inner: str(place.v)}
-            if self.p.block is not None:
-                at[self.p.block] = f"({place.b} + {k})" if k else str(place.b)
+        for step, a in zip(place.steps, acc, strict=True):
+            at = {x: x for x in s.axes} | {x: str(start) for x, start in place.first.items()}
+            at |= {x: f"({at[x]} + {k})" for x, k in step.items() if k}
             with w.block():
                 printer = self.printer(at, names, {"l0": a}, place.count)
                 printer.bind((s.value,), w.line, self.emitter.fresh)
@@ -333,12 +341,12 @@ class Block:
                 w.line(write(printer, s.output, (position,), s.value, place.count, way))
 
 
-def _invariants(value: Expr, block: str | None, numbers: ValueNumbers) -> list[Expr]:
-    """Largest parts that do not depend on the sum or the block's axis, read or compute something, and always happen."""
+def _invariants(value: Expr, blocked: frozenset[str], numbers: ValueNumbers) -> list[Expr]:
+    """Largest parts that do not depend on the sum or a block's axes, read or compute something, and always happen."""
     found: dict[int, Expr] = {}
 
     def visit(e: Expr) -> None:
-        if not any(n.op == "var" or (n.op == "axis" and n.value == block) for n in e.walk()):
+        if not any(n.op == "var" or (n.op == "axis" and n.value in blocked) for n in e.walk()):
             worth = any(n.op in ("load", "div", *FUNCTIONS) for n in e.walk())
             if worth and e.dtype not in ("bool", "index"):
                 found.setdefault(numbers.of(e), e)

@@ -41,16 +41,23 @@ def _unit(block: Block, w: Writer, scope: Scope) -> None:
 
 
 def _walk(block: Block, w: Writer, scope: Scope) -> None:
-    p, size = block.p, block.p.s.ranges[block.p.s.inner]
-    for a in (*p.others, *((STRIP,) if p.stripped else ())):
+    for a in (*block.p.others, *((STRIP,) if block.p.stripped else ())):
         w.line(f"const long {a} = {scope.at(a)};")
+    for rows in block.p.r_spans:
+        with w.block(_rows(block.p, rows)):
+            _row(block, w, scope, rows)
+
+
+def _row(block: Block, w: Writer, scope: Scope, rows: Span) -> None:
+    """All blocks and vectors of one position along the second axis, or of all where there is none."""
+    p, size = block.p, block.p.s.ranges[block.p.s.inner]
     if p.order == "bv":
         for span in p.b_spans:
             with w.block(_strip(p, span)):
                 for v in p.v_spans:
                     with w.block(_head(v, "v_")):
-                        place = _place(p, span, v)
-                        block.print(w, span, place, *block.hoisted(w, place))
+                        place = _place(p, rows, span, v)
+                        block.print(w, place, *block.hoisted(w, place))
         return
     if p.order == "v":
         w.line(f"const long v_ = {scope.at(p.s.inner)};")
@@ -61,10 +68,10 @@ def _walk(block: Block, w: Writer, scope: Scope) -> None:
                 f"if (v_ {'<' if v.size == p.lanes else '=='} {size // p.lanes * p.lanes}L)" if size % p.lanes else ""
             )
         with w.block(head):
-            found = block.hoisted(w, _place(p, p.b_spans[0], v))
+            found = block.hoisted(w, _place(p, rows, p.b_spans[0], v))
             for span in p.b_spans:
                 with w.block(_strip(p, span)):
-                    block.print(w, span, _place(p, span, v), *found)
+                    block.print(w, _place(p, rows, span, v), *found)
 
 
 def _head(span: Span, name: str) -> str:
@@ -88,9 +95,20 @@ def _strip(p: WindowTiling, span: Span) -> str:
     return f"for (long b_ = {ends[0]}; b_ < {ends[1]}; b_ += {span.size}L)"
 
 
-def _place(p: WindowTiling, span: Span, v: Span) -> Place:
-    partial = v.size < p.lanes
-    return Place(
-        span.start if span.count == 1 else "b_", v.start if v.count == 1 else "v_", span.inside, v.inside,
-        str(v.size) if partial else None, v.size,
-    )  # fmt: skip
+def _rows(p: WindowTiling, span: Span) -> str:
+    """The condition under which a unit of work is one of a run of blocks along the second axis."""
+    if len(p.r_spans) == 1:
+        return ""
+    if span.count == 1:
+        return f"if ({p.second} == {span.start}L)"
+    return f"if ({p.second} >= {span.start}L && {p.second} < {span.start + span.count * span.size}L)"
+
+
+def _place(p: WindowTiling, rows: Span, span: Span, v: Span) -> Place:
+    first: dict[str, str | int] = {p.s.inner: v.start if v.count == 1 else "v_"}
+    outputs = {}
+    for axis, along, name in ((p.second, rows, p.second), (p.block, span, "b_")):
+        if axis is not None:
+            first[axis] = along.start if along.count == 1 else str(name)
+            outputs[axis] = along.size
+    return Place(first, outputs, v.inside, str(v.size) if v.size < p.lanes else None, v.size)

@@ -42,7 +42,7 @@ def nest(p: WindowTiling) -> LoopNest:
     s = p.s
     size = s.ranges[s.inner]
     loops = [Loop(s.inner, size, p.lanes, "dealt")] if p.order == "v" else []
-    loops += [Loop(a, s.ranges[a], 1, "dealt") for a in p.others]
+    loops += [Loop(a, s.ranges[a], p.blocked.get(a, 1), "dealt") for a in p.others]
     if p.stripped:
         loops.insert(len(loops) - 1, Loop(STRIP, p.strips, 1, "dealt"))
     vectors = [] if p.order == "v" else [Loop(s.inner, size, p.lanes, level="register")]
@@ -52,8 +52,7 @@ def nest(p: WindowTiling) -> LoopNest:
     reduce = dict(zip(s.part.reduce_axes, s.part.reduce, strict=True))
     loops += [Loop(a, reduce[a], 1) for a in p.rolled]
     loops += [Loop(a, reduce[a], 1, "unroll", "register") for a in p.unrolled]
-    if p.block is not None:
-        loops.append(Loop(p.block, min(p.size, s.ranges[p.block]), 1, "unroll", "register"))
+    loops += [Loop(a, min(n, s.ranges[a]), 1, "unroll", "register") for a, n in p.blocked.items()]
     loops.append(Loop(s.inner, min(size, p.lanes), 1, "vector", "register"))
     axes = {a: s.ranges[a] for a in (*s.axes, *s.part.reduce_axes)}
     return LoopNest(s.part.stage, axes, tuple(loops), (), itemsize=ITEMSIZE[s.accumulator])
@@ -62,7 +61,7 @@ def nest(p: WindowTiling) -> LoopNest:
 def static(p: WindowTiling) -> dict[str, float]:
     """The numbers of :data:`~..cpu_static.STATIC`."""
     taps = prod(p.s.ranges[a] for a in p.unrolled)
-    return numbers(hoisted=len(hoistable(p.s, p.block)) * taps if p.hoist else 0, streamed=p.stream)
+    return numbers(hoisted=len(hoistable(p.s, p.blocked)) * taps if p.hoist else 0, streamed=p.stream)
 
 
 @lru_cache(maxsize=256)

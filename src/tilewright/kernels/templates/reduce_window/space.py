@@ -1,8 +1,9 @@
 """The schedules of a stencil: knobs, what keeps them legal, and a choice by arithmetic.
 
 Vectors run along the innermost axis. ``block`` is an axis along which ``size`` neighbouring outputs are computed
-together, so that overlapping windows share what they read; ``none`` where there is no such axis. ``rolled``: reduce
-axes that need not be printed out are loops. ``hoist``: what does not move along the block's axis (weights) is read
+together, so that overlapping windows share what they read; ``none`` where there is no such axis. ``rows``: so many
+neighbours along the axis before that are computed with them. ``rolled``: reduce axes that need not be printed out are
+loops. ``hoist``: what does not move along the block's axis (weights) is read
 once before the loop along it. ``order``: which of the two loops is outer: over vectors (``vb``), over blocks
 (``bv``), or over vectors and then everything else (``v``). ``strips``: the block's axis in so many pieces, outside
 of the loop over the axis before it, so that the rows that a window spans stay in the first cache. ``tasks``: into
@@ -11,9 +12,10 @@ how many pieces the work is divided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from math import prod
 
 from tilewright.core import Target, Value
@@ -29,6 +31,7 @@ MAX_CODE = 800
 LARGE = 4
 """Times the second cache, from which an output may be stored past it."""
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
+ROWS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class WindowTiling:
     lanes: int
     block: str | None
     size: int
+    rows: int
     rolled: tuple[str, ...]
     hoist: bool
     order: str
@@ -63,6 +67,17 @@ class WindowTiling:
     @property
     def unrolled(self) -> tuple[str, ...]:
         return tuple(a for a in self.s.part.reduce_axes if a not in self.rolled)
+
+    @property
+    def second(self) -> str | None:
+        """The other axis along which a block has several outputs."""
+        return beside(self.s, self.block) if self.rows > 1 else None
+
+    @property
+    def blocked(self) -> dict[str, int]:
+        """How many outputs a block has along which axes, the outer axis first."""
+        sizes = {self.second: self.rows, self.block: self.size}
+        return {a: sizes[a] for a in self.s.axes if a in sizes}
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -80,7 +95,12 @@ class WindowTiling:
 
     @property
     def b_spans(self) -> tuple[Span, ...]:
-        return (Span(0, 1, 1, True),) if self.block is None else spans(self.s, self.block, self.size)
+        return along(self.s, self.block, self.size)
+
+    @property
+    def r_spans(self) -> tuple[Span, ...]:
+        """Blocks along the second axis."""
+        return along(self.s, self.second, self.rows)
 
 
 def lanes_of(s: Stencil, target: Target) -> int:
@@ -88,28 +108,35 @@ def lanes_of(s: Stencil, target: Target) -> int:
     return max(2, target.vector_bytes // (8 if ITEMSIZE[s.accumulator] == 8 else 4))
 
 
-def required(s: Stencil, block: str | None) -> frozenset[str]:
-    """Reduce axes that must be printed out: conditions tie them to the innermost axis or the block's."""
-    tied = {s.inner, block}
+def required(s: Stencil, *blocked: str | None) -> frozenset[str]:
+    """Reduce axes that must be printed out: conditions tie them to the innermost axis or a block's."""
+    tied = {s.inner, *blocked}
     return frozenset(
         a for r in s.reads for g in r.guards if tied & set(g.axes) for a in g.axes if a.startswith("r")
     )  # fmt: skip
 
 
-def fits(s: Stencil, block: str | None) -> bool:
-    """Whether every condition moves with one of block, innermost axis and the rest only."""
-    for r in s.reads:
-        for g in r.guards:
-            out = {a for a in g.axes if a.startswith("i")}
-            if len(out) > 1 and out & {s.inner, block}:
-                return False
-    return True
+def shares(s: Stencil, axis: str) -> bool:
+    """Whether neighbours along an axis share reads, and conditions tie it neither to the innermost nor to another."""
+    if axis not in s.windows or any(axis in r.at.opaque for r in s.reads):
+        return False
+    moved = [{a for a in g.axes if a.startswith("i")} for r in s.reads for g in r.guards]
+    return all(len(out) < 2 or not out & {s.inner, axis} for out in moved)
 
 
 def blocks(s: Stencil) -> tuple[str, ...]:
     """Axes along which a block can share reads."""
-    data = {a for a in s.axes[:-1] if a in s.windows and fits(s, a) and not any(a in r.at.opaque for r in s.reads)}
-    return (*(a for a in s.axes[:-1] if a in data), NONE)
+    return (*(a for a in s.axes[:-1] if shares(s, a)), NONE)
+
+
+def beside(s: Stencil, block: str | None) -> str | None:
+    """The second axis along which a block of ``block`` can share reads: the nearest."""
+    return next((a for a in reversed(s.axes[:-1]) if block not in (a, None) and shares(s, a)), None)
+
+
+def along(s: Stencil, axis: str | None, size: int) -> tuple[Span, ...]:
+    """An axis in blocks; one where there is none."""
+    return (Span(0, 1, 1, True),) if axis is None else spans(s, axis, size)
 
 
 def spans(s: Stencil, axis: str, size: int) -> tuple[Span, ...]:
@@ -143,12 +170,13 @@ def _holds(g: Linear, axis: str, ranges: Mapping[str, int]) -> tuple[int, int]:
     return 0, least // -c + 1
 
 
-def code(s: Stencil, block: str | None, size: int, rolled: bool, lanes: int) -> int:
+def code(s: Stencil, block: str | None, size: int, rows: int, rolled: bool, lanes: int) -> int:
     """Combines printed."""
-    must = required(s, block)
+    second = beside(s, block) if rows > 1 else None
+    must = required(s, block, second)
     taps = prod(n for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True) if not rolled or a in must)
-    along = sum(x.size for x in spans(s, block, size)) if block else 1
-    return along * len(spans(s, s.inner, lanes)) * taps
+    outputs = prod(sum(x.size for x in along(s, a, n)) for a, n in ((block, size), (second, rows)))
+    return outputs * len(spans(s, s.inner, lanes)) * taps
 
 
 def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
@@ -160,9 +188,22 @@ def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
     return tuple(k for k in (1, 2, 4, 8) if k == 1 or k <= run)
 
 
-def hoistable(s: Stencil, block: str | None) -> tuple[Read, ...]:
-    """Reads that do not move along the block's axis."""
-    return tuple(r for r in s.reads if not r.guards and (block is None or block not in r.axes))
+def loads(s: Stencil, blocked: Mapping[str, int]) -> float:
+    """Elements that a block reads for each of its outputs, of the read that moves most."""
+    read = max(s.reads, key=lambda r: len(r.axes))
+    steps = [(read.at.of(a), n) for a, n in blocked.items()]
+    steps += [(read.at.of(a), n) for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True)]
+    distinct = {0}
+    for step, count in steps:
+        distinct = {at + step * k for at in distinct for k in range(count)}
+    # The last block along an axis may be a small one.
+    outputs = [s.ranges[a] / sum(x.count for x in spans(s, a, n)) for a, n in blocked.items()]
+    return len(distinct) / prod(outputs)
+
+
+def hoistable(s: Stencil, blocked: Iterable[str]) -> tuple[Read, ...]:
+    """Reads that do not move along a block's axes."""
+    return tuple(r for r in s.reads if not r.guards and not r.axes & set(blocked))
 
 
 def large(s: Stencil, target: Target) -> bool:
@@ -174,23 +215,24 @@ def large(s: Stencil, target: Target) -> bool:
 def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a stencil."""
     lanes = lanes_of(s, target)
-    members = legal(s, lanes)
+    members = legal(s, target)
     axes = blocks(s)
     knobs = [
         Choice("block", tuple(a for a in axes if any(m[0] == a for m in members)), ordered=False),
         Choice("size", tuple(sorted({m[1] for m in members}))),
-        Choice("rolled", tuple(sorted({m[2] for m in members}))),
+        Choice("rows", tuple(sorted({m[2] for m in members}))),
+        Choice("rolled", tuple(sorted({m[3] for m in members}))),
         Choice("hoist", (False, True)),
         Choice("order", ("bv", "v", "vb") if s.ranges[s.inner] > lanes else ("bv",), ordered=False),
     ]
-    cuts = {(a, z): strips(s, a, z) if a != NONE else (1,) for a, z, _ in members}
+    cuts = {(a, z): strips(s, a, z) if a != NONE else (1,) for a, z, *_ in members}
     knobs.append(Choice("strips", tuple(sorted({k for found in cuts.values() for k in found})), half="launch"))
     if large(s, target):
         knobs.append(Choice("stream", (False, True)))
     guarded = any(s.inner in g.axes for r in s.reads for g in r.guards)
 
     rules = [
-        rule("too much code, or a copy", lambda block, size, rolled: (block, size, rolled) in members),
+        rule("too much code, or a copy", lambda block, size, rows, rolled: (block, size, rows, rolled) in members),
         rule(
             "nothing is hoisted",
             lambda block, rolled, hoist, order: not hoist or not (block == NONE or order == "bv" or rolled),
@@ -205,48 +247,51 @@ def space(s: Stencil, target: Target, template: str, version: int) -> SearchSpac
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
 
-def legal(s: Stencil, lanes: int) -> set[tuple[str, int, bool]]:
-    """Combinations of block, size and rolled that are worth printing; none where windows are too large."""
+def legal(s: Stencil, target: Target) -> set[tuple[str, int, int, bool]]:
+    """Combinations of block, size, rows and rolled that are worth printing; none where windows are too large."""
     found = set()
+    lanes = lanes_of(s, target)
     for axis in blocks(s):
         block = None if axis == NONE else axis
+        second = beside(s, block)
         sizes = (1,) if block is None else tuple(x for x in SIZES if 1 < x <= s.ranges[block])
-        loose = set(s.part.reduce_axes) - required(s, block)
-        for size in sizes:
+        for size, rows in product(sizes, ROWS):
+            if rows > 1 and (second is None or rows > s.ranges[second] or rows * size > target.registers):
+                continue
+            loose = set(s.part.reduce_axes) - required(s, block, second if rows > 1 else None)
             for rolled in (False, True) if loose else (False,):
-                if code(s, block, size, rolled, lanes) <= MAX_CODE:
-                    found.add((axis, size, rolled))
+                if code(s, block, size, rows, rolled, lanes) <= MAX_CODE:
+                    found.add((axis, size, rows, rolled))
     return found
 
 
 @lru_cache(maxsize=64)
 def printable(s: Stencil, target: Target) -> bool:
     """Whether some block is short enough to print."""
-    return bool(legal(s, lanes_of(s, target)))
+    return bool(legal(s, target))
 
 
 def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]:
     """A schedule by arithmetic on the sizes and the registers."""
     lanes = lanes_of(s, target)
-    members = legal(s, lanes)
 
-    def cost(m: tuple[str, int, bool]) -> tuple[float, ...]:
-        axis, size, rolled = m
+    def cost(m: tuple[str, int, int, bool]) -> tuple[float, ...]:
+        axis, size, rows, rolled = m
         block = None if axis == NONE else axis
-        busy = sum(x.size * x.count for x in spans(s, block, size)) if block else 1
-        trips = sum(x.count for x in spans(s, block, size)) if block else 1
-        mean = busy / trips
-        return (rolled, abs(mean - 8) if mean < 8 else (mean - 8) / 4, -s.axes.index(axis) if block else 1)
+        sizes = {block: size} | ({beside(s, block): rows} if rows > 1 else {})
+        within = {a: n for a, n in sizes.items() if a is not None}
+        # Registers hold the sums of a block, and eight of them what is read.
+        return (rolled, rows * size > target.registers - 8, loads(s, within), -s.axes.index(axis) if block else 1)
 
-    axis, size, rolled = min(sorted(members), key=cost)
+    axis, size, rows, rolled = min(sorted(legal(s, target)), key=cost)
     values: dict[str, Value] = {
-        "block": axis, "size": size, "rolled": rolled, "hoist": False, "order": "bv", "strips": 1,
+        "block": axis, "size": size, "rows": rows, "rolled": rolled, "hoist": False, "order": "bv", "strips": 1,
     }  # fmt: skip
     if axis != NONE:
         # Rows of the window, and the row that is written, in half the first cache.
         row = s.ranges[axis] * s.ranges[s.inner] * ITEMSIZE[s.accumulator] * (s.part.reduce[0] + 1)
         values["strips"] = max(k for k in strips(s, axis, size) if k == 1 or row >= k * target.l1_bytes // 2)
-        few = s.taps + size + 3 <= target.registers and not rolled
+        few = s.taps + size * rows + 3 <= target.registers and not rolled
         if few and int(values["strips"]) > 1 and s.ranges[s.inner] > lanes:
             values |= {"order": "vb", "hoist": True}
     if large(s, target):
@@ -260,12 +305,13 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
 def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTiling:
     """The decisions of a schedule."""
     block = None if values["block"] == NONE else str(values["block"])
-    must = required(s, block)
+    rows = int(values["rows"])
+    must = required(s, block, beside(s, block) if rows > 1 else None)
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
     order = str(values["order"])
     return WindowTiling(
-        s=s, target=target, lanes=lanes_of(s, target), block=block, size=int(values["size"]), rolled=rolled,
-        hoist=bool(values["hoist"]),
+        s=s, target=target, lanes=lanes_of(s, target), block=block, size=int(values["size"]), rows=rows,
+        rolled=rolled, hoist=bool(values["hoist"]),
         order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
         strips=int(values["strips"]), stream=bool(values.get("stream", False)), tasks=int(values.get("tasks", 1)),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from tilewright.kernels.templates.reduce_window.space import default, plan, prin
 CPU_STENCIL = PlannedTemplate(
     name="cpu_stencil",
     family="reduce_window",
-    version=4,
+    version=5,
     kinds=("cpu",),
     refusal="is no stencil",
     find=match,
