@@ -1,4 +1,4 @@
-// cuda_attention version 2, cuda:sm_80
+// cuda_attention version 3, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -8,6 +8,7 @@ TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
     y.bits = (tw::u16)(high >> 16);
     low = tw::pack_bf16(a - tw::to_float(x), b - tw::to_float(y));
 }
+TW_DEVICE float power(float score, float shift) { return (score + shift) * 1.44269504f; }
 TW_DEVICE tw::bf16 finish(float o, int o_i0, int o_i1, int i, int e) {
     (void)o_i0; (void)o_i1; (void)i; (void)e;
     return tw::to_bf16((float)(o));
@@ -22,46 +23,50 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     (void)ws; (void)lane; (void)warp; (void)block; (void)i0;
     const int o_i0 = int(unsigned(block) / 4u);
     const int o_i1 = int(unsigned(block) % 4u);
-    const tw::u32 sq = tw::shared_address(smem), sk = sq + 768, sv = sk + 4608;
+    const tw::u32 sq = tw::shared_address(smem), ring = sq + 768;
     const tw::u32 at_q = sq + (warp * 384 + (lane % 16) * 24 + lane / 16 * 8) * 2;
-    const tw::u32 at_k = ((lane % 8 + lane / 16 * 8) * 24 + lane / 8 % 2 * 8) * 2, at_v = ((lane % 16) * 24 + lane / 16 * 8) * 2;
-    // Block t of the keys and their values, to slot of the ring.
-    const auto copy = [&](int slot, int t) {
+    const tw::u32 at_k = ring + ((lane % 8 + lane / 16 * 8) * 24 + lane / 8 % 2 * 8) * 2, at_v = ring + 1536 + ((lane % 16) * 24 + lane / 16 * 8) * 2;
+    // Block t of the keys and their values, to a slot of the ring, which is named by its distance from the first.
+    const auto copy = [&](tw::u32 slot, int t) {
         TW_UNROLL
         for (int n = 0; n < 8; n++) {
-            const int low = tid / 8 + n * 4;
-            const int row = t * 32 + low, col = tid % 8 * 2;
-            tw::cp_async<4>(sk + slot * 1536 + (low * 24 + col) * 2, x1 + (((((o_i0 * 380) + (int(unsigned(o_i1) / 2u) * 190)) + (row * 10)) + col)), row < 19 && col < 10 ? 4 : 0);
+            const int low = warp * 32 + lane / 8 + n * 4;
+            const int row = t * 32 + low;
+            const int col = tid % 8 * 2;
+            tw::cp_async<4>(ring + slot + (low * 24 + col) * 2, x1 + (((((o_i0 * 380) + (int(unsigned(o_i1) / 2u) * 190)) + ((warp * 32 + lane / 8) * 10)) + col) + (t * 32) * 10) + n * 40, row < 19 && col < 10 ? 4 : 0);
         }
         TW_UNROLL
         for (int n = 0; n < 8; n++) {
-            const int low = tid / 8 + n * 4;
-            const int row = t * 32 + low, col = tid % 8 * 2;
-            tw::cp_async<4>(sv + slot * 1536 + (low * 24 + col) * 2, x2 + (((((o_i0 * 228) + (int(unsigned(o_i1) / 2u) * 114)) + (row * 6)) + col)), row < 19 && col < 6 ? 4 : 0);
+            const int low = warp * 32 + lane / 8 + n * 4;
+            const int row = t * 32 + low;
+            const int col = tid % 8 * 2;
+            tw::cp_async<4>(ring + slot + 1536 + (low * 24 + col) * 2, x2 + (((((o_i0 * 228) + (int(unsigned(o_i1) / 2u) * 114)) + ((warp * 32 + lane / 8) * 6)) + col) + (t * 32) * 6) + n * 24, row < 19 && col < 6 ? 4 : 0);
         }
     };
     const auto next = [&](int t) { return t; };
     TW_UNROLL
     for (int n = 0; n < 4; n++) {
-        const int low = tid / 8 + n * 4;
-        const int row = i0 + low, col = tid % 8 * 2;
-        tw::cp_async<4>(sq + (low * 24 + col) * 2, x0 + (((((o_i0 * 200) + (o_i1 * 50)) + (row * 10)) + col)), row < 5 && col < 10 ? 4 : 0);
+        const int low = warp * 16 + lane / 8 + n * 4;
+        const int row = i0 + low;
+        const int col = tid % 8 * 2;
+        tw::cp_async<4>(sq + (low * 24 + col) * 2, x0 + (((((o_i0 * 200) + (o_i1 * 50)) + ((warp * 16 + lane / 8) * 10)) + col) + (i0) * 10) + n * 40, row < 5 && col < 10 ? 4 : 0);
     }
     tw::cp_commit();
-    int now = next(0), ahead = now, slot = 0, free = 0;
+    int now = next(0), ahead = now;
+    tw::u32 slot = 0, free = 0;
     TW_UNROLL
-    for (; free < 2; free++) {
+    for (; free < 6144; free += 3072) {
         if (ahead < 1) copy(free, ahead);
         tw::cp_commit();
         ahead = next(ahead + 1);
     }
-    float o[1][2][4], top[1][2], sum[1][2];
+    float o[1][2][4], shift[1][2], sum[1][2];
     TW_UNROLL
     for (int m = 0; m < 1; m++)
     {
         TW_UNROLL
         for (int n = 0; n < 2; n++) o[m][n][0] = o[m][n][1] = o[m][n][2] = o[m][n][3] = 0.0f;
-        top[m][0] = top[m][1] = -__builtin_inff();
+        shift[m][0] = shift[m][1] = 0x1.fffffep127f;
         sum[m][0] = sum[m][1] = 0.0f;
     }
     tw::cp_wait<2>();
@@ -78,7 +83,6 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
         if (ahead < 1) copy(free, ahead);
         tw::cp_commit();
         ahead = next(ahead + 1);
-        free = free + 1 == 3 ? 0 : free + 1;
         const int j0 = now * 32;
         float s[1][4][4];
         TW_UNROLL
@@ -93,7 +97,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
             for (int n = 0; n < 2; n++)
             {
                 tw::u32 r[4];
-                tw::ldmatrix_x4(r, sk + slot * 1536 + at_k + (n * 384 + d * 16) * 2);
+                tw::ldmatrix_x4(r, at_k + slot + (n * 384 + d * 16) * 2);
                 const tw::u32 first[2] = {r[0], r[1]}, second[2] = {r[2], r[3]};
                 TW_UNROLL
                 for (int m = 0; m < 1; m++)
@@ -130,37 +134,40 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 }
             }
         }
+        float most[1][2];
+        bool above = false;
         TW_UNROLL
         for (int m = 0; m < 1; m++)
             TW_UNROLL
             for (int h = 0; h < 2; h++)
             {
-                float most = top[m][h];
+                most[m][h] = tw::max_number(s[m][0][2 * h], s[m][0][2 * h + 1]);
                 TW_UNROLL
-                for (int n = 0; n < 4; n++)
-                    most = tw::max_number(most, tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
-                most = tw::max_number(most, tw::shuffle_xor(most, 1));
-                most = tw::max_number(most, tw::shuffle_xor(most, 2));
-                const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[m][h] - base);
-                top[m][h] = most;
-                float total = sum[m][h] * scale;
-                TW_UNROLL
-                for (int n = 0; n < 4; n++)
-                    TW_UNROLL
-                    for (int c = 0; c < 2; c++)
-                    {
-                        const float w = tw::exp2_approx((s[m][n][2 * h + c] - base) * 1.44269504f);
-                        s[m][n][2 * h + c] = w;
-                        total += w;
-                    }
-                sum[m][h] = total;
-                TW_UNROLL
-                for (int n = 0; n < 2; n++)
-                {
-                    o[m][n][2 * h] *= scale;
-                    o[m][n][2 * h + 1] *= scale;
-                }
+                for (int n = 1; n < 4; n++)
+                    most[m][h] = tw::max_number(most[m][h], tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
+                above |= power(most[m][h], shift[m][h]) > 8.0f;
             }
+        if (__builtin_expect(tw::any_lane(above), 0)) {
+            TW_UNROLL
+            for (int m = 0; m < 1; m++)
+                TW_UNROLL
+                for (int h = 0; h < 2; h++)
+                {
+                    float top = most[m][h];
+                    top = tw::max_number(top, tw::shuffle_xor(top, 1));
+                    top = tw::max_number(top, tw::shuffle_xor(top, 2));
+                    const float raised = power(top, shift[m][h]) > 8.0f ? -top : shift[m][h];
+                    const float scale = tw::exp2_approx((raised - shift[m][h]) * 1.44269504f);
+                    shift[m][h] = raised;
+                    sum[m][h] *= scale;
+                    TW_UNROLL
+                    for (int n = 0; n < 2; n++)
+                    {
+                        o[m][n][2 * h] *= scale;
+                        o[m][n][2 * h + 1] *= scale;
+                    }
+                }
+        }
         TW_UNROLL
         for (int k = 0; k < 2; k++)
         {
@@ -171,14 +178,18 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 TW_UNROLL
                 for (int w = 0; w < 4; w++)
                 {
-                    const float a = s[m][2 * k + w / 2][w % 2 * 2], b = s[m][2 * k + w / 2][w % 2 * 2 + 1];
+                    const int n = 2 * k + w / 2, h = w % 2;
+                    const float a = tw::exp2_approx(power(s[m][n][2 * h], shift[m][h]));
+                    const float b = tw::exp2_approx(power(s[m][n][2 * h + 1], shift[m][h]));
+                    sum[m][h] += a;
+                    sum[m][h] += b;
                     parts(high[m][w], low[m][w], a, b);
                 }
             TW_UNROLL
             for (int n = 0; n < 1; n++)
             {
                 tw::u32 r[4];
-                tw::ldmatrix_x4_trans(r, sv + slot * 1536 + at_v + (k * 384 + n * 16) * 2);
+                tw::ldmatrix_x4_trans(r, at_v + slot + (k * 384 + n * 16) * 2);
                 const tw::u32 first[2] = {r[0], r[1]}, second[2] = {r[2], r[3]};
                 TW_UNROLL
                 for (int m = 0; m < 1; m++)
@@ -190,7 +201,8 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 }
             }
         }
-        slot = slot + 1 == 3 ? 0 : slot + 1;
+        free = slot;
+        slot = slot == 6144 ? 0 : slot + 3072;
         now = next(now + 1);
     }
     tw::cp_wait<0>();

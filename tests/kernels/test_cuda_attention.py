@@ -176,6 +176,27 @@ def test_masked_blocks_are_not_read(dtype: str, rounded: bool) -> None:
     np.testing.assert_array_equal(computed(program, [q, k, v]), right)
 
 
+@KINDS
+@pytest.mark.parametrize("rise", [0.4, -0.4, 60.0])
+def test_scores_far_apart(dtype: str, rounded: bool, rise: float) -> None:
+    """Scores that rise or fall with the keys: the base of the weights moves in some blocks, or in the first alone.
+
+    Other rows neither see that nor change by it.
+    """
+    program = attention(h=1, lq=20, lk=300, d=16, dv=8, dtype=dtype, rounded=rounded)
+    q, k, v = random_arrays(program)
+    q[..., 0], k[0, 0, :, 0] = 0.0, np.arange(300) / 4
+    level = computed(program, [q, k, v])
+    q[0, 0, ::3, 0] = rise
+    got = computed(program, [q, k, v])
+    products = q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T / 4
+    weights = np.exp(products - products.max(1, keepdims=True))
+    right = weights @ v[0, 0].astype(np.float64) / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(got[0, 0].astype(np.float64), right, rtol=4e-3, atol=4e-3)
+    others = np.arange(20) % 3 != 0
+    np.testing.assert_array_equal(got[0, 0, others], level[0, 0, others])
+
+
 def test_weights_keep_the_precision_of_float32() -> None:
     """A result that cancels: weights that are rounded to 16 bits would show."""
     program = attention(h=1, lq=16, lk=64, d=16, dv=2, dtype="float16", finish=lambda y, *_: y * 1024.0)

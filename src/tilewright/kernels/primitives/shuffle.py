@@ -1,4 +1,4 @@
-"""Exchange of 32-bit values between the lanes of a full warp."""
+"""Exchange of 32-bit values between the lanes of a full warp, and their vote."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ template <class T> TW_DEVICE T shuffle(T v, int lane) {
     static_assert(sizeof(T) == 4, "32-bit values");
     word_<T> w; w.value = v; w.bits = __shfl_sync(0xffffffffu, w.bits, lane); return w.value;
 }
+TW_DEVICE bool any_lane(bool holds) { return __any_sync(0xffffffffu, holds); }
 """
 
 _EMULATED = """
@@ -48,6 +49,17 @@ template <class T> TW_DEVICE T shuffle_down(T v, int delta, int line = __builtin
 template <class T> TW_DEVICE T shuffle(T v, int lane, int line = __builtin_LINE()) {
     return shuffle_any_(v, (u32)lane & 31u, "shuffle", line);
 }
+struct vote_ { bool mine, any; };
+TW_DEVICE void vote_all_(void *const *lanes, int) {
+    bool any = false;
+    for (int l = 0; l < 32; l++) any |= ((const vote_ *)lanes[l])->mine;
+    for (int l = 0; l < 32; l++) ((vote_ *)lanes[l])->any = any;
+}
+TW_DEVICE bool any_lane(bool holds, int line = __builtin_LINE()) {
+    vote_ mine = {holds, false};
+    emu::warp_collective("any_lane", line, &mine, vote_all_);
+    return mine.any;
+}
 """
 
 _XOR = """
@@ -68,6 +80,12 @@ _ANY = """
     out[64 + t] = tw::shuffle(x0[t], t * 5 % 32);
 """
 
+# None, one and all of the lanes.
+_VOTE = """
+    int t = threadIdx.x;
+    for (int i = 0; i < 34; i++) out[32 * i + t] = tw::any_lane(i == 33 || t == i - 1) ? x0[t] : 0u;
+"""
+
 _LANE = np.arange(32)
 
 PRIMITIVE = Primitive(
@@ -76,7 +94,7 @@ PRIMITIVE = Primitive(
     80,
     _PTX,
     _EMULATED,
-    ("shuffle_xor", "shuffle_down", "shuffle"),
+    ("shuffle_xor", "shuffle_down", "shuffle", "any_lane"),
     (
         Conformance(
             "xor", _XOR, lambda: (words(32, 60),), "uint32", 192,
@@ -89,6 +107,10 @@ PRIMITIVE = Primitive(
         Conformance(
             "any", _ANY, lambda: (words(32, 62),), "uint32", 96,
             lambda x: np.concatenate([x[::-1], np.full(32, x[7]), x[_LANE * 5 % 32]]),
+        ),
+        Conformance(
+            "vote", _VOTE, lambda: (words(32, 65),), "uint32", 1088,
+            lambda x: np.concatenate([np.zeros_like(x), np.tile(x, 33)]),
         ),
     ),
 )  # fmt: skip

@@ -170,12 +170,13 @@ class AttentionTiling:
             held = max(4 * (self.rows + self.keys_each), 4 * self.rows + self.value_groups * self.value_vector)
             return COPIED_OVERHEAD + result + self.rows * (self.keys_each + 2) + held
         result, scores = self.width // COLUMNS * 4, self.block_k // COLUMNS * 4
-        words = 5 if self.one_rounding else 7
+        words = 4 if self.one_rounding else 5
         queries = self.depth // DEPTH * 4 if self.q_registers else 4
-        # Scores and the words that their weights become live side by side for a while; over long rows the compiler
-        # reads fragments far ahead.
+        # The second of two words that a weight becomes lives beside its score for a while; over long rows the
+        # compiler reads fragments far ahead.
         ahead = max(0, self.depth + self.width - 256) // 6
-        return OVERHEAD + ahead + self.tiles * (result + scores * words // 4 + queries + 8)
+        counters = 4 * (self.stages - 2)  # of which block is where
+        return OVERHEAD + counters + ahead + self.tiles * (result + scores * words // 4 + queries + 8)
 
     @property
     def output_vector(self) -> int:

@@ -1,8 +1,10 @@
 """The kernel for Tensor Cores: scores and results in fragments, weights handed from one to the other in registers.
 
 A warp holds tiles of 16 queries. For each block of keys it multiplies queries by keys, turns the products into
-scores, and scores into weights, beside a running maximum and sum a query (quads of lanes share a row). A score's
+scores, and scores into weights, beside a running base and sum a query (quads of lanes share a row). A score's
 accumulators lie as the operand of the second product wants its rows, so the weights never leave the registers.
+Weights are powers of 2 of what scores exceed the base by. It follows their maximum only when that has gone far ahead,
+which happens seldom beyond the first block: sums and results are not scaled in each.
 Weights that the program rounds to the values' type are one operand. Those that it keeps in float32 are split into two
 16-bit parts, whose products are added.
 """
@@ -25,12 +27,22 @@ from tilewright.kernels.templates.cuda_attention.text import (
 )
 
 LOG2_E = math.log2(math.e)
+ROOM = 8
+"""Powers of 2 that weights may reach before a query's base moves: even float16 holds many more."""
 
 
 def source(p: AttentionTiling, symbol: str) -> str:
     """The kernel's text."""
     parts = [] if p.one_rounding else [fill(PARTS, {"t": _short(p)})]
-    return kernel(p, symbol, [*parts, finish(p).define().rstrip()], _body(p))
+    return kernel(p, symbol, [*parts, fill(POWER, _powers(p)), finish(p).define().rstrip()], _body(p))
+
+
+def _powers(p: AttentionTiling) -> dict[str, object]:
+    """Texts: a weight as a power of 2, a base's opposite, and the power of 2 by which moving it multiplies weights."""
+    log2 = f"{p.scale * LOG2_E:.9g}f"
+    if p.one_rounding:
+        return {"power": f"tw::fma(score, {log2}, shift)", "raised": f"-top * {log2}", "change": "raised - shift[m][h]"}
+    return {"power": f"(score + shift) * {log2}", "raised": "-top", "change": f"(raised - shift[m][h]) * {log2}"}
 
 
 def _short(p: AttentionTiling) -> str:
@@ -47,37 +59,41 @@ TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
     low = tw::pack_$t(a - tw::to_float(x), b - tw::to_float(y));
 }"""
 
-# Where all scores so far are minus infinity the weights are 0 rather than exp(-inf + inf). Weights are at most 1: what
-# 2^x loses to an argument's rounding is small beside their sum. NaN scores need no care in the maximum: they make the
-# weight NaN, and with it the sum.
+POWER = "TW_DEVICE float power(float score, float shift) { return $power; }"
+
+# ``shift`` is the base's opposite, as a power of 2 where one rounding is allowed: what 2^x loses to an argument's
+# rounding is small beside the sum. It starts where every score lies far ahead of it but minus infinity, whose weight
+# is 0. A row moves its base only for its own scores: no result depends on other rows. NaN scores need no care in the
+# maximum: they make the weight NaN, and with it the sum.
 BODY = """\
-const tw::u32 sq = tw::shared_address(smem), sk = sq + $q_bytes, sv = sk + $k_ring;
+const tw::u32 sq = tw::shared_address(smem), ring = sq + $q_bytes;
 const tw::u32 at_q = sq + (warp * $q_warp + (lane % 16) * $q_pitch + lane / 16 * 8) * 2;
-const tw::u32 at_k = ((lane % 8 + lane / 16 * 8) * $k_pitch + lane / 8 % 2 * 8) * 2, \
-at_v = ((lane % 16) * $v_pitch + lane / 16 * 8) * 2;
-// Block t of the keys and their values, to slot of the ring.
-const auto copy = [&](int slot, int t) {
+const tw::u32 at_k = ring + ((lane % 8 + lane / 16 * 8) * $k_pitch + lane / 8 % 2 * 8) * 2, \
+at_v = ring + $k_bytes + ((lane % 16) * $v_pitch + lane / 16 * 8) * 2;
+// Block t of the keys and their values, to a slot of the ring, which is named by its distance from the first.
+const auto copy = [&](tw::u32 slot, int t) {
 $copies
 };
 $next
 $queries
 tw::cp_commit();
-int now = next(0), ahead = now, slot = 0, free = 0;
+int now = next(0), ahead = now;
+tw::u32 slot = 0, free = 0;
 $if deep:TW_UNROLL
-$if deep:for (; free < $ahead; free++) {
+$if deep:for (; free < $last_slot; free += $stage_bytes) {
 $unless deep:{
     if (ahead < $key_blocks) copy(free, ahead);
     tw::cp_commit();
     ahead = next(ahead + 1);
 }
-$unless deep:free = 1;
-float o[$tiles][$result][4], top[$tiles][2], sum[$tiles][2];
+$unless deep:free = $last_slot;
+float o[$tiles][$result][4], shift[$tiles][2], sum[$tiles][2];
 TW_UNROLL
 for (int m = 0; m < $tiles; m++)
 {
     TW_UNROLL
     for (int n = 0; n < $result; n++) o[m][n][0] = o[m][n][1] = o[m][n][2] = o[m][n][3] = 0.0f;
-    top[m][0] = top[m][1] = -__builtin_inff();
+    shift[m][0] = shift[m][1] = 0x1.fffffep127f;
     sum[m][0] = sum[m][1] = 0.0f;
 }
 $if q_registers:tw::cp_wait<$ahead>();
@@ -94,7 +110,6 @@ while (now < $key_blocks) {
     if (ahead < $key_blocks) copy(free, ahead);
     tw::cp_commit();
     ahead = next(ahead + 1);
-    free = free + 1 == $stages ? 0 : free + 1;
     const int j0 = now * $block_k;
     float s[$tiles][$scored][4];
     TW_UNROLL
@@ -113,7 +128,7 @@ $unless q_registers:            tw::ldmatrix_x4(fq[m][0], at_q + (m * $q_tile + 
         for (int n = 0; n < $scored_pairs; n++)
         {
             tw::u32 r[4];
-            tw::ldmatrix_x4(r, sk + slot * $k_bytes + at_k + (n * $k_tile + d * 16) * 2);
+            tw::ldmatrix_x4(r, at_k + slot + (n * $k_tile + d * 16) * 2);
             const tw::u32 first[2] = {r[0], r[1]}, second[2] = {r[2], r[3]};
             TW_UNROLL
             for (int m = 0; m < $tiles; m++)
@@ -124,40 +139,40 @@ $unless q_registers:            tw::ldmatrix_x4(fq[m][0], at_q + (m * $q_tile + 
         }
     }
 $scores
+    float most[$tiles][2];
+    bool above = false;
     TW_UNROLL
     for (int m = 0; m < $tiles; m++)
         TW_UNROLL
         for (int h = 0; h < 2; h++)
         {
-            float most = top[m][h];
+            most[m][h] = tw::max_number(s[m][0][2 * h], s[m][0][2 * h + 1]);
             TW_UNROLL
-            for (int n = 0; n < $scored; n++)
-                most = tw::max_number(most, tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
-            most = tw::max_number(most, tw::shuffle_xor(most, 1));
-            most = tw::max_number(most, tw::shuffle_xor(most, 2));
-$if rounded:            const float base = most == -__builtin_inff() ? 0.0f : most * $log2;
-$if rounded:            const float scale = tw::exp2_approx(tw::fma(top[m][h], $log2, -base));
-$if kept:            const float base = most == -__builtin_inff() ? 0.0f : most, scale = tw::exp(top[m][h] - base);
-            top[m][h] = most;
-            float total = sum[m][h] * scale;
-            TW_UNROLL
-            for (int n = 0; n < $scored; n++)
-                TW_UNROLL
-                for (int c = 0; c < 2; c++)
-                {
-$if rounded:                    const float w = tw::exp2_approx(tw::fma(s[m][n][2 * h + c], $log2, -base));
-$if kept:                    const float w = tw::exp2_approx((s[m][n][2 * h + c] - base) * $log2);
-                    s[m][n][2 * h + c] = w;
-                    total += w;
-                }
-            sum[m][h] = total;
-            TW_UNROLL
-            for (int n = 0; n < $result; n++)
-            {
-                o[m][n][2 * h] *= scale;
-                o[m][n][2 * h + 1] *= scale;
-            }
+            for (int n = 1; n < $scored; n++)
+                most[m][h] = tw::max_number(most[m][h], tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
+            above |= power(most[m][h], shift[m][h]) > $room;
         }
+    if (__builtin_expect(tw::any_lane(above), 0)) {
+        TW_UNROLL
+        for (int m = 0; m < $tiles; m++)
+            TW_UNROLL
+            for (int h = 0; h < 2; h++)
+            {
+                float top = most[m][h];
+                top = tw::max_number(top, tw::shuffle_xor(top, 1));
+                top = tw::max_number(top, tw::shuffle_xor(top, 2));
+                const float raised = power(top, shift[m][h]) > $room ? $raised : shift[m][h];
+                const float scale = tw::exp2_approx($change);
+                shift[m][h] = raised;
+                sum[m][h] *= scale;
+                TW_UNROLL
+                for (int n = 0; n < $result; n++)
+                {
+                    o[m][n][2 * h] *= scale;
+                    o[m][n][2 * h + 1] *= scale;
+                }
+            }
+    }
     TW_UNROLL
     for (int k = 0; k < $key_steps; k++)
     {
@@ -168,7 +183,11 @@ $if kept:        tw::u32 low[$tiles][4];
             TW_UNROLL
             for (int w = 0; w < 4; w++)
             {
-                const float a = s[m][2 * k + w / 2][w % 2 * 2], b = s[m][2 * k + w / 2][w % 2 * 2 + 1];
+                const int n = 2 * k + w / 2, h = w % 2;
+                const float a = tw::exp2_approx(power(s[m][n][2 * h], shift[m][h]));
+                const float b = tw::exp2_approx(power(s[m][n][2 * h + 1], shift[m][h]));
+                sum[m][h] += a;
+                sum[m][h] += b;
 $if rounded:                high[m][w] = tw::pack_$t(a, b);
 $if kept:                parts(high[m][w], low[m][w], a, b);
             }
@@ -176,7 +195,7 @@ $if kept:                parts(high[m][w], low[m][w], a, b);
         for (int n = 0; n < $result_pairs; n++)
         {
             tw::u32 r[4];
-            tw::ldmatrix_x4_trans(r, sv + slot * $v_bytes + at_v + (k * $v_tile + n * 16) * 2);
+            tw::ldmatrix_x4_trans(r, at_v + slot + (k * $v_tile + n * 16) * 2);
             const tw::u32 first[2] = {r[0], r[1]}, second[2] = {r[2], r[3]};
             TW_UNROLL
             for (int m = 0; m < $tiles; m++)
@@ -188,7 +207,8 @@ $if kept:                tw::mma_$t(o[m][2 * n + 1], low[m], second);
             }
         }
     }
-    slot = slot + 1 == $stages ? 0 : slot + 1;
+    free = slot;
+    slot = $following;
     now = next(now + 1);
 }
 tw::cp_wait<0>();
@@ -223,19 +243,21 @@ $unless pairs:                    if (e + c < $width) tw::store_global(out + ($o
 def _body(p: AttentionTiling) -> list[str]:
     scored, result, ahead = p.block_k // COLUMNS, p.width // COLUMNS, p.stages - 1
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("m", p.tiles), ("n", scored), ("c", 4))]
+    last_slot = ahead * p.stage_bytes
     holes = {
-        "rounded": p.one_rounding, "kept": not p.one_rounding, "log2": f"{(p.scale * LOG2_E):.9g}f",
+        **_powers(p), "room": f"{ROOM}.0f", "rounded": p.one_rounding, "kept": not p.one_rounding,
         "t": _short(p), "out": STORAGE[p.a.output.dtype], "width": p.a.width,
-        "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "v_bytes": p.bytes("v"), "k_ring": p.stages * p.bytes("k"),
+        "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "stage_bytes": p.stage_bytes, "last_slot": last_slot,
+        "following": f"{last_slot} - slot" if ahead == 1 else f"slot == {last_slot} ? 0 : slot + {p.stage_bytes}",
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"),
         "q_warp": ROWS * p.tiles * p.pitch("q"), "q_tile": ROWS * p.pitch("q"), "k_tile": 2 * COLUMNS * p.pitch("k"),
         "v_tile": DEPTH * p.pitch("v"),
         "copies": indented([
-            *copied(p, "k", f"sk + slot * {p.bytes('k')}", f"t * {p.block_k}"),
-            *copied(p, "v", f"sv + slot * {p.bytes('v')}", f"t * {p.block_k}"),
+            *copied(p, "k", "ring + slot", f"t * {p.block_k}"),
+            *copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}"),
         ]),
         "next": next_block(p), "queries": copied(p, "q", "sq", "i0"),
-        "deep": ahead > 1, "ahead": ahead, "older": ahead - 1, "stages": p.stages,
+        "deep": ahead > 1, "ahead": ahead, "older": ahead - 1,
         "key_blocks": p.key_blocks, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
         "tiles": p.tiles, "scored": scored, "scored_pairs": scored // 2, "result": result,
         "result_pairs": p.width // DEPTH, "steps": p.depth // DEPTH,

@@ -21,7 +21,7 @@ CODE_LIMIT = 4096
 """Multiply-adds in one unrolled loop body."""
 L2_BYTES = 64
 """Bytes a clock from the second-level cache to a multiprocessor."""
-SAFE = 240
+SAFE = 252
 """Estimated registers up to which nothing was seen to be spilled."""
 
 

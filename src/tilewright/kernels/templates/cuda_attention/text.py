@@ -86,18 +86,17 @@ def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
     even = p.threads % across == 0  # every thread keeps its columns, and its rows lie a constant apart
     many = count > p.threads
     if even:
-        lines = [f"const int low = tid / {across}{f' + n * {p.threads // across}' if many else ''};"]
+        # Where a warp can, it copies neighbouring rows: then they lie within the reach of one address.
+        start, apart = f"tid / {across}", p.threads // across
+        if 32 % across == 0 and height % apart == 0:
+            start, apart = f"warp * {height // p.warps} + lane / {across}", 32 // across
+        lines = [f"const int low = {start}{f' + n * {apart}' if many else ''};"]
         test, places = f"low < {height}", ("low", f"tid % {across}")
         ragged = height % (p.threads // across) != 0
     else:
         lines = [f"const int at = tid{f' + n * {p.threads}' if many else ''};"]
         test, places = f"at < {count}", (f"at / {across}", f"at % {across}")
         ragged = count % p.threads != 0
-    if ragged:
-        lines.append(f"if ({test}) {{")
-    pad = "    " if ragged else ""
-    col = f"{places[1]} * {vector}" if vector > 1 else places[1]
-    lines.append(f"{pad}const int row = {first} + {places[0]}, col = {col};")
     inside = " && ".join(_inside(p, s, "row", "col", padded))
     place = f"{places[0]} * {pitch} + col"
     names = {s.row: "row", s.along: "col"}
@@ -106,15 +105,24 @@ def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
         assert s.tensor is not None
         size = vector * ITEMSIZE[s.tensor.dtype]
         where = s.where.expr()
-        source = f"{s.tensor.name} + ({_printer(p, names, {}, where).scalar(where)})"
+        step, further = s.where.step(s.row), ""
+        if even and step is not None:  # a thread's rows: constants beside one address
+            names[s.row], further = f"({start})", f" + n * {apart * step}" if many else ""
+        made = _printer(p, names, {}, where)
+        source = made.scalar(where)
+        if even and step is not None:
+            source += f" + {'' if made.narrow else '(long)'}({first}) * {step}"
+        source = f"{s.tensor.name} + ({source}){further}"
         valid = f", {inside} ? {size} : 0" if inside else ""
-        lines.append(f"{pad}tw::cp_async<{size}>({to} + ({place}) * {p.item}, {source}{valid});")
+        copy = f"tw::cp_async<{size}>({to} + ({place}) * {p.item}, {source}{valid});"
     else:
         value = _printer(p, names, {}, s.value).scalar(s.value)
         value = f"{inside} ? (float)({value}) : 0.0f" if inside else f"(float)({value})"
-        lines.append(f"{pad}tw::store_shared({to} + ({place}), {value});")
-    if ragged:
-        lines.append("}")
+        copy = f"tw::store_shared({to} + ({place}), {value});"
+    col = f"{places[1]} * {vector}" if vector > 1 else places[1]
+    row = [f"const int row = {first} + {places[0]};"] if mentioned(copy, "row") else []
+    body = [*row, f"const int col = {col};", copy]
+    lines += [f"if ({test}) {{", *indented(body), "}"] if ragged else body
     if not many:
         return ["{", *indented(lines), "}"]
     return ["TW_UNROLL", f"for (int n = 0; n < {-(-count // p.threads)}; n++) {{", *indented(lines), "}"]
