@@ -1,4 +1,4 @@
-// cuda_attention version 3, cuda:sm_80
+// cuda_attention version 4, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -26,8 +26,8 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
     const tw::u32 sq = tw::shared_address(smem), ring = sq + 768;
     const tw::u32 at_q = sq + (warp * 384 + (lane % 16) * 24 + lane / 16 * 8) * 2;
     const tw::u32 at_k = ring + ((lane % 8 + lane / 16 * 8) * 24 + lane / 8 % 2 * 8) * 2, at_v = ring + 1536 + ((lane % 16) * 24 + lane / 16 * 8) * 2;
-    // Block t of the keys and their values, to a slot of the ring, which is named by its distance from the first.
-    const auto copy = [&](tw::u32 slot, int t) {
+    // Block t of the keys, or of their values, to a slot of the ring, which is named by its distance from the first.
+    const auto copy_keys = [&](tw::u32 slot, int t) {
         TW_UNROLL
         for (int n = 0; n < 8; n++) {
             const int low = warp * 32 + lane / 8 + n * 4;
@@ -35,6 +35,8 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
             const int col = tid % 8 * 2;
             tw::cp_async<4>(ring + slot + (low * 24 + col) * 2, x1 + (((((o_i0 * 380) + (int(unsigned(o_i1) / 2u) * 190)) + ((warp * 32 + lane / 8) * 10)) + col) + (t * 32) * 10) + n * 40, row < 19 && col < 10 ? 4 : 0);
         }
+    };
+    const auto copy_values = [&](tw::u32 slot, int t) {
         TW_UNROLL
         for (int n = 0; n < 8; n++) {
             const int low = warp * 32 + lane / 8 + n * 4;
@@ -52,14 +54,10 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
         tw::cp_async<4>(sq + (low * 24 + col) * 2, x0 + (((((o_i0 * 200) + (o_i1 * 50)) + ((warp * 16 + lane / 8) * 10)) + col) + (i0) * 10) + n * 40, row < 5 && col < 10 ? 4 : 0);
     }
     tw::cp_commit();
-    int now = next(0), ahead = now;
-    tw::u32 slot = 0, free = 0;
-    TW_UNROLL
-    for (; free < 6144; free += 3072) {
-        if (ahead < 1) copy(free, ahead);
-        tw::cp_commit();
-        ahead = next(ahead + 1);
-    }
+    int now = next(0);
+    const tw::u32 slot = 0;
+    if (now < 1) copy_keys(slot, now);
+    tw::cp_commit();
     float o[1][2][4], shift[1][2], sum[1][2];
     TW_UNROLL
     for (int m = 0; m < 1; m++)
@@ -69,7 +67,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
         shift[m][0] = shift[m][1] = 0x1.fffffep127f;
         sum[m][0] = sum[m][1] = 0.0f;
     }
-    tw::cp_wait<2>();
+    tw::cp_wait<1>();
     tw::sync();
     tw::u32 fq[1][1][4];
     TW_UNROLL
@@ -78,11 +76,10 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
         for (int d = 0; d < 1; d++)
             tw::ldmatrix_x4(fq[m][d], at_q + (m * 384 + d * 16) * 2);
     while (now < 1) {
-        tw::cp_wait<1>();
+        tw::cp_wait<0>();
         tw::sync();
-        if (ahead < 1) copy(free, ahead);
+        copy_values(slot, now);
         tw::cp_commit();
-        ahead = next(ahead + 1);
         const int j0 = now * 32;
         float s[1][4][4];
         TW_UNROLL
@@ -107,6 +104,11 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 }
             }
         }
+        tw::cp_wait<0>();
+        tw::sync();
+        now = next(now + 1);
+        if (now < 1) copy_keys(slot, now);
+        tw::cp_commit();
         if (j0 + 32 <= 19) {
             TW_UNROLL
             for (int m = 0; m < 1; m++)
@@ -201,9 +203,6 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 }
             }
         }
-        free = slot;
-        slot = slot == 6144 ? 0 : slot + 3072;
-        now = next(now + 1);
     }
     tw::cp_wait<0>();
     TW_UNROLL

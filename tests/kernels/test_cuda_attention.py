@@ -197,6 +197,27 @@ def test_scores_far_apart(dtype: str, rounded: bool, rise: float) -> None:
     np.testing.assert_array_equal(got[0, 0, others], level[0, 0, others])
 
 
+@pytest.mark.parametrize("q_registers", [False, True])
+@pytest.mark.parametrize("copies", ["lazy", "eager"])
+def test_slots_and_copies_are_in_time(copies: str, q_registers: bool) -> None:
+    """One slot, two or three, whenever copies land: the same to the bit."""
+    program = attention(h=1, lq=70, lk=90, d=32, dv=24, dtype="bfloat16", modify=causal, rounded=True)
+    task, inputs = task_of(program, SM80), random_arrays(program)
+    results = []
+    for stages in (1, 2, 3):
+        values = {"warps": 2, "tiles": 1, "BK": 16, "stages": stages, "q_registers": q_registers, "min_blocks": 1}
+        candidate = Candidate(task, TEMPLATE.space(task).schedule(values))
+        lowered = TEMPLATE.lower(candidate)
+        kernel = build(prelude(SM80, emulated=True) + lowered.source, [lowered.symbol])
+        got = empty_output(program.output.shape, program.output.dtype)
+        launch = launch_values(candidate)
+        report = run(kernel, lowered.program, launch, inputs, got, order="random:3", copies=copies)
+        assert report.ok, report.bugs
+        results.append(got)
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+
+
 def test_weights_keep_the_precision_of_float32() -> None:
     """A result that cancels: weights that are rounded to 16 bits would show."""
     program = attention(h=1, lq=16, lk=64, d=16, dv=2, dtype="float16", finish=lambda y, *_: y * 1024.0)

@@ -5,6 +5,10 @@ scores, and scores into weights, beside a running base and sum a query (quads of
 accumulators lie as the operand of the second product wants its rows, so the weights never leave the registers.
 Weights are powers of 2 of what scores exceed the base by. It follows their maximum only when that has gone far ahead,
 which happens seldom beyond the first block: sums and results are not scaled in each.
+
+A ring of two or three slots is filled a block or two ahead. In a single slot the next keys come once these are
+multiplied, and a block's values while its keys are: half the shared memory, for one more barrier.
+
 Weights that the program rounds to the values' type are one operand. Those that it keeps in float32 are split into two
 16-bit parts, whose products are added.
 """
@@ -70,23 +74,28 @@ const tw::u32 sq = tw::shared_address(smem), ring = sq + $q_bytes;
 const tw::u32 at_q = sq + (warp * $q_warp + (lane % 16) * $q_pitch + lane / 16 * 8) * 2;
 const tw::u32 at_k = ring + ((lane % 8 + lane / 16 * 8) * $k_pitch + lane / 8 % 2 * 8) * 2, \
 at_v = ring + $k_bytes + ((lane % 16) * $v_pitch + lane / 16 * 8) * 2;
-// Block t of the keys and their values, to a slot of the ring, which is named by its distance from the first.
-const auto copy = [&](tw::u32 slot, int t) {
-$copies
+// Block t of the keys, or of their values, to a slot of the ring, which is named by its distance from the first.
+const auto copy_keys = [&](tw::u32 slot, int t) {
+$copy_keys
+};
+const auto copy_values = [&](tw::u32 slot, int t) {
+$copy_values
 };
 $next
 $queries
 tw::cp_commit();
-int now = next(0), ahead = now;
-tw::u32 slot = 0, free = 0;
-$if deep:TW_UNROLL
-$if deep:for (; free < $last_slot; free += $stage_bytes) {
-$unless deep:{
-    if (ahead < $key_blocks) copy(free, ahead);
-    tw::cp_commit();
-    ahead = next(ahead + 1);
-}
-$unless deep:free = $last_slot;
+int now = next(0);
+$if alone:const tw::u32 slot = 0;
+$if alone:if (now < $key_blocks) copy_keys(slot, now);
+$if alone:tw::cp_commit();
+$unless alone:int ahead = now;
+$unless alone:tw::u32 slot = 0, free = 0;
+$unless alone:TW_UNROLL
+$unless alone:for (; free < $last_slot; free += $stage_bytes) {
+$unless alone:    if (ahead < $key_blocks) copy_keys(free, ahead), copy_values(free, ahead);
+$unless alone:    tw::cp_commit();
+$unless alone:    ahead = next(ahead + 1);
+$unless alone:}
 float o[$tiles][$result][4], shift[$tiles][2], sum[$tiles][2];
 TW_UNROLL
 for (int m = 0; m < $tiles; m++)
@@ -96,7 +105,7 @@ for (int m = 0; m < $tiles; m++)
     shift[m][0] = shift[m][1] = 0x1.fffffep127f;
     sum[m][0] = sum[m][1] = 0.0f;
 }
-$if q_registers:tw::cp_wait<$ahead>();
+$if q_registers:tw::cp_wait<$groups>();
 $if q_registers:tw::sync();
 $if q_registers:tw::u32 fq[$tiles][$steps][4];
 $if q_registers:TW_UNROLL
@@ -107,9 +116,10 @@ $if q_registers:        tw::ldmatrix_x4(fq[m][d], at_q + (m * $q_tile + d * 16) 
 while (now < $key_blocks) {
     tw::cp_wait<$older>();
     tw::sync();
-    if (ahead < $key_blocks) copy(free, ahead);
+$if alone:    copy_values(slot, now);
+$unless alone:    if (ahead < $key_blocks) copy_keys(free, ahead), copy_values(free, ahead);
     tw::cp_commit();
-    ahead = next(ahead + 1);
+$unless alone:    ahead = next(ahead + 1);
     const int j0 = now * $block_k;
     float s[$tiles][$scored][4];
     TW_UNROLL
@@ -138,6 +148,11 @@ $unless q_registers:            tw::ldmatrix_x4(fq[m][0], at_q + (m * $q_tile + 
             }
         }
     }
+$if alone:    tw::cp_wait<0>();
+$if alone:    tw::sync();
+$if alone:    now = next(now + 1);
+$if alone:    if (now < $key_blocks) copy_keys(slot, now);
+$if alone:    tw::cp_commit();
 $scores
     float most[$tiles][2];
     bool above = false;
@@ -207,9 +222,9 @@ $if kept:                tw::mma_$t(o[m][2 * n + 1], low[m], second);
             }
         }
     }
-    free = slot;
-    slot = $following;
-    now = next(now + 1);
+$unless alone:    free = slot;
+$unless alone:    slot = $following;
+$unless alone:    now = next(now + 1);
 }
 tw::cp_wait<0>();
 TW_UNROLL
@@ -252,12 +267,10 @@ def _body(p: AttentionTiling) -> list[str]:
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"),
         "q_warp": ROWS * p.tiles * p.pitch("q"), "q_tile": ROWS * p.pitch("q"), "k_tile": 2 * COLUMNS * p.pitch("k"),
         "v_tile": DEPTH * p.pitch("v"),
-        "copies": indented([
-            *copied(p, "k", "ring + slot", f"t * {p.block_k}"),
-            *copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}"),
-        ]),
+        "copy_keys": indented(copied(p, "k", "ring + slot", f"t * {p.block_k}")),
+        "copy_values": indented(copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}")),
         "next": next_block(p), "queries": copied(p, "q", "sq", "i0"),
-        "deep": ahead > 1, "ahead": ahead, "older": ahead - 1,
+        "alone": p.stages == 1, "groups": max(1, ahead), "older": max(1, ahead) - 1,
         "key_blocks": p.key_blocks, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
         "tiles": p.tiles, "scored": scored, "scored_pairs": scored // 2, "result": result,
         "result_pairs": p.width // DEPTH, "steps": p.depth // DEPTH,
