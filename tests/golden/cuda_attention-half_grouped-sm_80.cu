@@ -1,4 +1,4 @@
-// cuda_attention version 4, cuda:sm_80
+// cuda_attention version 5, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -149,7 +149,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                     most[m][h] = tw::max_number(most[m][h], tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
                 above |= power(most[m][h], shift[m][h]) > 8.0f;
             }
-        if (__builtin_expect(tw::any_lane(above), 0)) {
+        if (tw::any_lane(above)) {
             TW_UNROLL
             for (int m = 0; m < 1; m++)
                 TW_UNROLL

@@ -167,7 +167,7 @@ $scores
                 most[m][h] = tw::max_number(most[m][h], tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
             above |= power(most[m][h], shift[m][h]) > $room;
         }
-    if (__builtin_expect(tw::any_lane(above), 0)) {
+    if (tw::any_lane(above)) {
         TW_UNROLL
         for (int m = 0; m < $tiles; m++)
             TW_UNROLL
