@@ -15,13 +15,14 @@ from tilewright.backends.emulator import EmulatedKernel, build, run
 from tilewright.cli.app import run as cli
 from tilewright.core import Candidate, Extent, IllegalSchedule, Schedule, Task, UsageError, Value, evaluate
 from tilewright.kernels import templates
+from tilewright.kernels.codegen.integers import text
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.ranges import at, varying
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.cuda.sizes import divisor, expression, pieces, roundup, text, times, total
+from tilewright.kernels.templates.cuda.sizes import divisor, expression, pieces, roundup, times, total
 from tilewright.testing.cuda_template import empty_output
 from tilewright.testing.kernels import check, random_arrays
 

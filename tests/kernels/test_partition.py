@@ -14,10 +14,10 @@ from tilewright.backends.cpu.targets import parse_target
 from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Candidate, IllegalSchedule, evaluate
 from tilewright.kernels import te
+from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates import TEMPLATES, get_template
-from tilewright.kernels.templates.partition.integers import renamed
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.segments import cuts, in_order, segment_program
 from tilewright.kernels.templates.partition.space import CUT
@@ -177,7 +177,9 @@ def test_memory_is_used_again_once_it_is_free() -> None:
 def test_expressions_of_launch_arguments() -> None:
     expr = ["+", 4096, ["max", ["*", "KC", 4, "MC"], ["roundup", ["//", "KC", 3], 64], ["ceildiv", "MC", 7]]]
     values = {"KC": 100, "MC": 9}
-    assert evaluate(renamed(expr, "p1."), {f"p1.{k}": v for k, v in values.items()}) == evaluate(expr, values)
+    assert evaluate(named(expr, lambda n: f"p1.{n}"), {f"p1.{k}": v for k, v in values.items()}) == evaluate(
+        expr, values
+    )
 
 
 def test_constant_weights_are_rearranged_once() -> None:

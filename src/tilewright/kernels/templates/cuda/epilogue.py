@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tilewright.kernels.codegen.integers import text
 from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import vector_width
-from tilewright.kernels.templates.cuda.sizes import divisor, expression, text
+from tilewright.kernels.templates.cuda.sizes import divisor, expression
 from tilewright.kernels.templates.cuda.text import (
     STORAGE,
     VALUE,

@@ -8,6 +8,7 @@ from functools import cached_property
 from math import prod
 
 from tilewright.core import Extent, IntExpr
+from tilewright.kernels.codegen import integers
 from tilewright.kernels.loopnest import Loop
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.tiles import ceildiv
@@ -97,8 +98,8 @@ class Grid:
 
     def clamped(self, place: str) -> str:
         """Text of a position that exists: threads beyond the last take that one."""
-        last = f"{sizes.text(self.positions)} - 1" if not isinstance(self.positions, int) else f"{self.items - 1}"
-        return f"{place} < {sizes.text(self.positions)} ? {place} : {last}"
+        last = f"{integers.text(self.positions)} - 1" if not isinstance(self.positions, int) else f"{self.items - 1}"
+        return f"{place} < {integers.text(self.positions)} ? {place} : {last}"
 
     def walk(self, body: Callable[[str], str], kind: str = "int", rolled: bool = False) -> str:
         """Statements that do ``body``, given its indentation, for every position ``e`` of a thread.
@@ -110,7 +111,7 @@ class Grid:
             return f"    const {kind} first = {first};\n" + rounds(
                 self.positions, self.threads, self.each, "first", body("        "), kind
             )
-        end = f"    if (e >= {sizes.text(self.positions)}) return;\n" if self.ragged else ""
+        end = f"    if (e >= {integers.text(self.positions)}) return;\n" if self.ragged else ""
         return f"    const {kind} e = {first};\n{end}{body('    ')}"
 
 
@@ -125,7 +126,7 @@ def fused(digits: Iterable[tuple[str, int]]) -> str:
 def rounds(count: IntExpr, threads: int, each: int, first: str, body: str, kind: str = "int") -> str:
     """A loop of ``each`` rounds: ``body`` for ``e`` from ``first`` on, a block's threads apart, below ``count``."""
     ragged = not isinstance(count, int) or count % (threads * each)
-    end = f"        if (e >= {sizes.text(count)}) break;\n" if ragged else ""
+    end = f"        if (e >= {integers.text(count)}) break;\n" if ragged else ""
     return (
         f"    TW_UNROLL\n    for (int u = 0; u < {each}; u++) {{\n"
         f"        const {kind} e = {first} + u * {threads};\n{end}{body}    }}\n"

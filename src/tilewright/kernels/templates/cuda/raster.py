@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tilewright.core import IntExpr
-from tilewright.kernels.templates.cuda.sizes import several, text, times, unsigned
+from tilewright.kernels.codegen.integers import text, unsigned
+from tilewright.kernels.templates.cuda.sizes import several, times
 
 MAX_BLOCKS = (1 << 31) - 1
 """The most blocks a grid may have along x."""

@@ -1,12 +1,10 @@
-"""Sizes that each call chooses: what the host computes from them for a launch, and the same as C++ in a kernel.
+"""Sizes that each call chooses, and what follows from them, as expressions of launch arguments.
 
 A kernel takes such a size as its last launch argument, an ``int``. What follows from sizes that are fixed stays a
 number.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from tilewright.core import Extent, IllegalSchedule, IntExpr
 from tilewright.kernels.expression.program import Program
@@ -77,40 +75,3 @@ def within(name: str, given: int, most: int) -> None:
 def several(e: IntExpr) -> bool:
     """Whether an expression may be more than 1."""
     return not isinstance(e, int) or e > 1
-
-
-# --------------------------------------------------------------------------- as C++
-
-
-def text(e: IntExpr) -> str:
-    """C++ of an ``int``."""
-    return _text(e, "")
-
-
-def wide(e: IntExpr) -> str:
-    """C++ of a ``long long``."""
-    return f"{e}LL" if isinstance(e, int) else _text(e, "(long long)")
-
-
-def unsigned(e: IntExpr) -> str:
-    """C++ of an ``unsigned``."""
-    return f"{e}u" if isinstance(e, int) else f"unsigned({text(e)})"
-
-
-def _text(e: IntExpr, kind: str) -> str:
-    if isinstance(e, int):
-        return str(e)
-    if isinstance(e, str):
-        return kind + e
-    op, *rest = e
-    return _PRINTED[op](*(_text(x, kind) for x in rest))
-
-
-_PRINTED: dict[str, Callable[..., str]] = {
-    "*": lambda *xs: f"({' * '.join(xs)})",
-    "+": lambda *xs: f"({' + '.join(xs)})",
-    "//": lambda a, b: f"({a} / {b})",
-    "%": lambda a, b: f"({a} % {b})",
-    "ceildiv": lambda a, b: f"(({a} + {int(b) - 1}) / {b})",
-    "roundup": lambda a, b: f"(({a} + {int(b) - 1}) / {b} * {b})",
-}

@@ -10,11 +10,12 @@ from functools import lru_cache
 
 from tilewright.core import IntExpr, Launch
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.integers import text, wide
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.epilogue import Epilogue, combine
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, text, times, wide
+from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, times
 from tilewright.kernels.templates.cuda.sizes import pieces as pieces_of
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters
 from tilewright.kernels.templates.tiles import ceildiv

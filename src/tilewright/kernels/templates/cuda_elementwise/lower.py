@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from tilewright.kernels.codegen import integers
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.cuda import sizes
@@ -61,7 +62,7 @@ class _Kernel:
         p = self.p
         if not p.left:
             return self._vector("e", p.vector, pad)
-        one, groups = f"e + {sizes.text(sizes.times(p.groups, p.vector - 1))}", sizes.text(p.groups)
+        one, groups = f"e + {integers.text(sizes.times(p.groups, p.vector - 1))}", integers.text(p.groups)
         return (
             f"{pad}if (e < {groups}) {{\n{self._vector('e', p.vector, pad + '    ')}{pad}}} else {{\n"
             f"{self._vector(one, 1, pad + '    ')}{pad}}}\n"

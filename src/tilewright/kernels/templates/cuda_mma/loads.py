@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.kernels.codegen import integers
 from tilewright.kernels.templates.cuda import sizes
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
 
@@ -106,7 +107,7 @@ class Loader:
         """Conditions under which a position is inside the operand."""
         found = []
         if sizes.divisor(self.s.extent) % self.s.rows:
-            found.append(f"{row} < {sizes.text(sizes.expression(self.s.extent))}")
+            found.append(f"{row} < {integers.text(sizes.expression(self.s.extent))}")
         if self.p.p.k % self.p.bk:
             found.append(f"{k} < {self.p.p.k}")
         guard = self.s.source.guard(self.p.batch, row, k)
@@ -133,7 +134,7 @@ class Loader:
             terms = [str(const)] if const else []
             for text, step in ((self.p.batch, batch), (f"({self.origin} + r_{name})", row), (f"k_{name}", k)):
                 if step and text != "0":
-                    terms.append(f"{text} * {sizes.wide(sizes.expression(step))}" if step > 1 else text)
+                    terms.append(f"{text} * {integers.wide(sizes.expression(step))}" if step > 1 else text)
             where = " + ".join(terms)
             out.append(f"const {self.p.instruction.storage} *from_{name} = {self.pointer} + ({where or '0'});")
         if self.fixed:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from tilewright.core import IntExpr, Launch
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.integers import text, wide
 from tilewright.kernels.templates.cuda.sizes import arguments as chosen_of
-from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, text, times, total, wide
+from tilewright.kernels.templates.cuda.sizes import expression, pieces, roundup, times, total
 from tilewright.kernels.templates.cuda.splitk import workspace
 from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side

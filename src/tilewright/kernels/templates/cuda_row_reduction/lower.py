@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from tilewright.kernels.codegen import integers
 from tilewright.kernels.expression.expr import Expr, cast
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.flatten import unconditional
@@ -46,7 +47,7 @@ class _Kernel:
         self.rows, self.cols, self.run = self.r.row_axes, self.r.column_axes, Run(self.r.columns)
         self.row_reads = self._row_reads()
         self.ragged = self.r.width % p.span != 0
-        self.height = sizes.text(sizes.expression(self.r.height))
+        self.height = integers.text(sizes.expression(self.r.height))
 
     # ------------------------------------------------------------------ values
 
@@ -125,7 +126,7 @@ class _Kernel:
         """Text of where the pieces' results of a component lie: rows of pieces."""
         acc = self.p.accumulators(self.p.reduction)
         before = sizes.times(component * acc.slot * self.p.pieces, sizes.expression(self.r.height)) if component else 0
-        at = str(before) if isinstance(before, int) else sizes.wide(before)
+        at = str(before) if isinstance(before, int) else integers.wide(before)
         return f"({acc.types[component]} *)(ws{f' + {at}' if before else ''})"
 
     def _put(self, inside: str) -> str:

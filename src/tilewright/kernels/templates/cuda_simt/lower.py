@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE, const
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
@@ -79,7 +80,7 @@ def _inside(p: SimtTiling, s: SideTile) -> list[str]:
     """Conditions that an access is within the tensor."""
     found = []
     if sizes.divisor(s.operand.group.size) % s.extent:
-        found.append(f"mn < {sizes.text(sizes.expression(s.operand.group.size))}")
+        found.append(f"mn < {integers.text(sizes.expression(s.operand.group.size))}")
     if p.c.k.size % p.bk:
         found.append(f"k < {p.c.k.size}")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.core import Launch, LaunchProgram
+from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
@@ -140,7 +141,7 @@ def _indent(lines: list[str], depth: int) -> list[str]:
 
 def _walk(p: WgmmaTiling, depth: int) -> list[str]:
     """Statements that begin a walk over tiles, or name the one tile of a block."""
-    tiles = sizes.text(raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k))
+    tiles = integers.text(raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k))
     walked = raster.raster(p.tiles_m, p.tiles_n, p.p.batch, p.split_k, reads=(), start="work" if p.sms else "")
     lines = [line[4:] for line in walked.splitlines()]
     lines.append(

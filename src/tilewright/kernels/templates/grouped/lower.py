@@ -8,6 +8,7 @@ from math import prod
 from tilewright.core import Candidate, IntExpr, Launch, LaunchProgram
 from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage
 from tilewright.kernels.codegen.emitter import Body, Emitter, Scope
+from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.codegen.printer import Memo
 from tilewright.kernels.codegen.writer import Writer
 from tilewright.kernels.expression.expr import ITEMSIZE
@@ -56,7 +57,11 @@ class _Kernel:
         for launch in inner.program.launches:
             self._groups(emitter.entry, launch, launch.symbol.replace(one.symbol, name), arguments)
         self._put(emitter)
-        workspace: IntExpr = ["+", self.size, _at_most(inner.program.workspace, g.varying.argument, int(g.varying))]
+
+        def at_most(name: str) -> IntExpr:
+            return int(g.varying) if name == g.varying.argument else name
+
+        workspace: IntExpr = ["+", self.size, named(inner.program.workspace, at_most)]
         program = LaunchProgram((Launch(self.symbol, tuple(arguments)),), workspace, align=inner.program.align)
         return LoweredKernel(self.symbol, inner.source.replace(one.symbol, name) + "\n" + emitter.unit(), program)
 
@@ -144,10 +149,3 @@ class _Kernel:
             w.line(f"const long long chosen[] = {{{values}}};")
             call = f"{symbol}(of_group, chosen, (char *)workspace + {self.size}L, env)"
             w.line(f"if (const int code = {call}) return code;")
-
-
-def _at_most(size: IntExpr, name: str, value: int) -> IntExpr:
-    """A size with the greatest value of an argument in its place."""
-    if isinstance(size, list):
-        return [size[0], *(_at_most(x, name, value) for x in size[1:])]
-    return value if size == name else size

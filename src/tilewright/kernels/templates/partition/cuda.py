@@ -7,7 +7,6 @@ from typing import Any
 from tilewright.core import Candidate, IllegalSchedule, IntExpr, Launch, LaunchProgram
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.templates.base import LoweredKernel
-from tilewright.kernels.templates.partition.integers import renamed
 from tilewright.kernels.templates.partition.lower import part_kernel
 from tilewright.kernels.templates.partition.memory import intermediates
 from tilewright.kernels.templates.partition.space import Member
@@ -28,7 +27,7 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     kernels = [part_kernel(m, values, symbol if n == main else f"{symbol}_p{n}") for n, m in enumerate(members)]
     if any(k.program.prepack for k in kernels):
         raise IllegalSchedule("a segment rearranges constant inputs, which is not known on a GPU", "Use another cut")
-    scratch = [renamed(k.program.workspace, m.prefix) for k, m in zip(kernels, members, strict=True)]
+    scratch = [m.of(k.program.workspace) for k, m in zip(kernels, members, strict=True)]
     offsets, fixed = intermediates(program, tuple(m.segment for m in members))
     places: dict[str, tuple[str, IntExpr]] = {
         t.name: ("tensor", n) for n, t in enumerate((*program.inputs, *program.outputs))
@@ -37,7 +36,7 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     launches = []
     for m, kernel in zip(members, kernels, strict=True):
         tensors = [places[x] for x in (*m.segment.reads, m.segment.result)]
-        launches += [_launch(x, tensors, fixed, m.prefix) for x in kernel.program.launches]
+        launches += [_launch(x, tensors, fixed, m) for x in kernel.program.launches]
     return LoweredKernel(
         symbol,
         "".join(k.source if k.source.endswith("\n") else k.source + "\n" for k in kernels),
@@ -48,25 +47,25 @@ def cuda_kernel(candidate: Candidate, program: Program, members: tuple[Member, .
     )  # fmt: skip
 
 
-def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, prefix: str) -> Launch:
+def _launch(x: Launch, tensors: list[tuple[str, IntExpr]], workspace: int, m: Member) -> Launch:
     """A segment's launch with the parameters listed: its pointers are the whole launch's, or lie in its workspace."""
     given: tuple[tuple[str, Any], ...] = x.parameters or (
         *(("tensor", n) for n in range(len(tensors))), ("workspace", 0), *(("int32", a) for a in x.arguments),
     )  # fmt: skip
 
     def pointer(kind: str, value: Any) -> tuple[str, Any]:
-        return tensors[value] if kind == "tensor" else (kind, ["+", workspace, renamed(value, prefix)])
+        return tensors[value] if kind == "tensor" else (kind, ["+", workspace, m.of(value)])
 
     parameters: list[tuple[str, Any]] = []
     for kind, value in given:
         if kind in ("tensor", "workspace"):
             parameters.append(pointer(kind, value))
         elif kind == "tensor_map":
-            sizes = {name: [renamed(x, prefix) for x in value[name]] for name in ("sizes", "strides")}
+            sizes = {name: [m.of(x) for x in value[name]] for name in ("sizes", "strides")}
             parameters.append((kind, {**value, **sizes, "of": list(pointer(*value["of"]))}))
         else:
-            parameters.append((kind, renamed(value, prefix) if kind.startswith("int") else value))
+            parameters.append((kind, m.of(value) if kind.startswith("int") else value))
     return Launch(
-        x.symbol, tuple(prefix + a for a in x.arguments), tuple(renamed(g, prefix) for g in x.grid), x.block,
-        renamed(x.shared, prefix), tuple(parameters),
+        x.symbol, tuple(m.prefix + a for a in x.arguments), tuple(m.of(g) for g in x.grid), x.block,
+        m.of(x.shared), tuple(parameters),
     )  # fmt: skip

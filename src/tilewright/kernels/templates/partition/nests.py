@@ -1,4 +1,4 @@
-"""The loops of a partition: its segments' nests, in the names of the whole program."""
+"""The loops of a partition: its segments' nests, in the names of the whole program, for each strip of its rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,39 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.core import Value
-from tilewright.kernels.loopnest import LoopNest
+from tilewright.kernels.expression.expr import axis
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
 from tilewright.kernels.templates.partition.space import Member
+from tilewright.kernels.templates.partition.strips import moved, rows
+
+STRIP = "strip"
+"""Name of the number of a strip, as an axis."""
 
 
-def nests(members: tuple[Member, ...], values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
+def nests(program: Program, members: tuple[Member, ...], values: Mapping[str, Value]) -> tuple[LoopNest, ...]:
     """Every segment's nests in order."""
-    return tuple(
-        _renamed(nest, m) for m in members for nest in m.template.nests(m.task, m.schedule(values))
+    found = tuple(_renamed(nest, m) for m in members for nest in m.template.nests(m.task, m.schedule(values)))
+    strips = members[0].segment.strips
+    return found if strips == 1 else tuple(_each_strip(nest, program, strips) for nest in found)
+
+
+def _each_strip(nest: LoopNest, program: Program, strips: int) -> LoopNest:
+    """Around a strip's nest the loop over all of them, which moves what has rows."""
+    with_rows = moved(program)
+
+    def shifted(a: Access) -> Access:
+        if a.tensor not in with_rows:
+            return a
+        tensor, indices = program.tensors[a.tensor], list(a.indices)
+        d, size = rows(program) if len(indices) == len(tensor.shape) else (0, tensor.size)
+        indices[d] += axis(STRIP) * (size // strips)
+        return replace(a, indices=tuple(indices))
+
+    return replace(
+        nest, axes={STRIP: strips, **nest.axes}, loops=(Loop(STRIP, strips, 1, "parallel", "l2"), *nest.loops),
+        accesses=tuple(shifted(a) for a in nest.accesses),
+        staged=tuple(s if s.depth is None else replace(s, depth=s.depth + 1) for s in nest.staged),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ different cuts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
@@ -17,9 +17,12 @@ from tilewright.core import Target, Task, TensorSpec, Workload
 from tilewright.kernels import templates
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr, load
 from tilewright.kernels.expression.program import Program, Stage, Tensor, flops_per_point, output_specs
+from tilewright.kernels.templates.partition.strips import moved, number, of_rows, rows
 
 MAX_CUTS = 4
 MAX_STAGES, MAX_LENGTH = 32, 12
+IN_STRIPS = 2
+"""Of so many of the cuts, the first ones, there is one in strips too."""
 LAUNCH_BYTES = 1 << 14
 """What starting a segment costs, as bytes moved."""
 FALLBACK_BYTES = 8
@@ -35,7 +38,8 @@ class Segment:
     """Stages ``[first, last)`` in order, and the template that computes them.
 
     ``program`` is their text as a program of their own; ``reads`` and ``stages`` name, in the order of its
-    inputs and of its stages, the tensors of the whole program.
+    inputs and of its stages, the tensors of the whole program. ``strips``: it is of one strip of so many, and each is
+    computed by one thread.
     """
 
     first: int
@@ -44,6 +48,7 @@ class Segment:
     program: str
     reads: tuple[str, ...]
     stages: tuple[str, ...]
+    strips: int = 1
 
     @property
     def result(self) -> str:
@@ -51,11 +56,13 @@ class Segment:
 
     @property
     def label(self) -> str:
-        return f"{'+'.join(self.stages)}:{self.template}"
+        strip = f"/{self.strips}" if self.strips > 1 else ""
+        return f"{'+'.join(self.stages)}:{self.template}{strip}"
 
     def task(self, whole: Task) -> Task:
         """The segment's own task, on the target of the whole one."""
-        return _task(self.program, whole.target, whole.workload.precision)
+        target = whole.target if self.strips == 1 else replace(whole.target, threads=1)
+        return _task(self.program, target, whole.workload.precision)
 
 
 Cut = tuple[Segment, ...]
@@ -182,6 +189,38 @@ def _cuts(text: str, target: Target, precision: str, excluded: tuple[str, ...]) 
         if _generic_share(program, cut) <= FALLBACK_SHARE and not any(_refines(cut, k) for k in kept):
             kept.append(cut)
     return tuple(kept)
+
+
+def handed_on(program: Program, cut: Cut) -> int:
+    """Bytes of results of segments that later ones read."""
+    read = {n for s in cut for n in s.reads}
+    tensors = (program.tensors[s.result] for s in cut if s.result in read)
+    return sum(t.size * ITEMSIZE[t.dtype] for t in tensors)
+
+
+def with_strips(task: Task, found: tuple[Cut, ...], excluded: tuple[str, ...]) -> tuple[Cut, ...]:
+    """A task's cuts, and some of them with its rows in strips, where rows do not depend on each other.
+
+    These come first where what segments hand on would go through memory.
+    """
+    program = Program.loads(task.workload.program)
+    if not found or not moved(program):
+        return found
+    made = []
+    for cut in found[:IN_STRIPS]:
+        strips = number(program, handed_on(program, cut), task.target)
+        strip = of_rows(program, rows(program)[1] // strips)
+        target = replace(task.target, threads=1)
+        segments = [
+            replace(s, strips=strips)
+            for whole in cut
+            for _, s in _segments(strip, whole.first, whole.last, target, task.workload.precision, excluded)
+            if s.template == whole.template
+        ]
+        if strips > 1 and len(segments) == len(cut):
+            made.append(tuple(segments))
+    large = handed_on(program, found[0]) > task.target.l3_bytes
+    return (*made, *found) if large else (*found, *made)
 
 
 def cuts_at(

@@ -7,10 +7,12 @@ those of segments that are not in the chosen cut are held at their default.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tilewright.core import Schedule, Task, Value
+from tilewright.core import IllegalSchedule, IntExpr, Schedule, Task, Value
 from tilewright.kernels import templates
+from tilewright.kernels.codegen.integers import named
 from tilewright.kernels.templates.base import Template
 from tilewright.kernels.templates.partition.segments import Cut, Segment, label
 from tilewright.search_space import Choice, Constraint, SearchSpace
@@ -33,6 +35,10 @@ class Member:
     def prefix(self) -> str:
         return f"p{self.number}."
 
+    def of(self, expr: IntExpr) -> IntExpr:
+        """An integer expression of the segment's launch in the names of the whole launch."""
+        return named(expr, lambda name: self.prefix + name)
+
     def schedule(self, values: Mapping[str, Value]) -> Schedule:
         """The segment's own schedule, of the whole schedule's values."""
         return self.space.schedule({k.name: values[self.prefix + k.name] for k in self.space.knobs})
@@ -50,7 +56,10 @@ class Choices:
 def choices(task: Task, found: tuple[Cut, ...], name: str, version: int) -> Choices:
     """The members and the space of a task's cuts."""
     distinct = list(dict.fromkeys(s for cut in found for s in cut))
-    members = {s: _member(n, s, task) for n, s in enumerate(distinct)}
+    members: dict[Segment, Member] = {}
+    for n, s in sorted(enumerate(distinct), key=lambda x: x[1].strips):
+        whole = next((m for w, m in members.items() if (w.stages, w.template) == (s.stages, s.template)), None)
+        members[s] = _member(n, s, task, whole)
     labels = tuple(label(c) for c in found)
     knobs = [Choice(CUT, labels, ordered=False)]
     rules: list[Constraint] = []
@@ -70,9 +79,14 @@ def choices(task: Task, found: tuple[Cut, ...], name: str, version: int) -> Choi
     )
 
 
-def _member(number: int, segment: Segment, whole: Task) -> Member:
+def _member(number: int, segment: Segment, whole: Task, like: Member | None) -> Member:
+    """A segment as a member; by default it is computed as ``like`` is, where it can be."""
     task, template = segment.task(whole), templates.get_template(segment.template)
-    return Member(number, segment, task, template, template.space(task), template.default(task).values)
+    space, default = template.space(task), template.default(task).values
+    if like is not None:
+        with suppress(IllegalSchedule):
+            default = space.schedule({k.name: like.default.get(k.name, default[k.name]) for k in space.knobs}).values
+    return Member(number, segment, task, template, space, default)
 
 
 def _prefixed(rule: Constraint, prefix: str) -> Constraint:

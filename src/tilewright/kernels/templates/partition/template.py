@@ -17,7 +17,15 @@ from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
 from tilewright.kernels.templates.partition.lower import cpu_kernel
 from tilewright.kernels.templates.partition.nests import nests
-from tilewright.kernels.templates.partition.segments import Cut, contractions, cuts, cuts_at, in_order, specific
+from tilewright.kernels.templates.partition.segments import (
+    Cut,
+    contractions,
+    cuts,
+    cuts_at,
+    in_order,
+    specific,
+    with_strips,
+)
 from tilewright.kernels.templates.partition.space import CUT, Choices, Member, choices
 from tilewright.search_space import SearchSpace
 
@@ -70,7 +78,7 @@ class _Partition:
         return found.space.schedule(found.default)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
-        return nests(self._members(task, schedule), schedule.values)
+        return nests(self.program(task), self._members(task, schedule), schedule.values)
 
     def _numbers(self, task: Task, schedule: Schedule) -> list[tuple[int, Mapping[str, float]]]:
         """Of every segment its operations and its static numbers."""
@@ -87,15 +95,21 @@ class _Partition:
 
 
 class CpuPartition(_Partition):
-    """Stages in contiguous segments, each by another template's kernel; what they pass on lies in the workspace."""
+    """Stages in contiguous segments, each by another template's kernel; what they pass on lies in the workspace.
+
+    All rows go through one segment before the next, or a strip of them through all.
+    """
 
     name = "cpu_partition"
-    base = 1
+    base = 2
     kinds = ("cpu",)
 
     def static(self, task: Task, schedule: Schedule) -> Mapping[str, float]:
         """The mean over the segments, by their operations."""
         return mean(self._numbers(task, schedule))
+
+    def cuts(self, task: Task) -> tuple[Cut, ...]:
+        return with_strips(task, super().cuts(task), EXCLUDED)
 
     def lower(self, candidate: Candidate) -> LoweredKernel:
         return cpu_kernel(candidate, self._members(candidate.task, candidate.schedule))

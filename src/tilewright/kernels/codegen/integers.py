@@ -1,0 +1,61 @@
+"""Integer expressions of launches (:data:`~tilewright.core.IntExpr`): their names replaced, and as C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.core import IntExpr
+
+
+def named(e: IntExpr, of: Callable[[str], IntExpr]) -> IntExpr:
+    """The expression with what ``of`` gives in the place of each name."""
+    if isinstance(e, int):
+        return e
+    if isinstance(e, str):
+        return of(e)
+    return [e[0], *(named(x, of) for x in e[1:])]
+
+
+def text(e: IntExpr) -> str:
+    """C++ of an ``int``, its names as they are."""
+    return _text(e, "")
+
+
+def wide(e: IntExpr) -> str:
+    """C++ of a ``long long``."""
+    return f"{e}LL" if isinstance(e, int) else _text(e, "(long long)")
+
+
+def unsigned(e: IntExpr) -> str:
+    """C++ of an ``unsigned``."""
+    return f"{e}u" if isinstance(e, int) else f"unsigned({text(e)})"
+
+
+def _text(e: IntExpr, kind: str) -> str:
+    if isinstance(e, int):
+        return str(e)
+    if isinstance(e, str):
+        return kind + e
+    op, *rest = e
+    values = [_text(x, kind) for x in rest]
+    if op in _OF_TWO:
+        made = values[0]
+        for x in values[1:]:
+            made = _OF_TWO[op](made, x)
+        return made
+    return _PRINTED[op](*values)
+
+
+_OF_TWO: dict[str, Callable[[str, str], str]] = {
+    "min": lambda a, b: f"({a} < {b} ? {a} : {b})",
+    "max": lambda a, b: f"({a} > {b} ? {a} : {b})",
+}
+_PRINTED: dict[str, Callable[..., str]] = {
+    "*": lambda *xs: f"({' * '.join(xs)})",
+    "+": lambda *xs: f"({' + '.join(xs)})",
+    "-": lambda a, b: f"({a} - {b})",
+    "//": lambda a, b: f"({a} / {b})",
+    "%": lambda a, b: f"({a} % {b})",
+    "ceildiv": lambda a, b: f"(({a} + {int(b) - 1}) / {b})",
+    "roundup": lambda a, b: f"(({a} + {int(b) - 1}) / {b} * {b})",
+}
