@@ -40,12 +40,18 @@ def one_image(m: int = 256, n: int = 13, k: int = 7) -> Program:
     return te.program(softmax_of(te.compute((1, m, n), lambda a, i, j: h[a, i, j] + b[a, i])))[0]
 
 
+def projections(m: int = 256, n: int = 5, k: int = 17) -> Program:
+    """Several products of one input: nothing is handed on, but all read the same rows."""
+    x = te.input("x", (m, k))
+    return te.program(tuple(product(x, te.input(name, (k, n))) for name in "qkv"))[0]
+
+
 def normalised(m: int = 256, n: int = 16, k: int = 8) -> Program:
     return te.program(layer_norm_of(product(te.input("x", (m, k)), te.input("w", (k, n)))))[0]
 
 
 INDEPENDENT: dict[str, Callable[[], Program]] = {
-    "gated": gated, "density": density, "one_image": one_image, "normalised": normalised, "mlp": lambda: mlp(256),
+    "gated": gated, "density": density, "one_image": one_image, "normalised": normalised, "mlp": lambda: mlp(256), "projections": projections,
     "several_results": lambda: product_and_norm(256),
 }  # fmt: skip
 
@@ -103,7 +109,7 @@ def test_a_strip_is_the_program_of_fewer_rows() -> None:
     assert not any(t.constant for t in strip.inputs), "what is rearranged once cannot be a strip's"
 
 
-def test_strips_hold_what_is_handed_on_in_a_cache() -> None:
+def test_strips_hold_what_is_shared_in_a_cache() -> None:
     program, target = chain(1024, 3), replace(small(), l2_bytes=1 << 20, l3_bytes=16 << 20)
     assert number(program, 1 << 20, target) == 1, "it stays there anyway"
     assert number(program, 4 << 20, target) == 8
@@ -112,7 +118,7 @@ def test_strips_hold_what_is_handed_on_in_a_cache() -> None:
     assert number(chain(1021, 3), 4 << 20, target) == 1, "no equal strips"
 
 
-def test_strips_come_first_where_what_is_handed_on_goes_through_memory() -> None:
+def test_strips_come_first_where_what_is_shared_goes_through_memory() -> None:
     program = density(4096, 64)
     target = replace(small(), l2_bytes=1 << 16, l3_bytes=1 << 24)
     assert "/" not in str(CPU_PARTITION.default(task_of(program, target)).values[CUT])

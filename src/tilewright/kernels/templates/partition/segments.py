@@ -9,6 +9,7 @@ different cuts.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -191,24 +192,24 @@ def _cuts(text: str, target: Target, precision: str, excluded: tuple[str, ...]) 
     return tuple(kept)
 
 
-def handed_on(program: Program, cut: Cut) -> int:
-    """Bytes of results of segments that later ones read."""
-    read = {n for s in cut for n in s.reads}
-    tensors = (program.tensors[s.result] for s in cut if s.result in read)
+def shared(program: Program, cut: Cut) -> int:
+    """Bytes of what has rows and more than one segment reads or writes."""
+    users = Counter(n for s in cut for n in (*s.reads, s.result))
+    tensors = (program.tensors[n] for n in moved(program) if users[n] > 1)
     return sum(t.size * ITEMSIZE[t.dtype] for t in tensors)
 
 
 def with_strips(task: Task, found: tuple[Cut, ...], excluded: tuple[str, ...]) -> tuple[Cut, ...]:
     """A task's cuts, and some of them with its rows in strips, where rows do not depend on each other.
 
-    These come first where what segments hand on would go through memory.
+    These come first where what segments share would go through memory again.
     """
     program = Program.loads(task.workload.program)
     if not found or not moved(program):
         return found
     made = []
     for cut in found[:IN_STRIPS]:
-        strips = number(program, handed_on(program, cut), task.target)
+        strips = number(program, shared(program, cut), task.target)
         strip = of_rows(program, rows(program)[1] // strips)
         target = replace(task.target, threads=1)
         segments = [
@@ -219,7 +220,7 @@ def with_strips(task: Task, found: tuple[Cut, ...], excluded: tuple[str, ...]) -
         ]
         if strips > 1 and len(segments) == len(cut):
             made.append(tuple(segments))
-    large = handed_on(program, found[0]) > task.target.l3_bytes
+    large = shared(program, found[0]) > task.target.l3_bytes
     return (*made, *found) if large else (*found, *made)
 
 

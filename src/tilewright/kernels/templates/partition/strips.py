@@ -1,6 +1,6 @@
 """Rows of a program in strips, each of which goes through all segments before the next one does.
 
-What segments hand on to each other is then a strip's, and stays in the caches.
+What segments hand on to each other, or read in turn, is then a strip's, and stays in the caches.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ def of_rows(program: Program, count: int) -> Program:
     return replace(program, inputs=tuple(inputs), stages=tuple(stages))
 
 
-def number(program: Program, handed_on: int, target: Target) -> int:
-    """Into how many strips of equal size to divide the rows, where ``handed_on`` bytes lie between segments.
+def number(program: Program, shared: int, target: Target) -> int:
+    """Into how many strips of equal size to divide the rows, where segments share so many bytes.
 
     So that a strip's stay in the second cache, or if that cannot be in the last; 1 where all of them do.
     """
     _, count = rows(program)
     for cache in (target.l2_bytes, target.l3_bytes // target.threads):
-        if handed_on <= cache:
+        if shared <= cache:
             return 1
-        wanted = max(target.threads, -(-2 * handed_on // max(1, cache)))
+        wanted = max(target.threads, -(-2 * shared // max(1, cache)))
         found = next((n for n in range(wanted, count // LEAST_ROWS + 1) if count % n == 0), None)
         if found is not None:
             return found
