@@ -1,6 +1,7 @@
 """The operators of examples/unusual.py against NumPy and PyTorch, one thread.
 
     python benchmarks/unusual.py --out benchmarks/results/unusual
+    python benchmarks/unusual.py --large --budget 60 --out benchmarks/results/unusual_large
 
 Each is tuned, checked against its NumPy function, and timed in this process beside it and PyTorch, call by call. The
 share of the roof is the least time that ``roofline.py`` says of its time here. Above 100%: caches beat a copy
@@ -111,6 +112,12 @@ TORCH: dict[str, Callable[..., Any]] = {
     "density": lambda x, y: torch.exp(-(torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist") ** 2)).sum(-1),
 }
 """What a user of PyTorch would write. Whoever has no better idea than NumPy's loop is left out."""
+LARGE: dict[str, dict[str, int]] = {
+    "swiglu": {"m": 4096, "n": 1024, "k": 512},
+    "projections": {"m": 4096, "n": 16, "k": 4096},
+    "density": {"m": 8192, "n": 8192, "k": 8},
+}
+"""Sizes at which what several kernels of one call share goes past the caches."""
 
 
 def operators() -> dict[str, Operator]:
@@ -137,21 +144,22 @@ def samples(calls: dict[str, Callable[[], Any]], rounds: int, seconds: float = 0
 
 
 def measure(
-    op: Operator, args: argparse.Namespace, database: str, machine: dict[str, float], each: dict[str, float]
-) -> dict[str, Any]:
+    op: Operator, params: dict[str, Any], args: argparse.Namespace, database: str, machine: dict[str, float],
+    each: dict[str, float],
+) -> dict[str, Any]:  # fmt: skip
     """Tune one operator and compare it: a row. ``each``: seconds of an element of each function."""
-    workload = op.workload(**op.example)
+    workload = op.workload(**params)
     result = None
     if args.trials:
-        result = tune(op, trials=args.trials, time_budget=args.budget, threads=1, db=database, params=op.example)
-    plan: Any = Library(database, threads=1).plan(op.name, **op.example)
+        result = tune(op, trials=args.trials, time_budget=args.budget, threads=1, db=database, params=params)
+    plan: Any = Library(database, threads=1).plan(op.name, **params)
     inputs = random_arrays(Program.loads(workload.program))
     tensors = [torch.from_numpy(a) for a in inputs]
     out = returned([np.empty(s.shape, s.dtype) for s in workload.outputs])
     numpy, rival = op.numpy, TORCH.get(op.name)
     assert numpy is not None
     calls: dict[str, Callable[[], Any]] = {
-        "ours": lambda: plan(*inputs, out=out), "numpy": lambda: numpy(*inputs, **op.example)
+        "ours": lambda: plan(*inputs, out=out), "numpy": lambda: numpy(*inputs, **params)
     }  # fmt: skip
     if rival is not None:
         calls["torch"] = lambda: rival(*tensors)
@@ -162,10 +170,12 @@ def measure(
     with torch.inference_mode():
         times = samples(calls, args.rounds)
     seconds = statistics.median(times["ours"])
-    template = result.best.schedule.template if result and result.best else None
+    schedule = result.best.schedule if result and result.best else None
+    strips = schedule is not None and "/" in str(schedule.values.get("cut", ""))
+    template = f"{schedule.template}{', in strips' if strips else ''}" if schedule else None
     least, bound = roof(workload, machine, each)
     return {
-        "name": op.name, "params": dict(op.example), "template": template,
+        "name": op.name, "params": params, "template": template,
         "trials": result.trials if result else None, "microseconds": seconds * 1e6,
         "roof": least / seconds, "bound": bound,
         "ratios": {n: statistics.quantiles([t / o for t, o in zip(times[n], times["ours"], strict=True)], n=4)
@@ -199,6 +209,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=(), metavar="NAME")
+    parser.add_argument("--large", action="store_true", help="only those of several kernels, in sizes past the caches")
     parser.add_argument("--trials", type=int, default=64, help="0 reuses the kernels in --db")
     parser.add_argument("--budget", type=float, default=30.0, help="seconds of tuning an operator, at most")
     parser.add_argument("--rounds", type=int, default=15)
@@ -210,13 +221,17 @@ def main() -> None:
     torch.set_num_threads(1)
     machine = measure_machine()
     rows = []
-    chosen = [op for op in operators().values() if not args.only or op.name in args.only]
-    functions = {f for op in chosen for f in work(Program.loads(op.workload(**op.example).program))[1]}
+    chosen = [
+        (op, LARGE[op.name] if args.large else dict(op.example))
+        for op in operators().values()
+        if (not args.only or op.name in args.only) and (not args.large or op.name in LARGE)
+    ]
+    functions = {f for op, params in chosen for f in work(Program.loads(op.workload(**params).program))[1]}
     with tempfile.TemporaryDirectory() as folder:
         database = args.db or str(Path(folder) / "unusual.db")
         each = {f: seconds_each(f, database) for f in sorted(functions)}
-        for op in chosen:
-            rows.append(measure(op, args, database, machine, each))
+        for op, params in chosen:
+            rows.append(measure(op, params, args, database, machine, each))
             r = rows[-1]
             print(op.name, f"{r['microseconds']:.0f} us", f"{100 * r['roof']:.0f}% of {r['bound']}", r["template"],
                       {n: round(q[1], 2) for n, q in r["ratios"].items()}, flush=True)  # fmt: skip
