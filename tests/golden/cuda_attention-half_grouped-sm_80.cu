@@ -1,4 +1,4 @@
-// cuda_attention version 5, cuda:sm_80
+// cuda_attention version 6, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
@@ -147,7 +147,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                 TW_UNROLL
                 for (int n = 1; n < 4; n++)
                     most[m][h] = tw::max_number(most[m][h], tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
-                above |= power(most[m][h], shift[m][h]) > 8.0f;
+                above |= power(most[m][h], shift[m][h]) > 7.0f;
             }
         if (tw::any_lane(above)) {
             TW_UNROLL
@@ -158,7 +158,7 @@ TW_KERNEL(32, 1) void tw_golden(const tw::bf16 *__restrict__ x0, const tw::bf16 
                     float top = most[m][h];
                     top = tw::max_number(top, tw::shuffle_xor(top, 1));
                     top = tw::max_number(top, tw::shuffle_xor(top, 2));
-                    const float raised = power(top, shift[m][h]) > 8.0f ? -top : shift[m][h];
+                    const float raised = power(top, shift[m][h]) > 7.0f ? -top : shift[m][h];
                     const float scale = tw::exp2_approx((raised - shift[m][h]) * 1.44269504f);
                     shift[m][h] = raised;
                     sum[m][h] *= scale;

@@ -31,8 +31,9 @@ from tilewright.kernels.templates.cuda_attention.text import (
 )
 
 LOG2_E = math.log2(math.e)
-ROOM = 8
-"""Powers of 2 that weights may reach before a query's base moves: even float16 holds many more."""
+ROOM, KEPT_ROOM = 15, 7
+"""Powers of 2 that weights may reach before a query's base moves: the last that float16 holds, and less where weights
+stay float32, as a longer power has fewer bits behind the point."""
 
 
 def source(p: AttentionTiling, symbol: str) -> str:
@@ -42,11 +43,14 @@ def source(p: AttentionTiling, symbol: str) -> str:
 
 
 def _powers(p: AttentionTiling) -> dict[str, object]:
-    """Texts: a weight as a power of 2, a base's opposite, and the power of 2 by which moving it multiplies weights."""
+    """Texts: a weight as a power of 2, a base's opposite, by which power of 2 its move multiplies weights, room."""
     log2 = f"{p.scale * LOG2_E:.9g}f"
     if p.one_rounding:
-        return {"power": f"tw::fma(score, {log2}, shift)", "raised": f"-top * {log2}", "change": "raised - shift[m][h]"}
-    return {"power": f"(score + shift) * {log2}", "raised": "-top", "change": f"(raised - shift[m][h]) * {log2}"}
+        power, raised, change = f"tw::fma(score, {log2}, shift)", f"-top * {log2}", "raised - shift[m][h]"
+    else:
+        power, raised, change = f"(score + shift) * {log2}", "-top", f"(raised - shift[m][h]) * {log2}"
+    room = f"{ROOM if p.one_rounding else KEPT_ROOM}.0f"
+    return {"power": power, "raised": raised, "change": change, "room": room}
 
 
 def _short(p: AttentionTiling) -> str:
@@ -260,7 +264,7 @@ def _body(p: AttentionTiling) -> list[str]:
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("m", p.tiles), ("n", scored), ("c", 4))]
     last_slot = ahead * p.stage_bytes
     holes = {
-        **_powers(p), "room": f"{ROOM}.0f", "rounded": p.one_rounding, "kept": not p.one_rounding,
+        **_powers(p), "rounded": p.one_rounding, "kept": not p.one_rounding,
         "t": _short(p), "out": STORAGE[p.a.output.dtype], "width": p.a.width,
         "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "stage_bytes": p.stage_bytes, "last_slot": last_slot,
         "following": f"{last_slot} - slot" if ahead == 1 else f"slot == {last_slot} ? 0 : slot + {p.stage_bytes}",

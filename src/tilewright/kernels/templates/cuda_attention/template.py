@@ -35,7 +35,7 @@ def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
 CUDA_ATTENTION = PlannedTemplate(
     name="cuda_attention",
     family="attention",
-    version=5,
+    version=6,
     kinds=("cuda",),
     refusal="is no attention",
     find=match,
