@@ -89,6 +89,26 @@ def test_a_deep_link_means_the_same_after_a_reload(record: Record, base: str, ad
     record.check()
 
 
+def test_a_chart_is_saved_as_a_picture(record: Record, base: str, addresses: list[str], tmp_path: Path) -> None:
+    page = record.page
+    page.goto(base + addresses[2])
+    until(page, DRAWN)
+    chart = page.locator("figure.chart[data-kind=xy]").first
+    with page.expect_download() as download:
+        chart.get_by_role("button", name="Save picture").click()
+    assert download.value.suggested_filename == "best-time-so-far.png"
+    download.value.save_as(tmp_path / "chart.png")
+    data = (tmp_path / "chart.png").read_bytes()
+    width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))
+    size = chart.locator("canvas").bounding_box()
+    assert data.startswith(b"\x89PNG")
+    assert size is not None
+    assert width >= size["width"]
+    assert height > size["height"]
+    assert len(data) > 5000  # not one colour
+    record.check()
+
+
 def test_an_empty_database(record: Record, tmp_path: Path) -> None:
     Database.open(tmp_path / "empty.db").close()
     with dashboard(tmp_path / "empty.db") as base:

@@ -2,6 +2,7 @@
 // has a shape of its own, and finds points for the mouse and the keyboard.
 /* global uPlot */
 import { css, el, onWidth, say, trialAddress } from "./dom.js";
+import { savePicture } from "./picture.js";
 import { read, show, ticks } from "./units.js";
 
 /** Shapes around the origin, about 1 in size: colour is never all that tells series apart. */
@@ -48,6 +49,7 @@ export class XYPlot {
     }, this.canvas); // prettier-ignore
     host.replaceChildren(this.surface);
     this.reset = el("button", { type: "button", hidden: true, click: () => (this.#view(null), this.surface.focus()) }, "Reset zoom");
+    this.save = el("button", { type: "button", title: "Save this chart as a picture (PNG)", click: () => this.#save() }, "Save picture");
     onWidth(host, () => this.#chart && this.#build());
   }
 
@@ -224,7 +226,9 @@ export class XYPlot {
     ctx.globalAlpha = px.length > 300 ? 0.65 : 0.9;
     for (let i = 0; i < px.length; i++) {
       if (isNaN(px[i] + py[i])) continue;
-      ctx.setTransform(radius, 0, 0, radius, px[i], py[i]);
+      ctx.setTransform(before);
+      ctx.translate(px[i], py[i]);
+      ctx.scale(radius, radius);
       ctx.fill(shape);
     }
     ctx.setTransform(before);
@@ -237,7 +241,7 @@ export class XYPlot {
     if (names === this.#names && !again) return;
     this.#names = names;
     const buttons = series.map((s, i) => this.#entry(s, this.#styles[i]));
-    this.tools.replaceChildren(...(series.length > 1 ? buttons : []), this.reset);
+    this.tools.replaceChildren(...(series.length > 1 ? buttons : []), this.reset, this.save);
   }
 
   /** A series' entry in the legend, which hides and shows it. */
@@ -253,6 +257,16 @@ export class XYPlot {
       this.#build();
     } }, swatch, s.name); // prettier-ignore
     return button;
+  }
+
+  #save() {
+    const shown = this.#chart.series.map((s, i) => [s, this.#styles[i]]).filter(([s]) => !this.#hidden.has(s.name));
+    const entries = shown.map(([s, style]) => ({ name: s.name, colour: css(`--series-${style.colour}`), draw: (ctx) => {
+      const line = s.mode !== "points";
+      if (line) this.#line(ctx, "line", { ...style, order: [0, 1] }, [-11, 11], [0, 0], 1);
+      if (!line || s.trials) this.#points(ctx, style, [0], [0], 1);
+    } })); // prettier-ignore
+    savePicture(this.#plot.ctx.canvas, this.#chart.title, entries.length > 1 ? entries : [], getComputedStyle(this.host).fontFamily);
   }
 
   #view(zoom) {
