@@ -16,6 +16,7 @@ from tilewright.cli.charts import bar_lines, print_chart, xy_lines
 from tilewright.core import Failure, FailureKind, Proposal, Schedule, TrialRecord
 from tilewright.database import Database
 from tilewright.insight.chart import XY, Axis, Bars, Series
+from tilewright.insight.colours import ON_TERMINALS, OTHERS, OTHERS_ON_TERMINALS, ROLES
 
 HOSTILE = "[red]\x1b[31m <b>$x$ [/]"
 
@@ -184,7 +185,7 @@ def test_show_has_more_charts_when_asked(cli: Any, stored: tuple[str, list[str]]
 
 CURVE = XY(
     "Curve", Axis("Trial", "trial"), Axis("Time", "s", "log"),
-    (Series("best", [0, 5, 9], [4e-3, 1e-3, 1e-3], "step", emphasis=True), Series("measured", [2, 9], [2e-3, 4e-3])),
+    (Series("best", [0, 5, 9], [4e-3, 1e-3, 1e-3], "step", emphasis=True), Series("measured", [2, 9], [2e-3, 4e-3], role="measured")),
     alt="It falls.",
 )  # fmt: skip
 
@@ -201,6 +202,18 @@ def test_a_curve_in_braille() -> None:
         "         0            Trial            9",
         "         ━ best   · measured",
     ]
+
+
+def test_colours_mean_what_they_mean_on_pages() -> None:
+    assert set(ON_TERMINALS) == set(ROLES)
+    assert len(OTHERS_ON_TERMINALS) == len(OTHERS)
+    assert len({*ON_TERMINALS.values(), *OTHERS_ON_TERMINALS}) == len(ROLES) + len(OTHERS)
+    several = (*CURVE.series, *(Series(f"run {n}", [n], [2e-3]) for n in range(2)))
+    last = xy_lines(replace(CURVE, series=several), 60)[-1]
+    styles = {last.plain[span.start] for span in last.spans}, [str(span.style) for span in last.spans]
+    assert styles == ({"━", "·", "□", "◇"}, ["bold bright_blue", "bright_black", *OTHERS_ON_TERMINALS[:2]])
+    (bar,) = bar_lines(Bars("Bars", Axis("", "share"), (("a", 0.5),), role="failed"), 40)[1:]
+    assert [str(span.style) for span in bar.spans] == ["red"]
 
 
 def test_without_unicode_there_are_ascii_signs() -> None:

@@ -1,16 +1,19 @@
 """Charts on a terminal: braille dots for lines, characters for points, blocks for bars.
 
-They need no colours, and where the terminal writes no such characters they are drawn with ASCII ones.
+Colours mean what they mean on pages, and are not needed. Where the terminal writes no such characters, charts are drawn
+with ASCII ones.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.insight.chart import XY, Axis, Bars, Series
+from tilewright.insight.colours import ON_TERMINALS, OTHERS_ON_TERMINALS
 from tilewright.units import with_unit
 
 if TYPE_CHECKING:
@@ -26,11 +29,11 @@ NAME = 24
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Bits of a braille character: by column, then row from the top."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_EMPHASIS = "bold cyan"
 
 
 @dataclass(frozen=True)
 class _Glyphs:
+    roles: Mapping[str, str]
     points: str
     best: str
     line: str
@@ -40,8 +43,8 @@ class _Glyphs:
     floor: str
 
 
-_UNICODE = _Glyphs("·∘×+", "●", "━", "│", "┤", "└", "─")
-_ASCII = _Glyphs(".ox+", "@", "*", "|", "+", "+", "-")
+_UNICODE = _Glyphs({"measured": "·", "early": "∘", "failed": "×", "limit": "+"}, "□◇△▽", "●", "━", "│", "┤", "└", "─")
+_ASCII = _Glyphs({"measured": ".", "early": "o", "failed": "x", "limit": "+"}, "%&$=", "@", "*", "|", "+", "+", "-")
 
 
 @dataclass
@@ -136,17 +139,18 @@ def xy_lines(chart: XY, width: int, rows: int = ROWS, ascii_only: bool = False) 
     margin = max(map(len, ticks.values()))
     canvas = _Canvas(max(width - margin - 2, 8), rows)
     legend: list[Text] = []
-    others = 0
+    others = itertools.count()
     for series, points in drawn:
         places = [(x.place(a), y.place(b)) for a, b in points]
+        number = -1 if series.colour else next(others)
+        style = _style(series, number)
         if series.mode == "points":
-            glyph = glyphs.best if series.emphasis else glyphs.points[others % len(glyphs.points)]
-            style = _EMPHASIS if series.emphasis else ""
-            others += not series.emphasis
+            other = glyphs.points[number % len(glyphs.points)]
+            glyph = glyphs.best if series.emphasis else glyphs.roles.get(series.role, other)
             for a, b in places:
                 canvas.mark(a, b, glyph, style)
         else:
-            glyph, style = glyphs.line, _EMPHASIS if series.emphasis else ""
+            glyph = glyphs.line
             _trace(canvas, series, places, style)
         legend.append(_cut(Text.assemble((f"{glyph} ", style), visible_text(series.name)), width - margin - 2))
     for number in range(rows):
@@ -155,6 +159,12 @@ def xy_lines(chart: XY, width: int, rows: int = ROWS, ascii_only: bool = False) 
     lines.append(Text(" " * (margin + 1) + glyphs.corner + glyphs.floor * canvas.columns))
     lines.append(Text(" " * (margin + 2) + _floor(x, visible_text(chart.x.label), canvas.columns)))
     return [*lines, *_rows(legend, margin + 2, width)]
+
+
+def _style(series: Series, number: int) -> str:
+    """A series' colour: its role's, or that of the so many-th of the others."""
+    colour = ON_TERMINALS.get(series.colour) or OTHERS_ON_TERMINALS[number % len(OTHERS_ON_TERMINALS)]
+    return f"bold {colour}" if series.emphasis else colour
 
 
 def _rows(names: Sequence[Text], indent: int, width: int) -> list[Text]:
@@ -216,7 +226,7 @@ def bar_lines(chart: Bars, width: int, ascii_only: bool = False, limit: int = 12
     high = max(v for _, v, _ in bars) or 1.0
     for name, value, shown in bars[:limit]:
         bar = _bar(max(value, 0.0) / high * room, ascii_only)
-        lines.append(Text(f"{name:<{names}} ").append(bar, _EMPHASIS).append(f" {shown}"))
+        lines.append(Text(f"{name:<{names}} ").append(bar, ON_TERMINALS.get(chart.role, "")).append(f" {shown}"))
     if len(bars) > limit:
         lines.append(Text(f"and {len(bars) - limit} more", "dim"))
     return lines

@@ -1,4 +1,6 @@
-"""What colours mean, the same in pages and in pictures: each as ``#rrggbb`` on light grounds and on dark ones.
+"""What colours mean, the same in pages, in pictures and on terminals.
+
+Each is ``#rrggbb`` on light grounds and on dark ones. A terminal has its own; there they are names, as Rich knows them.
 
 Shapes, dashes and signs differ as well, so that colour is never all that tells series apart.
 """
@@ -14,6 +16,9 @@ ROLES: dict[str, tuple[str, str]] = {
 }
 """By role: what a chart is about; trials that were measured; those whose timing was stopped early; those that failed;
 what a device allows at most."""
+ON_TERMINALS = {
+    "main": "bright_blue", "measured": "bright_black", "early": "yellow", "failed": "red", "limit": "magenta",
+}  # fmt: skip
 OTHERS: tuple[tuple[str, str], ...] = (
     ("#0f7f5f", "#4fcaa0"),
     ("#c2500a", "#ff9f5a"),
@@ -22,3 +27,4 @@ OTHERS: tuple[tuple[str, str], ...] = (
     ("#1f7f93", "#8fd3ff"),
 )
 """Of series without a role, in their order: runs that are compared, tasks."""
+OTHERS_ON_TERMINALS = ("green", "cyan", "bright_magenta", "bright_yellow", "bright_cyan")
