@@ -14,7 +14,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.verifying.exact import whole_reach
 from tilewright.verifying.inputs import RECIPES, Array, Recipe, make_inputs
-from tilewright.verifying.references import Interval, References
+from tilewright.verifying.references import Interval, References, tolerance_inputs
 from tilewright.verifying.tolerance import error_program
 from tilewright.verifying.verify import mismatch
 
@@ -229,3 +229,17 @@ def test_products_that_never_round_need_no_tolerance() -> None:
     p, _ = te.program(te.compute((40,), lambda i: te.maximum(-x[i], 0.5)))
     found = interval(p, RECIPES[0], make_inputs(p, RECIPES[0], {}))
     assert (found.high - found.low).max() <= 1e-34
+
+
+def test_where_a_divisor_overflows_nothing_may_be_left() -> None:
+    x, v = te.input("x", (4,)), te.input("v", (4,))
+    p = te.program(te.compute((4,), lambda i: x[i] / (1.0 + te.exp(-x[i])) * v[i]))[0]
+    derived = error_program(p)
+    at = (np.array([-89.0, -88.0, -60.0, 3.0]), np.full(4, 90.0))
+    value, error = evaluate(p, at), evaluate(derived.program, tolerance_inputs(derived, p, at))
+    with np.errstate(over="ignore"):
+        kernel = at[0].astype(F) / (F(1) + np.exp(-at[0].astype(F))) * F(90)
+    assert kernel[0] == 0
+    assert abs(value[0]) > 1e-35
+    assert (np.abs(kernel - value) <= error).all()
+    assert (error[1:] < 1e-4 * np.abs(value[1:]) + 2e-35).all()

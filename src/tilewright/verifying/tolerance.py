@@ -34,6 +34,7 @@ TINY = 1e-35  # results below this may be flushed to zero
 TF32_STEP = 2.0**-10  # relative distance of neighbouring TF32 values, at most
 HALF_STEP = {"float16": 2.0**-25, "float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
 """Half the distance of a dtype's smallest values."""
+LARGEST = {"float32": float.fromhex("0x1.fffffep127"), "float16": 65504.0, "bfloat16": float.fromhex("0x1.fep127")}
 F64 = "float64"
 
 Terms = dict[tuple[str, ...], tuple[float, tuple[Expr, ...]]]
@@ -528,7 +529,7 @@ class _Deriver:
         if op == "div":
             inverse = f64("div", _const(1.0), f64("abs", args[1]))
             carried = _add(_times(parts[0], 1.0, (inverse,)), _times(parts[1], 1.0, (size, inverse)))
-            return _add(carried, _term(2 * u, (size,)))
+            return _add(carried, _term(2 * u, (size,)), self._vanished(e, args[1], parts[1], size))
         if op == "mul":
             return _add(*(_times(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
         if op == "floor":
@@ -539,6 +540,14 @@ class _Deriver:
         if op == "pow":
             return _add(near, *self._power(args[0], args[1], size, parts))
         return _add(near, self._carried(op, args[0], value, parts[0]), _term(u, ()) if op == "log" else {})
+
+    def _vanished(self, e: Expr, divisor: Expr, error: Terms, size: Expr) -> Terms:
+        """The whole result where the divisor may overflow in its type, as ``1 + exp(-x)`` does."""
+        if e.dtype not in LARGEST or not any(n.op in ("exp", "pow") for n in e.args[1].walk()):
+            return {}
+        reach = f64("add", f64("abs", divisor), f64("mul", _const(SLACK), _expression(error)))
+        over = Expr("lt", "bool", (_const(LARGEST[e.dtype]), reach))
+        return _term(1 / SLACK, (f64("select", over, size, _const(0)),))
 
     def _carried(self, op: str, x: Expr, value: Expr, error: Terms) -> Terms:
         """An argument's error times the function's derivative."""
