@@ -16,6 +16,7 @@ from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template, templates_for
 from tilewright.kernels.templates.cuda_attention.match import match
 from tilewright.testing import programs
@@ -154,6 +155,28 @@ def test_a_query_that_sees_no_key_is_nan(dtype: str, rounded: bool) -> None:
     got = computed(program, [q, k, v, seen])
     assert np.isnan(got[0, 0, :2]).all()
     assert np.isfinite(got[0, 0, 2:].astype(np.float32)).all()
+
+
+@KINDS
+@pytest.mark.parametrize("stored", [True, False], ids=["read", "stated"])
+def test_a_query_whose_keys_are_all_masked_by_a_number_sees_all_alike(dtype: str, rounded: bool, stored: bool) -> None:
+    """As float32 has it, where the least number swallows every score beside it."""
+    least = float(np.finfo(np.float32).min)
+    program = attention(
+        h=1, lq=20, lk=21, d=16, dv=8, dtype=dtype, rounded=rounded, inputs=lambda: (te.input("bias", (20, 21)),),
+        modify=lambda s, p, g, i, j, x: s + x[i, j] if stored else te.select(x[i, j] < 0, least, s),
+    )  # fmt: skip
+    q, k, v, _ = random_arrays(program)
+    bias = np.zeros((20, 21), np.float32)
+    bias[3], bias[4, 5:], bias[5], bias[5, 7], bias[6], bias[6, 2] = least, least, least, -np.inf, least, np.nan
+    got = computed(program, [q, k, v, bias])[0, 0].astype(np.float64)
+    values = v[0, 0].astype(np.float64)
+    np.testing.assert_allclose(got[3], values.mean(0), rtol=4e-3, atol=4e-3)
+    if stored:
+        np.testing.assert_allclose(got[5], np.delete(values, 7, 0).mean(0), rtol=4e-3, atol=4e-3)
+        assert np.isnan(got[6]).all()
+    reference = evaluate(program, [q, k, v, bias])[0, 0]
+    np.testing.assert_allclose(got[[2, 4]], reference[[2, 4]], rtol=4e-3, atol=4e-3)
 
 
 @KINDS

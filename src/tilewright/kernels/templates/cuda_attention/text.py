@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, SIXTEEN, Expr, axis, const
+from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, SIXTEEN, Expr, axis, const
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
 from tilewright.kernels.families.group import Group
@@ -24,6 +25,8 @@ from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.match import Side
 
 LINE = '#line 1 "kernel"\n'
+FAR = "-0x1p30f"
+"""Scores below, but for minus infinity, are this: its powers are exact, where a type's least number has none."""
 
 
 def indented(lines: list[str], depth: int = 1) -> list[str]:
@@ -178,6 +181,14 @@ def scores(p: AttentionTiling, loops: list[str], element: str, query: str, key: 
     ]
 
 
+def _reaches_far(score: Expr) -> bool:
+    """Whether scores may be masked by a number, as a type's least: one that is read, or stands in the program."""
+    return any(
+        e.dtype in FLOATS and (e.op == "load" or (e.op == "const" and -math.inf < float(str(e.value)) < -(2.0**30)))
+        for e in score.walk()
+    )  # fmt: skip
+
+
 def _scored(
     p: AttentionTiling, score: Expr, inside: list[str], loops: list[str], element: str, query: str, key: str
 ) -> list[str]:
@@ -187,6 +198,9 @@ def _scored(
     body: list[str] = []
     made.bind((score,), body.append, lambda _: f"t{len(body)}")
     value = made.scalar(score)
+    if p.one_rounding and _reaches_far(score):
+        body.append(f"const float y = {value};")
+        value = f"y < {FAR} && y > -__builtin_inff() ? {FAR} : y"
     if inside:
         result = [f"{element} = -__builtin_inff();", f"if ({' && '.join(inside)}) {{"]
         result += [*indented([*body, f"{element} = {value};"]), "}"]
