@@ -167,3 +167,26 @@ def test_without_one_anywhere_the_error_says_how_to_get_one(monkeypatch: pytest.
     with pytest.raises(NoDisassembler) as error:
         sass.find_disassembler()
     assert "tilewright[sass]" in error.value.hint
+
+
+def test_what_a_vote_skips_is_not_usual() -> None:
+    """A forward branch behind a vote within the main loop; one to the loop's end or out of it skips nothing."""
+    text = """
+.text.attention:
+.L_x_1:
+        /*0010*/                   HMMA.16816.F32.BF16 R4, R132, R136, R4 ;
+        /*0020*/                   VOTE.ANY R5, PT, P1 ;
+        /*0030*/               @!P1 BRA `(TARGET) ;
+        /*0040*/                   FMUL R4, R4, R9 ;
+        /*0050*/                   FMUL R5, R5, R9 ;
+.L_x_2:
+        /*0060*/                   FADD R6, R6, R7 ;
+        /*0070*/               @P0 BRA `(.L_x_1) ;
+.L_x_3:
+        /*0080*/                   EXIT ;
+"""
+    kernels = {name: parse(text.replace("TARGET", name))["attention"] for name in (".L_x_1", ".L_x_2", ".L_x_3")}
+    assert [x.opcode.split(".")[0] for x in kernels[".L_x_2"].usual_loop] == ["HMMA", "VOTE", "BRA", "FADD", "BRA"]
+    assert len(kernels[".L_x_2"].main_loop) == 7
+    for name in (".L_x_1", ".L_x_3"):
+        assert kernels[name].usual_loop == kernels[name].main_loop

@@ -77,7 +77,7 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     """The bound of one kernel; its main loop counts where that holds the multiply-adds of the task."""
     limit = target.limit
     sms, clock = int(limit["sms"]), float(limit["clock_hz"])
-    loop = code.main_loop
+    loop = code.usual_loop
     spent = loop_cycles(loop, work.threads, work.resident, target.variant)
     dram = work.moved_bytes / float(limit["bandwidth"]) * clock
     inside = sum(x.multiply_adds for x in loop) * ceil(work.threads / WARP)

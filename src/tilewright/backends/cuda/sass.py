@@ -159,6 +159,24 @@ class Code:
 
         A loop around another counts by what it adds to that. The whole kernel where it has no loop.
         """
+        start, end = self._main
+        return self.instructions[start : end + 1]
+
+    @cached_property
+    def usual_loop(self) -> tuple[Instruction, ...]:
+        """The main loop without what a branch on a warp's vote leaves out: attention scales its sums in few blocks."""
+        start, end = self._main
+        vote = next((n for n in range(start, end) if self.instructions[n].opcode.startswith("VOTE")), end)
+        skip = next((n for n in range(vote, end) if self.instructions[n].opcode == "BRA"), end)
+        target = _TARGET.search(self.instructions[skip].operands)
+        onward = self.labels.get(target[1], 0) if target else 0
+        if not skip < onward <= end:
+            return self.main_loop
+        return self.instructions[start : skip + 1] + self.instructions[onward : end + 1]
+
+    @cached_property
+    def _main(self) -> tuple[int, int]:
+        """First and last instruction of the main loop."""
         spans = self.loops or ((0, len(self.instructions) - 1),)
 
         def work(start: int, end: int) -> tuple[int, int]:
@@ -175,8 +193,7 @@ class Code:
             mine = work(start, end)
             return mine[0] - most[0], mine[1] - most[1], start - end
 
-        start, end = max(spans, key=rank)
-        return self.instructions[start : end + 1]
+        return max(spans, key=rank)
 
 
 def classes(instructions: tuple[Instruction, ...]) -> dict[str, int]:
