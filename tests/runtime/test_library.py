@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +311,24 @@ def test_an_earlier_name_of_a_hint() -> None:
     assert (error.hint, str(error)) == ("Do this", "wrong. Do this")
     with pytest.warns(DeprecationWarning, match="mend is called hint now"):
         assert error.mend == "Do this"
+
+
+def test_a_library_goes_to_another_process(maker: Maker) -> None:
+    maker.matmul(4, 4, 4, seconds=2e-6)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        tier, product = pool.submit(answered, Library(maker.path, threads=1), A, B).result(60)
+    assert tier == "exact"
+    np.testing.assert_allclose(product, A @ B, rtol=1e-5)
+    again = copy.deepcopy(Library(maker.path, threads=1, count_misses=False))
+    assert again.explain("matmul", **SIZES).tier == "exact"
+
+
+def answered(library: Library, a: Any, b: Any) -> tuple[str, Any]:
+    return library.explain("matmul", **SIZES).tier, library.matmul(a, b)
+
+
+def test_a_plan_stays_in_its_process(library: Library) -> None:
+    plan = library.plan(sqdist, m=3, n=4, k=5)
+    with pytest.raises(TypeError, match="pickle the Library, and make the plan where it is used"):
+        pickle.dumps(plan)
+    assert copy.copy(plan) is copy.deepcopy(plan) is plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -158,6 +158,15 @@ class Checked:
         p = inspect.Parameter
         given = [p(s.name, p.POSITIONAL_ONLY) for s in self.inputs]
         return inspect.Signature([*given, p("out", p.POSITIONAL_OR_KEYWORD, default=None)])
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} holds code of this process: pickle the Library, and make the plan where it is used")
+
+    def __copy__(self) -> Checked:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Checked:
+        return self
 
     def __repr__(self) -> str:
         return f"<plan {signature(self.__name__, self.inputs)}>"

@@ -78,6 +78,10 @@ class Library(Closing):
             from tilewright.paths import default_path
 
             path = default_path()
+        self._options = {
+            "threads": threads, "trust": trust, "missing_ok": missing_ok, "compile": compile, "check": check,
+            "watch": watch, "pinned": pinned, "count_misses": count_misses,
+        }  # fmt: skip
         self._store = open_kernels(path, trust=trust, missing_ok=missing_ok, pinned=pinned)
         self._counters = Counters()
         self._misses = Misses(self._store, self._counters, count_misses)
@@ -197,6 +201,10 @@ class Library(Closing):
             self.__dict__.pop(name, None)
         self._dispatches.clear()
 
+    def __reduce__(self) -> tuple[Callable[..., Library], tuple[str, dict[str, Any]]]:
+        """Pickled, and copied, a library is one opened anew: another process loads the kernels for itself."""
+        return _opened, (self.path, self._options)
+
     def __repr__(self) -> str:
         return f"<tilewright.Library {self.path}{' (closed)' if self._resolver.closed else ''}>"
 
@@ -231,3 +239,7 @@ class Library(Closing):
             method = native_dispatcher(dispatch, builtins)
         self.__dict__[name] = method  # later look-ups do not come here
         return method
+
+
+def _opened(path: str, options: dict[str, Any]) -> Library:
+    return Library(path, **options)
