@@ -59,6 +59,7 @@ def test_a_devices_own_figures_replace_the_products() -> None:
 
 def test_code_runs_on_later_minor_versions_only() -> None:
     assert archs.variants_for(89) == ("sm_89", "sm_86", "sm_80")
+    assert archs.variants_for(87) == ("sm_87",)  # Jetson runs no code of other chips
     assert archs.variants_for(90) == ("sm_90a",)
     assert archs.variants_for(103) == ("sm_100",)
     assert archs.variants_for(75) == ()

@@ -169,7 +169,7 @@ def test_defaults_of_the_usual_shapes(variant: str) -> None:
             if m <= 16:
                 assert p.bm == 16
             if (m, n) == (49, 512):
-                assert p.split_k
+                assert p.split_k or task.target.limit["sms"] == 16  # few tiles are enough for Jetson
     assert MMA.default(_matmul(4095, 4095, 4095, variant)).values["copy_b"] == "pack"
 
 

@@ -63,6 +63,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         86, "GeForce RTX 3090", 128 * KIB, 100 * KIB, 99 * KIB, 1536, 16, (128, 2, 256, 128, 1024),
         82, 1.695e9, 6 * MIB, 9.36e11, (35.6e12, 0.556e12, 71e12, 35.6e12, 284e12),
     ),
+    # Jetson AGX Orin 64 GB. "NVIDIA Jetson AGX Orin Series" technical brief (16 SMs, 1300 MHz, 4 MB L2, 204.8 GB/s;
+    # float32 5.3 TFLOP/s and int8 170 TOP/s with sparsity, halved here; float16 and TF32 as that rate has it).
+    "sm_87": Architecture(
+        87, "Jetson AGX Orin 64 GB", 192 * KIB, 164 * KIB, 163 * KIB, 1536, 16, (128, 2, 1024, 512, 2048),
+        16, 1.3e9, 4 * MIB, 2.048e11, (5.3e12, 0.083e12, 42.5e12, 21.3e12, 85e12),
+    ),
     # GeForce RTX 4090. "NVIDIA Ada GPU Architecture" white paper, table 2 and appendix A (128 SMs, 2520 MHz,
     # 73728 KB L2, 1008 GB/s, peaks). The L40S has the full float16 rate, 142 SMs and 864 GB/s.
     "sm_89": Architecture(
@@ -100,9 +106,10 @@ DEFAULT = "sm_90a"
 _PEAKS = ("fp32_flops", "fp64_flops", "fp16_tensor_flops", "tf32_tensor_flops", "int8_tensor_ops")
 
 # A device of a compute capability runs the code of these, best first: an "a" variant runs on that capability
-# alone, a plain one on every later minor version of the same generation too.
+# alone, a plain one on every later minor version of the same generation too. Jetson runs its own code only (the same
+# guide, "Binary Compatibility").
 _RUNS: Mapping[int, tuple[str, ...]] = {
-    80: ("sm_80",), 86: ("sm_86", "sm_80"), 89: ("sm_89", "sm_86", "sm_80"), 90: ("sm_90a",),
+    80: ("sm_80",), 86: ("sm_86", "sm_80"), 87: ("sm_87",), 89: ("sm_89", "sm_86", "sm_80"), 90: ("sm_90a",),
     100: ("sm_100",), 103: ("sm_100",), 120: ("sm_120",), 121: ("sm_120",),
 }  # fmt: skip
 
