@@ -287,11 +287,11 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
     values: dict[str, Value] = {
         "block": axis, "size": size, "rows": rows, "rolled": rolled, "hoist": False, "order": "bv", "strips": 1,
     }  # fmt: skip
-    if axis != NONE:
-        # Rows of the window, and the row that is written, in half the first cache.
+    if axis != NONE and rows == 1:
+        # Rows of the window, and the row that is written, in half the first cache; blocks of rows share them anyway.
         row = s.ranges[axis] * s.ranges[s.inner] * ITEMSIZE[s.accumulator] * (s.part.reduce[0] + 1)
         values["strips"] = max(k for k in strips(s, axis, size) if k == 1 or row >= k * target.l1_bytes // 2)
-        few = s.taps + size * rows + 3 <= target.registers and not rolled
+        few = s.taps + size + 3 <= target.registers and not rolled
         if few and int(values["strips"]) > 1 and s.ranges[s.inner] > lanes:
             values |= {"order": "vb", "hoist": True}
     if large(s, target):
