@@ -3,9 +3,9 @@
     python benchmarks/versions.py --old OLD/bin/python --new NEW/bin/python --out benchmarks/results/NAME
 
 Both generate, for every case, the default schedule's kernel and those of some sampled ones (the old version samples;
-the new one takes the same knobs, where it has them). Kernels whose text is the same are the same. The others are
-compiled by the one compiler of this machine with the same flags, checked against each other, and timed in one
-process, call by call in turn: a ratio is the median of paired samples, above 1 where the new one is faster. Compile
+the new one takes the same knobs, where it has them, and the least value of others). Kernels whose text is the same are
+the same. The others are compiled by the one compiler of this machine with the same flags, checked against each other,
+and timed in one process, call by call in turn: a ratio is the median of paired samples, above 1 where the new one is faster. Compile
 times are compared in turn too, new over old. The tuners run in turn, each from nothing. One thread; kernels that cannot
 be paired are counted and named.
 """
@@ -99,7 +99,8 @@ for line in sys.stdin:
                 if want is None:
                     chosen.append(default_schedule(task)); continue
                 t = known[want["template"]]
-                chosen.append(t.space(task).schedule(want["values"]))
+                least = {k.name: k.values[0] for k in t.space(task).knobs}  # of knobs that came since
+                chosen.append(t.space(task).schedule({**least, **want["values"]}))
                 t.space(task).check(chosen[-1])
         else:
             rng = random.Random(job["seed"])
