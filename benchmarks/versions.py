@@ -5,9 +5,9 @@
 Both generate, for every case, the default schedule's kernel and those of some sampled ones (the old version samples;
 the new one takes the same knobs, where it has them, and the least value of others). Kernels whose text is the same are
 the same. The others are compiled by the one compiler of this machine with the same flags, checked against each other,
-and timed in one process, call by call in turn: a ratio is the median of paired samples, above 1 where the new one is faster. Compile
-times are compared in turn too, new over old. The tuners run in turn, each from nothing. One thread; kernels that cannot
-be paired are counted and named.
+and timed in one process, call by call in turn: a ratio is the median of paired samples, above 1 where the new one is
+faster. Compile times are compared in turn too, new over old. The tuners run in turn, each from nothing. One thread;
+kernels that cannot be paired are counted and named.
 """
 
 from __future__ import annotations
