@@ -36,6 +36,10 @@ HALVES: dict[str, Callable[[], Program]] = {
     "half_rounded_keep": lambda: attention(
         b=2, d=48, dv=16, dtype="bfloat16", modify=keep, rounded=True, inputs=lambda: (te.input("keep", (2, 37), "bool"),)
     ),
+    "half_long": lambda: attention(lq=9, lk=1001, d=16, dv=6, dtype="float16"),
+    "half_long_causal": lambda: attention(
+        h=1, lq=9, lk=300, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True
+    ),
     "half_rounded_cap": lambda: attention(lq=17, lk=33, d=16, dv=12, dtype="float16", modify=soft_cap, rounded=True),
 }  # fmt: skip
 """Builders by name."""

@@ -136,7 +136,7 @@ def computed(program: Program, inputs: list[Array]) -> Array:
     task = task_of(program, SM80)
     candidate = Candidate(task, TEMPLATE.default(task))
     lowered = TEMPLATE.lower(candidate)
-    kernel = build(prelude(SM80, emulated=True) + lowered.source, [lowered.symbol])
+    kernel = build(prelude(SM80, emulated=True) + lowered.source, [x.symbol for x in lowered.program.launches])
     got = empty_output(program.output.shape, program.output.dtype)
     report = run(kernel, lowered.program, launch_values(candidate), inputs, got)
     assert report.ok, report.bugs
@@ -231,7 +231,7 @@ def test_slots_and_copies_are_in_time(copies: str, q_registers: bool) -> None:
         values = {"warps": 2, "tiles": 1, "BK": 16, "stages": stages, "q_registers": q_registers, "min_blocks": 1}
         candidate = Candidate(task, TEMPLATE.space(task).schedule(values))
         lowered = TEMPLATE.lower(candidate)
-        kernel = build(prelude(SM80, emulated=True) + lowered.source, [lowered.symbol])
+        kernel = build(prelude(SM80, emulated=True) + lowered.source, [x.symbol for x in lowered.program.launches])
         got = empty_output(program.output.shape, program.output.dtype)
         launch = launch_values(candidate)
         report = run(kernel, lowered.program, launch, inputs, got, order="random:3", copies=copies)

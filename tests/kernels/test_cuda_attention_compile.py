@@ -15,8 +15,8 @@ from tilewright.kernels.templates import get_template
 TEMPLATE = get_template("cuda_attention")
 
 
-def task_of(variant: str, dtype: str, d: int) -> Task:
-    sizes = {"b": 1, "h": 16, "lq": 4096, "lk": 4096, "d": d, "is_causal": True}
+def task_of(variant: str, dtype: str, d: int, lq: int = 4096) -> Task:
+    sizes = {"b": 1, "h": 16, "lq": lq, "lk": 4096, "d": d, "is_causal": lq > 1}
     return Task(get_operator("attention").workload(**sizes, dtype=dtype), target(variant))
 
 
@@ -27,6 +27,14 @@ CASES = [("sm_90a", "bfloat16", 64), ("sm_80", "float16", 128), ("sm_120", "floa
 def test_defaults_spill_nothing(variant: str, dtype: str, d: int) -> None:
     task = task_of(variant, dtype, d)
     assert spilled(task, TEMPLATE.default(task)) == 0
+
+
+@pytest.mark.parametrize(("variant", "dtype", "d"), CASES)
+def test_parts_and_their_merge_spill_nothing(variant: str, dtype: str, d: int) -> None:
+    task = task_of(variant, dtype, d, lq=1)
+    schedule = TEMPLATE.default(task)
+    assert int(schedule.values["KP"]) > 1
+    assert spilled(task, schedule) == 0
 
 
 @pytest.mark.nightly

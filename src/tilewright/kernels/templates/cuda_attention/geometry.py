@@ -22,6 +22,8 @@ OVERHEAD = 36
 """Registers for addresses, counters and predicates, on Tensor Cores: observed."""
 COPIED_OVERHEAD = 60
 """On ordinary units."""
+ITEM = 4
+"""Bytes of a float32."""
 
 
 def roundup(n: int, to: int) -> int:
@@ -35,6 +37,7 @@ class AttentionTiling:
     A block computes ``block_q`` queries, and walks ``block_k`` keys at a time, ``stages`` blocks of which lie in
     shared memory. On Tensor Cores ``warps`` warps have ``tiles`` tiles of 16 queries each. On ordinary units
     ``lanes`` threads share ``rows`` queries. ``q_registers``: fragments of the queries are kept in registers.
+    ``parts`` of the keys have a block each.
     """
 
     f: Form
@@ -46,6 +49,7 @@ class AttentionTiling:
     lanes: int
     rows: int
     min_blocks: int
+    parts: int
 
     @property
     def a(self) -> Attention:
@@ -92,7 +96,21 @@ class AttentionTiling:
 
     @property
     def blocks(self) -> int:
-        return self.a.outer_size * self.query_blocks
+        return self.a.outer_size * self.query_blocks * self.parts
+
+    @property
+    def part_blocks(self) -> int:
+        """Blocks of keys of a part, at most."""
+        return ceildiv(self.key_blocks, self.parts)
+
+    @property
+    def end(self) -> str:
+        """Text of where a block's blocks of keys end."""
+        return "end" if self.parts > 1 else f"{self.key_blocks}"
+
+    @property
+    def rows_of_result(self) -> int:
+        return self.a.outer_size * self.a.queries
 
     # ------------------------------------------------------------------ rows in shared memory
 
@@ -228,5 +246,5 @@ def plan(f: Form, values: Mapping[str, Value]) -> AttentionTiling:
 
     return AttentionTiling(
         f, get("BK", 0), get("warps", 0), get("stages", 1), get("tiles", 1), bool(values.get("q_registers", False)),
-        get("lanes", 1), get("rows", 1), get("min_blocks", 1),
+        get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),
     )  # fmt: skip

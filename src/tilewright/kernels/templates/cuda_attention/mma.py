@@ -19,6 +19,7 @@ import math
 
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.cuda.text import STORAGE
+from tilewright.kernels.templates.cuda_attention import merge
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ROWS, AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import (
     copied,
@@ -37,20 +38,27 @@ stay float32, as a longer power has fewer bits behind the point."""
 
 
 def source(p: AttentionTiling, symbol: str) -> str:
-    """The kernel's text."""
+    """The kernels' text."""
     parts = [] if p.one_rounding else [fill(PARTS, {"t": _short(p)})]
-    return kernel(p, symbol, [*parts, fill(POWER, _powers(p)), finish(p).define().rstrip()], _body(p))
+    powers = _powers(p)
+    first = kernel(p, symbol, [*parts, fill(POWER, powers), finish(p).define().rstrip()], _body(p))
+    return first + merge.kernel(p, symbol, f"tw::exp2_approx({powers['weight']})")
 
 
 def _powers(p: AttentionTiling) -> dict[str, object]:
-    """Texts: a weight as a power of 2, a base's opposite, by which power of 2 its move multiplies weights, room."""
+    """Texts: a weight as a power of 2, a base's opposite, by which power of 2 its move multiplies weights, room.
+
+    ``weight``: the power of 2 by which a part of the keys counts.
+    """
     log2 = f"{p.scale * LOG2_E:.9g}f"
     if p.one_rounding:
         power, raised, change = f"tw::fma(score, {log2}, shift)", f"-top * {log2}", "raised - shift[m][h]"
+        weight = "base - top"
     else:
         power, raised, change = f"(score + shift) * {log2}", "-top", f"(raised - shift[m][h]) * {log2}"
+        weight = f"(base - top) * {log2}"
     room = f"{ROOM if p.one_rounding else KEPT_ROOM}.0f"
-    return {"power": power, "raised": raised, "change": change, "room": room}
+    return {"power": power, "raised": raised, "change": change, "room": room, "weight": weight}
 
 
 def _short(p: AttentionTiling) -> str:
@@ -88,15 +96,15 @@ $copy_values
 $next
 $queries
 tw::cp_commit();
-int now = next(0);
+int now = next($start);
 $if alone:const tw::u32 slot = 0;
-$if alone:if (now < $key_blocks) copy_keys(slot, now);
+$if alone:if (now < $end) copy_keys(slot, now);
 $if alone:tw::cp_commit();
 $unless alone:int ahead = now;
 $unless alone:tw::u32 slot = 0, free = 0;
 $unless alone:TW_UNROLL
 $unless alone:for (; free < $last_slot; free += $stage_bytes) {
-$unless alone:    if (ahead < $key_blocks) copy_keys(free, ahead), copy_values(free, ahead);
+$unless alone:    if (ahead < $end) copy_keys(free, ahead), copy_values(free, ahead);
 $unless alone:    tw::cp_commit();
 $unless alone:    ahead = next(ahead + 1);
 $unless alone:}
@@ -117,11 +125,11 @@ $if q_registers:for (int m = 0; m < $tiles; m++)
 $if q_registers:    TW_UNROLL
 $if q_registers:    for (int d = 0; d < $steps; d++)
 $if q_registers:        tw::ldmatrix_x4(fq[m][d], at_q + (m * $q_tile + d * 16) * 2);
-while (now < $key_blocks) {
+while (now < $end) {
     tw::cp_wait<$older>();
     tw::sync();
 $if alone:    copy_values(slot, now);
-$unless alone:    if (ahead < $key_blocks) copy_keys(free, ahead), copy_values(free, ahead);
+$unless alone:    if (ahead < $end) copy_keys(free, ahead), copy_values(free, ahead);
     tw::cp_commit();
 $unless alone:    ahead = next(ahead + 1);
     const int j0 = now * $block_k;
@@ -155,7 +163,7 @@ $unless q_registers:            tw::ldmatrix_x4(fq[m][0], at_q + (m * $q_tile + 
 $if alone:    tw::cp_wait<0>();
 $if alone:    tw::sync();
 $if alone:    now = next(now + 1);
-$if alone:    if (now < $key_blocks) copy_keys(slot, now);
+$if alone:    if (now < $end) copy_keys(slot, now);
 $if alone:    tw::cp_commit();
 $scores
     float most[$tiles][2];
@@ -241,6 +249,7 @@ for (int m = 0; m < $tiles; m++)
         total += tw::shuffle_xor(total, 2);
         const int i = i0 + (warp * $tiles + m) * 16 + h * 8 + lane / 4;
         $row_exists{
+$left
             TW_UNROLL
             for (int n = 0; n < $result; n++)
             {
@@ -249,11 +258,11 @@ $if pairs:                $pair_exists{
 $if pairs:                    tw::pack<$out, 2> two;
 $if pairs:                    two.v[0] = $first;
 $if pairs:                    two.v[1] = $second;
-$if pairs:                    tw::store_global(out + ($pair_at), two);
+$if pairs:                    tw::store_global($to + ($pair_at), two);
 $if pairs:                }
 $unless pairs:                TW_UNROLL
 $unless pairs:                for (int c = 0; c < 2; c++)
-$unless pairs:                    if (e + c < $width) tw::store_global(out + ($one_at), $one);
+$unless pairs:                    if (e + c < $width) tw::store_global($to + ($one_at), $one);
             }
         }
     }"""
@@ -265,7 +274,7 @@ def _body(p: AttentionTiling) -> list[str]:
     last_slot = ahead * p.stage_bytes
     holes = {
         **_powers(p), "rounded": p.one_rounding, "kept": not p.one_rounding,
-        "t": _short(p), "out": STORAGE[p.a.output.dtype], "width": p.a.width,
+        "t": _short(p), "width": p.a.width,
         "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "stage_bytes": p.stage_bytes, "last_slot": last_slot,
         "following": f"{last_slot} - slot" if ahead == 1 else f"slot == {last_slot} ? 0 : slot + {p.stage_bytes}",
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"),
@@ -275,7 +284,7 @@ def _body(p: AttentionTiling) -> list[str]:
         "copy_values": indented(copied(p, "v", f"ring + slot + {p.bytes('k')}", f"t * {p.block_k}")),
         "next": next_block(p), "queries": copied(p, "q", "sq", "i0"),
         "alone": p.stages == 1, "groups": max(1, ahead), "older": max(1, ahead) - 1,
-        "key_blocks": p.key_blocks, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
+        "start": "start" if p.parts > 1 else "0", "end": p.end, "block_k": p.block_k, "key_steps": p.block_k // DEPTH,
         "tiles": p.tiles, "scored": scored, "scored_pairs": scored // 2, "result": result,
         "result_pairs": p.width // DEPTH, "steps": p.depth // DEPTH,
         "q_registers": p.q_registers, "step": "d" if p.q_registers else "0",
@@ -286,8 +295,26 @@ def _body(p: AttentionTiling) -> list[str]:
         "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
         "pair_exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
         "pairs": p.output_vector == 2,
-        "first": finish(p).call(o="o[m][n][2 * h] / total", e="e"), "pair_at": position(p, "i", "e"),
-        "second": finish(p).call(o="o[m][n][2 * h + 1] / total", e="e + 1"),
-        "one": finish(p).call(o="o[m][n][2 * h + c] / total", e="e + c"), "one_at": position(p, "i", "e + c"),
+        "left": indented(merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"), 3), **_stored(p),
     }  # fmt: skip
     return fill(BODY, holes).split("\n")
+
+
+def _stored(p: AttentionTiling) -> dict[str, object]:
+    """Texts of what is stored, and where."""
+    sums = {
+        "first": ("o[m][n][2 * h]", "e"),
+        "second": ("o[m][n][2 * h + 1]", "e + 1"),
+        "one": ("o[m][n][2 * h + c]", "e + c"),
+    }
+    if p.parts > 1:
+        return {
+            **{name: o for name, (o, _) in sums.items()},
+            "out": "float",
+            "to": "partial",
+            "pair_at": "e",
+            "one_at": "e + c",
+        }
+    values = {name: finish(p).call(o=f"{o} / total", e=e) for name, (o, e) in sums.items()}
+    at = {"pair_at": position(p, "i", "e"), "one_at": position(p, "i", "e + c")}
+    return {**values, **at, "out": STORAGE[p.a.output.dtype], "to": "out"}

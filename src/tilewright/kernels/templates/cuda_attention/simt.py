@@ -7,6 +7,7 @@ neighbours of the result, ``lanes`` groups apart. In between, the weights pass t
 from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda_attention import merge
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.text import (
     copied,
@@ -20,8 +21,9 @@ from tilewright.kernels.templates.cuda_attention.text import (
 
 
 def source(p: AttentionTiling, symbol: str) -> str:
-    """The whole kernel."""
-    return kernel(p, symbol, [finish(p).define().rstrip()], _body(p))
+    """The kernels' text."""
+    first = kernel(p, symbol, [finish(p).define().rstrip()], _body(p))
+    return first + merge.kernel(p, symbol, "tw::exp(base - top)")
 
 
 # Where all scores so far are minus infinity the weights are 0 rather than exp(-inf + inf).
@@ -48,18 +50,18 @@ for (int r = 0; r < $rows; r++)
     sum[r] = 0.0f;
 }
 $queries
-$unless two_stages:int now = next(0);
-$if two_stages:int now = next(0), ahead = now, slot = 0;
-$if two_stages:if (ahead < $key_blocks) copy(0, ahead);
+$unless two_stages:int now = next($start);
+$if two_stages:int now = next($start), ahead = now, slot = 0;
+$if two_stages:if (ahead < $end) copy(0, ahead);
 $if two_stages:tw::cp_commit();
-while (now < $key_blocks) {
+while (now < $end) {
 $unless two_stages:    tw::sync();
 $unless two_stages:    copy(0, now);
 $if waits:    tw::cp_commit();
 $if async:    tw::cp_wait<0>();
     tw::sync();
 $if two_stages:    ahead = next(ahead + 1);
-$if two_stages:    if (ahead < $key_blocks) copy(1 - slot, ahead);
+$if two_stages:    if (ahead < $end) copy(1 - slot, ahead);
 $if two_stages:    tw::cp_commit();
     const float *const k = (const float *)(ring$slot);
     const float *const v = k + $k_elements;
@@ -139,6 +141,7 @@ tw::load_shared<tw::pack<float, $vector>>(v + (j + u) * $v_pitch + (g * $lanes +
 $if two_stages:    slot = 1 - slot;
     now = next(now + 1);
 }
+$if unread:tw::cp_commit();  // the queries, where no key is in this part
 $if async:tw::cp_wait<0>();
 TW_UNROLL
 for (int r = 0; r < $rows; r++)
@@ -146,19 +149,21 @@ for (int r = 0; r < $rows; r++)
 $sum
     const int i = i0 + first + r;
     $row_exists{
+$left
         TW_UNROLL
         for (int g = 0; g < $groups; g++)
             TW_UNROLL
             for (int c = 0; c < $vector; c++)
             {
                 const int e = (g * $lanes + lane_k) * $vector + c;
-                ${exists}tw::store_global(out + ($at), $value);
+                ${exists}tw::store_global($to + ($at), $value);
             }
     }
 }"""
 
 
 def _body(p: AttentionTiling) -> list[str]:
+    shared = p.parts > 1
     ring = "tw::shared_address(ring) + slot * {}" if p.async_copies else "(float *)ring"
     k = ring.format(p.stage_bytes)
     v = f"{k} + {p.bytes('k') // (1 if p.async_copies else 4)}"
@@ -166,13 +171,14 @@ def _body(p: AttentionTiling) -> list[str]:
     loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("r", p.rows), ("n", p.keys_each))]
     holes = {
         "lanes": p.lanes, "rows": p.rows, "keys": p.keys_each, "groups": p.value_groups, "vector": p.value_vector,
-        "depth": p.depth, "block_k": p.block_k, "key_blocks": p.key_blocks,
+        "depth": p.depth, "block_k": p.block_k, "start": "start" if p.parts > 1 else "0", "end": p.end,
         "q_bytes": p.bytes("q"), "before_weights": p.bytes("q") + p.stages * p.stage_bytes,
         "k_elements": p.bytes("k") // 4,
         "q_pitch": p.pitch("q"), "k_pitch": p.pitch("k"), "v_pitch": p.pitch("v"), "weight_pitch": p.weight_pitch,
         "copies": indented([*copied(p, "k", k, f"t * {p.block_k}"), *copied(p, "v", v, f"t * {p.block_k}")]),
         "next": next_block(p), "queries": copied(p, "q", "tw::shared_address(q)" if p.async_copies else "q", "i0"),
         "two_stages": p.stages > 1, "async": p.async_copies, "waits": p.async_copies and p.stages == 1,
+        "unread": shared and p.async_copies and p.stages == 1,
         "slot": f" + slot * {p.stage_bytes}" if p.stages > 1 else "",
         "depth_loop": "TW_KEEP_LOOP" if p.rows * p.keys_each * p.depth > 1024 else "TW_UNROLL",
         "scores": indented(scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k")),
@@ -180,6 +186,8 @@ def _body(p: AttentionTiling) -> list[str]:
         "sum": indented([f"sum[r] += tw::shuffle_xor(sum[r], {x});" for x in masks]),
         "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
         "exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
-        "at": position(p, "i", "e"), "value": finish(p).call(o="o[r][g][c] / sum[r]", e="e"),
+        "left": indented(merge.left(p, "lane_k == 0", "top[r]", "sum[r]"), 2), "to": "partial" if shared else "out",
+        "at": "e" if shared else position(p, "i", "e"),
+        "value": "o[r][g][c]" if shared else finish(p).call(o="o[r][g][c] / sum[r]", e="e"),
     }  # fmt: skip
     return fill(BODY, holes).split("\n")

@@ -2,7 +2,8 @@
 
 Knobs of both kernels: ``warps`` of a block, ``BK`` keys at a time, ``stages`` blocks of keys in shared memory,
 ``min_blocks`` that a multiprocessor must hold. On Tensor Cores: ``tiles`` of 16 queries a warp, ``q_registers``
-keeps their fragments in registers. On ordinary units: ``rows`` queries that ``lanes`` threads share.
+keeps their fragments in registers. On ordinary units: ``rows`` queries that ``lanes`` threads share. Where there may be
+fewer blocks than multiprocessors, ``KP`` of them share the keys of their queries, and a second kernel merges the parts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.templates.cuda.static import blocks_per_sm, limit
-from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling, fits, plan
+from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling, fits, plan
 from tilewright.kernels.templates.cuda_attention.match import Form
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
@@ -21,6 +22,13 @@ CODE_LIMIT = 4096
 """Multiply-adds in one unrolled loop body."""
 L2_BYTES = 64
 """Bytes a clock from the second-level cache to a multiprocessor."""
+PART = 64
+"""Keys of a part, at least."""
+MOST_PARTS = 64
+MERGE = 4000
+"""Cycles that a second launch takes, guessed."""
+GAIN = 1.25
+"""By how much parts must be estimated to be faster for the default to have them."""
 SAFE = 252
 """Estimated registers up to which nothing was seen to be spilled."""
 
@@ -47,9 +55,27 @@ def _knobs(f: Form) -> list[Choice]:
     ]
 
 
+def _parts(f: Form, target: Target) -> tuple[int, ...]:
+    """Numbers of parts of the keys: powers of 2, none where even the largest blocks keep all multiprocessors busy."""
+    largest = plan(f, {"warps": 8, "tiles": 2, "lanes": 4, "rows": 8})
+    found = [1]
+    while _share(largest, target, 2 * found[-1]) and 2 * found[-1] * PART <= f.a.keys and found[-1] < MOST_PARTS:
+        found.append(2 * found[-1])
+    return tuple(found)
+
+
+def _share(p: AttentionTiling, target: Target, parts: int) -> bool:
+    """Whether blocks alone leave multiprocessors idle, and with so many parts are not far too many."""
+    sms, alone = limit(target, "sms"), p.blocks // p.parts
+    return alone < sms and parts * alone <= 4 * sms
+
+
 def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of an attention on a target."""
     knobs = _knobs(f)
+    parts = _parts(f, target)
+    if len(parts) > 1:
+        knobs.append(Choice("KP", parts))
     names = tuple(k.name for k in knobs)
     rules = [Constraint(names, lambda v: fits(plan(f, v), target), "a block takes more registers or shared memory")]
     if not f.tensor_cores:
@@ -60,6 +86,14 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
                 lambda lanes, rows, BK: _code(plan(f, {"lanes": lanes, "rows": rows, "BK": BK})) <= CODE_LIMIT,
             ),
             *rules,
+        ]
+    if len(parts) > 1:
+        sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "KP"))
+        rules += [
+            rule("a part of the keys has a single block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
+            Constraint(
+                sizes, lambda v: v["KP"] == 1 or _share(plan(f, v), target, int(v["KP"])), "there are blocks enough"
+            ),
         ]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
 
@@ -80,14 +114,17 @@ def default(f: Form, target: Target, within: SearchSpace) -> dict[str, Value]:
 
     def cost(schedule: Schedule) -> tuple[bool, float]:
         p = plan(f, schedule.values)
-        return p.registers > SAFE, cycles(p, target)
+        return p.registers > SAFE, cycles(p, target) * (GAIN if p.parts > 1 else 1)
 
     best = min(within, key=cost)
     return dict(best.values)
 
 
 def cycles(p: AttentionTiling, target: Target) -> float:
-    """Estimated cycles of the busiest multiprocessor: products, reads of shared memory and weights of its blocks."""
+    """Estimated cycles of the busiest multiprocessor: products, reads of shared memory and weights of its blocks.
+
+    Parts of the keys cost a second launch, which writes and reads their results.
+    """
     resident = max(1, blocks_per_sm(target, p.threads, p.registers, p.shared))
     sms = limit(target, "sms")
     here = ceildiv(p.blocks, sms)
@@ -110,4 +147,5 @@ def cycles(p: AttentionTiling, target: Target) -> float:
     # What takes long together gets into each other's way; then a barrier, the ways from scores to weights, and copies
     # that are under way too shortly with few stages: with these numbers the tiles on an A100 are FlashAttention-2's.
     step = (math.hypot(products, reads, again) + exp) / busy + (200 + 150 / p.stages) / max(1, resident)
-    return here * (p.key_blocks * step + 2000 / max(1, min(resident, here)))
+    merge = MERGE + 2 * p.parts * p.rows_of_result * p.width * ITEM / (L2_BYTES * sms) if p.parts > 1 else 0
+    return here * (p.part_blocks * step + 2000 / max(1, min(resident, here))) + merge

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilewright.core import Launch, LaunchProgram, Target, Value
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import numbers
-from tilewright.kernels.templates.cuda_attention import mma, simt
+from tilewright.kernels.templates.cuda_attention import merge, mma, simt
 from tilewright.kernels.templates.cuda_attention import space as spaces
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling, plan
 from tilewright.kernels.templates.cuda_attention.match import match
@@ -20,22 +20,23 @@ def _static(p: AttentionTiling, values: Mapping[str, Value], target: Target) -> 
     rows = 16 * p.tiles if p.cores else p.rows
     return numbers(
         target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared, registers=p.registers,
-        tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, moved=moved(p), stages=p.stages,
+        tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, moved=moved(p), stages=p.stages, split_k=p.parts,
         shared_bytes_per_flop=p.item / (2.0 * rows), tensor_core=p.cores,
         min_blocks=p.min_blocks, read_bytes=p.read_bytes, asynchronous=2 * p.async_copies,
     )  # fmt: skip
 
 
 def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
-    launch = Launch(symbol, grid=(p.blocks, 1, 1), block=(p.threads, 1, 1), shared=p.shared)
+    launch = Launch(symbol, grid=(p.blocks // p.parts, p.parts, 1), block=(p.threads, 1, 1), shared=p.shared)
+    program = LaunchProgram((launch, *merge.launch(p, symbol)), workspace=merge.workspace(p), align=p.align)
     text = mma.source(p, symbol) if p.cores else simt.source(p, symbol)
-    return LoweredKernel(symbol, text, LaunchProgram((launch,), align=p.align))
+    return LoweredKernel(symbol, text, program)
 
 
 CUDA_ATTENTION = PlannedTemplate(
     name="cuda_attention",
     family="attention",
-    version=6,
+    version=7,
     kinds=("cuda",),
     refusal="is no attention",
     find=match,

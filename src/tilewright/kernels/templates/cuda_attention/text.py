@@ -48,6 +48,9 @@ def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str
         f"const int i0 = ({p.query_blocks - 1} - (int)blockIdx.x % {p.query_blocks}) * {p.block_q};",
         "(void)ws; (void)lane; (void)warp; (void)block; (void)i0;",
     ]
+    if p.parts > 1:
+        end = f"int((part + 1) * {p.key_blocks}u / {p.parts}u)"
+        head.append(f"const int part = (int)blockIdx.y, start = int(part * {p.key_blocks}u / {p.parts}u), end = {end};")
     group = Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer))
     places = split(group, "block")
     used = mentioned("\n".join(body), *(f"o_{x}" for x in p.a.outer))
@@ -148,7 +151,7 @@ def next_block(p: AttentionTiling) -> list[str]:
         return ["const auto next = [&](int t) { return t; };"]
     return [
         "const auto next = [&](int t) {",
-        f"    while (t < {p.key_blocks} && {test}) t++;",
+        f"    while (t < {p.end} && {test}) t++;",
         "    return t;",
         "};",
     ]
