@@ -11,7 +11,7 @@ from cuda_attention_programs import HALVES
 
 from tilewright.backends.cuda.archs import target
 from tilewright.backends.emulator import build, run
-from tilewright.core import Candidate, IllegalSchedule, Task
+from tilewright.core import Candidate, IllegalSchedule, Task, Value
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
@@ -132,9 +132,10 @@ KINDS = pytest.mark.parametrize(
 )
 
 
-def computed(program: Program, inputs: list[Array]) -> Array:
+def computed(program: Program, inputs: list[Array], **changes: Value) -> Array:
+    """The default kernel's result, or with other values of some knobs."""
     task = task_of(program, SM80)
-    candidate = Candidate(task, TEMPLATE.default(task))
+    candidate = Candidate(task, TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **changes}))
     lowered = TEMPLATE.lower(candidate)
     kernel = build(prelude(SM80, emulated=True) + lowered.source, [x.symbol for x in lowered.program.launches])
     got = empty_output(program.output.shape, program.output.dtype)
@@ -177,6 +178,18 @@ def test_a_query_whose_keys_are_all_masked_by_a_number_sees_all_alike(dtype: str
         assert np.isnan(got[6]).all()
     reference = evaluate(program, [q, k, v, bias])[0, 0]
     np.testing.assert_allclose(got[[2, 4]], reference[[2, 4]], rtol=4e-3, atol=4e-3)
+
+
+@KINDS
+@pytest.mark.parametrize("stages", [1, 2])
+def test_blocks_of_queries_that_see_no_key_leave_no_copy_behind(dtype: str, rounded: bool, stages: int) -> None:
+    program = attention(
+        h=1, lq=600, lk=600, d=16, dv=16, dtype=dtype, rounded=rounded,
+        modify=lambda s, p, g, i, j: te.select(j < i - 512, s, -math.inf),
+    )  # fmt: skip
+    got = computed(program, random_arrays(program), stages=stages, KP=1)[0, 0].astype(np.float32)
+    assert np.isnan(got[:513]).all()
+    assert np.isfinite(got[513:]).all()
 
 
 @KINDS

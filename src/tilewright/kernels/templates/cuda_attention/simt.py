@@ -141,7 +141,7 @@ tw::load_shared<tw::pack<float, $vector>>(v + (j + u) * $v_pitch + (g * $lanes +
 $if two_stages:    slot = 1 - slot;
     now = next(now + 1);
 }
-$if unread:tw::cp_commit();  // the queries, where no key is in this part
+$if unread:tw::cp_commit();  // the queries, where none of them sees a key
 $if async:tw::cp_wait<0>();
 TW_UNROLL
 for (int r = 0; r < $rows; r++)
@@ -178,7 +178,7 @@ def _body(p: AttentionTiling) -> list[str]:
         "copies": indented([*copied(p, "k", k, f"t * {p.block_k}"), *copied(p, "v", v, f"t * {p.block_k}")]),
         "next": next_block(p), "queries": copied(p, "q", "tw::shared_address(q)" if p.async_copies else "q", "i0"),
         "two_stages": p.stages > 1, "async": p.async_copies, "waits": p.async_copies and p.stages == 1,
-        "unread": shared and p.async_copies and p.stages == 1,
+        "unread": p.async_copies and p.stages == 1,
         "slot": f" + slot * {p.stage_bytes}" if p.stages > 1 else "",
         "depth_loop": "TW_KEEP_LOOP" if p.rows * p.keys_each * p.depth > 1024 else "TW_UNROLL",
         "scores": indented(scores(p, loops, "s[r][n]", "i0 + first + r", f"j0 + n * {p.lanes} + lane_k")),

@@ -36,7 +36,7 @@ def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
 CUDA_ATTENTION = PlannedTemplate(
     name="cuda_attention",
     family="attention",
-    version=7,
+    version=8,
     kinds=("cuda",),
     refusal="is no attention",
     find=match,
