@@ -144,11 +144,11 @@ def _until_scraped(api: httpx.Client, log: Path) -> dict[str, Any]:
     end = time.monotonic() + 60.0
     while time.monotonic() < end:
         try:
-            targets = api.get("targets").json()["data"]["activeTargets"]
+            targets = api.get("targets").raise_for_status().json()["data"]["activeTargets"]
             if targets and targets[0]["health"] != "unknown":
                 found: dict[str, Any] = targets[0]
                 return found
-        except httpx.HTTPError:  # it is about to listen
+        except httpx.HTTPError:  # it is about to listen, or not ready: 503
             pass
         time.sleep(0.1)
     raise AssertionError(log.read_text())
