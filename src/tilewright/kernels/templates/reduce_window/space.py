@@ -75,9 +75,7 @@ class WindowTiling:
 
     @property
     def blocked(self) -> dict[str, int]:
-        """How many outputs a block has along which axes, the outer axis first."""
-        sizes = {self.second: self.rows, self.block: self.size}
-        return {a: sizes[a] for a in self.s.axes if a in sizes}
+        return blocked(self.s, self.block, self.size, self.rows)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -108,7 +106,7 @@ def lanes_of(s: Stencil, target: Target) -> int:
     return max(2, target.vector_bytes // (8 if ITEMSIZE[s.accumulator] == 8 else 4))
 
 
-def required(s: Stencil, *blocked: str | None) -> frozenset[str]:
+def required(s: Stencil, blocked: Iterable[str]) -> frozenset[str]:
     """Reduce axes that must be printed out: conditions tie them to the innermost axis or a block's."""
     tied = {s.inner, *blocked}
     return frozenset(
@@ -132,6 +130,12 @@ def blocks(s: Stencil) -> tuple[str, ...]:
 def beside(s: Stencil, block: str | None) -> str | None:
     """The second axis along which a block of ``block`` can share reads: the nearest."""
     return next((a for a in reversed(s.axes[:-1]) if block not in (a, None) and shares(s, a)), None)
+
+
+def blocked(s: Stencil, block: str | None, size: int, rows: int) -> dict[str, int]:
+    """How many outputs a block has along which axes, the outer axis first."""
+    sizes = {block: size} | ({beside(s, block): rows} if rows > 1 else {})
+    return {a: sizes[a] for a in s.axes if a in sizes}
 
 
 def along(s: Stencil, axis: str | None, size: int) -> tuple[Span, ...]:
@@ -170,12 +174,11 @@ def _holds(g: Linear, axis: str, ranges: Mapping[str, int]) -> tuple[int, int]:
     return 0, least // -c + 1
 
 
-def code(s: Stencil, block: str | None, size: int, rows: int, rolled: bool, lanes: int) -> int:
-    """Combines printed."""
-    second = beside(s, block) if rows > 1 else None
-    must = required(s, block, second)
+def code(s: Stencil, sizes: Mapping[str, int], rolled: bool, lanes: int) -> int:
+    """Combines printed, of blocks of these sizes."""
+    must = required(s, sizes)
     taps = prod(n for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True) if not rolled or a in must)
-    outputs = prod(sum(x.size for x in along(s, a, n)) for a, n in ((block, size), (second, rows)))
+    outputs = prod(sum(x.size for x in spans(s, a, n)) for a, n in sizes.items())
     return outputs * len(spans(s, s.inner, lanes)) * taps
 
 
@@ -188,16 +191,16 @@ def strips(s: Stencil, block: str, size: int) -> tuple[int, ...]:
     return tuple(k for k in (1, 2, 4, 8) if k == 1 or k <= run)
 
 
-def loads(s: Stencil, blocked: Mapping[str, int]) -> float:
+def loads(s: Stencil, sizes: Mapping[str, int]) -> float:
     """Elements that a block reads for each of its outputs, of the read that moves most."""
     read = max(s.reads, key=lambda r: len(r.axes))
-    steps = [(read.at.of(a), n) for a, n in blocked.items()]
+    steps = [(read.at.of(a), n) for a, n in sizes.items()]
     steps += [(read.at.of(a), n) for a, n in zip(s.part.reduce_axes, s.part.reduce, strict=True)]
     distinct = {0}
     for step, count in steps:
         distinct = {at + step * k for at in distinct for k in range(count)}
     # The last block along an axis may be a small one.
-    outputs = [s.ranges[a] / sum(x.count for x in spans(s, a, n)) for a, n in blocked.items()]
+    outputs = [s.ranges[a] / sum(x.count for x in spans(s, a, n)) for a, n in sizes.items()]
     return len(distinct) / prod(outputs)
 
 
@@ -258,9 +261,10 @@ def legal(s: Stencil, target: Target) -> set[tuple[str, int, int, bool]]:
         for size, rows in product(sizes, ROWS):
             if rows > 1 and (second is None or rows > s.ranges[second] or rows * size > target.registers):
                 continue
-            loose = set(s.part.reduce_axes) - required(s, block, second if rows > 1 else None)
+            sizes_of = blocked(s, block, size, rows)
+            loose = set(s.part.reduce_axes) - required(s, sizes_of)
             for rolled in (False, True) if loose else (False,):
-                if code(s, block, size, rows, rolled, lanes) <= MAX_CODE:
+                if code(s, sizes_of, rolled, lanes) <= MAX_CODE:
                     found.add((axis, size, rows, rolled))
     return found
 
@@ -278,10 +282,9 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
     def cost(m: tuple[str, int, int, bool]) -> tuple[float, ...]:
         axis, size, rows, rolled = m
         block = None if axis == NONE else axis
-        sizes = {block: size} | ({beside(s, block): rows} if rows > 1 else {})
-        within = {a: n for a, n in sizes.items() if a is not None}
+        reads = loads(s, blocked(s, block, size, rows))
         # Registers hold the sums of a block, and eight of them what is read.
-        return (rolled, rows * size > target.registers - 8, loads(s, within), -s.axes.index(axis) if block else 1)
+        return (rolled, rows * size > target.registers - 8, reads, -s.axes.index(axis) if block else 1)
 
     axis, size, rows, rolled = min(sorted(legal(s, target)), key=cost)
     values: dict[str, Value] = {
@@ -305,12 +308,12 @@ def default(s: Stencil, target: Target, within: SearchSpace) -> dict[str, Value]
 def plan(s: Stencil, target: Target, values: Mapping[str, Value]) -> WindowTiling:
     """The decisions of a schedule."""
     block = None if values["block"] == NONE else str(values["block"])
-    rows = int(values["rows"])
-    must = required(s, block, beside(s, block) if rows > 1 else None)
+    size, rows = int(values["size"]), int(values["rows"])
+    must = required(s, blocked(s, block, size, rows))
     rolled = tuple(a for a in s.part.reduce_axes if values["rolled"] and a not in must)
     order = str(values["order"])
     return WindowTiling(
-        s=s, target=target, lanes=lanes_of(s, target), block=block, size=int(values["size"]), rows=rows,
+        s=s, target=target, lanes=lanes_of(s, target), block=block, size=size, rows=rows,
         rolled=rolled, hoist=bool(values["hoist"]),
         order="bv" if block is None and order == "vb" else order,  # without blocks these are the same loops
         strips=int(values["strips"]), stream=bool(values.get("stream", False)), tasks=int(values.get("tasks", 1)),
