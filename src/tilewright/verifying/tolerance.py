@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, Expr, const
-from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right, simple_monoid
+from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, leading_to, left, right, simple_monoid
 from tilewright.verifying.exact import MANTISSA
 
 UNIT = {
@@ -131,11 +131,11 @@ class _Deriver:
         floor = _const(TINY if out.name not in self.exact else 0.0)
         body = f64("add", f64("mul", _const(SLACK), _expression(terms)), floor)
         last = Stage(f"s{len(self.source.stages) + len(self.stages)}e", out.shape, (), (body,), F64)
-        kept = _reachable([*self.stages, last])
+        kept = leading_to([*self.stages, last], last.name)
         used = {str(x.value) for s in kept for x in s.loads()}
         inputs = [t for t in self.inputs.values() if t[0].name in used]
         return ErrorProgram(
-            Program(tuple(t for t, _, _ in inputs), tuple(kept)),
+            Program(tuple(t for t, _, _ in inputs), kept),
             tuple((source, how) for _, source, how in inputs),
             self.stepwise,
         )
@@ -594,13 +594,3 @@ def _holds(dtype: str, source: str) -> bool:
 
 def _load(name: str, s: Stage) -> Expr:
     return Expr("load", F64, tuple(Expr("axis", INDEX, (), a) for a in s.axes), name)
-
-
-def _reachable(stages: list[Stage]) -> list[Stage]:
-    needed = {stages[-1].name}
-    kept: list[Stage] = []
-    for s in reversed(stages):
-        if s.name in needed:
-            kept.append(s)
-            needed |= {str(x.value) for x in s.loads()}
-    return kept[::-1]

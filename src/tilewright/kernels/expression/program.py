@@ -144,6 +144,16 @@ class Stage(Domain, JsonList, sparse=("scan",)):
         return math.prod(self.reduce) if self.scan is None else self.extents[self.scan]
 
 
+def leading_to(stages: Sequence[Stage], result: str) -> tuple[Stage, ...]:
+    """Those of the stages, in order, that the one called ``result`` needs, itself included."""
+    needed, kept = {result}, list[Stage]()
+    for s in reversed(stages):
+        if s.name in needed:
+            kept.append(s)
+            needed |= {str(x.value) for x in s.loads()}
+    return tuple(kept[::-1])
+
+
 @dataclass(frozen=True)
 class Program(JsonList, sparse=("results",)):
     """Inputs in call order, and stages in an order in which each reads only earlier tensors.
@@ -172,15 +182,7 @@ class Program(JsonList, sparse=("results",)):
         """For each result, on all inputs, the program that computes it alone. Tensors keep their names."""
         if not self.results:
             return (self,)
-        return tuple(Program(self.inputs, self._leading_to(n)) for n in self.results)
-
-    def _leading_to(self, result: str) -> tuple[Stage, ...]:
-        needed, kept = {result}, list[Stage]()
-        for s in reversed(self.stages):
-            if s.name in needed:
-                kept.append(s)
-                needed |= {str(x.value) for x in s.loads()}
-        return tuple(kept[::-1])
+        return tuple(Program(self.inputs, leading_to(self.stages, n)) for n in self.results)
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
