@@ -183,8 +183,9 @@ def convert(given: object, kind: Kind) -> Value | None:
 
 def type_name(given: object) -> object:
     """NumPy's element types by their names, and everything else as it is."""
-    named = isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic))
-    return np.dtype(given).name if named else given  # type: ignore[call-overload]
+    if isinstance(given, type) and issubclass(given, np.generic):
+        given = np.dtype(given)
+    return given.name if isinstance(given, np.dtype) else given
 
 
 def _plain(given: object) -> object:

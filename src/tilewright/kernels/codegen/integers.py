@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from tilewright.core import IntExpr
 
@@ -37,25 +38,17 @@ def _text(e: IntExpr, kind: str) -> str:
     if isinstance(e, str):
         return kind + e
     op, *rest = e
-    values = [_text(x, kind) for x in rest]
-    if op in _OF_TWO:
-        made = values[0]
-        for x in values[1:]:
-            made = _OF_TWO[op](made, x)
-        return made
-    return _PRINTED[op](*values)
+    return _PRINTED[op](*(_text(x, kind) for x in rest))
 
 
-_OF_TWO: dict[str, Callable[[str, str], str]] = {
-    "min": lambda a, b: f"({a} < {b} ? {a} : {b})",
-    "max": lambda a, b: f"({a} > {b} ? {a} : {b})",
-}
 _PRINTED: dict[str, Callable[..., str]] = {
     "*": lambda *xs: f"({' * '.join(xs)})",
     "+": lambda *xs: f"({' + '.join(xs)})",
     "-": lambda a, b: f"({a} - {b})",
     "//": lambda a, b: f"({a} / {b})",
     "%": lambda a, b: f"({a} % {b})",
+    "min": lambda *xs: reduce(lambda a, b: f"({a} < {b} ? {a} : {b})", xs),
+    "max": lambda *xs: reduce(lambda a, b: f"({a} > {b} ? {a} : {b})", xs),
     "ceildiv": lambda a, b: f"(({a} + {int(b) - 1}) / {b})",
     "roundup": lambda a, b: f"(({a} + {int(b) - 1}) / {b} * {b})",
 }

@@ -68,8 +68,9 @@ def cpu_kernel(candidate: Candidate, members: tuple[Member, ...]) -> LoweredKern
     strips = members[0].segment.strips
     places = {t.name: f"tensors[{n}]" for n, t in enumerate((*program.inputs, *program.outputs))}
     if strips > 1:
+        with_rows = moved(program)
         for t in (*program.inputs, *program.outputs):
-            if t.name in moved(program):
+            if t.name in with_rows:
                 places[t.name] = f"(char*){places[t.name]}+strip*{t.size * ITEMSIZE[t.dtype] // strips}L"
         program = of_rows(program, rows(program)[1] // strips)
     offsets, fixed = intermediates(program, tuple(m.segment for m in members))

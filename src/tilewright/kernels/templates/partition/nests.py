@@ -20,12 +20,14 @@ def nests(program: Program, members: tuple[Member, ...], values: Mapping[str, Va
     """Every segment's nests in order."""
     found = tuple(_renamed(nest, m) for m in members for nest in m.template.nests(m.task, m.schedule(values)))
     strips = members[0].segment.strips
-    return found if strips == 1 else tuple(_each_strip(nest, program, strips) for nest in found)
-
-
-def _each_strip(nest: LoopNest, program: Program, strips: int) -> LoopNest:
-    """Around a strip's nest the loop over all of them, which moves what has rows."""
+    if strips == 1:
+        return found
     with_rows = moved(program)
+    return tuple(_each_strip(nest, program, strips, with_rows) for nest in found)
+
+
+def _each_strip(nest: LoopNest, program: Program, strips: int, with_rows: frozenset[str]) -> LoopNest:
+    """Around a strip's nest the loop over all of them, which moves what has rows."""
 
     def shifted(a: Access) -> Access:
         if a.tensor not in with_rows:
