@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +94,11 @@ def test_the_phase_and_how_long_it_takes() -> None:
     assert phase_of(now) == "search"
     assert seconds_left(now, 11) == 5.0
     assert seconds_left(replace(now, each=None), 11) is None
+    soon = replace(now, deadline=time.time() + 2.0)
+    assert 1.0 < (seconds_left(soon, 11) or 0.0) <= 2.0
+    assert seconds_left(soon, 2) == 0.5  # the trials end before it does
+    assert 1.0 < (seconds_left(replace(soon, trials=0), 11) or 0.0) <= 2.0
+    assert seconds_left(replace(now, deadline=time.time() - 2.0), 11) == 0.0
     final = replace(now, phase="final")
     assert phase_of(final) == "final"
     assert seconds_left(final, 11) is None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tilewright.core import TrialRecord
 from tilewright.database import Database
 from tilewright.tuner import tune
+from tilewright.tuner.observer import Observer
 from tilewright.tuner.result import ENDS, why_ended
 
 
@@ -30,6 +33,30 @@ def test_each_way_to_end(tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()
     assert ended(tmp_path / "a.db", "matmul", matmul, trials=4, stop=stop) == "stopped"
+
+
+def test_a_run_says_when_its_time_is_over(tmp_path: Path) -> None:
+    path, before = tmp_path / "a.db", time.time()
+
+    class Watcher(Observer):
+        deadline: float | None = None
+
+        def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
+            with Database.open(path, readonly=True) as database:
+                self.deadline = database.progress(database.run("last").id).deadline
+
+    def deadline(**given: Any) -> float | None:
+        watcher = Watcher()
+        params = {"m": 16, "n": 16, "k": 16}
+        tune("matmul", params=params, trials=4, cost_model="random", db=path, observer=watcher, **given)
+        return watcher.deadline
+
+    assert deadline() is None
+    first = deadline(time_budget=600.0)
+    assert first is not None
+    assert before + 600.0 < first < time.time() + 600.0
+    with Database.open(path) as database:
+        assert database.progress(database.run("last").id).deadline is None, "it has ended"
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ class RunProgress:
 
     ``search_seconds``: least time of a trial, ``None`` without a success; ``finished``: seconds since the epoch.
     ``each``: seconds from one of the last trials to the next, ``None`` for too few. ``phase``: what the run says it is
-    at.
+    at; ``deadline``: when its search ends at the latest, seconds since the epoch.
     """
 
     state: str
@@ -231,6 +231,7 @@ class RunProgress:
     finished: float | None
     each: float | None = None
     phase: str | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ TRIAL = (
     schema.trial.c.created,
 )
 """What ``rows.trial_of`` reads."""
-_OF_AN_END = ("ended", "error", "phase")
+_OF_AN_END = ("deadline", "ended", "error", "phase")
 """What a summary says that is no longer so once the run goes on."""
 TAGS, LONGEST_NOTE = 20, 4000
 _TAG = re.compile(r"[\w.-]{1,40}", re.ASCII)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -95,8 +96,12 @@ def phase_of(now: RunProgress) -> str | None:
 
 
 def seconds_left(now: RunProgress, wanted: int) -> float | None:
-    """How long the search will go on at most, as far as the last trials tell; ``None`` where they do not. ``wanted``:
-    trials in all."""
-    if phase_of(now) != "search" or now.each is None:
+    """How long the search will go on at most, as far as its deadline and the last trials tell; ``None`` where neither
+    does. ``wanted``: trials in all."""
+    phase = phase_of(now)
+    if phase not in ("start", "search"):
         return None
-    return max(0, wanted - now.trials) * now.each
+    ends = [] if now.deadline is None else [now.deadline - time.time()]
+    if phase == "search" and now.each is not None:
+        ends.append((wanted - now.trials) * now.each)
+    return max(0.0, min(ends)) if ends else None

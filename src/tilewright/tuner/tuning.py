@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -78,6 +79,8 @@ class Tuning:
             stop=stop or threading.Event(),
         )  # fmt: skip
         self._fresh = True
+        if deadline is not None:
+            database.update_summary(run.id, {"deadline": time.time() + deadline - time.monotonic()})
         watcher.started(run.id, task, len(self.session.history), run.trials_wanted, self.space.size)
 
     @property

@@ -150,7 +150,7 @@ class Views(TrialViews, Kernels):
             trials = start + c.execute(select(func.count()).where(own, t.number >= start)).scalar_one()
             number = -1 if last is None else last
             each = _each(c, run_id, number)
-            found = RunProgress(rows.state_of(run), trials, number, best, run.finished, each, _phase(run.summary))
+            found = RunProgress(rows.state_of(run), trials, number, best, run.finished, each, *_stage(run.summary))
             return found, trials if trials == found.last_number + 1 else start
 
         found, gapless = self._read(work)
@@ -163,10 +163,7 @@ class Views(TrialViews, Kernels):
         """The same of a run that was just read: nothing is counted again."""
         last = run.next_number - 1
         each = self._read(lambda c: _each(c, run.id, last))
-        phase = run.summary.get("phase")
-        return RunProgress(
-            run.state, run.trials, last, run.best_seconds, run.finished, each, phase if isinstance(phase, str) else None
-        )
+        return RunProgress(run.state, run.trials, last, run.best_seconds, run.finished, each, *_stage(run.summary))
 
     # ----------------------------------------------------------------------- summaries
 
@@ -271,11 +268,14 @@ def _paired(summary: str) -> float | None:
     return ratio if isinstance(ratio, float) and 0 < ratio < math.inf else None
 
 
-def _phase(summary: str) -> str | None:
+def _stage(summary: str | Mapping[str, Any]) -> tuple[str | None, float | None]:
+    """The phase and the deadline that a run's summary states."""
     try:
-        return str(json.loads(summary)["phase"])
+        said = json.loads(summary) if isinstance(summary, str) else summary
+        phase, deadline = said.get("phase"), said.get("deadline")
     except rows.NONSENSE:
-        return None
+        return None, None
+    return phase if isinstance(phase, str) else None, deadline if isinstance(deadline, int | float) else None
 
 
 def _each(c: Connection, run_id: str, number: int) -> float | None:
