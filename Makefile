@@ -46,7 +46,7 @@ $(VENV)/.torch: pyproject.toml | $(VENV)/.dev
 	@touch $@
 
 test-torch: check-tools $(VENV)/.torch
-	@$(BIN)/python -m pytest -q tests/frameworks
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/frameworks
 
 test-all: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

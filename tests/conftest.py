@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from harness.shared import session_folder
+
 # What passes must pass again, on a machine that is busy too: the same examples each time, however long one takes.
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -32,9 +34,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One artifact cache for the whole session, shared by its workers, and a default database that is nobody's."""
     folder = tmp_path_factory.mktemp("tilewright")
-    session = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        session = session.parent
+    session = session_folder(tmp_path_factory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE", str(session / "tilewright-cache"))
         patch.setenv("TILEWRIGHT_DB", str(folder / "default.db"))

@@ -8,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import tilewright
+from harness.shared import made_once
 from tilewright.bundles.build import build
 from tilewright.database import Database
 
@@ -27,9 +28,9 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, bundles_cache: Path, tmp_path: 
 @pytest.fixture(scope="session")
 def tuned_database(tmp_path_factory: pytest.TempPathFactory, bundles_cache: Path) -> Path:
     """matmul, also with a constant input, for bfloat16 and for two threads, and softmax; of one trial each."""
-    path = tmp_path_factory.mktemp("tuned") / "t.db"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILEWRIGHT_CACHE", str(bundles_cache))
+
+    def tune(folder: Path) -> None:
+        path = folder / "t.db"
         sizes = {"m": 24, "n": 48, "k": 32}
         for op, params in (
             ("matmul", sizes),
@@ -40,7 +41,10 @@ def tuned_database(tmp_path_factory: pytest.TempPathFactory, bundles_cache: Path
         ):
             tilewright.tune(op, trials=1, db=path, **params)
         tilewright.tune("matmul", trials=1, db=path, threads=2, m=96, n=96, k=96)
-    return path
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_CACHE", str(bundles_cache))
+        return made_once(tmp_path_factory, "bundled", tune) / "t.db"
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import click
 import pytest
 from blocks import ROOT
 
+from harness.shared import made_once
 from tilewright.cli.app import app
 
 pytest.importorskip("sphinx", reason="the site needs the development tools")
@@ -21,7 +22,10 @@ pytest.importorskip("sphinx", reason="the site needs the development tools")
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, so that two test runs do not write the same figures."""
-    folder = tmp_path_factory.mktemp("site")
+    return made_once(tmp_path_factory, "site", _build) / "html"
+
+
+def _build(folder: Path) -> None:
     ignored = shutil.ignore_patterns("_build", "_generated", "__pycache__")
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=ignored)
     for name in ("benchmarks", "CHANGELOG.md", "SECURITY.md"):
@@ -31,7 +35,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert not done.returncode, done.stderr
-    return folder / "html"
 
 
 def text_of(page: Path) -> str:

@@ -1,0 +1,31 @@
+"""What is long in the making and only read: made by the first worker of a test session that asks for it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def session_folder(factory: pytest.TempPathFactory) -> Path:
+    """The temporary folder that all workers of a session have in common."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that ``make`` fills; other workers that ask for this name wait, and get the same one."""
+    session = session_folder(factory)
+    folder, making = session / name, session / f"{name}.making"
+    with (session / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir()
+            make(making)
+            making.rename(folder)
+    return folder
