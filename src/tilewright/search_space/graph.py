@@ -281,10 +281,13 @@ def _build(widths: Sequence[int], checks: Sequence[Check], limit: int | None) ->
         edges += widths[layer]
         if limit is not None and edges > limit:
             raise TooWide
-        branches = {}
+        rules, branches = ending[layer], {}
         for choice in range(widths[layer]):
             current[layer] = choice
-            if all(rule(current) for rule in ending[layer]):
+            for rule in rules:
+                if not rule(current):
+                    break
+            else:
                 child = visit(layer + 1)
                 if child.count:
                     branches[choice] = child

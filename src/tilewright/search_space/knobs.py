@@ -89,4 +89,4 @@ class Constraint:
 def rule(reason: str, holds: Callable[..., bool]) -> Constraint:
     """A constraint over the knobs that ``holds`` names as its parameters."""
     names = tuple(inspect.signature(holds).parameters)
-    return Constraint(names, lambda values: holds(*(values[n] for n in names)), reason)
+    return Constraint(names, lambda values: holds(*[values[n] for n in names]), reason)

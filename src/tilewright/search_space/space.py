@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
@@ -15,6 +17,8 @@ from tilewright.search_space.knobs import Choice, Constraint
 
 TWICE = 0.3
 """How often a mutation moves a second time."""
+REMEMBERED = 1 << 14
+"""Up to this many combinations of the knobs that a rule reads, its answers are kept."""
 
 
 @dataclass(frozen=True)
@@ -302,7 +306,22 @@ class SearchSpace:
     ) -> Callable[[Sequence[int]], bool]:
         spots = [(name, p, values[p]) for name, p in zip(rule.reads, local, strict=True)]
         holds = rule.holds
-        return lambda vector: holds({name: table[vector[p]] for name, p, table in spots})
+
+        def asked(vector: Sequence[int]) -> bool:
+            return bool(holds({name: table[vector[p]] for name, p, table in spots}))
+
+        if math.prod(len(table) for _, _, table in spots) > REMEMBERED:
+            return asked
+        read, known = itemgetter(*local), dict[Any, bool]()
+
+        def remembered(vector: Sequence[int]) -> bool:
+            key = read(vector)
+            answer = known.get(key)
+            if answer is None:
+                answer = known[key] = asked(vector)
+            return answer
+
+        return remembered
 
     def _joined(self, choices: Iterable[Sequence[int]]) -> Schedule:
         """The schedule of these value indices, component by component."""
