@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -62,6 +63,13 @@ MEASURING = ("cli", "dashboard", "docs", "farm", "runtime", "tuner")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that measure wait for each other's cores: they come first, all in one worker's part of the list."""
     items.sort(key=lambda item: item.path.relative_to(Path(__file__).parent).parts[0] not in MEASURING)
+
+
+def pytest_collection_finish() -> None:
+    """The tests themselves, a million objects that live to the end, are not searched for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
