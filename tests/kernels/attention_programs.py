@@ -106,6 +106,15 @@ def mask(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra:
     return te.select(extra[0][i, j] | (j == 0), score, MINUS_INFINITY)
 
 
+def short(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: Any) -> te.Expr:
+    return te.select(j < extra[0][p], score, MINUS_INFINITY)
+
+
+def cached(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: Any) -> te.Expr:
+    """Nine queries are the last positions of each sequence."""
+    return te.select(j <= extra[0][p] + (i - 9), score, MINUS_INFINITY)
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     "plain": attention,
     "causal": lambda: attention(lq=37, lk=37, d=16, dv=16, modify=causal),
@@ -116,6 +125,10 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "bias": lambda: attention(lq=35, lk=18, modify=bias, inputs=lambda: (te.input("bias", (2, 35, 18)),)),
     "keep": lambda: attention(b=2, modify=keep, inputs=lambda: (te.input("keep", (2, 37), "bool"),)),
     "mask": lambda: attention(lq=37, lk=40, modify=mask, inputs=lambda: (te.input("mask", (37, 40), "bool"),)),
+    "lengths": lambda: attention(b=3, modify=short, inputs=lambda: (te.input("n", (3,), "int32", low=1, high=37),)),
+    "cached": lambda: attention(
+        b=2, h=1, lq=9, lk=140, modify=cached, inputs=lambda: (te.input("n", (2,), "int64", low=9, high=140),)
+    ),
     "divided": lambda: attention(divide_first=True),
     "half": lambda: attention(dtype="bfloat16", d=18, modify=causal, lq=37),
     "rounded": lambda: attention(dtype="bfloat16", d=18, lq=37, rounded=True),

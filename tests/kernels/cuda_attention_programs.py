@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attention_programs import attention, causal, documents, keep, soft_cap, window
+from attention_programs import attention, cached, causal, documents, keep, short, soft_cap, window
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
@@ -27,6 +27,13 @@ HALVES: dict[str, Callable[[], Program]] = {
     ),
     "half_keep": lambda: attention(
         b=2, d=48, dv=16, dtype="bfloat16", modify=keep, inputs=lambda: (te.input("keep", (2, 37), "bool"),)
+    ),
+    "half_lengths": lambda: attention(
+        b=3, d=16, dv=8, dtype="float16", modify=short, inputs=lambda: (te.input("n", (3,), "int32", low=1, high=37),)
+    ),
+    "half_cached": lambda: attention(
+        b=2, h=1, lq=9, lk=300, d=16, dv=8, dtype="bfloat16", modify=cached, rounded=True,
+        inputs=lambda: (te.input("n", (2,), "int32", low=9, high=300),),
     ),
     "half_divided": lambda: attention(d=16, dv=16, dtype="float16", divide_first=True),
     "half_rounded": lambda: attention(lq=37, lk=50, d=16, dv=16, dtype="bfloat16", rounded=True),

@@ -175,21 +175,28 @@ def conditions() -> dict[str, Expr]:
         "stripes": ~((j % 6 >= 2) | (i * 2 > 3 * j + 4)),
         "clamped": te.minimum(i, 7) + 1 != te.maximum(j, 4),
         "shifted": (j - b * 5 < i) & (i % 4 == 3),
+        "lengths": j - i < te.cast(Expr("load", "int32", (b,), "x3"), "index"),
     }
+
+
+def blocks_of_read(e: Expr) -> str:
+    """What stands in a program's text for an element that is one for the whole block."""
+    [load] = e.loads()
+    return f"x3[{load.args[0].value}]"
 
 
 def test_blocks_are_decided_as_every_point_says() -> None:
     """A mask may only be said to hold where it does; for affine conditions, wherever it does."""
     n, tests, names = 14, [], []
     for name, condition in conditions().items():
-        blocks = Blocks({"b": ("b", "b"), "i": ("i0", "i1"), "j": ("j0", "j1")})
+        blocks = Blocks({"b": ("b", "b"), "i": ("i0", "i1"), "j": ("j0", "j1")}, blocks_of_read)
         masked = blocks.masked(select(condition, Expr("var", "float32", (), "s"), -math.inf))
         names.append(name)
         tests += [f"({blocks.decide(condition)[0]})!=0", f"({masked})!=0"]
     body = "".join(f"((int*)tensors[0])[{k}]={t};" for k, t in enumerate(tests))
     source = (
         "TW_ENTRY(tw_masks) { long b=args[0],i0=args[1],i1=args[2],j0=args[3],j1=args[4]; "
-        f"(void)workspace; (void)env; (void)b; (void)i0; (void)i1; (void)j0; (void)j1; {body} return 0; }}"
+        f"const int x3[]={{-2,5}}; (void)workspace; (void)env; (void)b; (void)i0; (void)i1; (void)j0; (void)j1; {body} return 0; }}"
     )
     kernel = LoweredKernel("tw_masks", source, LaunchProgram(()))
     library = compile_kernels([kernel], portable_target(TEMPLATE))
@@ -203,6 +210,7 @@ def test_blocks_are_decided_as_every_point_says() -> None:
         "stripes": ~((j % 6 >= 2) | (i * 2 > 3 * j + 4)),
         "clamped": np.minimum(i, 7) + 1 != np.maximum(j, 4),
         "shifted": (j - b * 5 < i) & (i % 4 == 3),
+        "lengths": j - i < np.array([-2, 5])[b],
     }
     decided = dict.fromkeys(names, 0)
     for bb, i0, j0, hi, wj in itertools.product((0, 1), range(0, n, 3), range(0, n, 3), (1, 3, 4), (1, 2, 5)):
@@ -219,10 +227,11 @@ def test_blocks_are_decided_as_every_point_says() -> None:
 
 
 def test_conditions_on_data_are_left_open() -> None:
-    blocks = Blocks({"i": ("i0", "i1"), "j": ("j0", "j1")})
+    blocks = Blocks({"i": ("i0", "i1"), "j": ("j0", "j1")}, blocks_of_read)
     keep = te.Expr("load", "bool", (axis("j"),), "x3")
     score = select(keep, Expr("var", "float32", (), "s"), -math.inf)
     assert blocks.decide(keep) == ("0", "0")
+    assert blocks.decide(axis("i") < te.cast(Expr("load", "int32", (axis("j"),), "x3"), "index")) == ("0", "0")
     assert blocks.masked(score) == "0"
     assert blocks.masked(select(axis("j") <= axis("i"), score, -1e9)) == "0", "a finite number is no mask"
     test, simple = blocks.open(select(axis("j") <= axis("i"), score, -math.inf))

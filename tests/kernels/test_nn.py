@@ -44,6 +44,8 @@ CASES: list[tuple[str, dict[str, Value]]] = [
     ("elementwise", {"shape": "6,5", "fn": "where(x > y, x, y)"}),
     ("attention", {"b": 2, "h": 4, "lq": 6, "lk": 9, "d": 5, "hk": 2, "dv": 3, "is_causal": True, "scale": 0.3}),
     ("attention", {"b": 2, "h": 2, "lq": 6, "lk": 9, "d": 5, "mask": "float", "mask_shape": "2,1,1,9"}),
+    ("attention", {"b": 3, "h": 2, "lq": 2, "lk": 9, "d": 5, "hk": 1, "lengths": True}),
+    ("attention", {"b": 3, "h": 2, "lq": 2, "lk": 9, "d": 5, "lengths": True, "is_causal": True, "mask": "float"}),
     ("attention", {"b": 1, "h": 2, "lq": 6, "lk": 9, "d": 5, "score_mod": "30*tanh(score/30) - 0.1*abs(q - k)*(h+1)"}),
     ("layer_norm", {"shape": "3,4,5", "normalized_shape": "4,5", "residual": True}),
     ("rms_norm", {"shape": "3,4,5", "normalized_shape": "4,5", "weight": False}),

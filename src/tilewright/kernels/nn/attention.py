@@ -6,7 +6,7 @@ import math
 
 from tilewright.core import EXACT, UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import SIXTEEN
+from tilewright.kernels.expression.expr import INTEGERS, SIXTEEN
 from tilewright.kernels.nn.dims import broadcast, stretched
 from tilewright.kernels.nn.element import value as computed
 from tilewright.kernels.nn.formula import expression
@@ -24,6 +24,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     *,
+    lengths: te.TensorRef | None = None,
     score_mod: str = "",
     precision: str = "ieee",
 ) -> te.TensorRef:
@@ -32,7 +33,9 @@ def scaled_dot_product_attention(
     ``query`` (b, h, lq, d), ``key`` (b, hk, lk, d), ``value`` (b, hk, lk, dv) with hk a divisor of h: heads
     share keys and values in groups of h/hk (PyTorch's ``enable_gqa``). ``scale``: 1/sqrt(d) unless given.
     ``attn_mask`` stretches to (b, h, lq, lk): bool, where false keys are left out, or real, added to the scaled
-    score. ``is_causal``: a query sees the keys up to its own number. ``score_mod``: a formula
+    score. ``is_causal``: a query sees the keys up to its own number. ``lengths`` (b,), whole numbers: how many keys a
+    sequence has, known when the kernel runs; later ones are left out, and ``is_causal`` then takes the queries for its
+    last lq positions, as in a cache of keys. ``score_mod``: a formula
     (``nn.formula``) of :data:`SCORE_NAMES` in place of the scaled score, before masks. A query that sees no
     key is NaN. Weights, before they are divided by their sum, are rounded to the type of 16-bit values, as matrix units
     take them; with ``precision`` ``exact`` they are not. Result: (b, h, lq, dv).
@@ -50,6 +53,10 @@ def scaled_dot_product_attention(
         raise UsageError(f"{op}: {hk} heads of keys do not divide {h} heads of queries", "hk divides h")
     if attn_mask is not None:
         broadcast(op, "attn_mask", attn_mask.shape, (b, h, lq, lk))
+    if lengths is not None and (lengths.shape != (b,) or lengths.dtype not in INTEGERS):
+        raise UsageError(
+            f"{op}: lengths are {lengths.dtype} of shape {lengths.shape}", f"They are whole numbers of shape ({b},)"
+        )
     factor = 1.0 / math.sqrt(d) if scale is None else scale
 
     def shared(head: te.Expr) -> te.Expr:
@@ -68,7 +75,10 @@ def scaled_dot_product_attention(
         if attn_mask is not None:
             given = stretched(attn_mask, (p, q, i, j))
             s = te.select(given, s, -math.inf) if attn_mask.dtype == "bool" else s + te.cast(given, kind)
-        return te.select(j <= i, s, -math.inf) if is_causal else s
+        if lengths is None:
+            return te.select(j <= i, s, -math.inf) if is_causal else s
+        last = lengths[p] + (i - lq if is_causal else -1)
+        return te.select(j <= last, s, -math.inf)
 
     scores = te.compute((b, h, lq, lk), score)
     top = te.compute((b, h, lq), lambda p, q, i: te.max(lk, lambda j: scores[p, q, i, j]))

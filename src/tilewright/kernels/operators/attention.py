@@ -28,6 +28,7 @@ def _numpy(
     scale: float = 0.0,
     mask: Mask = "none",
     score_mod: str = "",
+    lengths: bool = False,
     **_: object,
 ) -> Array:
     (b, h, lq, d), (_, hk, lk, _) = query.shape, key.shape
@@ -41,8 +42,11 @@ def _numpy(
         score = np.where(rest[0], score, -np.inf)
     elif mask == "float":
         score = score + rest[0]
-    if is_causal:
-        score = np.where(np.arange(lk) <= np.arange(lq)[:, None], score, -np.inf)
+    last = np.arange(lq)[:, None] if is_causal else np.full((lq, 1), lk - 1)
+    if lengths:
+        last = rest[-1].reshape(b, 1, 1, 1) + (np.arange(lq)[:, None] - lq if is_causal else -1)
+    if is_causal or lengths:
+        score = np.where(np.arange(lk) <= last, score, -np.inf)
     weights = np.exp(score - score.max(axis=-1, keepdims=True))
     out = weights @ value / weights.sum(axis=-1, keepdims=True)
     return np.asarray(out, query.dtype)
@@ -54,13 +58,15 @@ def _infer(
     hk: int = 0,
     mask: Mask = "none",
     mask_shape: tuple[int, ...] = (),
+    lengths: bool = False,
     **_: object,
 ) -> dict[str, Value]:
     (b, h, lq, d), (bk, heads, lk, dk), value, *rest = shapes
-    if (bk, dk) != (b, d) or value[:-1] != (b, heads, lk) or len(rest) != (mask != "none"):
+    known = len(rest) == (mask != "none") + lengths and (not lengths or rest.pop() == (b,))
+    if (bk, dk) != (b, d) or value[:-1] != (b, heads, lk) or not known:
         raise UsageError(
             f"attention: inputs of shape {', '.join(map(str, shapes))} do not go together",
-            "They are (b, h, lq, d), (b, hk, lk, d), (b, hk, lk, dv), and a mask where one is asked for",
+            "They are (b, h, lq, d), (b, hk, lk, d), (b, hk, lk, dv), and a mask and lengths (b,) where asked for",
         )
     found: dict[str, Value] = {"b": b, "h": h, "lq": lq, "lk": lk, "d": d}
     found["dv"] = dv or (0 if value[-1] == d else value[-1])
@@ -86,6 +92,7 @@ def attention(
     scale: float = 0.0,
     mask: Mask = "none",
     mask_shape: te.Shape = (),
+    lengths: bool = False,
     score_mod: str = "",
     precision: Literal["ieee", "exact"] = "ieee",
     dtype: str = "float32",
@@ -94,13 +101,15 @@ def attention(
     ``torch.nn.functional.scaled_dot_product_attention``.
 
     Inputs in call order: ``query`` (b, h, lq, d), ``key`` (b, hk, lk, d), ``value`` (b, hk, lk, dv), ``attn_mask``
-    with ``mask``. Output: (b, h, lq, dv). ``hk``: heads of keys, a divisor of h, all h for 0 (PyTorch's
-    ``enable_gqa``). ``dv`` is d for 0, ``scale`` 1/sqrt(d) for 0. ``is_causal``: a query sees the keys up to its own
-    number. ``mask``: ``bool`` (keys that are false are left out) or ``float`` (added to the scaled score), of
-    ``mask_shape``, which stretches to (b, h, lq, lk): (lq, lk) unless given. ``score_mod``: a formula of
-    ``score`` (scaled), ``b``, ``h``, ``q`` and ``k`` in its place, such as ``score - 0.1*abs(q - k)``. A query that
-    sees no key is NaN. 16-bit reals are computed in float32; the weights are rounded before they are multiplied by
-    values (not with ``precision=exact``, which costs matrix units half as much again), and results at the end.
+    with ``mask``, ``lengths`` (b,) of int32 with the attribute of that name. Output: (b, h, lq, dv). ``hk``: heads of
+    keys, a divisor of h, all h for 0 (PyTorch's ``enable_gqa``). ``dv`` is d for 0, ``scale`` 1/sqrt(d) for 0.
+    ``is_causal``: a query sees the keys up to its own number. ``mask``: ``bool`` (keys that are false are left out) or
+    ``float`` (added to the scaled score), of ``mask_shape``, which stretches to (b, h, lq, lk): (lq, lk) unless given.
+    ``lengths``: each call says how many keys each sequence has, 1 to lk; with ``is_causal`` its queries are the last lq
+    of them. ``score_mod``: a formula of ``score`` (scaled), ``b``, ``h``, ``q`` and ``k`` in its place, such as
+    ``score - 0.1*abs(q - k)``. A query that sees no key is NaN. 16-bit reals are computed in float32; the weights are
+    rounded before they are multiplied by values (not with ``precision=exact``, which costs matrix units half as much
+    again), and results at the end.
     """
     if dv < 0 or hk < 0:
         raise UsageError(f"attention: dv={dv} hk={hk}", "Both are at least 1, or 0 for d and h")
@@ -113,7 +122,16 @@ def attention(
     attn_mask = None
     if mask != "none":
         attn_mask = te.input("attn_mask", mask_shape or (lq, lk), "bool" if mask == "bool" else dtype)
+    counts = te.input("lengths", (b,), "int32", low=min(lq, lk) if is_causal else 1, high=lk) if lengths else None
     out = nn.scaled_dot_product_attention(
-        query, key, value, attn_mask, is_causal, scale or None, score_mod=score_mod.strip(), precision=precision
+        query,
+        key,
+        value,
+        attn_mask,
+        is_causal,
+        scale or None,
+        lengths=counts,
+        score_mod=score_mod.strip(),
+        precision=precision,
     )
     return nn.cast(out, dtype)

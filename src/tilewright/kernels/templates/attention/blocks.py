@@ -1,14 +1,15 @@
 """What a mask does to a whole block of scores: C text, from intervals of its conditions.
 
 Over a block, each axis lies between two C texts. Conditions that compare whole-number expressions of axes
-are decided from the least and the greatest value of the difference of their sides; a condition on what a
-tensor holds is never decided.
+are decided from the least and the greatest value of the difference of their sides. What is one number over
+the whole block, such as the length of its sequence, may be read from a tensor; a condition on what changes within the
+block is never decided.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tilewright.kernels.expression.expr import INDEX, Expr
@@ -22,9 +23,12 @@ TRUE, FALSE = "1", "0"
 
 @dataclass(frozen=True)
 class Blocks:
-    """Decides conditions over blocks whose axes lie within ``axes`` (both ends included)."""
+    """Decides conditions over blocks whose axes lie within ``axes`` (both ends included).
+
+    ``element`` prints a whole-number expression of axes that have one value in a block."""
 
     axes: Mapping[str, Ends]
+    element: Callable[[Expr], str]
 
     def masked(self, score: Expr) -> str:
         """C condition under which every score of the block is certainly minus infinity."""
@@ -104,6 +108,9 @@ class Blocks:
                 return None
             low, high = (f"tw::i{e.op}({x},{y})" for x, y in zip(a, b, strict=True))
             return low, high
+        if all(low == high for low, high in map(self.axes.__getitem__, e.axes())):
+            one = f"(long)({self.element(e)})"
+            return one, one
         return None
 
 

@@ -173,7 +173,9 @@ def _queries(p: AttentionTiling) -> str:
 
 def _blocks(p: AttentionTiling) -> Blocks:
     ends = {a: (f"o_{a}", f"o_{a}") for a in p.a.outer}
-    return Blocks({**ends, p.a.query: ("q0", "q1"), p.a.key: ("j0", "j1")})
+    return Blocks(
+        {**ends, p.a.query: ("q0", "q1"), p.a.key: ("j0", "j1")}, _printer(p, {}, None, None, {}, None).scalar
+    )
 
 
 def _masked(p: AttentionTiling) -> str:
@@ -183,7 +185,7 @@ def _masked(p: AttentionTiling) -> str:
         return ""
     return (
         f"TW_NOINLINE bool masked(const Ctx *x{_outer_parameters(p)}, long q0, long q1, long j0, long j1) {{"
-        f"{_unused(p)}(void)q0; (void)q1; (void)j0; (void)j1;\n return {test}; }}"
+        f"{_unused(p)}(void)q0; (void)q1; (void)j0; (void)j1;\n{''.join(_pointers(p, p.a.score))} return {test}; }}"
     )
 
 

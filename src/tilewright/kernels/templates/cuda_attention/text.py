@@ -141,7 +141,8 @@ def _blocks(p: AttentionTiling, key: str) -> Blocks:
     ends = {x: (f"(long)o_{x}", f"(long)o_{x}") for x in p.a.outer}
     last_q = f"(long)tw::imin(i0 + {p.block_q}, {p.a.queries}) - 1"
     last_k = f"(long)tw::imin({key} + {p.block_k}, {p.a.keys}) - 1"
-    return Blocks({**ends, p.a.query: ("(long)i0", f"({last_q})"), p.a.key: (f"(long)({key})", f"({last_k})")})
+    axes = {**ends, p.a.query: ("(long)i0", f"({last_q})"), p.a.key: (f"(long)({key})", f"({last_k})")}
+    return Blocks(axes, lambda e: _printer(p, {}, {}, e).scalar(e))
 
 
 def next_block(p: AttentionTiling) -> list[str]:
