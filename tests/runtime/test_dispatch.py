@@ -190,6 +190,22 @@ def test_a_layout_that_changes_between_calls(library: Library) -> None:
     np.testing.assert_allclose(library.matmul(a, random(8, 3)), a @ random(8, 3), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_indices_and_lengths_do_not_widen_a_result(library: Library, real: type) -> None:
+    rows, matrices, heads = np.ones((4, 3), real), np.ones((2, 3, 5), real), np.ones((2, 1, 6, 8), real)
+    index = np.array([0, 1, 1, 0])
+    assert library.embedding(index, rows).dtype == real
+    assert library.grouped_matmul(rows, matrices, index.astype(np.int32)).dtype == real
+    assert library.attention(heads, heads, heads, index[1:3].astype(np.int32), lengths=True).dtype == real
+
+
+def test_the_first_error_is_told(library: Library) -> None:
+    """Also where the last array could have been the output."""
+    heads = np.ones((2, 1, 6, 8), np.float32)
+    with pytest.raises(UsageError, match=r"\(2, 1, 6, 8\), \(3,\) do not go together"):
+        library.attention(heads, heads, heads, np.ones(3, np.int32), lengths=True)
+
+
 def test_operators_without_a_kernel(library: Library) -> None:
     a, b = random(2, 3, 4), random(2, 4, 5)
     np.testing.assert_allclose(library.batch_matmul(a, b), a @ b, rtol=1e-4, atol=1e-5)

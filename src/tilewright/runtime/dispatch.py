@@ -315,17 +315,23 @@ class Dispatch:
             raise UsageError(f"{self.__name__} cannot be called by arrays alone", f"Use plan({self.__name__!r}, ...)")
         try:
             params = op.infer([a.shape for a in arrays], **attributes)
-        except UsageError:
+        except UsageError as wrong:
             if out is not None or len(arrays) < 2:
                 raise
             *arrays, out = arrays
-            params = op.infer([a.shape for a in arrays], **attributes)
+            try:
+                params = op.infer([a.shape for a in arrays], **attributes)
+            except UsageError:
+                raise wrong from None
         results = [np.asarray(r) for r in each_out(op.numpy(*arrays, **params))]
         results = [r.view(added[r.dtype.name]) if r.dtype.name in added else r for r in results]
         if out is None:
             auto = attributes.get("out_dtype", "auto") == "auto"
-            dtype = np.result_type(*arrays)
-            return returned([r.astype(dtype, copy=False) if auto and r.dtype.kind == "f" else r for r in results])
+            reals = [a.dtype for a in arrays if a.dtype.kind == "f"]  # indices and lengths have no say
+            dtype = np.result_type(*reals) if auto and reals else None
+            return returned(
+                [r if dtype is None or r.dtype.kind != "f" else r.astype(dtype, copy=False) for r in results]
+            )
         for a, r in zip(given_outs(self.__name__, out, len(results)), results, strict=True):
             np.copyto(a, r, casting="same_kind")
         return out
