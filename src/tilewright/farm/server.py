@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -393,6 +394,9 @@ def _read(url: str) -> Any:
     try:
         with urllib.request.urlopen(url, timeout=2.0) as reply:
             return json.loads(reply.read())
+    except urllib.error.HTTPError as e:
+        e.close()  # an answer too, and from Python 3.14 on one that warns where it is left open
+        raise
     except http.client.HTTPException as e:
         raise ValueError(f"{url} speaks no HTTP") from e
 
