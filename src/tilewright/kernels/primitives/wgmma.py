@@ -1,11 +1,14 @@
 """What the products of a warp group share: ``wgmma.mma_async`` of operands in shared memory (PTX ISA, sm_90a).
 
+``_rs``: the first operand, of a 16-bit type, comes from registers, which are read until a wait says that the product
+is done.
+
 Four warps compute ``c[64][N] += a[64][K] b[K][N]``, K being 32 bytes of an operand's row. Warp ``w`` holds rows
 ``16 w`` to ``16 w + 15`` as ``mma.sync`` does: value ``4 j + i`` of lane ``4 g + t`` is row ``g + 8 (i / 2)``, column
 ``8 j + 2 t + i % 2``. Operands lie in rows of 128 bytes whose 16-byte pieces are exchanged by their address (the
 128-byte pattern of tensor maps): with K contiguous, eight rows follow each other and the next eight lie ``along`` bytes
 further; with M or N contiguous, a row holds 64 of those, the next eight rows of K lie ``along`` bytes further, and the
-next 64 of M or N ``across``.
+next 64 of M or N ``across``. In registers a warp's 16 rows of the first operand lie as for ``mma.sync``.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from tilewright.kernels.primitives.primitive import Array, Conformance
 
 COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
 """Columns of one product for which there is a wrapper; the hardware has every multiple of 8 up to 256."""
+WHOLE = 64
+"""16-bit elements of a row in shared memory: N is a multiple of it where the first operand comes from registers."""
 ROWS = 64
 THREADS = 128
 
@@ -28,7 +33,7 @@ def _registers() -> str:
     for n in COLUMNS:
         r = n // 2
         names = ", ".join(f"%{i}" for i in range(r))
-        lines.append(f'#define TW_NAMES_{r} "{{{names}}}, %{r}, %{r + 1}, add"')
+        lines.append(f'#define TW_NAMES_{r} "{{{names}}}, "')
     for letter in "fr":
         lines.append(
             f'#define TW_{letter}4(o) "+{letter}"(c[o]), "+{letter}"(c[o+1]), "+{letter}"(c[o+2]), "+{letter}"(c[o+3])'
@@ -45,7 +50,7 @@ def _registers() -> str:
 def ptx(name: str, depth: int, types: str, c: str = "float", transposes: bool = True) -> str:
     """The wrappers of one type, an overload for each number of columns.
 
-    ``transposes``: whether operands may lie with M or N contiguous (16-bit types only).
+    ``transposes``: whether operands may lie with M or N contiguous, and the first one in registers (16-bit types only).
     """
     letter = "f" if c == "float" else "r"
     out = [_registers()]
@@ -57,8 +62,18 @@ def ptx(name: str, depth: int, types: str, c: str = "float", transposes: bool = 
         out.append(f"""\
 template <int TA, int TB> TW_DEVICE void {name}({c} (&c)[{r}], u64 a, u64 b, int add) {{
     asm volatile("{{\\n.reg .pred add;\\nsetp.ne.b32 add, %{r + 2}, 0;\\n"
-        "wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{types} " TW_NAMES_{r} "{more};\\n}}"
+        "wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{types} " TW_NAMES_{r} "%{r}, %{r + 1}, add{more};\\n}}"
         : TW_{letter}{r}(0) : "l"(a), "l"(b), "r"(add){numbers});
+}}
+""")
+        own = ", ".join(f"%{r + i}" for i in range(4))
+        if transposes and n % WHOLE == 0:
+            out.append(f"""\
+template <int TB> TW_DEVICE void {name}_rs({c} (&c)[{r}], const u32 (&a)[4], u64 b, int add) {{
+    asm volatile("{{\\n.reg .pred add;\\nsetp.ne.b32 add, %{r + 5}, 0;\\n"
+        "wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{types} " TW_NAMES_{r}
+        "{{{own}}}, %{r + 4}, add, 1, 1, %{r + 6};\\n}}"
+        : TW_{letter}{r}(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TB));
 }}
 """)
     return "".join(out)
@@ -67,7 +82,7 @@ template <int TA, int TB> TW_DEVICE void {name}({c} (&c)[{r}], u64 a, u64 b, int
 _MEANING = """
 #ifndef TW_WGMMA_
 #define TW_WGMMA_
-template <class T> struct wgmma_ { T *c; u64 a, b; int add; };
+template <class T> struct wgmma_ { T *c; u64 a, b; int add; const u32 *own; };
 // Where element (row, k) of an operand lies, of ITEM bytes.
 template <int ITEM, int T> TW_DEVICE const u8 *wgmma_at_(u64 operand, u32 row, u32 k, int line) {
     const u32 at = (u32)(operand & 0x3fff) << 4, across = (u32)(operand >> 16 & 0x3fff) << 4,
@@ -91,8 +106,18 @@ template <class T, class E, int R, int TA, int TB> TW_DEVICE void wgmma_all_(voi
             emu::fault("undefined", line, "wgmma: threads of the group give different operands");
     }
     S a[64][K], b[N][K];
-    for (u32 i = 0; i < 64; i++)
-        for (u32 k = 0; k < (u32)K; k++) a[i][k] = E::get(wgmma_at_<E::item, TA>(first->a, i, k, line));
+    if (first->own) {
+        constexpr int W = 4 / E::item;
+        for (int l = 0; l < 128; l++)
+            for (int e = 0; e < 4 * W; e++) {
+                const u8 *word = (const u8 *)(((const wgmma_<T> *)lanes[l])->own + e / W);
+                const int row = l / 32 * 16 + l % 32 / 4 + e / W % 2 * 8, k = (l % 4 + e / W / 2 * 4) * W + e % W;
+                a[row][k] = E::get(word + e % W * E::item);
+            }
+    } else {
+        for (u32 i = 0; i < 64; i++)
+            for (u32 k = 0; k < (u32)K; k++) a[i][k] = E::get(wgmma_at_<E::item, TA>(first->a, i, k, line));
+    }
     for (u32 j = 0; j < (u32)N; j++)
         for (u32 k = 0; k < (u32)K; k++) b[j][k] = E::get(wgmma_at_<E::item, TB>(first->b, j, k, line));
     for (int l = 0; l < 128; l++) {
@@ -131,13 +156,13 @@ def real(item: int, value: str) -> str:
 }}"""
 
 
-def emulated(name: str, element: str, c: str = "float") -> str:
+def emulated(name: str, element: str, c: str = "float", transposes: bool = True) -> str:
     """The meaning of one type; ``element`` is the body of its ``E``: ``item`` bytes, ``get`` and ``round``."""
-    return f"""{_MEANING}
+    text = f"""{_MEANING}
 struct {name}_ {element};
 template <int TA, int TB, int R>
 TW_DEVICE void {name}({c} (&c)[R], u64 a, u64 b, int add, int line = __builtin_LINE()) {{
-    wgmma_<{c}> mine = {{c, a, b, add}};
+    wgmma_<{c}> mine = {{c, a, b, add, nullptr}};
     wgmma_check_(a, "a", line);
     wgmma_check_(b, "b", line);
     emu::Stretch pieces[emu::MOST_STRETCHES];
@@ -146,15 +171,30 @@ TW_DEVICE void {name}({c} (&c)[R], u64 a, u64 b, int add, int line = __builtin_L
     emu::product("{name}", line, &mine, sizeof mine, wgmma_all_<{c}, {name}_, R, TA, TB>, pieces, count);
 }}
 """
+    return (
+        text
+        if not transposes
+        else f"""{text}
+template <int TB, int R>
+TW_DEVICE void {name}_rs({c} (&c)[R], const u32 (&a)[4], u64 b, int add, int line = __builtin_LINE()) {{
+    wgmma_<{c}> mine = {{c, 0, b, add, a}};
+    wgmma_check_(b, "b", line);
+    emu::Stretch pieces[emu::MOST_STRETCHES];
+    const u32 count = wgmma_pieces_<{name}_::item, TB>(b, 2 * R, pieces, line);
+    emu::product("{name}_rs", line, &mine, sizeof mine, wgmma_all_<{c}, {name}_, R, 0, TB>, pieces, count);
+}}
+"""
+    )
 
 
 # --------------------------------------------------------------------------- conformance
 
-# A tile of 64 rows by two steps of K, and N columns by the same, come by the copy engine; both steps are multiplied.
+# A tile of 64 rows by four steps of K, and N columns by the same, come by the copy engine, or A through registers.
 _BODY = """
     TW_SHARED(smem);
     const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u;
     const tw::u32 sa = base, sb = base + {bytes_a}, barrier = sb + {bytes_b};
+    (void)sa;
     if (threadIdx.x == 0) {{
         tw::mbarrier_init(barrier, 1);
         tw::mbarrier_fence();
@@ -167,11 +207,13 @@ _BODY = """
     }}
     {c} acc[{r}];
     for (int i = 0; i < {r}; i++) acc[i] = 1;
+{registers}
     tw::mbarrier_wait(barrier, 0);
     tw::wgmma_hold(acc);
     tw::wgmma_fence();
+    TW_UNROLL
     for (int q = 0; q < {steps}; q++)
-        tw::{name}<{ta}, {tb}>(acc, tw::wgmma_operand(sa + q * {step_a}, {across_a}, 1024),
+        tw::{call}(acc, {a},
             tw::wgmma_operand(sb + q * {step_b}, {across_b}, 1024), {first} + q);
     tw::wgmma_commit();
     tw::wgmma_wait<0>();
@@ -179,11 +221,29 @@ _BODY = """
     for (int i = 0; i < {r}; i++) out[threadIdx.x * {r} + i] = acc[i];
 """
 
+_REGISTERS = """\
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    tw::u32 a[4][4];
+    TW_UNROLL
+    for (int i = 0; i < 16; i++) a[i / 4][i % 4] = x0[(row + i % 2 * 8) * 32 + i / 4 * 8 + i % 4 / 2 * 4 + t];
+"""
+
 
 def case(
-    name: str, fmt: Format, columns: int, ta: int, tb: int, add: bool, c: str = "float", limit: int = 8
+    name: str,
+    fmt: Format,
+    columns: int,
+    ta: int,
+    tb: int,
+    add: bool,
+    c: str = "float",
+    limit: int = 8,
+    own: bool = False,
 ) -> Conformance:
-    """Whole numbers, exact in any order: 64 x ``columns``, 128 bytes of K, either axis of each operand contiguous."""
+    """Whole numbers, exact in any order: 64 x ``columns``, 128 bytes of K, either axis of each operand contiguous.
+
+    ``own``: the first operand comes from registers.
+    """
     item = 4 // fmt.per_word
     depth = 128 // item
     sides = []
@@ -198,12 +258,13 @@ def case(
             loads = [f"tw::tma_load_2d(s{label}, map{'ab'.index(label)}, barrier, 0, 0);"]
             made = tensor_map(("tensor", "ab".index(label)), item, (depth, rows), (depth * item,), (depth, rows), 128)
         sides.append((rows, t, made, " ".join(loads), across))
-    bytes_a, bytes_b = 64 * 128, columns * 128
-    steps = 4
+    bytes_a, bytes_b = 0 if own else 64 * 128, columns * 128
+    across_a, step_a = sides[0][4] if ta else 0, 2048 if ta else 32
     body = _BODY.format(
-        name=name, c=c, r=columns // 2, ta=ta, tb=tb, bytes_a=bytes_a, bytes_b=bytes_b, load_a=sides[0][3],
-        load_b=sides[1][3], across_a=sides[0][4] if ta else 0, across_b=sides[1][4] if tb else 0, steps=steps,
-        step_a=2048 if ta else 32, step_b=2048 if tb else 32, first=int(add),
+        call=f"{name}_rs<{tb}>" if own else f"{name}<{ta}, {tb}>", c=c, r=columns // 2, bytes_a=bytes_a,
+        bytes_b=bytes_b, load_a="" if own else sides[0][3], load_b=sides[1][3], registers=_REGISTERS if own else "",
+        a="a[q]" if own else f"tw::wgmma_operand(sa + q * {step_a}, {across_a}, 1024)", steps=4,
+        across_b=sides[1][4] if tb else 0, step_b=2048 if tb else 32, first=int(add),
     )  # fmt: skip
 
     def inputs() -> tuple[Array, ...]:
@@ -222,7 +283,7 @@ def case(
             total[rows, n // 4 * 8 + lane % 4 * 2 + n % 2].astype("float32" if c == "float" else "int32").reshape(-1)
         )
 
-    label = f"n{columns}" + ("t" if ta else "") + ("u" if tb else "") + ("" if add else "_new")
+    label = ("rs_" if own else "") + f"n{columns}" + ("t" if ta else "") + ("u" if tb else "") + ("" if add else "_new")
     return Conformance(
         label, body, inputs, "float32" if c == "float" else "int32", 64 * columns, expected, threads=THREADS,
         shared=1024 + bytes_a + bytes_b + 8, maps=(sides[0][2], sides[1][2]),
@@ -239,4 +300,6 @@ def cases(name: str, fmt: Format, transposes: bool, c: str = "float", limit: int
         case(name, fmt, 64, 1, 0, True),
         case(name, fmt, 128, 0, 1, True),
         case(name, fmt, 256, 1, 1, False),
+        case(name, fmt, 64, 0, 0, True, own=True),
+        *(case(name, fmt, n, 0, 1, n % 3 != 0, own=True) for n in (64, 128, 192)),
     )

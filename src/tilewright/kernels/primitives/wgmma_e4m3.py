@@ -12,7 +12,7 @@ PRIMITIVE = Primitive(
     "Tensor Core product of a warp group, 64xNx32, 8-bit reals (e4m3) in shared memory, float sums of about 14 bits",
     90,
     wgmma.ptx("wgmma_e4m3", 32, "f32.e4m3.e4m3", transposes=False),
-    _BEFORE + wgmma.emulated("wgmma_e4m3", wgmma.real(1, _VALUE.format(bits="*p"))),
+    _BEFORE + wgmma.emulated("wgmma_e4m3", wgmma.real(1, _VALUE.format(bits="*p")), transposes=False),
     ("wgmma_e4m3",),
     wgmma.cases("wgmma_e4m3", float8.format_of("e4m3"), False),
     most_cc=90,

@@ -12,7 +12,7 @@ PRIMITIVE = Primitive(
     "Tensor Core product of a warp group, 64xNx32, 8-bit reals (e5m2) in shared memory, float sums of about 14 bits",
     90,
     wgmma.ptx("wgmma_e5m2", 32, "f32.e5m2.e5m2", transposes=False),
-    _BEFORE + wgmma.emulated("wgmma_e5m2", wgmma.real(1, _VALUE.format(bits="*p"))),
+    _BEFORE + wgmma.emulated("wgmma_e5m2", wgmma.real(1, _VALUE.format(bits="*p")), transposes=False),
     ("wgmma_e5m2",),
     wgmma.cases("wgmma_e5m2", float8.format_of("e5m2"), False),
     most_cc=90,

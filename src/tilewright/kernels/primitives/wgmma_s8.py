@@ -18,7 +18,7 @@ PRIMITIVE = Primitive(
     "Tensor Core product of a warp group, 64xNx32, signed 8-bit operands in shared memory, 32-bit sums that wrap",
     90,
     wgmma.ptx("wgmma_s8", 32, "s32.s8.s8", "int", transposes=False),
-    wgmma.emulated("wgmma_s8", _MEANING, "int"),
+    wgmma.emulated("wgmma_s8", _MEANING, "int", transposes=False),
     ("wgmma_s8",),
     wgmma.cases("wgmma_s8", FORMAT, False, "int", 127),
     most_cc=90,

@@ -27,7 +27,7 @@ template <int R> TW_DEVICE void wgmma_hold(float (&c)[R]) {
     TW_UNROLL
     for (int i = 0; i < R; i++) asm volatile("" : "+f"(c[i]) :: "memory");
 }
-template <int R> TW_DEVICE void wgmma_hold(int (&c)[R]) {
+template <class T, int R> TW_DEVICE void wgmma_hold(T (&c)[R]) {
     TW_UNROLL
     for (int i = 0; i < R; i++) asm volatile("" : "+r"(c[i]) :: "memory");
 }
