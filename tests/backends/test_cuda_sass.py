@@ -190,3 +190,47 @@ def test_what_a_vote_skips_is_not_usual() -> None:
     assert len(kernels[".L_x_2"].main_loop) == 7
     for name in (".L_x_1", ".L_x_3"):
         assert kernels[name].usual_loop == kernels[name].main_loop
+
+
+def test_code_behind_the_kernel_that_jumps_back_is_no_loop() -> None:
+    """A barrier is waited for once more behind the kernel's end, from where control comes back into the loop."""
+    text = """
+.text.attention:
+        /*0000*/                   MOV R1, R2 ;
+.L_x_1:
+        /*0010*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR5], R4 ;
+        /*0020*/              @!P0 BRA `(.L_x_3) ;
+.L_x_2:
+        /*0030*/                   HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8], R24 ;
+        /*0040*/               @P1 BRA `(.L_x_1) ;
+        /*0050*/                   HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8], R24 ;
+        /*0060*/                   EXIT ;
+.L_x_3:
+        /*0070*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR5], R4 ;
+        /*0080*/              @!P0 BRA `(.L_x_3) ;
+        /*0090*/                   BRA `(.L_x_2) ;
+"""
+    found = parse(text)["attention"]
+    assert found.loops == ((1, 4), (7, 8))
+    assert len(found.main_loop) == 4
+    assert found.stretches(7) == ((1, 2), (3, 4), (5, 6), (7, 8), (9, 9))
+
+
+def test_every_vote_that_skips_leaves_its_code_out() -> None:
+    text = """
+.text.attention:
+.L_x_1:
+        /*0010*/                   VOTE.ANY P0, P0 ;
+        /*0020*/              @!P0 BRA `(.L_x_2) ;
+        /*0030*/                   FMUL R4, R4, R9 ;
+.L_x_2:
+        /*0040*/                   HMMA.16816.F32.BF16 R4, R132, R136, R4 ;
+        /*0050*/                   VOTE.ANY P0, P0 ;
+        /*0060*/              @!P0 BRA `(.L_x_3) ;
+        /*0070*/                   FMUL R5, R5, R9 ;
+.L_x_3:
+        /*0080*/               @P1 BRA `(.L_x_1) ;
+        /*0090*/                   EXIT ;
+"""
+    found = parse(text)["attention"]
+    assert [x.opcode.split(".")[0] for x in found.usual_loop] == ["VOTE", "BRA", "HMMA", "VOTE", "BRA", "BRA"]

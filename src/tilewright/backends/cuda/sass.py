@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -71,6 +72,7 @@ class Instruction:
 
     opcode: str
     operands: str = ""
+    guarded: bool = False  # by a predicate
 
     @property
     def kind(self) -> str:
@@ -142,16 +144,47 @@ class Code:
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def loops(self) -> tuple[tuple[int, int], ...]:
-        """First and last instruction of each loop: of each branch backwards."""
-        found = set()
+        """First and last instruction of each loop: of each branch backwards to what is always passed before it.
+
+        What stands behind the kernel and jumps back into it is no loop: the code that waits for a barrier once more.
+        """
+        found = {(start, n) for n, after in self._onward.items() for start in after if start < n}
+        outside = {start: self.stretches(0, start) for start, _ in found}
+        return tuple(sorted((start, n) for start, n in found if not any(a <= n <= b for a, b in outside[start])))
+
+    def stretches(self, start: int, without: int = -1) -> tuple[tuple[int, int], ...]:
+        """Where control may come to from an instruction without passing another: first and last of each stretch."""
+        ordered, last = sorted(self._onward), len(self.instructions) - 1
+        found: dict[int, int] = {}
+        todo = [start]
+        while todo:
+            first = todo.pop()
+            if first in found or first == without or first > last:
+                continue
+            at = bisect_left(ordered, first)
+            end = ordered[at] if at < len(ordered) else last
+            if first < without <= end:
+                found[first] = without - 1
+                continue
+            found[first] = end
+            todo += self._onward.get(end, ())
+        return tuple(sorted(found.items()))
+
+    @cached_property
+    def _onward(self) -> Mapping[int, tuple[int, ...]]:
+        """Where control goes from each instruction from which it does not only go to the next."""
+        found: dict[int, tuple[int, ...]] = {}
         for number, x in enumerate(self.instructions):
-            target = _TARGET.search(x.operands) if x.kind == "branch" else None
-            start = self.labels.get(target[1]) if target else None
-            if start is not None and start < number:
-                found.add((start, number))
-        return tuple(sorted(found))
+            name = x.opcode.split(".")[0]
+            if name not in ("BRA", "JMP", "EXIT", "RET"):
+                continue
+            target = _TARGET.search(x.operands)
+            to = self.labels.get(target[1]) if target and name != "RET" else None
+            always = not x.guarded and x.opcode.split(".")[1:] in ([], ["REL", "NODEC"]) and "P" not in x.operands[:4]
+            found[number] = (*(() if to is None else (to,)), *(() if always else (number + 1,)))
+        return found
 
     @cached_property
     def main_loop(self) -> tuple[Instruction, ...]:
@@ -164,15 +197,16 @@ class Code:
 
     @cached_property
     def usual_loop(self) -> tuple[Instruction, ...]:
-        """The main loop without what a branch on a warp's vote leaves out: attention scales its sums in few blocks."""
+        """The main loop without what branches on a warp's vote leave out: attention scales its sums in few blocks."""
         start, end = self._main
-        vote = next((n for n in range(start, end) if self.instructions[n].opcode.startswith("VOTE")), end)
-        skip = next((n for n in range(vote, end) if self.instructions[n].opcode == "BRA"), end)
-        target = _TARGET.search(self.instructions[skip].operands)
-        onward = self.labels.get(target[1], 0) if target else 0
-        if not skip < onward <= end:
-            return self.main_loop
-        return self.instructions[start : skip + 1] + self.instructions[onward : end + 1]
+        kept, number, voted = [], start, False
+        while number <= end:
+            x = self.instructions[number]
+            kept.append(x)
+            onward = max(self._onward.get(number, (0,))) if voted and x.opcode == "BRA" else 0
+            voted = x.opcode.startswith("VOTE.") or (voted and x.opcode != "BRA")
+            number = onward if number < onward <= end else number + 1
+        return tuple(kept)
 
     @cached_property
     def _main(self) -> tuple[int, int]:
@@ -231,7 +265,7 @@ def parse(text: str) -> dict[str, Code]:
             if (label := _LABEL.match(line)) is not None:
                 labels[label[1]] = len(instructions)
             elif (x := _LINE.match(line)) is not None:
-                instructions.append(Instruction(x[3], x[4]))
+                instructions.append(Instruction(x[3], x[4], x[2] is not None))
         found[name] = Code(name, tuple(instructions), labels)
     return found
 
