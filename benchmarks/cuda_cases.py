@@ -206,9 +206,24 @@ WINDOWS = tuple(
 )
 """For stencils."""
 
+ATTENTIONS = tuple(
+    map(
+        parse_shape,
+        (
+            "attention b=1 h=2 lq=37 lk=50 d=16 dtype=float16",
+            "attention b=1 h=2 lq=70 lk=70 d=24 dtype=bfloat16 is_causal=true",
+            "attention b=2 h=4 hk=2 lq=40 lk=130 d=72 dtype=float16",
+            "attention b=1 h=1 lq=9 lk=260 d=32 dtype=bfloat16",
+            "attention b=1 h=2 lq=21 lk=37 d=12",
+            "attention b=1 h=2 lq=33 lk=40 d=7 is_causal=true",
+        ),
+    )
+)
+"""Of 16-bit operands and float32, with few queries and with more."""
+
 SHAPES: dict[str, Sequence[Shape]] = {
-    "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_wgmma": WGMMA, "cuda_rows": ROWS, "cuda_map": PLAIN,
-    "cuda_stencil": WINDOWS, "cuda_generic": (*ROWS, *PLAIN, *WINDOWS),
+    "cuda_attention": ATTENTIONS, "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_wgmma": WGMMA, "cuda_rows": ROWS,
+    "cuda_map": PLAIN, "cuda_stencil": WINDOWS, "cuda_generic": (*ROWS, *PLAIN, *WINDOWS),
 }  # fmt: skip
 
 DEEP: dict[str, Sequence[Shape]] = {

@@ -39,6 +39,7 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("matmul", "sm_90a", {**SQUARE, "dtype": "float16"}),
     ("attention", "sm_80", {**HEADS, "d": 64}),
     ("attention", "sm_80", {**HEADS, "d": 128}),
+    ("attention", "sm_90a", {**HEADS, "d": 64}),
     ("attention", "sm_90a", {**HEADS, "d": 128}),
 )
 PRODUCTS = ((128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 32, 4, 4), (256, 128, 64, 8, 3))
@@ -78,7 +79,7 @@ def ours(op: str, arch: str, params: dict[str, Any]) -> Loop:
     task = Task(get_operator(op).workload(**params), archs.target(arch))
     schedule = default_schedule(task)
     [cost] = [c for c in costs(subject_of(Candidate(task, schedule))) if c.bound is not None]
-    names = ("BM", "BN", "BK", "STAGES", "warps", "tiles", "stages", "q_registers", "GROUPS")
+    names = ("BM", "BN", "BK", "STAGES", "warps", "tiles", "stages", "q_registers", "GROUPS", "groups")
     tile = " ".join(f"{k}={v}" for k, v in schedule.values.items() if k in names)
     return Loop(tile, cost.registers, cost.spills, cost.code.main_loop, cost.code.usual_loop)
 

@@ -50,6 +50,7 @@ _ADDRESSES: Mapping[str, tuple[int, ...]] = {
     "tw::mbarrier_init": (1,), "tw::mbarrier_expect": (1,), "tw::mbarrier_wait": (1,), "tw::wgmma_operand": (0, 1, 2),
     "tw::tma_load_2d": (3, 4), "tw::tma_load_3d": (3, 4, 5), "tw::tma_store_2d": (2, 3), "tw::tma_store_3d": (2, 3, 4),
     **{f"tw::wgmma_{x}": (1, 2, 3) for x in ("f16", "bf16", "s8")},
+    **{f"tw::wgmma_{x}_rs": (2, 3) for x in ("f16", "bf16")},
 }  # fmt: skip
 """Which arguments of a primitive are addresses."""
 _INTEGERS = {"int", "unsigned", "long", "u32", "u64", "tw::u32", "tw::u64", "size_t", "char", "short"}

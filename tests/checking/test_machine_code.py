@@ -95,15 +95,25 @@ def test_only_cuda_has_machine_code_to_read() -> None:
         costs(subject_of(Candidate(task, default_schedule(task))))
 
 
-def test_the_group_that_copies_keeps_to_the_registers_left_to_it(nvrtc: str) -> None:
+@pytest.mark.parametrize(
+    ("operator", "params"),
+    [
+        ("matmul", {"m": 4000, "n": 4104, "k": 4096, "bias": True}),
+        ("attention", {"b": 2, "h": 8, "hk": 2, "lq": 1000, "lk": 1000, "d": 128, "is_causal": True}),
+    ],
+)
+def test_the_group_that_copies_keeps_to_the_registers_left_to_it(
+    operator: str, params: dict[str, Any], nvrtc: str
+) -> None:
     """What ``setmaxnreg`` gave away must not be used: the compiler says nothing of it."""
-    sizes = {"m": 4000, "n": 4104, "k": 4096, "dtype": "bfloat16", "bias": True}
-    task = Task(get_operator("matmul").workload(**sizes), archs.target("sm_90a"))
+    task = Task(get_operator(operator).workload(**params, dtype="bfloat16"), archs.target("sm_90a"))
     [cost] = costs(subject_of(Candidate(task, default_schedule(task))))
     code = cost.code.instructions
     [given] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.DEALLOC")]
     [taken] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.TRY_ALLOC")]
-    copies = code[given:] if given > taken else code[given:taken]
+    stretches = cost.code.stretches(given)
+    assert not any(first <= taken <= last for first, last in stretches)
+    copies = [x for first, last in stretches for x in code[first : last + 1]]
     assert int(code[given].operands, 16) == 24
     used = [int(r) for x in copies for r in re.findall(r"\bR(\d+)\b", x.operands)]
     assert any(x.opcode.startswith("UTMALDG") for x in copies)

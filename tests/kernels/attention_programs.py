@@ -27,13 +27,21 @@ def attention(
     divide_first: bool = False,
     rounded: bool = False,
     finish: Modify | None = None,
+    packed: bool = False,
 ) -> Program:
     """softmax(modify(Q K^T / sqrt(d))) V; ``modify(score, b, h, i, j, *extra)``, ``finish(value, b, h, i, e, *extra)``.
 
-    ``rounded``: weights are rounded to ``dtype`` before they are multiplied by values.
+    ``rounded``: weights are rounded to ``dtype`` before they are multiplied by values. ``packed``: queries, keys and
+    values are one input, as a projection leaves them, row by row with all heads.
     """
     hk = hk or h
-    q, k, v = (te.input(n, s, dtype) for n, s in (("q", (b, h, lq, d)), ("k", (b, hk, lk, d)), ("v", (b, hk, lk, dv))))
+    if packed:
+        every = te.input("qkv", (b, lq, 3, h, d), dtype)
+        q, k, v = (lambda p, g, i, r, n=n: every[p, i, n, g, r] for n in range(3))
+    else:
+        shapes = {"q": (b, h, lq, d), "k": (b, hk, lk, d), "v": (b, hk, lk, dv)}
+        inner = [te.input(n, s, dtype) for n, s in shapes.items()]
+        q, k, v = (lambda *at, x=x: x[at] for x in inner)
     extra = inputs()
     share = h // hk
 
@@ -41,7 +49,7 @@ def attention(
         return te.cast(x, "float32")
 
     s = te.compute(
-        (b, h, lq, lk), lambda p, g, i, j: te.sum(d, lambda r: real(q[p, g, i, r]) * real(k[p, g // share, j, r]))
+        (b, h, lq, lk), lambda p, g, i, j: te.sum(d, lambda r: real(q(p, g, i, r)) * real(k(p, g // share, j, r)))
     )
 
     def score(p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
@@ -59,7 +67,7 @@ def attention(
         return real(te.cast(e[p, g, i, j], dtype)) if rounded else e[p, g, i, j]
 
     o = te.compute(
-        (b, h, lq, dv), lambda p, g, i, c: te.sum(lk, lambda j: weight(p, g, i, j) * real(v[p, g // share, j, c]))
+        (b, h, lq, dv), lambda p, g, i, c: te.sum(lk, lambda j: weight(p, g, i, j) * real(v(p, g // share, j, c)))
     )
 
     def result(p: te.Expr, g: te.Expr, i: te.Expr, c: te.Expr) -> te.Expr:

@@ -50,3 +50,24 @@ HALVES: dict[str, Callable[[], Program]] = {
     "half_rounded_cap": lambda: attention(lq=17, lk=33, d=16, dv=12, dtype="float16", modify=soft_cap, rounded=True),
 }  # fmt: skip
 """Builders by name."""
+
+GROUPS: dict[str, Callable[[], Program]] = {
+    **{name: HALVES[f"half_{name}"] for name in ("causal", "documents", "rounded", "rounded_causal")},
+    "shared": lambda: attention(b=2, h=4, hk=2, lq=40, lk=70, d=24, dv=72, dtype="bfloat16", rounded=True),
+    "packed": lambda: attention(b=2, h=3, lq=70, lk=70, d=72, dv=72, dtype="float16", rounded=True, packed=True),
+    "cap": lambda: attention(lq=37, lk=33, d=16, dv=8, dtype="bfloat16", modify=soft_cap, rounded=True),
+    "bias": lambda: attention(
+        lq=35, lk=50, d=16, dv=8, dtype="float16", modify=real_bias,
+        inputs=lambda: (te.input("bias", (2, 35, 50), "float16"),),
+    ),
+    "keep": lambda: attention(
+        b=2, lq=37, d=48, dv=16, dtype="bfloat16", modify=keep, rounded=True,
+        inputs=lambda: (te.input("keep", (2, 37), "bool"),),
+    ),
+    "long": lambda: attention(h=1, lq=40, lk=300, d=16, dv=8, dtype="float16", modify=window),
+    "residual": lambda: attention(
+        lq=33, lk=64, d=8, dv=8, dtype="bfloat16", finish=lambda y, p, g, i, c, x: y * 0.5 + x[g, i, c],
+        inputs=lambda: (te.input("x", (2, 33, 8)),),
+    ),
+}  # fmt: skip
+"""Those that warp groups multiply too: more queries than two warps have, rows of whole 16 bytes."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from attention_programs import PROGRAMS as ATTENTIONS
 from attention_programs import attention
 from convolution_programs import FORMS
-from cuda_attention_programs import HALVES
+from cuda_attention_programs import GROUPS, HALVES
 from grouped_programs import experts
 from mma_programs import PRODUCTS
 from neighbour_programs import PROGRAMS as NEIGHBOURS
@@ -118,8 +118,8 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
          ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "turned_last_float32")),
         ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16")),
         ("cuda_wgmma", PRODUCTS, ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense")),
-        ("cuda_attention", {**ATTENTIONS, **HALVES},
-         ("plain", "causal", "half_grouped", "half_rounded_keep", "half_long")),
+        ("cuda_attention", {**ATTENTIONS, **HALVES, "groups": GROUPS["shared"]},
+         ("plain", "causal", "half_grouped", "half_rounded_keep", "half_long", "groups")),
         ("cuda_rows", ROWS, ("softmax", "softmax_long", "layer_norm", "row_argmax", "column_sums", "whole_sum")),
         ("cuda_map", MAPS, ("chain", "whole_tail", "transposed_half", "table_rows")),
         ("cuda_stencil", WINDOWS, ("depthwise", "depthwise_last", "max_pool")),

@@ -24,7 +24,7 @@ from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
 from tilewright.testing.kernels import Array, launch_values, random_arrays, task_of
 
 TEMPLATE = get_template("cuda_attention")
-SM80 = target("sm_80")
+SM80, HOPPER = target("sm_80"), target("sm_90a")
 
 
 ALL = {**PROGRAMS, **HALVES}
@@ -126,18 +126,21 @@ def test_every_architecture_has_a_default(variant: str, dtype: str, d: int) -> N
 
 
 KINDS = pytest.mark.parametrize(
-    ("dtype", "rounded"),
-    [("float16", False), ("float16", True), ("float32", False)],
-    ids=["kept", "rounded", "float32"],
+    ("dtype", "rounded", "groups"),
+    [("float16", False, 0), ("float16", True, 0), ("float32", False, 0), ("float16", True, 1)],
+    ids=["kept", "rounded", "float32", "groups"],
 )
 
 
-def computed(program: Program, inputs: list[Array], **changes: Value) -> Array:
-    """The default kernel's result, or with other values of some knobs."""
-    task = task_of(program, SM80)
+def computed(program: Program, inputs: list[Array], groups: int = 0, **changes: Value) -> Array:
+    """The default kernel's result, or with other values of some knobs; of so many warp groups."""
+    on = HOPPER if groups else SM80
+    task = task_of(program, on)
+    if groups:
+        changes = {"warps": 4, "BK": 16, "q_registers": False, "groups": groups, **changes}
     candidate = Candidate(task, TEMPLATE.space(task).schedule({**TEMPLATE.default(task).values, **changes}))
     lowered = TEMPLATE.lower(candidate)
-    kernel = build(prelude(SM80, emulated=True) + lowered.source, [x.symbol for x in lowered.program.launches])
+    kernel = build(prelude(on, emulated=True) + lowered.source, [x.symbol for x in lowered.program.launches])
     got = empty_output(program.output.shape, program.output.dtype)
     report = run(kernel, lowered.program, launch_values(candidate), inputs, got)
     assert report.ok, report.bugs
@@ -145,32 +148,34 @@ def computed(program: Program, inputs: list[Array], **changes: Value) -> Array:
 
 
 @KINDS
-def test_a_query_that_sees_no_key_is_nan(dtype: str, rounded: bool) -> None:
+def test_a_query_that_sees_no_key_is_nan(dtype: str, rounded: bool, groups: int) -> None:
     """And no other is."""
     program = attention(
-        h=1, lq=20, lk=20, d=16, dv=8, dtype=dtype, rounded=rounded, inputs=lambda: (te.input("keep", (1, 20), "bool"),),
+        h=1, lq=36, lk=36, d=16, dv=8, dtype=dtype, rounded=rounded, inputs=lambda: (te.input("keep", (1, 36), "bool"),),
         modify=lambda s, p, g, i, j, x: te.select((j < i) & x[p, j], s, -math.inf),
     )  # fmt: skip
     q, k, v, _ = random_arrays(program)
-    seen = np.arange(20)[None] % 2 == 1
-    got = computed(program, [q, k, v, seen])
+    seen = np.arange(36)[None] % 2 == 1
+    got = computed(program, [q, k, v, seen], groups)
     assert np.isnan(got[0, 0, :2]).all()
     assert np.isfinite(got[0, 0, 2:].astype(np.float32)).all()
 
 
 @KINDS
 @pytest.mark.parametrize("stored", [True, False], ids=["read", "stated"])
-def test_a_query_whose_keys_are_all_masked_by_a_number_sees_all_alike(dtype: str, rounded: bool, stored: bool) -> None:
+def test_a_query_whose_keys_are_all_masked_by_a_number_sees_all_alike(
+    dtype: str, rounded: bool, groups: int, stored: bool
+) -> None:
     """As float32 has it, where the least number swallows every score beside it."""
     least = float(np.finfo(np.float32).min)
     program = attention(
-        h=1, lq=20, lk=21, d=16, dv=8, dtype=dtype, rounded=rounded, inputs=lambda: (te.input("bias", (20, 21)),),
+        h=1, lq=36, lk=21, d=16, dv=8, dtype=dtype, rounded=rounded, inputs=lambda: (te.input("bias", (36, 21)),),
         modify=lambda s, p, g, i, j, x: s + x[i, j] if stored else te.select(x[i, j] < 0, least, s),
     )  # fmt: skip
     q, k, v, _ = random_arrays(program)
-    bias = np.zeros((20, 21), np.float32)
+    bias = np.zeros((36, 21), np.float32)
     bias[3], bias[4, 5:], bias[5], bias[5, 7], bias[6], bias[6, 2] = least, least, least, -np.inf, least, np.nan
-    got = computed(program, [q, k, v, bias])[0, 0].astype(np.float64)
+    got = computed(program, [q, k, v, bias], groups)[0, 0].astype(np.float64)
     values = v[0, 0].astype(np.float64)
     np.testing.assert_allclose(got[3], values.mean(0), rtol=4e-3, atol=4e-3)
     if stored:
@@ -182,54 +187,56 @@ def test_a_query_whose_keys_are_all_masked_by_a_number_sees_all_alike(dtype: str
 
 @KINDS
 @pytest.mark.parametrize("stages", [1, 2])
-def test_blocks_of_queries_that_see_no_key_leave_no_copy_behind(dtype: str, rounded: bool, stages: int) -> None:
+def test_blocks_of_queries_that_see_no_key_leave_no_copy_behind(
+    dtype: str, rounded: bool, groups: int, stages: int
+) -> None:
     program = attention(
         h=1, lq=600, lk=600, d=16, dv=16, dtype=dtype, rounded=rounded,
         modify=lambda s, p, g, i, j: te.select(j < i - 512, s, -math.inf),
     )  # fmt: skip
-    got = computed(program, random_arrays(program), stages=stages, KP=1)[0, 0].astype(np.float32)
+    got = computed(program, random_arrays(program), groups, stages=stages, KP=1)[0, 0].astype(np.float32)
     assert np.isnan(got[:513]).all()
     assert np.isfinite(got[513:]).all()
 
 
 @KINDS
-def test_nan_stays_in_its_row(dtype: str, rounded: bool) -> None:
-    program = attention(h=1, lq=18, lk=21, d=16, dv=8, dtype=dtype, rounded=rounded)
+def test_nan_stays_in_its_row(dtype: str, rounded: bool, groups: int) -> None:
+    program = attention(h=1, lq=34, lk=21, d=16, dv=8, dtype=dtype, rounded=rounded)
     q, k, v = random_arrays(program)
     q[0, 0, 3, 5] = np.nan
-    got = computed(program, [q, k, v])
+    got = computed(program, [q, k, v], groups)
     assert np.isnan(got[0, 0, 3]).all()
     assert np.isfinite(np.delete(got, 3, axis=2).astype(np.float32)).all()
 
 
 @KINDS
-def test_masked_blocks_are_not_read(dtype: str, rounded: bool) -> None:
+def test_masked_blocks_are_not_read(dtype: str, rounded: bool, groups: int) -> None:
     """What causal queries never see may hold anything."""
-    program = attention(h=1, lq=16, lk=80, d=16, dv=8, dtype=dtype, modify=causal, rounded=rounded)
+    program = attention(h=1, lq=40, lk=80, d=16, dv=8, dtype=dtype, modify=causal, rounded=rounded)
     q, k, v = random_arrays(program)
-    right = computed(program, [q, k, v])
+    right = computed(program, [q, k, v], groups)
     k[0, 0, 64:], v[0, 0, 64:] = np.nan, np.inf
-    np.testing.assert_array_equal(computed(program, [q, k, v]), right)
+    np.testing.assert_array_equal(computed(program, [q, k, v], groups), right)
 
 
 @KINDS
 @pytest.mark.parametrize("rise", [0.4, -0.4, 60.0])
-def test_scores_far_apart(dtype: str, rounded: bool, rise: float) -> None:
+def test_scores_far_apart(dtype: str, rounded: bool, groups: int, rise: float) -> None:
     """Scores that rise or fall with the keys: the base of the weights moves in some blocks, or in the first alone.
 
     Other rows neither see that nor change by it.
     """
-    program = attention(h=1, lq=20, lk=300, d=16, dv=8, dtype=dtype, rounded=rounded)
+    program = attention(h=1, lq=36, lk=300, d=16, dv=8, dtype=dtype, rounded=rounded)
     q, k, v = random_arrays(program)
     q[..., 0], k[0, 0, :, 0] = 0.0, np.arange(300) / 4
-    level = computed(program, [q, k, v])
+    level = computed(program, [q, k, v], groups)
     q[0, 0, ::3, 0] = rise
-    got = computed(program, [q, k, v])
+    got = computed(program, [q, k, v], groups)
     products = q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T / 4
     weights = np.exp(products - products.max(1, keepdims=True))
     right = weights @ v[0, 0].astype(np.float64) / weights.sum(1, keepdims=True)
     np.testing.assert_allclose(got[0, 0].astype(np.float64), right, rtol=4e-3, atol=4e-3)
-    others = np.arange(20) % 3 != 0
+    others = np.arange(36) % 3 != 0
     np.testing.assert_array_equal(got[0, 0, others], level[0, 0, others])
 
 

@@ -10,8 +10,12 @@ from functools import cached_property
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE, Expr
 from tilewright.kernels.families.attention import Attention
+from tilewright.kernels.primitives.wgmma import ROWS as GROUP_ROWS
+from tilewright.kernels.primitives.wgmma import THREADS
 from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, Tile, most_registers
 from tilewright.kernels.templates.cuda_attention.match import Form
+from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.tiles import ceildiv
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
@@ -22,6 +26,8 @@ OVERHEAD = 36
 """Registers for addresses, counters and predicates, on Tensor Cores: observed."""
 COPIED_OVERHEAD = 60
 """On ordinary units."""
+GROUP_OVERHEAD = 36
+"""On warp groups."""
 ITEM = 4
 """Bytes of a float32."""
 
@@ -37,7 +43,8 @@ class AttentionTiling:
     A block computes ``block_q`` queries, and walks ``block_k`` keys at a time, ``stages`` blocks of which lie in
     shared memory. On Tensor Cores ``warps`` warps have ``tiles`` tiles of 16 queries each. On ordinary units
     ``lanes`` threads share ``rows`` queries. ``q_registers``: fragments of the queries are kept in registers.
-    ``parts`` of the keys have a block each.
+    ``parts`` of the keys have a block each. ``groups``: warp groups that multiply, each with ``tiles`` of 64 queries (a
+    further one copies); 0: warps multiply on their own.
     """
 
     f: Form
@@ -50,6 +57,7 @@ class AttentionTiling:
     rows: int
     min_blocks: int
     parts: int
+    groups: int
 
     @property
     def a(self) -> Attention:
@@ -63,6 +71,11 @@ class AttentionTiling:
     def one_rounding(self) -> bool:
         """Whether weights are one operand of the matrix units: the program rounds them to the values' type."""
         return self.cores and self.a.rounded == self.f.v.dtype
+
+    @property
+    def words(self) -> int:
+        """Operands of the matrix units that a weight becomes."""
+        return 1 if self.one_rounding else 2
 
     @property
     def score(self) -> Expr:
@@ -80,11 +93,21 @@ class AttentionTiling:
 
     @property
     def threads(self) -> int:
-        return 32 * self.warps
+        return 32 * self.warps + (THREADS if self.groups else 0)
 
     @property
     def block_q(self) -> int:
         return self.warps * ROWS * self.tiles if self.cores else self.threads // self.lanes * self.rows
+
+    @property
+    def across(self) -> int:
+        """Elements of which rows in shared memory are a whole number long."""
+        return LINE // self.item if self.groups else DEPTH
+
+    @property
+    def unit_rows(self) -> int:
+        """Queries of a tile on Tensor Cores."""
+        return GROUP_ROWS if self.groups else ROWS
 
     @property
     def query_blocks(self) -> int:
@@ -122,7 +145,12 @@ class AttentionTiling:
     @property
     def depth(self) -> int:
         """Elements of a query's row, filled up with zeros."""
-        return roundup(self.a.depth, DEPTH if self.cores else 4)
+        return roundup(self.a.depth, self.across if self.cores else 4)
+
+    @property
+    def steps(self) -> int:
+        """Products of Tensor Cores along a query's row."""
+        return ceildiv(self.a.depth, DEPTH)
 
     @property
     def value_vector(self) -> int:
@@ -137,11 +165,18 @@ class AttentionTiling:
     @property
     def width(self) -> int:
         """Elements of a value's row, filled up."""
-        return roundup(self.a.width, DEPTH if self.cores else self.value_vector * self.lanes)
+        return roundup(self.a.width, self.across if self.cores else self.value_vector * self.lanes)
 
     def pitch(self, side: str) -> int:
         """Elements between rows of ``q``, ``k`` or ``v``."""
-        return roundup(self.width if side == "v" else self.depth, GAP // self.item) + GAP // self.item
+        row = self.width if side == "v" else self.depth
+        return row if self.groups else roundup(row, GAP // self.item) + GAP // self.item
+
+    def tile(self, side: str) -> Tile:
+        """The tile of ``q`` (64 rows of it), ``k`` or ``v`` that warp groups multiply."""
+        if side == "v":
+            return Tile(self.width, self.block_k, self.item, True)
+        return Tile(GROUP_ROWS if side == "q" else self.block_k, self.depth, self.item, False)
 
     @property
     def weight_pitch(self) -> int:
@@ -156,6 +191,8 @@ class AttentionTiling:
     @property
     def read_bytes(self) -> tuple[int, int]:
         """Bytes of one read of keys and of one of values from global memory."""
+        if self.groups:
+            return CHUNK, CHUNK
         _, k, v = (ITEMSIZE[s.dtype] * (s.vector if self.async_copies else 1) for s in self.f.sides)
         return k, v
 
@@ -178,7 +215,8 @@ class AttentionTiling:
 
     @property
     def shared(self) -> int:
-        return self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
+        tiles = self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
+        return tiles + (EIGHT + BARRIER * (1 + 4 * self.stages) if self.groups else 0)
 
     @property
     def registers(self) -> int:
@@ -188,11 +226,14 @@ class AttentionTiling:
             held = max(4 * (self.rows + self.keys_each), 4 * self.rows + self.value_groups * self.value_vector)
             return COPIED_OVERHEAD + result + self.rows * (self.keys_each + 2) + held
         result, scores = self.width // COLUMNS * 4, self.block_k // COLUMNS * 4
+        # Over long rows the compiler reads fragments, or computes addresses, far ahead.
+        ahead = max(0, self.depth + self.width - 256) // 6
+        if self.groups:  # weights of one block are multiplied while the next one's scores are made
+            each = result + scores * (2 + self.words) // 2 + 8
+            return GROUP_OVERHEAD + (ahead if self.groups == 1 else 0) + self.tiles * each
         words = 4 if self.one_rounding else 5
         queries = self.depth // DEPTH * 4 if self.q_registers else 4
-        # The second of two words that a weight becomes lives beside its score for a while; over long rows the
-        # compiler reads fragments far ahead.
-        ahead = max(0, self.depth + self.width - 256) // 6
+        # The second of two words that a weight becomes lives beside its score for a while.
         counters = 4 * (self.stages - 2)  # of which block is where
         return OVERHEAD + counters + ahead + self.tiles * (result + scores * words // 4 + queries + 8)
 
@@ -206,7 +247,8 @@ class AttentionTiling:
         """Bytes to which tensors must be aligned."""
         copies = [s.vector * ITEMSIZE[s.dtype] for s in self.f.sides] if self.async_copies else []
         own = [ITEMSIZE[t.dtype] for t in self.a.program.inputs]
-        return max(1, self.output_vector * ITEMSIZE[self.a.output.dtype], *copies, *own)
+        boxes = CHUNK if self.groups else 1
+        return max(boxes, self.output_vector * ITEMSIZE[self.a.output.dtype], *copies, *own)
 
 
 def _unscaled(score: Expr) -> tuple[Expr, float] | None:
@@ -231,10 +273,13 @@ def _unscaled(score: Expr) -> tuple[Expr, float] | None:
 
 def fits(p: AttentionTiling, target: Target) -> bool:
     """Whether ``min_blocks`` blocks fit a multiprocessor, as far as that can be told."""
-    registers = roundup(p.registers, 8) * p.threads * p.min_blocks
+    if p.groups:
+        held = p.registers <= most_registers(p.groups, p.min_blocks)
+    else:
+        registers = roundup(p.registers, 8) * p.threads * p.min_blocks
+        held = p.registers <= limit(target, "registers_per_thread") and registers <= limit(target, "registers_per_sm")
     return (
-        p.registers <= limit(target, "registers_per_thread")
-        and registers <= limit(target, "registers_per_sm")
+        held
         and p.shared <= limit(target, "shared_per_block")
         and p.min_blocks * (p.shared + limit(target, "shared_reserved")) <= limit(target, "shared_per_sm")
     )
@@ -244,7 +289,9 @@ def plan(f: Form, values: Mapping[str, Value]) -> AttentionTiling:
     def get(name: str, other: int) -> int:
         return int(values.get(name, other))
 
+    groups = get("groups", 0)
     return AttentionTiling(
-        f, get("BK", 0), get("warps", 0), get("stages", 1), get("tiles", 1), bool(values.get("q_registers", False)),
-        get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),
+        f, get("BK", 0), get("warps", 0) * max(1, groups), get("stages", 1), get("tiles", 1),
+        bool(values.get("q_registers", False)), get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),
+        groups,
     )  # fmt: skip

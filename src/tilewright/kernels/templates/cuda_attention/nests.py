@@ -9,7 +9,7 @@ from tilewright.kernels.expression.program import count_ops
 from tilewright.kernels.loopnest import Access, Layout, Loop, LoopNest, Staged
 from tilewright.kernels.templates.attention.nests import EXP_FLOPS, accesses
 from tilewright.kernels.templates.cuda.describe import WORKSPACE
-from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ITEM, ROWS, AttentionTiling
+from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, ITEM, AttentionTiling
 
 MERGE_FLOPS = 4
 """Operations of a part's element: its weight, sum and result."""
@@ -26,12 +26,12 @@ def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
         *([Loop("j", a.keys, part, "parallel")] if p.parts > 1 else []),
         Loop("j", part, p.block_k, level="l1"),
     )
-    rows = ROWS * p.tiles if p.cores else p.rows
+    rows = p.unit_rows * p.tiles if p.cores else p.rows
     inner = (
         Loop("i", p.block_q, rows, level="register"),
         Loop("i", rows, 1, "unroll", "register"),
     )
-    keys, depth = (COLUMNS, DEPTH) if p.cores else (p.lanes, 4)
+    keys, depth = (p.block_k if p.groups else COLUMNS, DEPTH) if p.cores else (p.lanes, 4)
     first = LoopNest(
         "scores",
         {"o": a.outer_size, "i": a.queries, "j": a.keys, "r": a.depth},
@@ -48,7 +48,7 @@ def nests(p: AttentionTiling) -> tuple[LoopNest, ...]:
         itemsize=p.item,
         flops_per_output=count_ops(a.score) + EXP_FLOPS,
     )
-    across = COLUMNS if p.cores else p.lanes * p.value_vector
+    across = (p.width if p.groups else COLUMNS) if p.cores else p.lanes * p.value_vector
     second = LoopNest(
         "values",
         {"o": a.outer_size, "i": a.queries, "j": a.keys, "e": a.width},

@@ -2,8 +2,10 @@
 
 Knobs of both kernels: ``warps`` of a block, ``BK`` keys at a time, ``stages`` blocks of keys in shared memory,
 ``min_blocks`` that a multiprocessor must hold. On Tensor Cores: ``tiles`` of 16 queries a warp, ``q_registers``
-keeps their fragments in registers. On ordinary units: ``rows`` queries that ``lanes`` threads share. Where there may be
-fewer blocks than multiprocessors, ``KP`` of them share the keys of their queries, and a second kernel merges the parts.
+keeps their fragments in registers. On Hopper: ``groups`` of four warps multiply as such, where the copy engine can
+fetch all operands; 0: each warp on its own. On ordinary units: ``rows`` queries that ``lanes`` threads share. Where
+there may be fewer blocks than multiprocessors, ``KP`` of them share the keys of their queries, and a second kernel
+merges the parts.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from functools import lru_cache
 
 from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.templates.cuda.static import blocks_per_sm, limit
-from tilewright.kernels.templates.cuda_attention.geometry import ITEM, AttentionTiling, fits, plan
+from tilewright.kernels.templates.cuda.warpgroups import REGISTERS, WARPS, available, launched, peak
+from tilewright.kernels.templates.cuda_attention.boxes import fetched
+from tilewright.kernels.templates.cuda_attention.geometry import DEPTH, ITEM, AttentionTiling, fits, plan
 from tilewright.kernels.templates.cuda_attention.match import Form
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
@@ -33,9 +37,10 @@ SAFE = 252
 """Estimated registers up to which nothing was seen to be spilled."""
 
 
-def _knobs(f: Form) -> list[Choice]:
+def _knobs(f: Form, target: Target) -> list[Choice]:
     a = f.a
     if f.tensor_cores:
+        groups = available(target) and a.queries > 8 * WARPS and fetched(f)
         return [
             Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * a.queries)),
             Choice("tiles", tuple(t for t in (1, 2) if t == 1 or a.queries > 16)),
@@ -43,6 +48,7 @@ def _knobs(f: Form) -> list[Choice]:
             Choice("stages", (1, 2, 3)),
             Choice("q_registers", (False, True)),
             Choice("min_blocks", (1, 2)),
+            *([Choice("groups", (0, *REGISTERS))] if groups else []),
         ]
     copied = plan(f, {}).async_copies
     return [
@@ -72,7 +78,7 @@ def _share(p: AttentionTiling, target: Target, parts: int) -> bool:
 
 def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of an attention on a target."""
-    knobs = _knobs(f)
+    knobs = _knobs(f, target)
     parts = _parts(f, target)
     if len(parts) > 1:
         knobs.append(Choice("KP", parts))
@@ -87,8 +93,14 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             ),
             *rules,
         ]
+    if "groups" in names:
+        rules += [
+            rule("a group has four warps", lambda warps, groups: not groups or warps == WARPS),
+            rule("groups read queries in shared memory", lambda q_registers, groups: not (q_registers and groups)),
+            rule("groups share out all registers", lambda min_blocks, groups: groups < 2 or min_blocks == 1),
+        ]
     if len(parts) > 1:
-        sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "KP"))
+        sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "KP"))
         rules += [
             rule("a part of the keys has a single block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
             Constraint(
@@ -125,14 +137,24 @@ def cycles(p: AttentionTiling, target: Target) -> float:
 
     Parts of the keys cost a second launch, which writes and reads their results.
     """
-    resident = max(1, blocks_per_sm(target, p.threads, p.registers, p.shared))
+    held = launched(p.groups) if p.groups > 1 else p.registers
+    resident = max(1, blocks_per_sm(target, p.threads, held, p.shared))
     sms = limit(target, "sms")
     here = ceildiv(p.blocks, sms)
     warps = min(resident, here) * p.warps
+    # Every block of queries reads the keys and values of its heads again.
+    again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
+    step = _grouped(p, target, warps, again, resident) if p.groups else _alone(p, warps, again, resident)
+    merge = MERGE + 2 * p.parts * p.rows_of_result * p.width * ITEM / (L2_BYTES * sms) if p.parts > 1 else 0
+    return here * (p.part_blocks * step + 2000 / max(1, min(resident, here))) + merge
+
+
+def _alone(p: AttentionTiling, warps: int, again: float, resident: int) -> float:
+    """A block of keys where warps compute on their own, ``warps`` on a multiprocessor; ``again``: from the L2 cache."""
     scores = p.block_q * p.block_k
     if p.cores:
         # Two products, the second maybe with weights in two parts; fragments of keys and values for each 16 rows.
-        products = scores * (p.depth + (1 if p.one_rounding else 2) * p.width) / 1024
+        products = scores * (p.depth + p.words * p.width) / 1024
         reads = p.warps * p.block_k * (p.depth + p.width) * 2 / 128
         reads += 0 if p.q_registers else p.block_q * p.depth * 2 / 128
     else:
@@ -141,11 +163,21 @@ def cycles(p: AttentionTiling, target: Target) -> float:
         each += p.block_k * (p.rows / 4 + p.value_groups) * p.threads / 32
         reads = each * 4 * min(8, p.lanes) / 8
     exp = scores * (10 if p.cores else 22) / 128
-    # Every block of queries reads the keys and values of its heads again.
-    again = p.block_k * (p.depth + p.width) * p.item / L2_BYTES
     busy = min(1.0, warps / 8)
     # What takes long together gets into each other's way; then a barrier, the ways from scores to weights, and copies
     # that are under way too shortly with few stages: with these numbers the tiles on an A100 are FlashAttention-2's.
-    step = (math.hypot(products, reads, again) + exp) / busy + (200 + 150 / p.stages) / max(1, resident)
-    merge = MERGE + 2 * p.parts * p.rows_of_result * p.width * ITEM / (L2_BYTES * sms) if p.parts > 1 else 0
-    return here * (p.part_blocks * step + 2000 / max(1, min(resident, here))) + merge
+    return (math.hypot(products, reads, again) + exp) / busy + (200 + 150 / p.stages) / max(1, resident)
+
+
+def _grouped(p: AttentionTiling, target: Target, warps: int, again: float, resident: int) -> float:
+    """The same where warp groups multiply, none of which ran yet: nothing here is measured."""
+    rate, tiles = peak(target, "fp16_tensor_flops") / 2, p.block_q // p.unit_rows
+    # Products of 64 x columns x 16, or as long as their operands take to come from shared memory.
+    first = p.steps * max(64 * p.block_k * DEPTH / rate, (64 + p.block_k) * DEPTH * 2 / 128)
+    second = p.words * p.block_k // DEPTH * max(64 * p.width * DEPTH / rate, p.width * DEPTH * 2 / 128)
+    products = tiles * (first + second)
+    # Weights, and what a warp does for a block of keys whatever its size.
+    others = p.block_q * p.block_k * 10 / 128 + 20 * p.warps
+    # One group's weights are made while another multiplies, or while its own second product is under way.
+    together = math.hypot(products, others) if warps > WARPS else tiles * first + math.hypot(tiles * second, others)
+    return math.hypot(together, again) + (100 + 300 / p.stages) / max(1, resident)

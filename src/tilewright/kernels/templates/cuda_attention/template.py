@@ -1,4 +1,4 @@
-"""The GPU template of attention: one pass over blocks of keys, on Tensor Cores where all three are 16-bit."""
+"""The GPU template of attention: one pass over blocks of keys, on Tensor Cores where all operands are 16-bit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilewright.core import Launch, LaunchProgram, Target, Value
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import numbers
-from tilewright.kernels.templates.cuda_attention import merge, mma, simt
+from tilewright.kernels.templates.cuda_attention import merge, mma, simt, wgmma
 from tilewright.kernels.templates.cuda_attention import space as spaces
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling, plan
 from tilewright.kernels.templates.cuda_attention.match import match
@@ -16,27 +16,31 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def _static(p: AttentionTiling, values: Mapping[str, Value], target: Target) -> Mapping[str, float]:
-    # Both products read the tile of keys or values once for each warp's rows.
-    rows = 16 * p.tiles if p.cores else p.rows
+    # Both products read the tile of keys or values once for each warp's, or group's, rows.
+    rows = p.unit_rows * p.tiles if p.cores else p.rows
     return numbers(
         target, blocks=p.blocks, threads=p.threads, shared_bytes=p.shared, registers=p.registers,
         tile_m=p.block_q, tile_n=p.block_k, tile_k=p.depth, moved=moved(p), stages=p.stages, split_k=p.parts,
         shared_bytes_per_flop=p.item / (2.0 * rows), tensor_core=p.cores,
         min_blocks=p.min_blocks, read_bytes=p.read_bytes, asynchronous=2 * p.async_copies,
+        copy_threads=p.threads - 32 * p.warps,
     )  # fmt: skip
 
 
 def _kernel(p: AttentionTiling, symbol: str) -> LoweredKernel:
-    launch = Launch(symbol, grid=(p.blocks // p.parts, p.parts, 1), block=(p.threads, 1, 1), shared=p.shared)
+    launch = Launch(
+        symbol, grid=(p.blocks // p.parts, p.parts, 1), block=(p.threads, 1, 1), shared=p.shared,
+        parameters=wgmma.parameters(p) if p.groups else (),
+    )  # fmt: skip
     program = LaunchProgram((launch, *merge.launch(p, symbol)), workspace=merge.workspace(p), align=p.align)
-    text = mma.source(p, symbol) if p.cores else simt.source(p, symbol)
-    return LoweredKernel(symbol, text, program)
+    units = wgmma if p.groups else mma if p.cores else simt
+    return LoweredKernel(symbol, units.source(p, symbol), program)
 
 
 CUDA_ATTENTION = PlannedTemplate(
     name="cuda_attention",
     family="attention",
-    version=8,
+    version=9,
     kinds=("cuda",),
     refusal="is no attention",
     find=match,

@@ -33,14 +33,19 @@ def indented(lines: list[str], depth: int = 1) -> list[str]:
     return [" " * 4 * depth + x for x in lines]
 
 
+def outer_text(p: AttentionTiling, e: Expr) -> str:
+    """Text of an index expression over outer axes."""
+    return _printer(p, {}, {}, e).scalar(e)
+
+
 def _printer(p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str], *exprs: Expr) -> DevicePrinter:
     texts = {x: f"o_{x}" for x in p.a.outer} | dict(axes)
     ranges = {**p.a.ranges, p.a.query: p.query_blocks * p.block_q, "e": p.a.width}
     return printer(p.a.program, ranges, texts, var, exprs)
 
 
-def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str]) -> str:
-    """The whole source: a block's place, then ``body``."""
+def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str], maps: tuple[str, ...] = ()) -> str:
+    """The whole source: a block's place, then ``body``; ``maps``: names of the tensor maps that it takes."""
     head = [
         "const int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32;",
         f"const int block = (int)blockIdx.x / {p.query_blocks};",
@@ -55,8 +60,9 @@ def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str
     places = split(group, "block")
     used = mentioned("\n".join(body), *(f"o_{x}" for x in p.a.outer))
     head += [f"const int o_{x} = {places[x]};" for x in p.a.outer if f"o_{x}" in used]
+    taken = ", ".join([*(f"TW_TENSOR_MAP({name})" for name in maps), parameters(p.a.program)])
     lines = [
-        f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({parameters(p.a.program)}) {{",
+        f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({taken}) {{",
         "    TW_SHARED(smem);",
         f"    using namespace {symbol}_;",
         *indented(head),

@@ -14,6 +14,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import output_box
@@ -46,8 +47,9 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     blocks = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) * parts
     busiest = ceildiv(blocks, sms)
     steps = ceildiv(ceildiv(p.k, bk), parts)
-    rate = _number(target, p.instruction.peak) / sms / clock  # operations a clock
-    products = max(2.0 * bm * bn * bk / rate, bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0)
+    products = max(
+        2.0 * bm * bn * bk / peak(target, p.instruction.peak), bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0
+    )
     alone = 40.0 if v["GROUPS"] == 1 and bm == ROWS else 0.0  # nothing multiplies while the one group waits
     near = (min(bm, p.m) + min(bn, p.n)) * bk * item / L2_BYTES_PER_CYCLE
     cycles = busiest * steps * max(products + STEP_CYCLES * (v["GROUPS"] == 1) + alone, near)

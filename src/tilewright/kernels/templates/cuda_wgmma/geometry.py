@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,105 +10,47 @@ from tilewright.core import tensor_map
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
+from tilewright.kernels.templates.cuda.warpgroups import (
+    BARRIER,
+    EIGHT,
+    LINE,
+    STEP_BYTES,
+    Tile,
+    most_registers,
+)
 from tilewright.kernels.templates.cuda_mma.geometry import Tiles
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
 
-LINE = 128
-"""Bytes of a row in shared memory, whose pieces of 16 are exchanged by its number in eight."""
-EIGHT = 8 * LINE
-"""Bytes of eight such rows, to which tiles are aligned."""
-STEP_BYTES = 32
-"""Bytes of K that one product takes."""
-BARRIER = 8
 PLACES = 2
 """Boxes of results of a group in shared memory: one is filled while the other is stored."""
-WARPS = THREADS // 32
+
+
 ROOM = 48
 """Registers beside accumulators that a thread which multiplies needs: observed."""
-
-REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
-"""Registers of a thread that copies and of one that multiplies, by groups that multiply; 0: as launched."""
-
-
-def launched(groups: int) -> int:
-    """Registers of a thread as launched: an even share of all."""
-    return min(255, (64 << 10) // (THREADS * (groups + 1)) // 8 * 8)
 
 
 def most_sums(groups: int) -> int:
     """Accumulators that a thread may hold."""
-    return (REGISTERS[groups][1] or launched(groups)) - ROOM
+    return most_registers(groups) - ROOM
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(Tile):
     """One operand's tile in a slot of the ring: ``rows`` of m or n by ``depth`` of k."""
 
     name: str  # "a" or "b"
     source: Source
-    rows: int
-    depth: int
 
-    @property
-    def item(self) -> int:
-        return self.source.item
-
-    @property
-    def rows_contiguous(self) -> bool:
-        return self.source.contiguous == "row"
-
-    @property
-    def bytes(self) -> int:
-        return self.rows * self.depth * self.item
-
-    @property
-    def line(self) -> int:
-        """Elements of a row in shared memory."""
-        return LINE // self.item
-
-    def boxes(self) -> Iterator[tuple[int, int, int]]:
-        """Copies of a tile: bytes from its start, and where in it the box begins (row, k)."""
-        if self.rows_contiguous:
-            for i in range(self.rows // self.line):
-                yield i * self.depth * LINE, i * self.line, 0
-        else:
-            for i in range(self.depth // self.line):
-                yield i * self.rows * LINE, 0, i * self.line
-
-    @property
-    def across(self) -> int:
-        """Bytes from 64 rows to the next 64, where rows are contiguous."""
-        return self.depth * LINE if self.rows_contiguous else 0
-
-    def block(self, number: int) -> int:
-        """Bytes from a tile's start to its 64 rows of that number."""
-        return number * (self.depth if self.rows_contiguous else ROWS) * LINE
-
-    def step(self, q: int) -> int:
-        """Bytes from a tile's start to its step of k of that number."""
-        if self.rows_contiguous:
-            return q * STEP_BYTES // self.item * LINE
-        each = LINE // STEP_BYTES
-        return q // each * self.rows * LINE + q % each * STEP_BYTES
-
-    @property
-    def rank(self) -> int:
-        return 3 if batched(self.source) else 2
-
-    def map(self, tensor: int) -> dict[str, Any]:
+    def map_of(self, tensor: int) -> dict[str, Any]:
         """The tensor map of an input of that number."""
         s = self.source
         assert s.strides is not None
         batch, row, k = (step * self.item for step in s.strides)
         row = row or s.pitch * s.item  # one row is no distance from a next, but a tensor map wants one
-        inner, outer, stride = (s.rows, s.depth, k) if self.rows_contiguous else (s.depth, s.rows, row)
-        box = (self.line, self.depth if self.rows_contiguous else self.rows)
-        if self.rank == 2:
-            return tensor_map(("tensor", tensor), self.item, (inner, outer), (stride,), box, LINE)
-        sizes, strides = (inner, outer, s.batches), (stride, batch)
-        return tensor_map(("tensor", tensor), self.item, sizes, strides, (*box, 1), LINE)
+        batches = (s.batches, batch) if batched(s) else None
+        return self.map(tensor, s.rows, s.depth, k if self.rows_contiguous else row, batches)
 
 
 @dataclass(frozen=True)
@@ -137,11 +78,14 @@ class WgmmaTiling(Tiles):
 
     @cached_property
     def a(self) -> Side:
-        return Side("a", self.p.a, self.bm, self.bk)
+        return self._side("a", self.p.a, self.bm)
 
     @cached_property
     def b(self) -> Side:
-        return Side("b", self.p.b, self.bn, self.bk)
+        return self._side("b", self.p.b, self.bn)
+
+    def _side(self, name: str, source: Source, rows: int) -> Side:
+        return Side(rows, self.bk, source.item, source.contiguous == "row", name, source)
 
     @property
     def sides(self) -> tuple[Side, Side]:

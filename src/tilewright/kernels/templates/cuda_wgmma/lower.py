@@ -9,9 +9,11 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda import raster, sizes, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
-from tilewright.kernels.templates.cuda_wgmma.geometry import BARRIER, EIGHT, PLACES, REGISTERS, WARPS, Side, WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, Side, WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.match import batched
 from tilewright.kernels.templates.cuda_wgmma.store import results, store
 
 LINE = '#line 1 "kernel"\n'
@@ -36,7 +38,7 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     blocks = raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k)
     names = [t.name for t in inputs]
     given = (
-        *(("tensor_map", s.map(names.index(s.source.tensor))) for s in p.sides),
+        *(("tensor_map", s.map_of(names.index(s.source.tensor))) for s in p.sides),
         *((("tensor_map", p.store.map(len(inputs))),) if p.store is not None else ()),
         *(("tensor", n) for n in range(len(inputs) + 1)),
         ("workspace", 0),
@@ -158,17 +160,8 @@ def _walk(p: WgmmaTiling, depth: int) -> list[str]:
 
 def _loads(p: WgmmaTiling, s: Side) -> list[str]:
     """Statements that copy a tile of one operand to a slot."""
-    out = []
-    base = "to" if s.name == "a" else f"to + {p.a.bytes}"
-    origin = "m0" if s.name == "a" else "n0"
-    for at, row, k in s.boxes():
-        rows, depth = origin + (f" + {row}" if row else ""), f"t * {p.bk}" + (f" + {k}" if k else "")
-        places = [rows, depth] if s.rows_contiguous else [depth, rows]
-        if s.rank == 3:
-            places.append("batch")
-        to = base + (f" + {at}" if at else "")
-        out.append(f"tw::tma_load_{s.rank}d({to}, map_{s.name}, bar, {', '.join(places)});")
-    return out
+    to, origin = ("to", "m0") if s.name == "a" else (f"to + {p.a.bytes}", "n0")
+    return s.loads(f"map_{s.name}", to, origin, f"t * {p.bk}", "batch" if batched(s.source) else "")
 
 
 def _products(p: WgmmaTiling) -> list[str]:

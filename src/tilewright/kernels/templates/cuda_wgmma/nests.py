@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilewright.kernels.loopnest import Layout, Loop, LoopNest, Staged
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.describe import accesses, blocks, combining, extents, flops, reads
-from tilewright.kernels.templates.cuda_wgmma.geometry import LINE, PLACES, STEP_BYTES, Side, WgmmaTiling
+from tilewright.kernels.templates.cuda.warpgroups import STEP_BYTES
+from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, WgmmaTiling
 
 
 def nests(p: WgmmaTiling, group: int, split: int) -> tuple[LoopNest, ...]:
@@ -26,7 +27,7 @@ def nests(p: WgmmaTiling, group: int, split: int) -> tuple[LoopNest, ...]:
         Loop("m", ROWS, 1, "unroll", "register"),
         Loop("n", p.bn, 1, "vector", "register"),
     ]
-    staged = [Staged(x.tensor, inside, _layout(s), "l1") for s in p.sides for x in reads(c, s.name)]
+    staged = [Staged(x.tensor, inside, s.layout, "l1") for s in p.sides for x in reads(c, s.name)]
     if (box := p.store) is not None:
         rows = Layout((p.groups, PLACES, ROWS, box.columns), (PLACES * box.bytes, box.bytes, box.columns, 1))
         staged.append(Staged(c.output.name, outside, rows, "l1"))
@@ -36,11 +37,3 @@ def nests(p: WgmmaTiling, group: int, split: int) -> tuple[LoopNest, ...]:
         flops_per_output=0 if split > 1 else flops(c)[1],
     )  # fmt: skip
     return (main, combining(c, split)) if split > 1 else (main,)
-
-
-def _layout(s: Side) -> Layout:
-    """Where element (row, k) of a tile lies in shared memory; boxes of 128 bytes stand one behind the other."""
-    line = LINE // s.item
-    if s.rows_contiguous:
-        return Layout((s.rows // line, line, s.depth), (s.depth * line, 1, line))
-    return Layout((s.depth // line, s.rows, line), (s.rows * line, line, 1))

@@ -14,15 +14,9 @@ from tilewright.core import Target
 from tilewright.kernels.primitives.wgmma import COLUMNS, ROWS
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda.warpgroups import LINE, REGISTERS
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import (
-    LINE,
-    PLACES,
-    REGISTERS,
-    most_sums,
-    output_box,
-    shared_bytes,
-)
+from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, most_sums, output_box, shared_bytes
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 

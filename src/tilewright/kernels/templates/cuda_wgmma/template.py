@@ -9,6 +9,7 @@ from tilewright.core import Target, Value
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
 from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda.static import limit, static
+from tilewright.kernels.templates.cuda.warpgroups import available
 from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma.default import default
@@ -17,9 +18,6 @@ from tilewright.kernels.templates.cuda_wgmma.lower import launch_program, source
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.nests import nests
 from tilewright.kernels.templates.planned import PlannedTemplate
-
-HOPPER = 90
-"""Compute capability (times ten) that alone has these instructions."""
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
@@ -56,7 +54,7 @@ CUDA_WGMMA = PlannedTemplate(
     find=match,
     refuses=refuses,
     exact=lambda p: not eight_bit(p),
-    usable=lambda _, target: int(target.limit.get("cc", 0)) == HOPPER,
+    usable=lambda _, target: available(target),
     span=spaces.space,
     choose=default,
     plan=_plan,

@@ -1,0 +1,195 @@
+"""What both kernels for Tensor Cores share: a softmax over scores in fragments, block by block of keys, and its result.
+
+``s[tile][n][4]`` are a thread's scores of a tile of queries and ``o[tile][n][4]`` its sums of values, in the order of
+accumulators: two neighbours in each of two rows, for every eight columns; quads of lanes share a row. A score's
+accumulators lie as the operand of the second product wants its rows, so the weights never leave the registers.
+Weights are powers of 2 of what scores exceed the base by. It follows their maximum only when that has gone far ahead,
+which happens seldom beyond the first block: sums and results are not scaled in each.
+
+Weights that the program rounds to the values' type are one operand. Those that it keeps in float32 are split into two
+16-bit parts, whose products are added.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda.text import STORAGE
+from tilewright.kernels.templates.cuda_attention import merge
+from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, ROWS, AttentionTiling
+from tilewright.kernels.templates.cuda_attention.text import finish, indented, kernel, position, scores
+
+LOG2_E = math.log2(math.e)
+ROOM, KEPT_ROOM = 15, 7
+"""Powers of 2 that weights may reach before a query's base moves: the last that float16 holds, and less where weights
+stay float32, as a longer power has fewer bits behind the point."""
+
+
+def short(p: AttentionTiling) -> str:
+    """The operands' type in names of primitives."""
+    return "bf16" if p.f.q.dtype == "bfloat16" else "f16"
+
+
+def powers(p: AttentionTiling) -> dict[str, object]:
+    """Texts: a weight as a power of 2, a base's opposite, by which power of 2 its move multiplies weights, room.
+
+    ``weight``: the power of 2 by which a part of the keys counts.
+    """
+    log2 = f"{p.scale * LOG2_E:.9g}f"
+    if p.one_rounding:
+        power, raised, change = f"tw::fma(score, {log2}, shift)", f"-top * {log2}", "raised - shift[m][h]"
+        weight = "base - top"
+    else:
+        power, raised, change = f"(score + shift) * {log2}", "-top", f"(raised - shift[m][h]) * {log2}"
+        weight = f"(base - top) * {log2}"
+    room = f"{ROOM if p.one_rounding else KEPT_ROOM}.0f"
+    return {"power": power, "raised": raised, "change": change, "room": room, "weight": weight}
+
+
+def source(
+    p: AttentionTiling, symbol: str, body: list[str], maps: tuple[str, ...] = (), more: tuple[str, ...] = ()
+) -> str:
+    """The kernels' text, from the statements of the first; ``maps``: its tensor maps, ``more``: its own functions."""
+    parts, texts = [] if p.one_rounding else [fill(PARTS, {"t": short(p)})], powers(p)
+    first = kernel(p, symbol, [*more, *parts, fill(POWER, texts), finish(p).define().rstrip()], body, maps)
+    return first + merge.kernel(p, symbol, f"tw::exp2_approx({texts['weight']})")
+
+
+# Two weights as two words, whose sums they are to twice a 16-bit type's precision.
+PARTS = """\
+TW_DEVICE void parts(tw::u32 &high, tw::u32 &low, float a, float b) {
+    high = tw::pack_$t(a, b);
+    tw::$t x, y;
+    x.bits = (tw::u16)high;
+    y.bits = (tw::u16)(high >> 16);
+    low = tw::pack_$t(a - tw::to_float(x), b - tw::to_float(y));
+}"""
+
+POWER = "TW_DEVICE float power(float score, float shift) { return $power; }"
+
+# ``shift`` is the base's opposite, as a power of 2 where one rounding is allowed: what 2^x loses to an argument's
+# rounding is small beside the sum. It starts where every score lies far ahead of it but minus infinity, whose weight
+# is 0. A row moves its base only for its own scores: no result depends on other rows. NaN scores need no care in the
+# maximum: they make the weight NaN, and with it the sum.
+INITIAL = """\
+float o[$tiles][$result][4], shift[$tiles][2], sum[$tiles][2];
+TW_UNROLL
+for (int m = 0; m < $tiles; m++)
+{
+    TW_UNROLL
+    for (int n = 0; n < $result; n++) o[m][n][0] = o[m][n][1] = o[m][n][2] = o[m][n][3] = 0.0f;
+    shift[m][0] = shift[m][1] = 0x1.fffffep127f;
+    sum[m][0] = sum[m][1] = 0.0f;
+}"""
+
+MOST = """\
+float most[$tiles][2];
+$above = false;
+TW_UNROLL
+for (int m = 0; m < $tiles; m++)
+    TW_UNROLL
+    for (int h = 0; h < 2; h++)
+    {
+        most[m][h] = tw::max_number(s[m][0][2 * h], s[m][0][2 * h + 1]);
+        TW_UNROLL
+        for (int n = 1; n < $scored; n++)
+            most[m][h] = tw::max_number(most[m][h], tw::max_number(s[m][n][2 * h], s[m][n][2 * h + 1]));
+        above |= power(most[m][h], shift[m][h]) > $room;
+    }
+if (tw::any_lane(above)) {
+    TW_UNROLL
+    for (int m = 0; m < $tiles; m++)
+        TW_UNROLL
+        for (int h = 0; h < 2; h++)
+        {
+            float top = most[m][h];
+            top = tw::max_number(top, tw::shuffle_xor(top, 1));
+            top = tw::max_number(top, tw::shuffle_xor(top, 2));
+            const float raised = power(top, shift[m][h]) > $room ? $raised : shift[m][h];
+            $scale = tw::exp2_approx($change);
+            shift[m][h] = raised;
+            sum[m][h] *= $by;
+$unless later:            TW_UNROLL
+$unless later:            for (int n = 0; n < $result; n++)
+$unless later:            {
+$unless later:                o[m][n][2 * h] *= scale;
+$unless later:                o[m][n][2 * h + 1] *= scale;
+$unless later:            }
+        }
+}"""
+
+STORE = """\
+TW_UNROLL
+for (int m = 0; m < $tiles; m++)
+    TW_UNROLL
+    for (int h = 0; h < 2; h++)
+    {
+        float total = sum[m][h];
+        total += tw::shuffle_xor(total, 1);
+        total += tw::shuffle_xor(total, 2);
+        const int i = i0 + $row * 16 + h * 8 + lane / 4;
+        $row_exists{
+$left
+            TW_UNROLL
+            for (int n = 0; n < $result; n++)
+            {
+                const int e = n * 8 + lane % 4 * 2;
+$if pairs:                $pair_exists{
+$if pairs:                    tw::pack<$out, 2> two;
+$if pairs:                    two.v[0] = $first;
+$if pairs:                    two.v[1] = $second;
+$if pairs:                    tw::store_global($to + ($pair_at), two);
+$if pairs:                }
+$unless pairs:                TW_UNROLL
+$unless pairs:                for (int c = 0; c < 2; c++)
+$unless pairs:                    if (e + c < $width) tw::store_global($to + ($one_at), $one);
+            }
+        }
+    }"""
+
+
+def statements(p: AttentionTiling, row: str, later: bool = False) -> dict[str, list[str]]:
+    """Statements by what they are for.
+
+    ``initial`` declares sums, ``scores`` turns the products of the block at ``j0`` into scores, ``most`` moves bases
+    that these exceed, ``store`` ends. ``row``: text of the number of a warp's 16 rows in the block's, of tile ``m``.
+    ``later``: the sums of values are not scaled where bases move, but left to be, by ``scale``, in warps one of whose
+    lanes has seen scores ``above`` its base.
+    """
+    scored, result = p.block_k // COLUMNS, p.width // COLUMNS
+    loops = [f"for (int {name} = 0; {name} < {n}; {name}++)" for name, n in (("m", p.tiles), ("n", scored), ("c", 4))]
+    holes = {
+        **powers(p), "tiles": p.tiles, "scored": scored, "result": result, "row": row, "width": p.a.width,
+        "later": later, "scale": "scale[m][h]" if later else "const float scale",
+        "by": "scale[m][h]" if later else "scale", "above": "above" if later else "bool above",
+        "row_exists": f"if (i < {p.a.queries}) " if p.a.queries % p.block_q else "",
+        "pair_exists": f"if (e < {p.a.width}) " if p.width != p.a.width else "",
+        "pairs": p.output_vector == 2,
+        "left": indented(merge.left(p, "lane % 4 == 0", "-shift[m][h]", "total"), 3), **_stored(p),
+    }  # fmt: skip
+    query, key = f"i0 + {row} * {ROWS} + c / 2 * 8 + lane / 4", f"j0 + n * {COLUMNS} + lane % 4 * 2 + c % 2"
+    return {
+        "initial": fill(INITIAL, holes).split("\n"), "scores": indented(scores(p, loops, "s[m][n][c]", query, key)),
+        "most": indented(fill(MOST, holes).split("\n")), "store": fill(STORE, holes).split("\n"),
+    }  # fmt: skip
+
+
+def _stored(p: AttentionTiling) -> dict[str, object]:
+    """Texts of what is stored, and where."""
+    sums = {
+        "first": ("o[m][n][2 * h]", "e"),
+        "second": ("o[m][n][2 * h + 1]", "e + 1"),
+        "one": ("o[m][n][2 * h + c]", "e + c"),
+    }
+    if p.parts > 1:
+        return {
+            **{name: o for name, (o, _) in sums.items()},
+            "out": "float",
+            "to": "partial",
+            "pair_at": "e",
+            "one_at": "e + c",
+        }
+    values = {name: finish(p).call(o=f"{o} / total", e=e) for name, (o, e) in sums.items()}
+    at = {"pair_at": position(p, "i", "e"), "one_at": position(p, "i", "e + c")}
+    return {**values, **at, "out": STORAGE[p.a.output.dtype], "to": "out"}

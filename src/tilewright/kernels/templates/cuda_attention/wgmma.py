@@ -1,0 +1,259 @@
+"""The kernel for warp groups: the copy engine fills a ring with keys and values, groups multiply from shared memory.
+
+A group has tiles of 64 queries. While it multiplies the weights of one block of keys by values, it turns the products
+of the next into weights (Shah and others, "FlashAttention-3", 2024), which it hands on in registers. Keys and values of
+a slot have barriers of their own, so that each is filled again as soon as it has been multiplied.
+"""
+
+from __future__ import annotations
+
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.primitives.wgmma import ROWS
+from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, REGISTERS, WARPS
+from tilewright.kernels.templates.cuda_attention import softmax
+from tilewright.kernels.templates.cuda_attention.boxes import described, matrices
+from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, AttentionTiling
+from tilewright.kernels.templates.cuda_attention.text import indented, next_block, outer_text
+
+MAPS = ("map_q", "map_k", "map_v")
+
+
+def source(p: AttentionTiling, symbol: str) -> str:
+    """The kernels' text."""
+    return softmax.source(p, symbol, _body(p), MAPS, (FLAT,))
+
+
+def parameters(p: AttentionTiling) -> tuple[tuple[str, object], ...]:
+    """What the first launch is given."""
+    maps = [("tensor_map", described(p.f, s, p.tile(n))) for n, s in zip("qkv", p.f.sides, strict=True)]
+    return (*maps, *(("tensor", n) for n in range(len(p.a.program.inputs) + 1)), ("workspace", 0))
+
+
+# A tile's fragments as the registers of one product.
+FLAT = """\
+template <int N> TW_DEVICE float (&flat(float (&x)[N][4]))[4 * N] { return reinterpret_cast<float (&)[4 * N]>(x); }"""
+
+BODY = """\
+const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ring = sq + $q_bytes;
+// Barriers: of the queries, then of each slot: keys have come, values have come, keys and values are done with.
+const tw::u32 queries = ring + $ring_bytes, bars = queries + $barrier;
+if (tid == 0) {
+    tw::mbarrier_init(queries, 1);
+    for (int s = 0; s < $stages; s++) {
+        tw::mbarrier_init(bars + $slot_bars * s, 1);
+        tw::mbarrier_init(bars + $slot_bars * s + $barrier, 1);
+        tw::mbarrier_init(bars + $slot_bars * s + 2 * $barrier, $warps);
+        tw::mbarrier_init(bars + $slot_bars * s + 3 * $barrier, $warps);
+    }
+    tw::mbarrier_fence();
+}
+tw::sync();
+$next
+int now = next($start), slot = 0;
+tw::u32 turn = 0;  // parity of the ring's round
+const auto turned = [&]() {
+    slot = slot + 1 == $stages ? 0 : slot + 1;
+    turn ^= slot == 0;
+};
+if (tw::shuffle(tid / 128, 0) == $groups) {  // the same for a warp, which the compiler is told so
+$if fewer:    tw::fewer_registers<$fewer>();
+    if (tid == $first_copier && now < $end) {
+        tw::tma_prefetch(map_q);
+        tw::tma_prefetch(map_k);
+        tw::tma_prefetch(map_v);
+        {
+            const tw::u32 bar = queries;
+            tw::mbarrier_expect(bar, $q_bytes);
+$load_queries
+        }
+        for (; now < $end; now = next(now + 1)) {
+            const int j0 = now * $block_k;
+            const tw::u32 to = ring + slot * $stage_bytes, bars_of = bars + slot * $slot_bars;
+            {
+                const tw::u32 bar = bars_of;
+                tw::mbarrier_wait(bars_of + 2 * $barrier, turn ^ 1);
+                tw::mbarrier_expect(bar, $k_bytes);
+$load_keys
+            }
+            {
+                const tw::u32 bar = bars_of + $barrier;
+                tw::mbarrier_wait(bars_of + 3 * $barrier, turn ^ 1);
+                tw::mbarrier_expect(bar, $v_bytes);
+$load_values
+            }
+            turned();
+        }
+    }
+    return;
+}
+$if more:tw::more_registers<$more>();
+$initial
+if (now < $end) {
+    // Operands; a descriptor counts in 16 bytes.
+    const tw::u64 own = tw::wgmma_operand(sq + warp / 4 * $tile_bytes, 0, $eight);
+    const tw::u64 keys = tw::wgmma_operand(ring, 0, $eight);
+    const tw::u64 values = tw::wgmma_operand(ring + $k_bytes, $across, $eight);
+    float s[$tiles][$scored][4], scale[$tiles][2];
+    tw::u32 high[$tiles][$key_steps][4];
+$if kept:    tw::u32 low[$tiles][$key_steps][4];
+    bool above = false;
+    const auto release = [&](tw::u32 bar) {
+        if (lane == 0) tw::mbarrier_arrive(bar);
+    };
+    // Registers as products leave and find them.
+    const auto hold_scores = [&]() {
+        TW_UNROLL
+        for (int m = 0; m < $tiles; m++) tw::wgmma_hold(flat(s[m]));
+    };
+    const auto hold_sums = [&]() {
+        TW_UNROLL
+        for (int m = 0; m < $tiles; m++) tw::wgmma_hold(flat(o[m]));
+    };
+    const auto hold_weights = [&]() {
+        TW_UNROLL
+        for (int m = 0; m < $tiles; m++)
+            TW_UNROLL
+            for (int k = 0; k < $key_steps; k++)
+            {
+                tw::wgmma_hold(high[m][k]);
+$if kept:                tw::wgmma_hold(low[m][k]);
+            }
+    };
+    // Queries by the keys in a slot, as a group of products.
+    const auto multiply = [&](int at) {
+        const tw::u64 b = keys + (tw::u64)(at * $stage_units);
+        TW_UNROLL
+        for (int m = 0; m < $tiles; m++)
+            TW_UNROLL
+            for (int d = 0; d < $steps; d++)
+                tw::wgmma_$t<0, 0>(flat(s[m]), own + m * $tile_units + d / 4 * $q_line + d % 4 * 2, \
+b + d / 4 * $k_line + d % 4 * 2, d > 0);
+        tw::wgmma_commit();
+    };
+    // Weights by the values in a slot, as a group of products.
+    const auto mix = [&](int at) {
+        const tw::u64 b = values + (tw::u64)(at * $stage_units);
+        TW_UNROLL
+        for (int k = 0; k < $key_steps; k++)
+            TW_UNROLL
+            for (int m = 0; m < $tiles; m++)
+            {
+                tw::wgmma_${t}_rs<1>(flat(o[m]), high[m][k], b + k * $v_step, 1);
+$if kept:                tw::wgmma_${t}_rs<1>(flat(o[m]), low[m][k], b + k * $v_step, 1);
+            }
+        tw::wgmma_commit();
+    };
+    // Products of the block that begins at key j0, to weights in their place.
+    const auto weigh = [&](int j0) {
+        (void)j0;
+$scores
+$most
+        TW_UNROLL
+        for (int m = 0; m < $tiles; m++)
+            TW_UNROLL
+            for (int n = 0; n < $scored; n++)
+                TW_UNROLL
+                for (int c = 0; c < 4; c++)
+                {
+                    s[m][n][c] = tw::exp2_approx(power(s[m][n][c], shift[m][c / 2]));
+                    sum[m][c / 2] += s[m][n][c];
+                }
+    };
+    const auto pack = [&]() {
+        TW_UNROLL
+        for (int m = 0; m < $tiles; m++)
+            TW_UNROLL
+            for (int k = 0; k < $key_steps; k++)
+                TW_UNROLL
+                for (int w = 0; w < 4; w++)
+                {
+                    const int n = 2 * k + w / 2, c = w % 2 * 2;
+$if rounded:                    high[m][k][w] = tw::pack_$t(s[m][n][c], s[m][n][c + 1]);
+$if kept:                    parts(high[m][k][w], low[m][k][w], s[m][n][c], s[m][n][c + 1]);
+                }
+    };
+    tw::mbarrier_wait(queries, 0);
+    tw::mbarrier_wait(bars, 0);
+    hold_scores();
+    tw::wgmma_fence();
+    multiply(0);
+    tw::wgmma_wait<0>();
+    hold_scores();
+    release(bars + 2 * $barrier);
+    weigh(now * $block_k);
+    pack();
+    while ((now = next(now + 1)) < $end) {
+        const int before = slot;
+        const tw::u32 turn_before = turn;
+        turned();
+        tw::mbarrier_wait(bars + slot * $slot_bars, turn);
+        hold_scores();
+        hold_sums();
+        hold_weights();
+        tw::wgmma_fence();
+        multiply(slot);
+        tw::mbarrier_wait(bars + before * $slot_bars + $barrier, turn_before);
+        mix(before);
+        tw::wgmma_wait<1>();
+        hold_scores();
+        release(bars + slot * $slot_bars + 2 * $barrier);
+        weigh(now * $block_k);
+        tw::wgmma_wait<0>();
+        hold_sums();
+        release(bars + before * $slot_bars + 3 * $barrier);
+        if (tw::any_lane(above)) {
+            TW_UNROLL
+            for (int m = 0; m < $tiles; m++)
+                TW_UNROLL
+                for (int n = 0; n < $result; n++)
+                    TW_UNROLL
+                    for (int c = 0; c < 4; c++)
+                        o[m][n][c] *= scale[m][c / 2];
+        }
+        pack();
+    }
+    tw::mbarrier_wait(bars + slot * $slot_bars + $barrier, turn);
+    hold_sums();
+    hold_weights();
+    tw::wgmma_fence();
+    mix(slot);
+    tw::wgmma_wait<0>();
+    hold_sums();
+}
+$store"""
+
+
+def _body(p: AttentionTiling) -> list[str]:
+    fewer, more = REGISTERS[p.groups]
+    tiles = {n: p.tile(n) for n in "qkv"}
+    texts = softmax.statements(p, f"(m * {p.warps} + warp)", later=True)
+    holes = {
+        **texts, "scores": indented(texts["scores"]), "most": indented(texts["most"]), "rounded": p.one_rounding,
+        "kept": not p.one_rounding, "t": softmax.short(p), "less": EIGHT - 1, "eight": EIGHT, "barrier": BARRIER,
+        "slot_bars": 4 * BARRIER, "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "v_bytes": p.bytes("v"),
+        "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "ring_bytes": p.stages * p.stage_bytes,
+        "stages": p.stages, "groups": p.groups, "warps": WARPS * p.groups, "fewer": fewer, "more": more,
+        "first_copier": 32 * p.warps, "next": next_block(p), "start": "start" if p.parts > 1 else "0", "end": p.end,
+        "block_k": p.block_k, "key_steps": p.block_k // DEPTH, "steps": p.steps, "tiles": p.tiles,
+        "scored": p.block_k // COLUMNS, "result": p.width // COLUMNS, "tile_bytes": tiles["q"].bytes,
+        "tile_units": p.groups * tiles["q"].bytes // 16, "q_line": ROWS * LINE // 16,
+        "k_line": p.block_k * LINE // 16, "across": tiles["v"].across, "v_step": tiles["v"].step(1) // 16,
+        "load_queries": indented(_queries(p), 3), "load_keys": indented(_load(p, "k", "to", "j0"), 4),
+        "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0"), 4),
+    }  # fmt: skip
+    return fill(BODY, holes).split("\n")
+
+
+def _load(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
+    """Statements that copy a tile of a side, from its row ``first`` on."""
+    found = matrices(dict(zip("qkv", p.f.sides, strict=True))[name])
+    assert found is not None
+    places = ("0", first) if name == "v" else (first, "0")
+    return p.tile(name).loads(f"map_{name}", to, *places, outer_text(p, found.number) if found.step else "")
+
+
+def _queries(p: AttentionTiling) -> list[str]:
+    lines = []
+    for n in range(p.groups * p.tiles):
+        lines += _load(p, "q", f"sq + {n * p.tile('q').bytes}", f"i0 + {n * ROWS}")
+    return lines

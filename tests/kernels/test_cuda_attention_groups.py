@@ -1,0 +1,189 @@
+"""CUDA attention by warp groups: schedules on the emulator, what they match and refuse, when the default takes them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from attention_programs import attention, causal
+from cuda_attention_programs import GROUPS, HALVES
+
+from tilewright.backends.cuda.archs import VARIANTS, target
+from tilewright.backends.emulator import build, run
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
+from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluate
+from tilewright.kernels.templates import get_template
+from tilewright.kernels.templates.cuda_attention.boxes import fetched, matrices
+from tilewright.kernels.templates.cuda_attention.match import match
+from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
+from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+
+TEMPLATE = get_template("cuda_attention")
+HOPPER = target("sm_90a")
+
+
+QUICK = {"rounded_causal": GROUPS["rounded_causal"]}
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_attention",)
+    programs = QUICK
+    targets = ("sm_90a",)
+    architecture = "sm_90a"
+
+
+def sampled(program: Program, count: int, seed: int = 0) -> list[Schedule]:
+    """Random schedules of warp groups."""
+    space, rng = TEMPLATE.space(task_of(program, HOPPER)), random.Random(f"{seed} {program.dumps()}")
+    found: list[Schedule] = []
+    while len(found) < count:
+        schedule = space.sample(rng)
+        found += [schedule] if schedule.values["groups"] else []
+    return found
+
+
+def computes(program: Program, schedules: list[Schedule], sanitize: tuple[str, ...] = ()) -> None:
+    """Schedules in every order, compared with the reference."""
+    task, inputs = task_of(program, HOPPER), random_arrays(program, 1)
+    candidates = [Candidate(task, s) for s in schedules]
+    made = {c: TEMPLATE.lower(c) for c in candidates}
+    symbols = dict.fromkeys(x.symbol for k in made.values() for x in k.program.launches)
+    source = "".join(k.source for k in made.values())
+    kernel = build(prelude(HOPPER, emulated=True) + source, list(symbols), sanitize=sanitize)
+    if kernel.unchecked:
+        pytest.skip(kernel.unchecked)
+    right = evaluate(program, inputs)
+    for candidate, lowered in made.items():
+        for order, copies in ORDERS:
+            got = empty_output(program.output.shape, program.output.dtype)
+            report = run(kernel, lowered.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+            if report.unchecked:
+                pytest.skip(report.unchecked)
+            assert report.ok, (dict(candidate.schedule.values), order, copies, report.bugs)
+            check(program, inputs, got, right)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_schedules_compute_the_reference(name: str) -> None:
+    program = GROUPS[name]()
+    computes(program, sampled(program, 1))
+
+
+def test_parts_of_the_keys_are_merged() -> None:
+    """Of four parts the last ones have no key that a query sees."""
+    program = attention(h=1, lq=40, lk=300, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
+    values = {"warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1}
+    computes(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule({**values, "KP": 4})])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", GROUPS)
+def test_many_schedules_compute_the_reference(name: str) -> None:
+    program = GROUPS[name]()
+    for seed in range(1, 4):
+        computes(program, sampled(program, 6, seed))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
+@pytest.mark.parametrize("name", GROUPS)
+def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str) -> None:
+    program = GROUPS[name]()
+    computes(program, sampled(program, 1), sanitize)
+
+
+# ------------------------------------------------------------------ what matches
+
+
+def knobs(program: Program, variant: str = "sm_90a") -> set[str]:
+    return {k.name for k in TEMPLATE.space(task_of(program, target(variant))).knobs}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_groups_are_hoppers_alone(variant: str) -> None:
+    assert ("groups" in knobs(GROUPS["shared"](), variant)) == (variant == "sm_90a")
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_tensor_maps_describe_all_operands(name: str) -> None:
+    assert "groups" in knobs(GROUPS[name]())
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        HALVES["half_grouped"],  # rows of 20 bytes
+        lambda: attention(lq=40, d=16, dv=12, dtype="float16"),  # of values, of 24
+        lambda: attention(lq=40, d=16, dv=16),  # float32
+        lambda: attention(lq=32, d=16, dv=16, dtype="float16"),  # half a group's tile
+    ],
+)
+def test_other_attentions_have_no_groups(program: Callable[[], Program]) -> None:
+    assert "groups" not in knobs(program())
+
+
+def test_heads_are_named_by_where_they_begin() -> None:
+    """Heads that share keys, and heads that lie within rows: a number of matrices, whatever their order."""
+    shared, packed = (match(GROUPS[name]().dumps()) for name in ("shared", "packed"))
+    assert shared is not None
+    assert packed is not None
+    assert fetched(shared)
+    keys = matrices(shared.k)
+    assert keys is not None
+    assert (keys.apart, keys.step, keys.count) == (24, 70 * 24, 4)
+    values = matrices(packed.v)
+    assert values is not None
+    assert (values.apart, values.step) == (3 * 3 * 72, 72)  # q, k and v of three heads
+    assert values.count == 2 * 70 * 9 - 69 * 9
+    assert "+" in repr(values.number) or "add" in repr(values.number)  # values lie behind queries and keys
+
+
+def test_rules_say_why() -> None:
+    task = task_of(attention(lq=512, lk=512, d=128, dv=128, dtype="float16", rounded=True), HOPPER)
+    good = {"warps": 4, "tiles": 1, "BK": 64, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 2}
+    space = TEMPLATE.space(task)
+    good |= {"KP": 1}
+    assert space.allows(good)
+    for change, reason in (
+        ({"warps": 8}, "four warps"),
+        ({"q_registers": True}, "in shared memory"),
+        ({"min_blocks": 2}, "all registers"),
+        ({"tiles": 2}, "more registers"),
+        ({"BK": 128, "stages": 3, "groups": 3}, "shared memory"),
+    ):
+        with pytest.raises(IllegalSchedule, match=reason):
+            space.schedule({**good, **change})
+
+
+# ------------------------------------------------------------------ the default
+
+
+@pytest.mark.parametrize(
+    ("sizes", "takes"),
+    [
+        ({"lq": 4096, "d": 64}, True),
+        ({"lq": 4096, "d": 128, "is_causal": True}, True),
+        ({"lq": 4096, "d": 256}, True),
+        ({"lq": 64, "d": 128}, True),
+        ({"lq": 16, "d": 128}, False),
+    ],
+)
+def test_the_default_takes_groups_where_queries_fill_their_tiles(sizes: dict[str, int], takes: bool) -> None:
+    task = Task(get_operator("attention").workload(b=1, h=16, lk=4096, **sizes, dtype="bfloat16"), HOPPER)
+    schedule = TEMPLATE.default(task)
+    assert (int(schedule.values.get("groups", 0)) > 0) == takes
+    numbers = TEMPLATE.static(task, schedule)
+    assert numbers["copy_threads"] == (128 if takes else 0)
+    assert numbers["tensor_core"] == 1
+
+
+def test_causal_blocks_that_nothing_sees_are_not_fetched() -> None:
+    program = attention(lq=256, lk=256, d=64, dv=64, dtype="float16", modify=causal)
+    [schedule] = sampled(program, 1)
+    source = TEMPLATE.lower(Candidate(task_of(program, HOPPER), schedule)).source
+    assert source.count("while (t <") == 1
+    assert source.count("next(now + 1)") == 2  # by who copies and by who multiplies
