@@ -36,8 +36,8 @@ def attention(
     """
     hk = hk or h
     if packed:
-        every = te.input("qkv", (b, lq, 3, h, d), dtype)
-        q, k, v = (lambda p, g, i, r, n=n: every[p, i, n, g, r] for n in range(3))
+        every = te.input("qkv", (b, lq, h + 2 * hk, d), dtype)
+        q, k, v = (lambda p, g, i, r, n=n: every[p, i, n + g, r] for n in (0, h, h + hk))
     else:
         shapes = {"q": (b, h, lq, d), "k": (b, hk, lk, d), "v": (b, hk, lk, dv)}
         inner = [te.input(n, s, dtype) for n, s in shapes.items()]

@@ -64,6 +64,10 @@ GROUPS: dict[str, Callable[[], Program]] = {
         b=2, lq=37, d=48, dv=16, dtype="bfloat16", modify=keep, rounded=True,
         inputs=lambda: (te.input("keep", (2, 37), "bool"),),
     ),
+    "lengths": lambda: attention(
+        b=2, h=1, lq=40, lk=130, d=16, dv=8, dtype="float16", modify=short, rounded=True,
+        inputs=lambda: (te.input("n", (2,), "int32", low=1, high=130),),
+    ),
     "long": lambda: attention(h=1, lq=40, lk=300, d=16, dv=8, dtype="float16", modify=window),
     "residual": lambda: attention(
         lq=33, lk=64, d=8, dv=8, dtype="bfloat16", finish=lambda y, p, g, i, c, x: y * 0.5 + x[g, i, c],

@@ -16,7 +16,7 @@ rounded to 16 bits first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, same
@@ -51,7 +51,8 @@ class Attention:
 
     ``q``: the queries' values. ``score`` is over the var ``s``; ``finish`` over the var ``o``, the
     normalised result. ``rounded``: the 16-bit type to which the program rounds weights that it multiplies by values, or
-    nothing; the sum of weights is of those that are not rounded.
+    nothing; the sum of weights is of those that are not rounded. ``places``: axes of the output that are no axes here,
+    in terms of those.
     """
 
     program: Program
@@ -66,6 +67,7 @@ class Attention:
     score: Expr
     finish: Expr
     rounded: str = ""
+    places: Mapping[str, Expr] = field(default_factory=dict)
 
     @property
     def queries(self) -> int:

@@ -80,5 +80,10 @@ def accesses(a: Attention) -> tuple[tuple[Access, ...], Access, tuple[Access, ..
     scores = Access("scores", (axis("o"), axis("i"), axis("j")), "float32", store=True)
     after = [of(x, "e", outside=True) for x in a.finish.loads()]
     order = tuple(f"i{n}" for n in range(len(a.output.shape) - 1))
-    out = Access(a.output.name, (*(names[x] for x in order), axis("e")), a.output.dtype, store=True)
+    out = Access(
+        a.output.name,
+        (*(a.places.get(x, axis(x)).substitute(names) for x in order), axis("e")),
+        a.output.dtype,
+        store=True,
+    )
     return tuple(reads), scores, (*(of(x, "j") for x in a.v.load.loads()), *after, out)

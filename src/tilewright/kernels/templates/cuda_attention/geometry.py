@@ -290,6 +290,9 @@ def plan(f: Form, values: Mapping[str, Value]) -> AttentionTiling:
         return int(values.get(name, other))
 
     groups = get("groups", 0)
+    if values.get("pack"):
+        assert f.packed is not None
+        f = f.packed
     return AttentionTiling(
         f, get("BK", 0), get("warps", 0) * max(1, groups), get("stages", 1), get("tiles", 1),
         bool(values.get("q_registers", False)), get("lanes", 1), get("rows", 1), get("min_blocks", 1), get("KP", 1),

@@ -13,6 +13,7 @@ from tilewright.kernels.families.attention import match as attention
 from tilewright.kernels.families.flatten import position
 from tilewright.kernels.templates.cuda.kernels import supported
 from tilewright.kernels.templates.cuda.runs import Run
+from tilewright.kernels.templates.cuda_attention.pack import joined, packed
 
 WIDEST = 256
 """Elements of a query, or of a value: the result's row is held in registers."""
@@ -45,13 +46,17 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A matched program and its three operands. ``tensor_cores``: 16-bit operands, which these multiply."""
+    """A matched program and its three operands. ``tensor_cores``: 16-bit operands, which these multiply.
+
+    ``packed``: the same with the queries of heads that share keys as rows of one (``pack``), where there are such.
+    """
 
     a: Attention
     q: Side
     k: Side
     v: Side
     tensor_cores: bool
+    packed: Form | None = None
 
     @property
     def sides(self) -> tuple[Side, Side, Side]:
@@ -64,12 +69,17 @@ def match(text: str) -> Form | None:
     a = attention(text)
     if a is None or not supported(a.program) or max(a.depth, a.width) > WIDEST or a.outer_size * a.queries >= 1 << 30:
         return None
+    other = packed(a)
+    return _form(a, None if other is None else _form(other))
+
+
+def _form(a: Attention, other: Form | None = None) -> Form:
     q = _side(a, a.q, a.query, "r0", a.queries, a.depth)
     k = _side(a, _cast(a.k.load), a.key, "r0", a.keys, a.depth)
     v = _side(a, _cast(a.v.load), a.key, "e", a.keys, a.width)
     types = {s.dtype for s in (q, k, v)}
     cores = len(types) == 1 and types <= set(SIXTEEN) and all(s.vector > 1 for s in (q, k, v))
-    return Form(a, q, k, v, cores)
+    return Form(a, q, k, v, cores, other)
 
 
 def _cast(load: Expr) -> Expr:
@@ -81,7 +91,7 @@ def _side(a: Attention, value: Expr, row: str, along: str, rows: int, length: in
     if load.op != "load" or any(x.loads() for x in load.args):
         return Side(value, row, along, rows, length, None, None, None, 0)
     tensor = a.program.tensors[str(load.value)]
-    where = position(load, tensor)
+    where = joined(a, position(load, tensor))
     return Side(value, row, along, rows, length, load, tensor, where, _vector(where, along, length, tensor.dtype))
 
 

@@ -1,11 +1,11 @@
 """The schedules of an attention on a GPU, and the default one.
 
-Knobs of both kernels: ``warps`` of a block, ``BK`` keys at a time, ``stages`` blocks of keys in shared memory,
+Knobs of all kernels: ``warps`` of a block, ``BK`` keys at a time, ``stages`` blocks of keys in shared memory,
 ``min_blocks`` that a multiprocessor must hold. On Tensor Cores: ``tiles`` of 16 queries a warp, ``q_registers``
 keeps their fragments in registers. On Hopper: ``groups`` of four warps multiply as such, where the copy engine can
 fetch all operands; 0: each warp on its own. On ordinary units: ``rows`` queries that ``lanes`` threads share. Where
 there may be fewer blocks than multiprocessors, ``KP`` of them share the keys of their queries, and a second kernel
-merges the parts.
+merges the parts. ``pack``: where heads share keys, rows of a tile are queries of all of these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.core import Schedule, Target, Value
 from tilewright.kernels.templates.cuda.static import blocks_per_sm, limit
 from tilewright.kernels.templates.cuda.warpgroups import REGISTERS, WARPS, available, launched, peak
 from tilewright.kernels.templates.cuda_attention.boxes import fetched
-from tilewright.kernels.templates.cuda_attention.geometry import DEPTH, ITEM, AttentionTiling, fits, plan
+from tilewright.kernels.templates.cuda_attention.geometry import DEPTH, ITEM, ROWS, AttentionTiling, fits, plan
 from tilewright.kernels.templates.cuda_attention.match import Form
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
@@ -38,17 +38,19 @@ SAFE = 252
 
 
 def _knobs(f: Form, target: Target) -> list[Choice]:
-    a = f.a
+    a, pack = f.a, [Choice("pack", (False, True))] if f.packed else []
+    rows = (f.packed or f).a.queries
     if f.tensor_cores:
-        groups = available(target) and a.queries > 8 * WARPS and fetched(f)
+        groups = available(target) and rows > 8 * WARPS and any(fetched(x) for x in (f, f.packed) if x)
         return [
-            Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * a.queries)),
-            Choice("tiles", tuple(t for t in (1, 2) if t == 1 or a.queries > 16)),
+            Choice("warps", tuple(w for w in (1, 2, 4, 8) if w == 1 or 16 * w < 2 * rows)),
+            Choice("tiles", tuple(t for t in (1, 2) if t == 1 or rows > 16)),
             Choice("BK", tuple(b for b in (16, 32, 64, 128) if b == 16 or b < 2 * a.keys)),
             Choice("stages", (1, 2, 3)),
             Choice("q_registers", (False, True)),
             Choice("min_blocks", (1, 2)),
             *([Choice("groups", (0, *REGISTERS))] if groups else []),
+            *pack,
         ]
     copied = plan(f, {}).async_copies
     return [
@@ -58,12 +60,13 @@ def _knobs(f: Form, target: Target) -> list[Choice]:
         Choice("BK", tuple(b for b in (16, 32, 64) if b == 16 or b < 2 * a.keys)),
         Choice("stages", (1, 2) if copied else (1,)),
         Choice("min_blocks", (1, 2)),
+        *pack,
     ]
 
 
 def _parts(f: Form, target: Target) -> tuple[int, ...]:
     """Numbers of parts of the keys: powers of 2, none where even the largest blocks keep all multiprocessors busy."""
-    largest = plan(f, {"warps": 8, "tiles": 2, "lanes": 4, "rows": 8})
+    largest = plan(f, {"warps": 8, "tiles": 2, "lanes": 4, "rows": 8, "pack": f.packed is not None})
     found = [1]
     while _share(largest, target, 2 * found[-1]) and 2 * found[-1] * PART <= f.a.keys and found[-1] < MOST_PARTS:
         found.append(2 * found[-1])
@@ -99,15 +102,29 @@ def space(f: Form, target: Target, template: str, version: int) -> SearchSpace:
             rule("groups read queries in shared memory", lambda q_registers, groups: not (q_registers and groups)),
             rule("groups share out all registers", lambda min_blocks, groups: groups < 2 or min_blocks == 1),
         ]
+    sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "pack"))
+    if "pack" in names and f.tensor_cores:
+        rules.append(Constraint(sizes, lambda v: _filled(plan(f, v)), "half of a block's rows are no queries"))
+    if "pack" in names and "groups" in names:
+        form = {False: f, True: f.packed or f}
+        rules.append(
+            rule("no tensor map describes the operands", lambda groups, pack: not groups or fetched(form[pack]))
+        )
     if len(parts) > 1:
-        sizes = tuple(n for n in names if n in ("warps", "tiles", "lanes", "rows", "groups", "KP"))
         rules += [
             rule("a part of the keys has a single block", lambda BK, KP: KP == 1 or f.a.keys // BK >= 2 * KP),
             Constraint(
-                sizes, lambda v: v["KP"] == 1 or _share(plan(f, v), target, int(v["KP"])), "there are blocks enough"
+                (*sizes, "KP"),
+                lambda v: v["KP"] == 1 or _share(plan(f, v), target, int(v["KP"])),
+                "there are blocks enough",
             ),
         ]
     return SearchSpace(template, version, tuple(knobs), tuple(rules))
+
+
+def _filled(p: AttentionTiling) -> bool:
+    """Whether more than half of a block's rows are queries, or it has as few as there may be."""
+    return p.block_q < 2 * p.a.queries or p.block_q == ROWS
 
 
 def _code(p: AttentionTiling) -> int:

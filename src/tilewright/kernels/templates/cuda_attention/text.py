@@ -1,4 +1,4 @@
-"""C++ that both kernels share: a block's place, tiles on their way to shared memory, scores, masks, results."""
+"""C++ that all kernels share: a block's place, tiles on their way to shared memory, scores, masks, results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, SIXTEEN, Expr, axis, const
+from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import strides_of
 from tilewright.kernels.families.attention import SCORE, VALUE
 from tilewright.kernels.families.group import Group
@@ -23,6 +24,7 @@ from tilewright.kernels.templates.cuda.text import (
 )
 from tilewright.kernels.templates.cuda_attention.geometry import AttentionTiling
 from tilewright.kernels.templates.cuda_attention.match import Side
+from tilewright.kernels.templates.cuda_attention.pack import joined
 
 LINE = '#line 1 "kernel"\n'
 FAR = "-0x1p30f"
@@ -235,7 +237,8 @@ def position(p: AttentionTiling, query: str, e: str) -> str:
     rank = len(p.a.output.shape)
     total: Expr = const(0, INDEX)
     for n, step in enumerate(strides_of(p.a.output.shape)):
-        total = total + axis(f"i{n}" if n < rank - 1 else p.a.key) * step
+        total = total + (p.a.places.get(f"i{n}", axis(f"i{n}")) if n < rank - 1 else axis(p.a.key)) * step
+    total = joined(p.a, linearise(total)).expr()
     wide = Expr("load", p.a.output.dtype, tuple(const(0, INDEX) for _ in range(rank)), p.a.output.name)
     return _printer(p, {p.a.query: query, p.a.key: e}, {}, wide, total).scalar(total)
 

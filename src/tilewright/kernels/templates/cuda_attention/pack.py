@@ -1,0 +1,67 @@
+"""Heads that share keys as further queries: where queries are few, one tile takes those of all such heads.
+
+Keys and values are then read once for the heads, not once a head, and rows of a tile that would be empty are theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.kernels.expression.expr import Expr, axis, whole
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.attention import Attention, Rows
+from tilewright.kernels.rewrite.simplify import simplified
+
+FEW = 128
+"""Queries that fill tiles without those of other heads, which would take each other's masks as well."""
+
+
+def packed(a: Attention) -> Attention | None:
+    """The same attention whose query axis walks over (head, query) pairs, for few queries of heads that share keys."""
+    if a.queries >= FEW:
+        return None
+    shares = {x: _sharing(a, x) for x in a.outer}
+    heads = max(shares, key=lambda x: shares[x], default="")
+    if not heads or shares[heads] == 1:
+        return None
+    share, each, left = shares[heads], a.queries, a.ranges[heads] // shares[heads]
+    head = axis(a.query) // each
+    places = {heads: axis(heads) * share + head if left > 1 else head, a.query: axis(a.query) % each}
+    ranges = {**a.ranges, heads: left, a.query: share * each}
+
+    def put(e: Expr, **more: int) -> Expr:
+        return simplified(e.substitute(places), {**ranges, "e": a.width, **more})
+
+    def rows(x: Rows) -> Rows:
+        return replace(x, load=put(x.load))
+
+    return replace(
+        a, outer=tuple(x for x in a.outer if x != heads or left > 1), ranges=ranges, q=put(a.q), k=rows(a.k),
+        v=rows(a.v), score=put(a.score), finish=put(a.finish, **{a.key: a.width}), places=places,
+    )  # fmt: skip
+
+
+def joined(a: Attention, where: Linear) -> Linear:
+    """A position in which a packed row's head and query make a number of one axis again, where they lie evenly."""
+    each = a.places.get(a.query)
+    if each is None or each.op != "mod":  # with a single query a row is a head
+        return where
+    size = whole(each.args[1])
+    head, query = repr(axis(a.query) // size), repr(each)
+    if not where.of(query) or where.of(head) != size * where.of(query):
+        return where
+    return where.without(head, query).plus(Linear(0, {a.query: where.of(query)}))
+
+
+def _sharing(a: Attention, x: str) -> int:
+    """How many neighbours along an outer axis read the same keys and values."""
+    nodes = [e for load in (a.k.load, a.v.load) for e in load.walk()]
+    divided = [e for e in nodes if e.op == "floordiv" and e.args[0].op == "axis" and e.args[0].value == x]
+    alone = [e for e in nodes if e.op == "axis" and e.value == x]
+    found = {whole(e.args[1]) for e in divided}
+    if not alone:
+        return a.ranges[x]
+    if len(alone) != len(divided) or len(found) != 1:
+        return 1
+    [share] = found
+    return share if a.ranges[x] % share == 0 else 1
