@@ -6,12 +6,18 @@ from collections.abc import Callable
 
 from attention_programs import attention, cached, causal, documents, keep, short, soft_cap, window
 
+from tilewright.core import Value
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 
 
 def real_bias(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: te.TensorRef) -> te.Expr:
     return score + te.cast(extra[0][g, i, j], "float32")
+
+
+def of_operator(**sizes: Value) -> Program:
+    return Program.loads(get_operator("attention").workload(**sizes).program)
 
 
 HALVES: dict[str, Callable[[], Program]] = {
@@ -34,6 +40,9 @@ HALVES: dict[str, Callable[[], Program]] = {
     "half_cached": lambda: attention(
         b=2, h=1, lq=9, lk=300, d=16, dv=8, dtype="bfloat16", modify=cached, rounded=True,
         inputs=lambda: (te.input("n", (2,), "int32", low=9, high=300),),
+    ),
+    "half_paged": lambda: of_operator(
+        b=2, h=4, hk=2, lq=3, lk=60, d=16, page=10, pages=17, lengths=True, is_causal=True, dtype="bfloat16"
     ),
     "half_divided": lambda: attention(d=16, dv=16, dtype="float16", divide_first=True),
     "half_rounded": lambda: attention(lq=37, lk=50, d=16, dv=16, dtype="bfloat16", rounded=True),

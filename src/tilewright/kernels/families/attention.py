@@ -30,12 +30,15 @@ SCORE, VALUE = "s", "o"
 
 @dataclass(frozen=True)
 class Rows:
-    """Keys or values: where they are read, and the steps (elements) along keys and along the other axis."""
+    """Keys or values: where they are read, and the steps (elements) along keys and along the other axis.
+
+    ``gathered``: another tensor says where each lies, as the table of a paged cache does; ``along`` is 0 then."""
 
     load: Expr
     tensor: Tensor
     along: int
     inner: int
+    gathered: bool = False
 
     @property
     def converted(self) -> bool:
@@ -283,10 +286,10 @@ def _rows(program: Program, e: Expr, key: str, inner: str) -> Rows:
     tensor = program.tensors[str(load.value)]
     strides = strides_of(tensor.shape)
     along, step = flat_step(load.args, strides, key), flat_step(load.args, strides, inner)
-    _need(along is not None and step is not None and not any(x.loads() for x in load.args))
-    assert along is not None
+    gathered = any(x.loads() for x in load.args)
+    _need(step is not None and (along is not None or gathered))
     assert step is not None
-    return Rows(load, tensor, along, step)
+    return Rows(load, tensor, 0 if along is None or gathered else along, step, gathered)
 
 
 def _finish(last: Stage, mixed: Stage, total: Stage, rows: tuple[str, ...], normalised: bool, names: set[str]) -> Expr:

@@ -25,6 +25,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     *,
     lengths: te.TensorRef | None = None,
+    pages: te.TensorRef | None = None,
     score_mod: str = "",
     precision: str = "ieee",
 ) -> te.TensorRef:
@@ -35,7 +36,9 @@ def scaled_dot_product_attention(
     ``attn_mask`` stretches to (b, h, lq, lk): bool, where false keys are left out, or real, added to the scaled
     score. ``is_causal``: a query sees the keys up to its own number. ``lengths`` (b,), whole numbers: how many keys a
     sequence has, known when the kernel runs; later ones are left out, and ``is_causal`` then takes the queries for its
-    last lq positions, as in a cache of keys. ``score_mod``: a formula
+    last lq positions, as in a cache of keys. ``pages`` (b, n), whole numbers: keys and values are of shape
+    (pages, page, hk, d) and (pages, page, hk, dv), and those of a sequence lie in these n pages, one after the other.
+    ``score_mod``: a formula
     (``nn.formula``) of :data:`SCORE_NAMES` in place of the scaled score, before masks. A query that sees no
     key is NaN. Weights, before they are divided by their sum, are rounded to the type of 16-bit values, as matrix units
     take them; with ``precision`` ``exact`` they are not. Result: (b, h, lq, dv).
@@ -44,27 +47,37 @@ def scaled_dot_product_attention(
     for name, ref in (("query", query), ("key", key), ("value", value)):
         check_rank(op, name, ref.shape, 4)
     (b, h, lq, d), (bk, hk, lk, dk), dv = query.shape, key.shape, value.shape[3]
-    if (bk, dk) != (b, d) or value.shape[:3] != (b, hk, lk):
+    if pages is not None:
+        check_rank(op, "pages", pages.shape, 2)
+        _whole_numbers(op, "pages", pages, (b, pages.shape[1]))
+        (_, page, hk, dk), bk = key.shape, b
+        lk = pages.shape[1] * page
+    if (bk, dk) != (b, d) or value.shape[:3] != key.shape[:3]:
+        wanted = (
+            "(b, hk, lk, d) and (b, hk, lk, dv)" if pages is None else "(pages, page, hk, d) and (pages, page, hk, dv)"
+        )
         raise UsageError(
             f"{op}: query {query.shape}, key {key.shape} and value {value.shape} do not go together",
-            "They are (b, h, lq, d), (b, hk, lk, d) and (b, hk, lk, dv)",
+            f"They are (b, h, lq, d), {wanted}",
         )
     if h % hk:
         raise UsageError(f"{op}: {hk} heads of keys do not divide {h} heads of queries", "hk divides h")
     if attn_mask is not None:
         broadcast(op, "attn_mask", attn_mask.shape, (b, h, lq, lk))
-    if lengths is not None and (lengths.shape != (b,) or lengths.dtype not in INTEGERS):
-        raise UsageError(
-            f"{op}: lengths are {lengths.dtype} of shape {lengths.shape}", f"They are whole numbers of shape ({b},)"
-        )
+    if lengths is not None:
+        _whole_numbers(op, "lengths", lengths, (b,))
     factor = 1.0 / math.sqrt(d) if scale is None else scale
 
-    def shared(head: te.Expr) -> te.Expr:
-        return head // (h // hk)
+    def kept(rows: te.TensorRef, p: te.Expr, head: te.Expr, j: te.Expr, r: te.Expr) -> te.Expr:
+        """An element of keys or values, for a head of queries."""
+        shared = head // (h // hk)
+        if pages is None:
+            return computed(rows[p, shared, j, r])
+        return computed(rows[pages[p, j // page], j % page, shared, r])
 
     products = te.compute(
         (b, h, lq, lk),
-        lambda p, q, i, j: te.sum(d, lambda r: computed(query[p, q, i, r]) * computed(key[p, shared(q), j, r])),
+        lambda p, q, i, j: te.sum(d, lambda r: computed(query[p, q, i, r]) * kept(key, p, q, j, r)),
     )
     kind = products.dtype
 
@@ -92,6 +105,13 @@ def scaled_dot_product_attention(
 
     mixed = te.compute(
         (b, h, lq, dv),
-        lambda p, q, i, e: te.sum(lk, lambda j: weight(p, q, i, j) * computed(value[p, shared(q), j, e])),
+        lambda p, q, i, e: te.sum(lk, lambda j: weight(p, q, i, j) * kept(value, p, q, j, e)),
     )
     return te.compute((b, h, lq, dv), lambda p, q, i, e: mixed[p, q, i, e] / total[p, q, i])
+
+
+def _whole_numbers(op: str, name: str, given: te.TensorRef, shape: tuple[int, ...]) -> None:
+    if given.shape != shape or given.dtype not in INTEGERS:
+        raise UsageError(
+            f"{op}: {name} are {given.dtype} of shape {given.shape}", f"They are whole numbers of shape {shape}"
+        )

@@ -29,8 +29,12 @@ def _numpy(
     mask: Mask = "none",
     score_mod: str = "",
     lengths: bool = False,
+    page: int = 0,
     **_: object,
 ) -> Array:
+    if page:
+        table = rest[-1]
+        key, value = (x[table].reshape(len(table), -1, *x.shape[2:]).swapaxes(1, 2) for x in (key, value))
     (b, h, lq, d), (_, hk, lk, _) = query.shape, key.shape
     key, value = np.repeat(key, h // hk, axis=1), np.repeat(value, h // hk, axis=1)
     score = query @ key.swapaxes(2, 3) * query.dtype.type(scale or 1 / math.sqrt(d))
@@ -44,7 +48,7 @@ def _numpy(
         score = score + rest[0]
     last = np.arange(lq)[:, None] if is_causal else np.full((lq, 1), lk - 1)
     if lengths:
-        last = rest[-1].reshape(b, 1, 1, 1) + (np.arange(lq)[:, None] - lq if is_causal else -1)
+        last = rest[mask != "none"].reshape(b, 1, 1, 1) + (np.arange(lq)[:, None] - lq if is_causal else -1)
     if is_causal or lengths:
         score = np.where(np.arange(lk) <= last, score, -np.inf)
     weights = np.exp(score - score.max(axis=-1, keepdims=True))
@@ -59,20 +63,28 @@ def _infer(
     mask: Mask = "none",
     mask_shape: tuple[int, ...] = (),
     lengths: bool = False,
+    page: int = 0,
     **_: object,
 ) -> dict[str, Value]:
-    (b, h, lq, d), (bk, heads, lk, dk), value, *rest = shapes
-    known = len(rest) == (mask != "none") + lengths and (not lengths or rest.pop() == (b,))
-    if (bk, dk) != (b, d) or value[:-1] != (b, heads, lk) or not known:
+    (b, h, lq, d), key, value, *rest = shapes
+    per_page = key[0] if page else 0
+    heads, lk = (key[2], page * rest[-1][-1] if rest else 0) if page else (key[1], key[2])
+    rows = (per_page, page, heads) if page else (b, heads, lk)
+    further = [*([(b,)] if lengths else []), *([(b, lk // page)] if page else [])]
+    masks, told = rest[: mask != "none"], rest[mask != "none" :]
+    if key != (*rows, d) or value[:-1] != rows or told != further:
+        kept = f"(pages, {page}, hk, d), the same with dv" if page else "(b, hk, lk, d), (b, hk, lk, dv)"
         raise UsageError(
             f"attention: inputs of shape {', '.join(map(str, shapes))} do not go together",
-            "They are (b, h, lq, d), (b, hk, lk, d), (b, hk, lk, dv), and a mask and lengths (b,) where asked for",
+            f"They are (b, h, lq, d), {kept}, and a mask, lengths (b,) and a table (b, lk/page) where asked for",
         )
     found: dict[str, Value] = {"b": b, "h": h, "lq": lq, "lk": lk, "d": d}
+    if page:
+        found["pages"] = 0 if per_page * page == b * lk else per_page
     found["dv"] = dv or (0 if value[-1] == d else value[-1])
     found["hk"] = hk or (0 if heads == h else heads)
-    if rest:
-        found["mask_shape"] = ",".join(map(str, mask_shape or (() if rest[0] == (lq, lk) else rest[0])))
+    if masks:
+        found["mask_shape"] = ",".join(map(str, mask_shape or (() if masks[0] == (lq, lk) else masks[0])))
     return found
 
 
@@ -93,6 +105,8 @@ def attention(
     mask: Mask = "none",
     mask_shape: te.Shape = (),
     lengths: bool = False,
+    page: int = 0,
+    pages: int = 0,
     score_mod: str = "",
     precision: Literal["ieee", "exact"] = "ieee",
     dtype: str = "float32",
@@ -101,37 +115,36 @@ def attention(
     ``torch.nn.functional.scaled_dot_product_attention``.
 
     Inputs in call order: ``query`` (b, h, lq, d), ``key`` (b, hk, lk, d), ``value`` (b, hk, lk, dv), ``attn_mask``
-    with ``mask``, ``lengths`` (b,) of int32 with the attribute of that name. Output: (b, h, lq, dv). ``hk``: heads of
-    keys, a divisor of h, all h for 0 (PyTorch's ``enable_gqa``). ``dv`` is d for 0, ``scale`` 1/sqrt(d) for 0.
-    ``is_causal``: a query sees the keys up to its own number. ``mask``: ``bool`` (keys that are false are left out) or
-    ``float`` (added to the scaled score), of ``mask_shape``, which stretches to (b, h, lq, lk): (lq, lk) unless given.
-    ``lengths``: each call says how many keys each sequence has, 1 to lk; with ``is_causal`` its queries are the last lq
-    of them. ``score_mod``: a formula of ``score`` (scaled), ``b``, ``h``, ``q`` and ``k`` in its place, such as
-    ``score - 0.1*abs(q - k)``. A query that sees no key is NaN. 16-bit reals are computed in float32; the weights are
-    rounded before they are multiplied by values (not with ``precision=exact``, which costs matrix units half as much
-    again), and results at the end.
+    with ``mask``, ``lengths`` (b,) of int32 with the attribute of that name, ``table`` (b, lk/page) of int32 with
+    ``page``. Output: (b, h, lq, dv). ``hk``: heads of keys, a divisor of h, all h for 0 (PyTorch's ``enable_gqa``).
+    ``dv`` is d for 0, ``scale`` 1/sqrt(d) for 0. ``is_causal``: a query sees the keys up to its own number. ``mask``:
+    ``bool`` (keys that are false are left out) or ``float`` (added to the scaled score), of ``mask_shape``, which
+    stretches to (b, h, lq, lk): (lq, lk) unless given. ``lengths``: each call says how many keys each sequence has, 1
+    to lk; with ``is_causal`` its queries are the last lq of them. ``page``: keys and values lie in ``pages`` pages of
+    so many (b*lk/page pages for 0), as (pages, page, hk, d) and (pages, page, hk, dv), and ``table`` names the pages
+    of each sequence in order. ``score_mod``: a formula of ``score`` (scaled), ``b``, ``h``, ``q`` and ``k`` in its
+    place, such as ``score - 0.1*abs(q - k)``. A query that sees no key is NaN. 16-bit reals are computed in float32;
+    the weights are rounded before they are multiplied by values (not with ``precision=exact``, which costs matrix
+    units half as much again), and results at the end.
     """
     if dv < 0 or hk < 0:
         raise UsageError(f"attention: dv={dv} hk={hk}", "Both are at least 1, or 0 for d and h")
-    heads = hk or h
+    if page < 0 or pages < 0 or (page and lk % page) or (pages and not page):
+        raise UsageError(f"attention: lk={lk} page={page} pages={pages}", "A page divides lk, and pages need a page")
+    heads, count = hk or h, pages or (b * lk // page if page else 0)
     query = te.input("query", (b, h, lq, d), dtype)
-    key = te.input("key", (b, heads, lk, d), dtype)
-    value = te.input("value", (b, heads, lk, dv or d), dtype)
+    rows = (count, page, heads) if page else (b, heads, lk)
+    key = te.input("key", (*rows, d), dtype)
+    value = te.input("value", (*rows, dv or d), dtype)
     if mask == "none" and mask_shape:
         raise UsageError(f"attention: mask_shape={mask_shape} without a mask", "Give mask=bool or mask=float too")
     attn_mask = None
     if mask != "none":
         attn_mask = te.input("attn_mask", mask_shape or (lq, lk), "bool" if mask == "bool" else dtype)
     counts = te.input("lengths", (b,), "int32", low=min(lq, lk) if is_causal else 1, high=lk) if lengths else None
+    table = te.input("table", (b, lk // page), "int32", low=0, high=count - 1) if page else None
     out = nn.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask,
-        is_causal,
-        scale or None,
-        lengths=counts,
-        score_mod=score_mod.strip(),
-        precision=precision,
-    )
+        query, key, value, attn_mask, is_causal, scale or None, lengths=counts, pages=table,
+        score_mod=score_mod.strip(), precision=precision,
+    )  # fmt: skip
     return nn.cast(out, dtype)

@@ -19,6 +19,7 @@ CPU_ATTENTION = PlannedTemplate(
     kinds=("cpu",),
     refusal="is no attention",
     find=match,
+    refuses=lambda a: "reads keys or values where another tensor says" if a.k.gathered or a.v.gathered else "",
     # Queries for half a vector or less are left to other templates.
     usable=lambda a, target: 2 * a.queries * ITEM > target.vector_bytes,
     # What is converted first is as long as it may be.

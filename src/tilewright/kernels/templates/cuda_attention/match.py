@@ -39,6 +39,11 @@ class Side:
     vector: int
 
     @property
+    def gathered(self) -> bool:
+        """Whether another tensor says where a row lies."""
+        return self.load is not None and any(e.loads() for e in self.load.args)
+
+    @property
     def dtype(self) -> str:
         """In memory."""
         return self.tensor.dtype if self.tensor is not None else "float32"
@@ -88,7 +93,7 @@ def _cast(load: Expr) -> Expr:
 
 def _side(a: Attention, value: Expr, row: str, along: str, rows: int, length: int) -> Side:
     load = value.args[0] if value.op == "cast" and value.dtype == "float32" else value
-    if load.op != "load" or any(x.loads() for x in load.args):
+    if load.op != "load" or any(along in x.axes() for e in load.args for x in e.loads()):
         return Side(value, row, along, rows, length, None, None, None, 0)
     tensor = a.program.tensors[str(load.value)]
     where = joined(a, position(load, tensor))

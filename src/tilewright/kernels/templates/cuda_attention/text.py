@@ -120,6 +120,8 @@ def copied(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
         size = vector * ITEMSIZE[s.tensor.dtype]
         where = s.where.expr()
         step, further = s.where.step(s.row), ""
+        if s.gathered and s.rows % height:
+            names[s.row] = f"tw::imin(row, {s.rows - 1})"  # no row past the last has a place to read
         if even and step is not None:  # a thread's rows: constants beside one address
             names[s.row], further = f"({start})", f" + n * {apart * step}" if many else ""
         made = _printer(p, names, {}, where)
