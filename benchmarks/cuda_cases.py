@@ -221,12 +221,40 @@ ATTENTIONS = tuple(
 )
 """Of 16-bit operands and float32, with few queries and with more."""
 
+GROUPED = tuple(
+    map(
+        parse_shape,
+        (
+            "grouped_matmul m=33 n=65 k=17 groups=4",
+            "grouped_matmul m=70 n=36 k=40 groups=3",
+            "grouped_matmul m=5 n=31 k=67 groups=9",
+            "grouped_matmul m=23 n=29 k=31 groups=2 dtype=float64",
+            "grouped_matmul m=64 n=64 k=64 groups=4 dtype=float16",
+            "grouped_matmul m=37 n=31 k=48 groups=5 dtype=float16",
+            "grouped_matmul m=17 n=72 k=33 groups=3 dtype=bfloat16",
+            "grouped_matmul m=130 n=40 k=136 groups=6 dtype=bfloat16",
+        ),
+    )
+)
+"""For rows that choose their matrix."""
+
 SHAPES: dict[str, Sequence[Shape]] = {
-    "cuda_attention": ATTENTIONS, "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_wgmma": WGMMA, "cuda_rows": ROWS,
+    "cuda_attention": ATTENTIONS, "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_wgmma": WGMMA, "cuda_grouped": GROUPED,
+    "cuda_rows": ROWS,
     "cuda_map": PLAIN, "cuda_stencil": WINDOWS, "cuda_generic": (*ROWS, *PLAIN, *WINDOWS),
 }  # fmt: skip
 
 DEEP: dict[str, Sequence[Shape]] = {
+    "cuda_grouped": tuple(
+        map(
+            parse_shape,
+            (
+                "grouped_matmul m=160 n=70 k=200 groups=3",
+                "grouped_matmul m=150 n=72 k=400 groups=3 dtype=float16",
+                "grouped_matmul m=160 n=133 k=401 groups=4 dtype=bfloat16",
+            ),
+        )
+    ),
     "cuda_simt": tuple(
         map(
             parse_shape,

@@ -27,6 +27,8 @@ matmul m=300 n=200 k=100 dtype=float64
 matmul m=96 n=80 k=64 dtype=bfloat16 bias=true activation=gelu residual=true
 matmul m=100 n=90 k=80 bias=true activation=relu
 batch_matmul b=3 m=65 n=72 k=40 dtype=bfloat16
+grouped_matmul m=130 n=72 k=104 groups=5 dtype=bfloat16
+grouped_matmul m=97 n=61 k=45 groups=7
 conv1d n=2 ci=24 w=33 co=20 kw=5 padding=2 stride=2 dtype=float16
 conv2d n=2 ci=5 h=13 w=17 co=12 kh=3 kw=3 padding=1
 conv2d n=2 ci=32 h=15 w=13 co=40 kh=3 kw=3 padding=1 stride=2 groups=2 layout=NHWC dtype=bfloat16

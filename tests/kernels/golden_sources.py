@@ -21,7 +21,7 @@ from attention_programs import PROGRAMS as ATTENTIONS
 from attention_programs import attention
 from convolution_programs import FORMS
 from cuda_attention_programs import GROUPS, HALVES
-from grouped_programs import experts
+from grouped_programs import experts, half_routed
 from mma_programs import PRODUCTS
 from neighbour_programs import PROGRAMS as NEIGHBOURS
 from partition_programs import convolved, mlp
@@ -126,6 +126,7 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
         ("cuda_generic", {**ROWS, **MAPS, **WINDOWS}, ("softmax", "variances", "padded", "pool_index")),
         ("cuda_partition", {"mlp": mlp, "convolved": convolved}, ("mlp", "convolved")),
         ("cuda_relaid", {"conv": channels_first}, ("conv",)),
+        ("cuda_grouped", {"experts": experts, "half_routed": half_routed}, ("experts", "half_routed")),
     )
 }  # fmt: skip
 """Programs of CUDA templates."""
@@ -146,6 +147,7 @@ FULL = {
     "cpu_winograd": "tiled_odd",
     "cuda_attention": "half_grouped",
     "cuda_generic": "softmax",
+    "cuda_grouped": "half_routed",
     "cuda_map": "transposed_half",
     "cuda_mma": "halves_odd",
     "cuda_wgmma": "dense",

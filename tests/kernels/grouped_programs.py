@@ -62,3 +62,87 @@ def half_experts() -> Program:
 PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f for f in (experts, turned_experts, routed, tokens, frames, half_experts)
 }
+
+
+def _half(x: te.TensorRef, w: te.TensorRef, g: te.TensorRef, k: int) -> te.TensorRef:
+    """The sums of 16-bit rows with matrices as linear layers keep them."""
+    return te.compute(
+        (x.shape[0], w.shape[1]),
+        lambda i, j: te.sum(k, lambda r: te.cast(x[i, r], "float32") * te.cast(w[g[i], j, r], "float32")),
+    )
+
+
+def half_odd() -> Program:
+    """Rows of odd length, and more groups than rows."""
+    x, w = te.input("x", (7, 19), "float16"), te.input("w", (9, 33, 19), "float16")
+    return _program(_half(x, w, te.input("g", (7,), "int64"), 19))
+
+
+def half_routed() -> Program:
+    """Two experts a token, each with a bias and a gate."""
+    x, w = te.input("x", (17, 136), "bfloat16"), te.input("w", (4, 136, 24), "bfloat16")
+    b, gate, g = te.input("b", (4, 24)), te.input("gate", (17, 2)), te.input("g", (17, 2), "int32")
+    y = te.compute(
+        (17, 2, 24),
+        lambda t, e, j: te.sum(136, lambda r: te.cast(x[t, r], "float32") * te.cast(w[g[t, e], r, j], "float32")),
+    )
+    return _program(
+        te.compute(
+            (17, 2, 24), lambda t, e, j: te.cast(gate[t, e] * te.maximum(y[t, e, j] + b[g[t, e], j], 0.0), "bfloat16")
+        )
+    )  # fmt: skip
+
+
+def half_frames() -> Program:
+    """Several rows of a product for each index."""
+    x, w, g = te.input("x", (6, 5, 16), "float16"), te.input("w", (3, 16, 24), "float16"), te.input("g", (6,), "int32")
+    return _program(
+        te.compute(
+            (6, 5, 24),
+            lambda i, s, j: te.sum(16, lambda r: te.cast(x[i, s, r], "float32") * te.cast(w[g[i], r, j], "float32")),
+        )
+    )  # fmt: skip
+
+
+def rounded_experts() -> Program:
+    """float32 rounded to TF32."""
+    x, w, g = te.input("x", (21, 36)), te.input("w", (3, 36, 20)), te.input("g", (21,), "int32")
+    return _program(
+        te.compute((21, 20), lambda i, j: te.sum(36, lambda r: te.round_tf32(x[i, r]) * te.round_tf32(w[g[i], r, j])))
+    )  # fmt: skip
+
+
+def byte_experts() -> Program:
+    x, w, g = te.input("x", (25, 64), "int8"), te.input("w", (3, 40, 64), "int8"), te.input("g", (25,), "int32")
+    return _program(
+        te.compute(
+            (25, 40), lambda i, j: te.sum(64, lambda r: te.cast(x[i, r], "int32") * te.cast(w[g[i], j, r], "int32"))
+        )
+    )  # fmt: skip
+
+
+def quantised_experts() -> Program:
+    """Matrices of bytes, with a scale for each column of each group, beside 16-bit rows."""
+    x, w = te.input("x", (19, 48), "float16"), te.input("w", (3, 40, 48), "int8")
+    scale, g = te.input("scale", (3, 40)), te.input("g", (19,), "int32")
+    return _program(
+        te.compute(
+            (19, 40),
+            lambda i, j: te.sum(
+                48, lambda r: te.cast(x[i, r], "float32") * (te.cast(w[g[i], j, r], "float32") * scale[g[i], j])
+            ),
+        )
+    )  # fmt: skip
+
+
+def eight_bit_experts() -> Program:
+    """8-bit reals, both with k contiguous."""
+    x, w = te.input("x", (19, 64), "float8_e4m3fn"), te.input("w", (3, 24, 64), "float8_e4m3fn")
+    g = te.input("g", (19,), "int32")
+    return _program(nn.cast(_half(x, w, g, 64), "bfloat16"))
+
+
+TENSOR_CORES: dict[str, Callable[[], Program]] = {
+    f.__name__: f for f in (half_odd, half_routed, half_frames, rounded_experts, byte_experts, quantised_experts)
+}
+"""Such as matrix units multiply."""

@@ -14,6 +14,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.attention import match as attention
 from tilewright.kernels.families.contraction import contractions
 from tilewright.kernels.families.elementwise import elementwise
+from tilewright.kernels.families.grouped import grouped
 from tilewright.kernels.families.reduce_window import reduce_window
 from tilewright.kernels.families.row_reduction import row_reduction
 from tilewright.kernels.families.winograd import convolution
@@ -82,6 +83,7 @@ REDUCTIONS: Mapping[str, tuple[Callable[[str], object], Mapping[str, tuple[str, 
     "reduce_window": (reduce_window, {"cpu": ("cpu_stencil",), "cuda": ("cuda_stencil",)}),
     "attention": (attention, {"cpu": ("cpu_attention",), "cuda": ("cuda_attention",)}),
     "winograd": (convolution, {"cpu": ("cpu_winograd",)}),
+    "grouped": (grouped, {"cpu": ("cpu_grouped",), "cuda": ("cuda_grouped",)}),
 }
 """Of families that several templates of a target may compute: what recognises them, and these templates."""
 
@@ -109,7 +111,7 @@ def test_what_is_recognised_is_computed(family: str) -> None:
     recognise, templates = REDUCTIONS[family]
     every = every_program()
     members = {name for name, p in every.items() if recognise(p.dumps()) is not None}
-    assert len(members) > (20 if family != "winograd" else 5)
+    assert len(members) > (20 if family not in ("winograd", "grouped") else 5)
     for kind, names in templates.items():
         wide = {"cpu": parse_target("cpu:avx512bf16", 1, allow_foreign=True), "cuda": TARGETS["cuda"]}[kind]
         tasks = {name: task_of(program, wide) for name, program in every.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import grouped_programs
 import numpy as np
 import pytest
 
@@ -26,7 +27,7 @@ from tilewright.testing.template import PairContract
 
 pytestmark = pytest.mark.skipif(not devices.usable(), reason="this machine has no OpenCL device")
 
-NAMES = ("cuda_stencil", "cuda_rows", "cuda_map", "cuda_simt", "cuda_generic", "cuda_partition")
+NAMES = ("cuda_stencil", "cuda_rows", "cuda_map", "cuda_simt", "cuda_grouped", "cuda_generic", "cuda_partition")
 
 
 def test_all_but_tensor_cores_and_attention_are_for_both() -> None:
@@ -98,6 +99,7 @@ class TestContract(OpenClContract):
     programs = {  # noqa: RUF012
         "matmul_epilogue": programs.matmul_epilogue, "softmax": programs.softmax, "standardised": programs.standardised,
         "padded": gpu_programs.MAPS["padded"], "average_pool_last": gpu_programs.WINDOWS["average_pool_last"],
+        "experts": grouped_programs.experts,
     }  # fmt: skip
 
 

@@ -138,6 +138,21 @@ def test_what_no_plan_is_made_for(library: tilewright.Library, device: Watched) 
         library.plan_gpu("matmul", a, b)
 
 
+def test_rows_that_choose_their_matrix(tmp_path: Path, driver: OneContext, device: Watched) -> None:
+    """Two launches, the first of which leaves tables in the workspace."""
+    workload = get_operator("grouped_matmul").workload(m=33, n=40, k=24, groups=3)
+    store(tmp_path / "t.db", ArtifactCache(tmp_path / "cache"), workload, "cuda_grouped")
+    with tilewright.Library(tmp_path / "t.db", watch=False) as library:
+        library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
+        x, w = random(33, 24), random(3, 24, 40, seed=1)
+        for group in (np.arange(33) % 3, np.full(33, 7), -np.arange(33)):
+            given = [DeviceArray(device, a) for a in (x, w, group.astype(np.int32))]
+            out = DeviceArray(device, np.full((33, 40), np.nan, np.float32))
+            library.plan_gpu("grouped_matmul", *given)(*given, out=out)
+            right = np.einsum("mk,mkn->mn", x, w[np.clip(group, 0, 2)])
+            np.testing.assert_allclose(out.get(), right, rtol=1e-4, atol=1e-4)
+
+
 # --------------------------------------------------------------------------- several outputs
 
 

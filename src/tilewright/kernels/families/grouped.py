@@ -82,7 +82,7 @@ class Grouped:
 def grouped(text: str) -> Grouped | None:
     """The normal form of a program (canonical text), or ``None`` where it is none; the same object each time."""
     program = Program.loads(text)
-    if program.plain and program.varying is None:
+    if not program.results and program.varying is None and all(s.scan is None for s in program.stages):
         for form in normal_forms(program):
             try:
                 return _recognised(form)

@@ -34,6 +34,7 @@ _TEMPLATES = {
     "cuda_attention": ("cuda_attention", "CUDA_ATTENTION"),
     "cuda_map": ("cuda_elementwise", "CUDA_MAP"),
     "cuda_stencil": ("cuda_reduce_window", "CUDA_STENCIL"),
+    "cuda_grouped": ("cuda_grouped", "CUDA_GROUPED"),
     "cuda_relaid": ("partition", "CUDA_RELAID"),
     "cuda_wgmma": ("cuda_wgmma", "CUDA_WGMMA"),
     "cuda_mma": ("cuda_mma", "CUDA_MMA"),

@@ -29,11 +29,13 @@ LARGEST = (1 << 31) - (1 << 16)
 class CudaContraction(family.Contraction):
     """A contraction whose results are stored where all ``clips`` hold (conditions on output axes).
 
-    ``strides``, where given, are the steps along these axes in the real output (:mod:`.phases`).
+    ``strides``, where given, are the steps along these axes in the real output (:mod:`.phases`). ``chosen``, where
+    given, is the batch of each row of M, which has one alone: tiles hold rows of one batch (:mod:`.sorting`).
     """
 
     clips: tuple[Expr, ...] = ()
     strides: Mapping[str, int] | None = None
+    chosen: Expr | None = None
 
     @cached_property
     def out_strides(self) -> dict[str, int]:
@@ -41,9 +43,19 @@ class CudaContraction(family.Contraction):
         return dict(self.strides or zip(self.stage.axes, self.output.strides, strict=True))
 
     @property
+    def is_sorted(self) -> bool:
+        """Whether tiles hold rows of one batch, sorted by it, wherever they lie."""
+        return self.chosen is not None
+
+    @property
+    def batches(self) -> int:
+        """Batches that have M rows each: one where rows choose theirs."""
+        return 1 if self.is_sorted else self.batch.size
+
+    @property
     def outputs(self) -> int:
         """Elements of the output."""
-        return self.batch.size * self.m.size * self.n.size
+        return self.batches * self.m.size * self.n.size
 
     def side(self, name: str) -> Expr:
         """The value of side ``a`` or ``b``."""
@@ -69,7 +81,7 @@ def takes_range(c: CudaContraction) -> bool:
 def match(text: str) -> CudaContraction | None:
     """The contraction that a program (canonical text) is, or ``None``; the same object each time."""
     for form in family.contractions(text):
-        found = _computed(form)
+        found = computed(form)
         if found is None:
             continue
         other = _in_phases(Program.loads(text)) if found.batch.size > 1 else None
@@ -77,7 +89,8 @@ def match(text: str) -> CudaContraction | None:
     return None
 
 
-def _computed(c: family.Contraction) -> CudaContraction | None:
+def computed(c: family.Contraction) -> CudaContraction | None:
+    """A contraction as it is computed on a GPU, ``None`` for sums or sizes that are not."""
     if c.acc not in ACCUMULATED or max(c.batch.size, c.m.size, c.n.size, c.k.size) > LARGEST:
         return None
     made = CudaContraction(
@@ -92,7 +105,7 @@ def _in_phases(program: Program) -> CudaContraction | None:
     if form is None:
         return None
     try:
-        c = _computed(family.recognise(form.program))
+        c = computed(family.recognise(form.program))
     except NoMatch:
         return None
     if c is None:

@@ -17,6 +17,7 @@ from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.sizes import arguments, divisor, expression, times
 from tilewright.kernels.templates.cuda.sizes import pieces as pieces_of
+from tilewright.kernels.templates.cuda.sorting import batch_of
 from tilewright.kernels.templates.cuda.text import NARROW, VALUE, VALUE_BYTES, mentioned, parameters
 from tilewright.kernels.templates.tiles import ceildiv
 
@@ -69,7 +70,7 @@ def partial(c: CudaContraction, values: int, edges: str) -> Function:
 
     ``values`` and ``edges`` as of :class:`.Epilogue`.
     """
-    row = f"batch * {wide(expression(c.m.size))} + m" if c.batch.size > 1 else "(long long)m"
+    row = f"batch * {wide(expression(c.m.size))} + m" if c.batches > 1 else "(long long)m"
     w = min(values, width(c))
     inner = "n" in edges and divisor(c.n.size) % values != 0
     columns = text(expression(c.n.size))
@@ -138,8 +139,8 @@ def kernel(c: CudaContraction, symbol: str) -> str:
     in_order = not c.clips and all(group.size == 1 or group.stride(where) == step for group, step in wanted)
     store = epilogue.write(w, "e" if in_order else None, "        ")
     places = {
-        "batch": f"e / {text(times(rows, expression(n)))}",
-        "m": f"e / {columns} % {text(rows)}" if c.batch.size > 1 else f"e / {columns}",
+        "batch": batch_of(c, "m") if c.is_sorted else f"e / {text(times(rows, expression(n)))}",
+        "m": f"e / {columns} % {text(rows)}" if c.batches > 1 else f"e / {columns}",
         "n": f"e % {columns}" if c.outputs > n else "e",
     }  # fmt: skip
     return fill(COMBINE, {

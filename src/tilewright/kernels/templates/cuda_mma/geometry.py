@@ -8,7 +8,8 @@ from functools import cached_property
 from tilewright.core import IntExpr
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
-from tilewright.kernels.templates.cuda.sizes import divisor, pieces
+from tilewright.kernels.templates.cuda import sorting
+from tilewright.kernels.templates.cuda.sizes import pieces
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, DEPTH_BYTES, ROWS, Instruction
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -131,13 +132,13 @@ class Tiles:
 
     @property
     def edges(self) -> str:
-        """The axes, of ``mn``, along which tiles reach beyond the output."""
-        return ("m" if divisor(self.p.m) % self.bm else "") + ("n" if divisor(self.p.n) % self.bn else "")
+        """The axes, of ``mn``, along which tiles may reach beyond the output."""
+        return sorting.edges(self.p.c, self.bm, self.bn)
 
     @property
     def tiles_m(self) -> IntExpr:
         """Tiles along M, as an expression of the size that calls choose."""
-        return pieces(self.p.m, self.bm)
+        return sorting.tiles(self.p.c, self.bm)
 
     @property
     def tiles_n(self) -> IntExpr:

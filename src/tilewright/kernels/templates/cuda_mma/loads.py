@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.kernels.codegen import integers
-from tilewright.kernels.templates.cuda import sizes
+from tilewright.kernels.templates.cuda import sizes, sorting
 from tilewright.kernels.templates.cuda_mma.geometry import MmaTiling, Side
 
 
@@ -46,7 +46,12 @@ class Loader:
     @property
     def strides(self) -> tuple[int, int, int] | None:
         """Linear steps in global memory, where copies of a thread lie a constant apart."""
-        return self.s.source.strides if self.even and self.s.direct else None
+        return self.s.source.strides if self.even and self.s.direct and not self.scattered else None
+
+    @property
+    def scattered(self) -> bool:
+        """Whether rows are read from wherever they lie: ``row_a`` holds those of a thread's copies."""
+        return sorting.scattered(self.p.p.c, self.s.name)
 
     @property
     def fixed(self) -> bool:
@@ -65,6 +70,11 @@ class Loader:
 
     def _place(self, row: str = "r", k: str = "k", copy: str = "i") -> str:
         """A statement that declares row and k, within the tile, of copy number ``copy``."""
+        rows, ks = self._at(copy)
+        return f"const int {row} = {rows}, {k} = {ks};"
+
+    def _at(self, copy: str) -> tuple[str, str]:
+        """Text of row and k, within the tile, of copy number ``copy``."""
         s, threads, lanes = self.s, self.p.threads, self.lanes
         further = copy != "0" and s.rounds(threads) > 1
         if self.even:
@@ -78,8 +88,8 @@ class Loader:
             slow, fast = f"{flat} / {lanes}", f"{flat} % {lanes}"
         rows, ks = (fast, slow) if self.row_is_fast else (slow, fast)
         if s.step > 1:
-            rows, ks = (rows, f"({ks}) * {s.step}") if s.order == "k" else (f"({rows}) * {s.step}", ks)
-        return f"const int {row} = {rows}, {k} = {ks};"
+            return (rows, f"({ks}) * {s.step}") if s.order == "k" else (f"({rows}) * {s.step}", ks)
+        return rows, ks
 
     @property
     def placed(self) -> bool:
@@ -106,7 +116,7 @@ class Loader:
     def _inside(self, row: str, k: str) -> list[str]:
         """Conditions under which a position is inside the operand."""
         found = []
-        if sizes.divisor(self.s.extent) % self.s.rows:
+        if not self.scattered and sizes.divisor(self.s.extent) % self.s.rows:
             found.append(f"{row} < {integers.text(sizes.expression(self.s.extent))}")
         if self.p.p.k % self.p.bk:
             found.append(f"{k} < {self.p.p.k}")
@@ -123,9 +133,9 @@ class Loader:
     def declare(self) -> list[str]:
         """Statements before the main loop: addresses of the thread's first copy, registers for elements."""
         s, name = self.s, self.s.name
+        out = self._rows() if self.scattered else []
         if not s.direct:
-            return [f"tw::u32 held_{name}[{s.held_registers(self.p.threads)}];"]
-        out = []
+            return [*out, f"tw::u32 held_{name}[{s.held_registers(self.p.threads)}];"]
         if self.placed:
             out.append(self._place(f"r_{name}", f"k_{name}", "0"))
         if self.strides:
@@ -142,6 +152,23 @@ class Loader:
             out.append(f"const tw::u32 to_{name} = s{name} + {at};")
         return out
 
+    def _rows(self) -> list[str]:
+        """Statements that declare ``row_a``: the rows of the thread's copies."""
+        at = f"{self.origin} + {self._at('i')[0]}"
+        one = sorting.held_row(self.p.p.c, self._held_row, at, self._spare())
+        return [f"int row_a[{self.s.rounds(self.p.threads)}];", *self._each([one])]
+
+    @property
+    def _held_row(self) -> str:
+        """Text of the row of the copy at hand, where rows are scattered."""
+        return "row_a[i]" if self.s.rounds(self.p.threads) > 1 else "row_a[0]"
+
+    def _row(self, r: str) -> tuple[list[str], str]:
+        """Statements, and then the text of a row, given that within the tile."""
+        if self.scattered:
+            return [f"const int row = {self._held_row};"], "row"
+        return [], f"({self.origin} + {r})"
+
     # ------------------------------------------------------------------ asynchronous copies
 
     def copies(self) -> list[str]:
@@ -154,7 +181,7 @@ class Loader:
         placed = self.placed and self.even
         if not placed:
             r, kk = "r", "k"
-        row, k = f"({self.origin} + {r})", f"(t * {p.bk} + {kk})"
+        (known, row), k = self._row(r), f"(t * {p.bk} + {kk})"
         if self.strides:
             per_tile = p.bk * self.strides[2]
             per_copy = self.jump * (self.strides[2] if self.row_is_fast else self.strides[1])
@@ -171,6 +198,7 @@ class Loader:
         spare = self._spare()
         return self._each([
             *([] if placed else [self._place()]),
+            *known,
             f"{f'if ({spare}) ' if spare else ''}tw::cp_async<{s.copy}>({target}, {source}{valid});",
         ])  # fmt: skip
 
@@ -186,7 +214,7 @@ class Loader:
         """Statements that read the thread's elements of tile ``t`` into ``held_<side>``."""
         s, p = self.s, self.p
         per_word, words = 4 // s.item, s.step * s.item // 4
-        row = f"({self.origin} + r)"
+        known, row = self._row("r")
         spare = self._spare()
         further = (f" + w * {per_word}" if words > 1 else "") + (" + e" if per_word > 1 else "")
         inside = " && ".join([*([spare] if spare else []), *self._inside(row, "kk")])
@@ -207,7 +235,7 @@ class Loader:
         one.append(f"held_{s.name}[{self._held(words, 'w' if words > 1 else '0')}] = word;")
         if words > 1:
             one = ["TW_UNROLL", f"for (int w = 0; w < {words}; w++) {{", *("    " + x for x in one), "}"]
-        return self._each([self._place(), *one])
+        return self._each([self._place(), *known, *one])
 
     def put(self) -> list[str]:
         """Statements that write ``held_<side>`` to ring slot ``slot``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.cuda import raster, sizes, splitk
+from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda_mma import fragments, pack
@@ -23,9 +23,15 @@ def arguments(p: MmaTiling) -> tuple[str, ...]:
     return ("GROUP", "SPLIT") if p.split_k else ("GROUP",)
 
 
+def sorts(p: MmaTiling) -> tuple[sorting.Sorting, ...]:
+    """The launch that sorts rows, if one does; its tables lie behind all else."""
+    return sorting.sorts(p.p.c, p.bm, pack.workspace_bytes(p))
+
+
 def source(p: MmaTiling) -> str:
     """Everything after the prelude."""
     parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n"]
+    parts += [s.kernel(p.symbol) for s in sorts(p)]
     parts += [pack.kernel(p, s) for s in pack.packed(p)]
     parts.append(_main(p))
     if p.split_k:
@@ -34,16 +40,18 @@ def source(p: MmaTiling) -> str:
 
 
 def launch_program(p: MmaTiling) -> LaunchProgram:
-    """Packing, the product, and the merge of partial results."""
-    grid = (raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.p.batch), p.split_k), 1, 1)
+    """Sorting and packing, the product, and the merge of partial results."""
+    grid = (raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.p.c.batches), p.split_k), 1, 1)
     main = Launch(
         p.symbol, (*arguments(p), *sizes.arguments(p.p.c.program)), grid=grid, block=(p.threads, 1, 1), shared=p.shared
     )
-    launches = [pack.launch(p, s) for s in pack.packed(p)]
+    sort = sorts(p)
+    launches = [*(s.launch(p.symbol) for s in sort), *(pack.launch(p, s) for s in pack.packed(p))]
     launches.append(main)
     if p.split_k:
         launches.append(splitk.launch(p.p.c, p.symbol))
-    return LaunchProgram(tuple(launches), workspace=pack.workspace_bytes(p), align=alignment(p), rounding=rounding(p.p))
+    workspace = sort[0].end if sort else pack.workspace_bytes(p)
+    return LaunchProgram(tuple(launches), workspace=workspace, align=alignment(p), rounding=rounding(p.p))
 
 
 def alignment(p: MmaTiling) -> int:
@@ -105,7 +113,10 @@ def _main(p: MmaTiling) -> str:
     direct, carried = [x for x in loaders if x.s.direct], [x for x in loaders if not x.s.direct]
     declared = [*pack.declare(p), *(line for x in loaders for line in x.declare()), *fragments.declare(p)]
     read = [*(line for x in loaders for line in fragments.read(x.s, p)), *fragments.rounded(p)]
-    tiles = raster.raster(p.tiles_m, p.tiles_n, sizes.expression(p.p.batch), p.split_k, reads=())
+    sort = sorts(p)
+    tiles = raster.raster(
+        p.tiles_m, p.tiles_n, sizes.expression(p.p.c.batches), p.split_k, reads=("tile_m",) if sort else ()
+    ) + "".join(s.declare() for s in sort)
     return fill(KERNEL, {
         "threads": p.threads, "min_blocks": p.min_blocks, "symbol": p.symbol,
         "parameters": parameters(p.p.c.program, arguments(p)), "raster": tiles.splitlines(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -59,8 +60,13 @@ WHOLE = ("int8", "uint8")
 @lru_cache(maxsize=256)
 def match(text: str) -> Product | None:
     """The product that a program (canonical text) is, or ``None``: another body, dtype or reduction."""
+    return product(text, contraction)
+
+
+def product(text: str, recognise: Callable[[str], CudaContraction | None]) -> Product | None:
+    """The same, given what finds the contraction."""
     bits, real = _as_bits(text)
-    c = contraction(bits)
+    c = recognise(bits)
     if c is None or not c.is_product:
         return None
     sides = [Operand(c, side) for side in ("a", "b")]

@@ -105,11 +105,16 @@ class Source:
 
     @property
     def batches(self) -> int:
-        return self.operand.c.batch.size
+        """How often the operand is there: once where its rows choose their batch."""
+        c = self.operand.c
+        return c.batches if self.operand.side == "a" else c.batch.size
 
     def offset(self, batch: str, row: str, k: str) -> str:
         """Text of a position (elements), valid within the extents."""
-        return self.operand.offset(batch, row, k)
+        if not self.is_packed:
+            return self.operand.offset(batch, row, k)
+        before = f"{batch} * {self.rows * self.pitch}LL + " if self.batches > 1 else ""
+        return f"{before}{row} * {self.pitch}LL + {k}"
 
     def guard(self, batch: str, row: str, k: str) -> str | None:
         """Text of the read's own condition (padding), ``None`` where there is none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
-from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda import sorting, splitk
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, MmaTiling
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
@@ -20,7 +20,7 @@ def results(p: MmaTiling) -> tuple[str, Function]:
 
 
 def _call(p: MmaTiling, m: str, n: str) -> str:
-    return results(p)[1].call(v="v", batch=p.batch, m=m, n=n) + ";"
+    return results(p)[1].call(v="v", batch=p.batch, m=sorting.row(p.p.c, m), n=n) + ";"
 
 
 def width(p: MmaTiling) -> int:

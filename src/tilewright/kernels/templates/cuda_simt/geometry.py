@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from tilewright.core import IntExpr, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
+from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
@@ -179,7 +180,7 @@ class SimtTiling:
     @property
     def tiles_m(self) -> IntExpr:
         """Tiles along M, as an expression of the size that calls choose."""
-        return pieces(self.c.m.size, self.bm)
+        return sorting.tiles(self.c, self.bm)
 
     @property
     def tiles_n(self) -> IntExpr:

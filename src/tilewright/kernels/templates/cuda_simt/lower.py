@@ -17,7 +17,7 @@ from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.codegen import integers
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE, const
-from tilewright.kernels.templates.cuda import raster, sizes, splitk
+from tilewright.kernels.templates.cuda import raster, sizes, sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import identity, update
 from tilewright.kernels.templates.cuda.functions import Function, pointers
 from tilewright.kernels.templates.cuda.text import (
@@ -34,42 +34,43 @@ from tilewright.kernels.templates.cuda_simt.geometry import SideTile, SimtTiling
 
 
 def launch_program(p: SimtTiling, symbol: str) -> LaunchProgram:
-    """How the kernel is called: one launch, or two where K is split."""
+    """How the kernel is called: one launch, and others before or after it where rows are sorted or K is split."""
     arguments = ("GROUP", "SPLIT") if p.split else ("GROUP",)
-    grid = raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.c.batch.size), p.split)
-    first = Launch(
+    grid = raster.blocks(p.tiles_m, p.tiles_n, sizes.expression(p.c.batches), p.split)
+    main = Launch(
         symbol,
         (*arguments, *sizes.arguments(p.c.program)),
         grid=(grid, 1, 1),
         block=(p.threads, 1, 1),
         shared=p.shared_bytes,
     )
-    launches = (first, splitk.launch(p.c, symbol)) if p.split else (first,)
-    return LaunchProgram(launches, workspace=splitk.workspace(p.c, p.split), align=p.align)
+    sort = _sorts(p)
+    launches = (*(s.launch(symbol) for s in sort), main, *((splitk.launch(p.c, symbol),) if p.split else ()))
+    return LaunchProgram(launches, workspace=sort[0].end if sort else splitk.workspace(p.c, p.split), align=p.align)
+
+
+def _sorts(p: SimtTiling) -> tuple[sorting.Sorting, ...]:
+    """The launch that sorts rows, if one does; its tables lie behind partial results."""
+    return sorting.sorts(p.c, p.bm, splitk.workspace(p.c, p.split))
 
 
 def source(p: SimtTiling, symbol: str) -> str:
     """C++ that follows the prelude."""
     c = p.c
-    defined, store = splitk.results(c, p.vector_n, _edges(p), p.split)
+    defined, store = splitk.results(c, p.vector_n, sorting.edges(c, p.bm, p.bn), p.split)
     parts = [f'#line 1 "kernel"\nnamespace {symbol}_ {{\n', defined]
     for s in p.sides:
         stash = "" if p.copy == "async" else fill(STASH, _side_holes(p, s))
         parts.append(_mover(p, s).define() + stash)
     holes = _holes(p, store)
     parts += [fill(READ, _side_holes(p, s)) for s in p.sides]
-    parts += [fill(COMPUTE, holes), _kernel(p, symbol, holes)]
+    parts += [fill(COMPUTE, holes), *(s.kernel(symbol) for s in _sorts(p)), _kernel(p, symbol, holes)]
     if p.split:
         parts.append(splitk.kernel(c, symbol))
     return "".join(parts)
 
 
 # --------------------------------------------------------------------------- global to shared memory
-
-
-def _edges(p: SimtTiling) -> str:
-    """Axes of the output along which tiles reach beyond it."""
-    return ("m" if sizes.divisor(p.c.m.size) % p.bm else "") + ("n" if sizes.divisor(p.c.n.size) % p.bn else "")
 
 
 def _origin(s: SideTile) -> str:
@@ -79,7 +80,7 @@ def _origin(s: SideTile) -> str:
 def _inside(p: SimtTiling, s: SideTile) -> list[str]:
     """Conditions that an access is within the tensor."""
     found = []
-    if sizes.divisor(s.operand.group.size) % s.extent:
+    if not sorting.scattered(p.c, s.name) and sizes.divisor(s.operand.group.size) % s.extent:
         found.append(f"mn < {integers.text(sizes.expression(s.operand.group.size))}")
     if p.c.k.size % p.bk:
         found.append(f"k < {p.c.k.size}")
@@ -92,13 +93,14 @@ def _mover(p: SimtTiling, s: SideTile) -> Function:
     t, origin, asynchronous = s.operand.ctype, _origin(s), p.copy == "async"
     body = _copy(p, s) if asynchronous else _fetch(p, s)
     mn, k = s.place("e")
-    body = declared({"mn": f"{origin} + {mn}", "k": f"k0 + {k}"}, body, "        ")
+    row = "row_a[i]" if sorting.scattered(p.c, s.name) else f"{origin} + {mn}"
+    body = declared({"mn": row, "k": f"k0 + {k}"}, body, "        ")
     body = (
         f"    TW_UNROLL\n    for (int i = 0; i < {s.each}; i++) {{\n"
         f"        const int e = tid + i * {p.threads};\n{body}    }}\n"
     )
     taken = {**pointers(p.c.program), "to": f"{t} *s" if asynchronous else f"{t} (&r)[{s.each}][{s.vector}]"}
-    taken |= {x: f"int {x}" for x in ("batch", origin, "k0", "tid")}
+    taken |= {x: f"int {x}" for x in ("batch", origin, "k0", "tid")} | {"row_a": f"const int (&row_a)[{s.each}]"}
     name = f"{'copy' if asynchronous else 'fetch'}_{s.name}"
     return Function(name, "void", taken, body, ("to", origin, "k0", "tid"))
 
@@ -318,6 +320,12 @@ KERNEL = """\
     $ta *const sa = ($ta *)(smem + 0);
     $tb *const sb = ($tb *)(smem + $base_b);
 $if split:    $pieces
+$if sorted:    int row_a[$each_a];
+$if sorted:    TW_UNROLL
+$if sorted:    for (int i = 0; i < $each_a; i++) {
+$if sorted:        const int e = tid + i * $threads;
+$if sorted:        $row_a
+$if sorted:    }
     $acc acc$shape;
     TW_UNROLL
     for (int q = 0; q < $qs; q++)
@@ -333,7 +341,7 @@ $loop
     for (int q = 0; q < $qs; q++)
         TW_UNROLL
         for (int i = 0; i < $vm; i++) {
-$if rows:            const int m = m0 + q * $far_m + ty * $vm + i;
+$if rows:            const int m = $m;
             TW_UNROLL
             for (int r = 0; r < $rs; r++) {
                 const int n = n0 + r * $far_n + tx * $vn;
@@ -349,10 +357,11 @@ def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
     c, a, b, vm, vn = p.c, p.a, p.b, p.vector_m, p.vector_n
     ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be left out
     split, fa, fb = p.split, f"[{p.tm // vm}][{vm}]", f"[{p.tn // vn}][{vn}]"
+    spare = f"e < {a.vectors}" if a.vectors % p.threads else None
     return {
         "ta": a.operand.ctype, "tb": b.operand.ctype, "acc": VALUE[c.acc],
         "fa": fa, "fb": fb, "shape": fa + fb,
-        "qs": p.tm // vm, "vm": vm, "rs": p.tn // vn, "vn": vn, "far_m": p.threads_m * vm, "far_n": p.threads_n * vn,
+        "qs": p.tm // vm, "vm": vm, "rs": p.tn // vn, "vn": vn, "far_n": p.threads_n * vn,
         "ra": f"[{a.each}][{a.vector}]", "rb": f"[{b.each}][{b.vector}]", "stage_a": a.elements, "stage_b": b.elements,
         "updated": update(c, "acc[q][i][r][j]", "a[q][i]", "b[r][j]"), "identity": identity(c),
         "two": p.fragments == 2, "fragments": p.fragments, "bk": p.bk, "unroll": p.unroll,
@@ -366,6 +375,8 @@ def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
         "store": store.call(v="acc[q][i][r]") + ";", "rows": "m" in store.taken,
         "stages": p.stages, "ahead": p.stages - 1, "older": p.stages - 2,
         "checked": not split and c.k.size % p.bk != 0,
+        "m": sorting.row(c, f"m0 + q * {p.threads_m * vm} + ty * {vm} + i"), "threads": p.threads, "each_a": a.each,
+        "sorted": c.is_sorted, "row_a": sorting.held_row(c, "row_a[i]", f"m0 + {a.place('e')[0]}", spare),
     }  # fmt: skip
 
 
@@ -375,17 +386,15 @@ def _kernel(p: SimtTiling, symbol: str, holes: Mapping[str, object]) -> str:
     loop = _async_loop(p, holes) if p.copy == "async" else _direct_loop(p, holes)
     rest = fill(KERNEL, {**holes, "loop": loop})
     threads = {"tid": "(int)threadIdx.x", "warp": "tid / 32", "lane": "tid % 32", **_lanes(p)}
-    batches = sizes.expression(c.batch.size)
     rest = declared({**threads, "m0": f"tile_m * {p.bm}", "n0": f"tile_n * {p.bn}"}, rest)
+    rest = "".join(s.declare() for s in _sorts(p)) + rest
+    reads = mentioned(rest, "tile_m", "tile_n", *(() if c.is_sorted else ("batch",)))
     return (
         f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({parameters(c.program, arguments)}) {{\n"
         f"    using namespace {symbol}_;\n"
         "    TW_SHARED(smem);\n    (void)ws; (void)out; (void)GROUP;\n"
-        f"{raster.raster(p.tiles_m, p.tiles_n, batches, p.split, reads=mentioned(rest, *RASTER))}{rest}"
+        f"{raster.raster(p.tiles_m, p.tiles_n, sizes.expression(c.batches), p.split, reads=reads)}{rest}"
     )
-
-
-RASTER = ("tile_m", "tile_n", "batch")
 
 
 def _lanes(p: SimtTiling) -> dict[str, str]:

@@ -1,0 +1,184 @@
+"""Rows sorted by the batch that each of them chooses, so that every tile along M holds rows of one batch.
+
+A first launch, a block for each batch, sorts them (a stable counting sort) into tables in the workspace: ``order``, the
+rows of each tile, filled up with M, which is no row; and for each tile its batch, negative where it has no rows. The
+tiles of batch b begin at number ``first / BM + b``, where ``first`` is how many rows batches before it have: so a block
+needs to count those alone, and there are at most ``M / BM`` tiles and one more for each batch, however rows are dealt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.core import IntExpr, Launch
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.integers import wide
+from tilewright.kernels.expression.expr import axis
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.sizes import divisor, pieces, total
+from tilewright.kernels.templates.cuda.text import axis_texts, parameters, printer
+from tilewright.kernels.templates.tiles import ceildiv
+
+MOST_THREADS = 1024
+EACH = 16
+"""Rows that a thread counts, as long as more threads can be had."""
+
+
+def tiles(c: CudaContraction, bm: int) -> IntExpr:
+    """Tiles along M; where rows choose their batch the most that there may be."""
+    return Sorting(c, bm, 0).tiles if c.is_sorted else pieces(c.m.size, bm)
+
+
+def edges(c: CudaContraction, bm: int, bn: int) -> str:
+    """The axes, of ``mn``, along which tiles of ``bm`` by ``bn`` may reach beyond the output."""
+    return ("m" if c.is_sorted or divisor(c.m.size) % bm else "") + ("n" if divisor(c.n.size) % bn else "")
+
+
+def scattered(c: CudaContraction, side: str) -> bool:
+    """Whether rows of a side are read from wherever they lie, each by its own number."""
+    return c.is_sorted and side == "a"
+
+
+def row(c: CudaContraction, m: str) -> str:
+    """Text of a row of M, given its place in sorted order; M or more where there is none."""
+    return f"tw::load_global<int>(order + ({m}))" if c.is_sorted else m
+
+
+def batch_of(c: CudaContraction, m: str) -> str:
+    """Text of the batch that a row chooses."""
+    assert c.chosen is not None
+    return f"(int)({printer(c.program, c.stage.ranges, axis_texts(c, m=m), {}, (c.chosen,)).scalar(c.chosen)})"
+
+
+def held_row(c: CudaContraction, to: str, m: str, spare: str | None) -> str:
+    """Statements that set ``to`` to the same, but where there is none to some row, whose product is not stored.
+
+    ``spare``: the condition that the place is one of the tile.
+    """
+    return f"{to} = {f'{spare} ? {row(c, m)} : 0' if spare else row(c, m)}; {to} -= {to} == {c.m.size};"
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """The tables for tiles of ``bm`` rows, ``at`` bytes into the workspace."""
+
+    c: CudaContraction
+    bm: int
+    at: IntExpr
+
+    @property
+    def tiles(self) -> int:
+        return self.c.m.size // self.bm + self.c.batch.size
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Launch arguments that their place depends on."""
+        return () if isinstance(self.at, int) else ("SPLIT",)
+
+    @property
+    def batches_at(self) -> IntExpr:
+        """Where the second table begins."""
+        return total(self.at, self.tiles * self.bm * 4)
+
+    @property
+    def end(self) -> IntExpr:
+        """Bytes of workspace up to the end of both."""
+        return total(self.batches_at, self.tiles * 4)
+
+    @property
+    def threads(self) -> int:
+        threads = 32
+        while threads < min(MOST_THREADS, ceildiv(self.c.m.size, EACH)):
+            threads *= 2
+        return threads
+
+    def declare(self) -> str:
+        """Statements that declare ``order`` and a tile's ``batch``, and end blocks whose tile has no rows."""
+        return (
+            f"    const int *order = (const int *)(ws + {wide(self.at)});\n"
+            f"    const int batch = tw::load_global<int>((const int *)(ws + {wide(self.batches_at)}) + tile_m);\n"
+            "    if (batch < 0) return;\n"
+        )
+
+    def launch(self, symbol: str) -> Launch:
+        grid, block = (self.c.batch.size, 1, 1), (self.threads, 1, 1)
+        return Launch(f"{symbol}_sort", self.arguments, grid=grid, block=block, shared=self.shared)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: two counts of each thread."""
+        return 8 * self.threads
+
+    def kernel(self, symbol: str) -> str:
+        """The kernel ``<symbol>_sort``."""
+        c = self.c
+        return fill(KERNEL, {
+            "threads": self.threads, "symbol": symbol, "parameters": parameters(c.program, self.arguments),
+            "m": c.m.size, "each": ceildiv(c.m.size, self.threads), "chosen": batch_of(c, "m"), "bm": self.bm,
+            "order_at": wide(self.at), "batches_at": wide(self.batches_at),
+        })  # fmt: skip
+
+    def nest(self) -> LoopNest:
+        """Its loops: every batch looks at all rows."""
+        c = self.c
+        assert c.chosen is not None
+        names = c.m.indices("m")
+        reads = tuple(
+            Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype) for x in c.chosen.loads()
+        )
+        each = ceildiv(c.m.size, self.threads)
+        loops = (
+            Loop("z", c.batch.size, 1, "parallel", "l2"),
+            Loop("m", c.m.size, 32 * each, "serial", "l1"),
+            Loop("m", 32 * each, each, "vector", "register"),
+            Loop("m", each, 1, "serial", "register"),
+        )
+        return LoopNest(
+            "sort", {"z": c.batch.size, "m": c.m.size}, loops,
+            (*reads, Access("order", (axis("m"),), "int32", store=True)), flops_per_point=0, itemsize=4,
+        )  # fmt: skip
+
+
+def sorts(c: CudaContraction, bm: int, at: IntExpr) -> tuple[Sorting, ...]:
+    """The launch that sorts rows for tiles of ``bm``, where they choose their batch."""
+    return (Sorting(c, bm, at),) if c.is_sorted else ()
+
+
+# A thread looks at rows that follow each other, so that rows keep their order.
+KERNEL = """\
+TW_KERNEL($threads, 1) void ${symbol}_sort($parameters) {
+    TW_SHARED(smem);
+    int *const before = (int *)smem;
+    int *const own = before + $threads;
+    const int batch = (int)blockIdx.x, tid = (int)threadIdx.x;
+    const int begin = tid * $each, end = begin + $each < $m ? begin + $each : $m;
+    int less = 0, equal = 0;
+    for (int m = begin; m < end; m++) {
+        const int of = $chosen;
+        less += of < batch;
+        equal += of == batch;
+    }
+    tw::store_shared(before + tid, less);
+    tw::store_shared(own + tid, equal);
+    tw::sync();
+    // Sums over this thread and those before it.
+    for (int step = 1; step < $threads; step *= 2) {
+        const int more_less = tid >= step ? tw::load_shared<int>(before + tid - step) : 0;
+        const int more_equal = tid >= step ? tw::load_shared<int>(own + tid - step) : 0;
+        tw::sync();
+        tw::store_shared(before + tid, less += more_less);
+        tw::store_shared(own + tid, equal += more_equal);
+        tw::sync();
+    }
+    const int first = tw::load_shared<int>(before + $threads - 1), count = tw::load_shared<int>(own + $threads - 1);
+    const int tile = first / $bm + batch, next = (first + count) / $bm + batch + 1, used = (count + $bm - 1) / $bm;
+    int *const order = (int *)(ws + $order_at) + tile * $bm;
+    int at = tid ? tw::load_shared<int>(own + tid - 1) : 0;
+    for (int m = begin; m < end; m++)
+        if ($chosen == batch) tw::store_global(order + at++, m);
+    for (int e = count + tid; e < used * $bm; e += $threads) tw::store_global(order + e, $m);
+    int *const batches = (int *)(ws + $batches_at) + tile;
+    for (int t = tid; t < next - tile; t += $threads) tw::store_global(batches + t, t < used ? batch : -1);
+}
+"""

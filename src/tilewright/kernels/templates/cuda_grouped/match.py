@@ -1,0 +1,70 @@
+"""A grouped contraction as products: the one that a kernel computes, and that of groups dealt evenly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from tilewright.kernels.expression.expr import Expr, axis, load, same
+from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.families import contraction as family
+from tilewright.kernels.families.grouped import Grouped
+from tilewright.kernels.families.sides import NoMatch
+from tilewright.kernels.templates.cuda.match import CudaContraction, computed
+from tilewright.kernels.templates.cuda.operand import operand
+
+GROUP, ROW = "i0", "i1"
+"""Axes of a product: the group, and the row."""
+
+
+def all_rows(g: Grouped) -> Program:
+    """The product of every row with every group's matrix; a row's own group is what matters of it."""
+    return _product(g, g.groups, g.rows.size, axis(ROW))
+
+
+def even(g: Grouped) -> Program:
+    """The product of each group's matrix with its rows where rows lie in groups of equal size."""
+    return _product(g, g.chosen, g.typical, axis(GROUP) * g.typical + axis(ROW))
+
+
+@lru_cache(maxsize=256)
+def chosen(g: Grouped, text: str) -> CudaContraction | None:
+    """:func:`all_rows` (its text) as a contraction whose rows choose their batch; ``None`` where it is none."""
+    try:
+        c = computed(family.recognise(Program.loads(text)))
+    except NoMatch:
+        return None
+    if c is None or c.batch.size > 1 or ROW not in c.m.axes or (g.groups > 1 and GROUP not in c.n.axes):
+        return None
+    a = operand(c, "a")
+    if a.contiguous != "k" and a.width("mn") > 1:
+        return None  # rows that neighbours in memory belong to are not neighbours once sorted
+    outputs = (0, g.row, *g.program.output.strides[len(g.rows.axes) :])
+    index = g.index.substitute(g.rows.indices(ROW))
+    columns = [x for x in c.n.axes if x != GROUP]
+    strides = dict(zip(c.stage.axes, outputs, strict=True))
+    return replace(c, batch=c.group([GROUP]), n=c.group(columns), strides=strides, chosen=index)
+
+
+def _product(g: Grouped, groups: int, rows: int, row: Expr) -> Program:
+    """The program over groups and rows of each, of which ``row`` says what row of the grouped one it is."""
+    count, stages = len(g.rows.axes), {s.name for s in g.program.stages}
+    places = {a: e.substitute({ROW: row}) for a, e in g.rows.indices(ROW).items()}
+
+    def stage(s: Stage) -> Stage:
+        extents = (groups, rows, *s.extents[count:])
+        own = tuple(axis(f"i{d}") for d in range(len(extents)))
+        names = places | dict(zip(s.axes[count:], own[2:], strict=True))
+
+        def rebuilt(e: Expr) -> Expr:
+            if e.op == "axis":
+                return names.get(str(e.value), e)
+            if e.op == "load" and e.value in stages:
+                return load(str(e.value), e.dtype, own)
+            if e.op == "load" and e.args and same(e.args[0], g.index):
+                return load(str(e.value), e.dtype, (axis(GROUP), *map(rebuilt, e.args[1:])))
+            return Expr(e.op, e.dtype, tuple(map(rebuilt, e.args)), e.value)
+
+        return Stage(s.name, extents, s.reduce, tuple(map(rebuilt, s.body)), s.dtype, s.monoid)
+
+    return Program(g.program.inputs, tuple(map(stage, g.program.stages)))

@@ -1,0 +1,215 @@
+"""Grouped contractions on GPUs: the contract on the emulator, rows dealt in every way, and what is computed how."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from grouped_programs import PROGRAMS, TENSOR_CORES, eight_bit_experts, experts, half_experts, half_frames, half_routed
+
+from harness.nvrtc import spilled
+from tilewright.backends.cpu.targets import parse_target
+from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.backends.emulator import build, run
+from tilewright.core import EXACT, Candidate, LaunchProgram, Task, Value, evaluate
+from tilewright.kernels import nn, te
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.grouped import grouped
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import default_schedule, full_source, get_template, lower, templates_for
+from tilewright.kernels.templates.cuda_grouped.plan import member
+from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
+from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+
+GROUPED = get_template("cuda_grouped")
+TARGET = cuda_target("sm_80")
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_grouped",)
+    programs = {f.__name__: f for f in (experts, half_experts, half_routed, half_frames)}  # noqa: RUF012
+
+
+class TestEightBitReals(CudaTemplateContract):
+    """Ada and later multiply them; whoever asks for exact sums is left to others."""
+
+    templates = ("cuda_grouped",)
+    programs = {"eight_bit_experts": eight_bit_experts}  # noqa: RUF012
+    targets = ("sm_89",)
+    architecture = "sm_89"
+
+
+def test_sums_of_eight_bit_reals_say_how_far_they_round() -> None:
+    program = eight_bit_experts()
+    task = task_of(program, cuda_target("sm_89"))
+    assert GROUPED.lower(Candidate(task, GROUPED.default(task))).program.rounding == 2.0**11
+    assert not GROUPED.matches(task_of(program, TARGET))
+    assert not GROUPED.matches(replace(task, workload=replace(task.workload, precision=EXACT)))
+    assert not get_template("cpu_grouped").matches(task_of(program, parse_target("cpu:portable", 1)))
+
+
+@pytest.mark.nightly
+class TestContractThoroughly(CudaTemplateContract):
+    templates = ("cuda_grouped",)
+    programs = PROGRAMS | TENSOR_CORES
+    targets = ("sm_80", "sm_90a")
+    schedules = 8
+
+
+@pytest.mark.nightly
+class TestContractSanitized(CudaTemplateContract):
+    templates = ("cuda_grouped",)
+    programs = PROGRAMS | TENSOR_CORES
+    schedules = 3
+    sanitize = ("address", "undefined")
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *TENSOR_CORES])
+def test_what_computes_a_grouped_contraction(name: str) -> None:
+    program = (PROGRAMS | TENSOR_CORES)[name]()
+    found = templates_for(task_of(program, TARGET))
+    assert found[0] is GROUPED
+    g = grouped(program.dumps())
+    assert g is not None
+    chosen = member(g, TARGET)
+    assert chosen is not None
+    assert chosen[0].name == ("cuda_mma" if name in TENSOR_CORES or name == "half_experts" else "cuda_simt")
+
+
+DEALT: dict[str, Callable[[int, int], np.ndarray]] = {
+    "all in the first": lambda m, _: np.zeros(m),
+    "all in the last": lambda m, groups: np.full(m, groups - 1),
+    "falling": lambda m, groups: np.linspace(groups - 1, 0, m).round(),
+    "outside": lambda m, groups: np.resize([-5, groups + 3, 2**31 - 1, -(2**31)], m),
+    "one apart": lambda m, groups: np.where(np.arange(m) == m // 2, 1, groups - 1),
+}
+"""Groups of rows, given how many rows and groups there are."""
+
+
+SPLIT = {"split_k": True, "SPLIT": 2, "BK": 32, "STAGES": 2, "store_shared": False}
+
+
+@pytest.mark.parametrize(
+    ("make", "knobs"), [(lambda: experts(m=70), {}), (half_routed, {}), (half_routed, SPLIT)],
+    ids=["float32", "bfloat16", "split"],
+)  # fmt: skip
+def test_rows_may_be_dealt_in_any_way(make: Callable[[], Program], knobs: dict[str, Value]) -> None:
+    """Empty groups, and tiles that are full to the last row, too; results do not depend on the order of threads."""
+    program = make()
+    task = task_of(program, TARGET)
+    values = {**GROUPED.default(task).values, "BM": 16, "GROUP": 1, **knobs}
+    candidate = Candidate(task, GROUPED.space(task).schedule(values))
+    made = GROUPED.lower(candidate)
+    kernel = build(full_source(candidate, emulated=True), [x.symbol for x in made.program.launches])
+    inputs = random_arrays(program, 1)
+    at = next(n for n, t in enumerate(program.inputs) if t.dtype == "int32")
+    groups = grouped(program.dumps())
+    assert groups is not None
+    for name, deal in DEALT.items():
+        inputs[at] = deal(inputs[at].size, groups.groups).astype("int32").reshape(inputs[at].shape)
+        results = []
+        for order, copies in (("fifo", "lazy"), ("random:3", "eager")):
+            got = empty_output(program.output.shape, program.output.dtype)
+            report = run(kernel, made.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+            assert report.ok, (name, report.bugs)
+            check(program, inputs, got)
+            results.append(got.tobytes())
+        assert results[0] == results[1], name
+
+
+def test_a_tile_holds_rows_of_one_group() -> None:
+    """The tables that the first launch leaves: every row once, in its group's tiles, in order; others have none."""
+    program = experts(m=50, groups=4)
+    task = task_of(program, TARGET)
+    candidate = Candidate(task, GROUPED.space(task).schedule({**GROUPED.default(task).values, "BM": 16, "GROUP": 1}))
+    made = GROUPED.lower(candidate)
+    kernel = build(full_source(candidate, emulated=True), [x.symbol for x in made.program.launches])
+    inputs = random_arrays(program, 1)
+    inputs[2] = np.array([0] * 16 + [3, 1] * 17, "int32")
+    # The tables as a second result, where the launch would have its workspace.
+    tables = np.zeros(evaluate(made.program.workspace, {}) // 4, np.int32)
+    sort = replace(made.program.launches[0], parameters=tuple(("tensor", n) for n in range(5)))
+    got = empty_output(program.output.shape, program.output.dtype)
+    report = run(kernel, LaunchProgram((sort,)), {}, inputs, got, tables)
+    assert {b.kind for b in report.bugs} == {"uninitialized"}  # the result, and rows of tiles without rows
+    tiles = 50 // 16 + 4
+    order, batches = tables[: tiles * 16].reshape(tiles, 16), tables[tiles * 16 : tiles * 17]
+    assert list(batches) == [0, -1, 1, 1, -1, 3, 3]
+    rows = np.arange(50)
+    for group in range(4):
+        held = order[batches == group].ravel()
+        mine = rows[inputs[2] == group]
+        assert list(held) == [*mine, *[50] * (len(held) - len(mine))]
+
+
+def test_experts_of_two_layers_are_two_kernels() -> None:
+    """What lies between is a tensor of the workspace, as are the tables of both."""
+    x, g = te.input("x", (40, 32), "bfloat16"), te.input("g", (40,), "int32")
+    w, v = te.input("w", (4, 32, 48), "bfloat16"), te.input("v", (4, 48, 32), "bfloat16")
+    hidden = nn.cast(nn.relu(nn.grouped_matmul(x, w, g)), "bfloat16")
+    program = te.program(nn.cast(nn.grouped_matmul(hidden, v, g), "bfloat16"))[0]
+    task = task_of(program, TARGET)
+    schedule = default_schedule(task)
+    assert schedule.values["cut"] == "s0+s1:cuda_grouped s2:cuda_grouped"
+    candidate = Candidate(task, schedule)
+    made = lower(candidate)
+    kernel = build(full_source(candidate, emulated=True), [s.symbol for s in made.program.launches])
+    inputs, got = random_arrays(program, 1), empty_output(program.output.shape, program.output.dtype)
+    report = run(kernel, made.program, launch_values(candidate), inputs, got, order="random:5")
+    assert report.ok, report.bugs
+    check(program, inputs, got)
+
+
+def test_sizes_that_neighbours_in_memory_cross_are_left_to_others() -> None:
+    """Rows that lie side by side are no neighbours once they are sorted, so nothing reads them in vectors."""
+    x, w, g = te.input("x", (32, 20)), te.input("w", (3, 32, 16)), te.input("g", (20,), "int32")
+    out = te.compute((20, 16), lambda i, j: te.sum(32, lambda r: x[r, i] * w[g[i], r, j]))
+    task = task_of(te.program(out)[0], TARGET)
+    assert grouped(task.workload.program) is not None
+    assert not GROUPED.matches(task)
+
+
+def test_loops_are_those_of_groups_of_equal_size() -> None:
+    task = task_of(experts(40, 64, 64, 5), TARGET)
+    sort, product = GROUPED.nests(task, GROUPED.default(task))
+    assert (sort.axes, sort.flops_per_point) == ({"z": 5, "m": 40}, 0)
+    assert (product.axes["z"], product.axes["m"]) == (5, 8)
+
+
+MIXTURES = (
+    {"m": 4096, "n": 4096, "k": 4096, "groups": 8, "dtype": "bfloat16"},
+    {"m": 8192, "n": 1408, "k": 2048, "groups": 64, "dtype": "bfloat16"},
+    {"m": 1000, "n": 37, "k": 513, "groups": 16, "dtype": "float16"},
+    {"m": 64, "n": 2048, "k": 1024, "groups": 32, "dtype": "float32"},
+)
+
+
+@pytest.mark.parametrize("sizes", MIXTURES[:1], ids=lambda c: f"{c['groups']} {c['dtype']}")
+def test_defaults_do_not_spill(sizes: dict[str, object]) -> None:
+    _unspilled(sizes, "sm_80")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("variant", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("sizes", MIXTURES, ids=lambda c: f"{c['groups']} {c['dtype']}")
+def test_no_default_spills(sizes: dict[str, object], variant: str) -> None:
+    _unspilled(sizes, variant)
+
+
+def _unspilled(sizes: dict[str, object], variant: str) -> None:
+    task = Task(get_operator("grouped_matmul").workload(**sizes), cuda_target(variant))
+    schedule = GROUPED.default(task)
+    assert not spilled(task, schedule), dict(schedule.values)
+
+
+@pytest.mark.nightly
+def test_many_random_schedules_compile() -> None:
+    rng, count = random.Random(1), 0
+    for number in range(80):
+        sizes = MIXTURES[number % len(MIXTURES)]
+        task = Task(get_operator("grouped_matmul").workload(**sizes), TARGET)
+        count += spilled(task, GROUPED.space(task).sample(rng)) > 0
+    assert count <= 4, f"{count} of 80 spill"
