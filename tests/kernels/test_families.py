@@ -95,7 +95,11 @@ LEFT = {
         "contraction long_integers": "sums of 64-bit whole numbers",
     },
     ("reduce_window", "cpu"): {"window on GPUs pool_index": "a reduction of two components"},
-    ("attention", "cpu"): {"attention grouped": FEW, "half attention half_grouped": FEW},
+    ("attention", "cpu"): {
+        "attention grouped": FEW,
+        "half attention half_grouped": FEW,
+        "half attention half_paged": "keys in pages",
+    },
     ("winograd", "cpu"): {
         "contraction conv2d": CHANNELS,
         "convolution requantised": "sums of whole numbers",
