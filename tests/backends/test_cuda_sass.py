@@ -66,7 +66,7 @@ def test_a_kernel_without_loops_is_its_own_main_loop() -> None:
         ("DMMA.8x8x4", "tensor", "fp64", 64),
         ("FFMA", "float", "fp32", 32),
         ("DFMA", "float", "fp64", 32),
-        ("IDP.4A.S8.S8", "integer", "fp32", 128),
+        ("IDP.4A.S8.S8", "integer", "dp4a", 128),
         ("MUFU.EX2", "special", "fp32", 0),
         ("IMAD.MOV.U32", "move", "fp32", 0),
         ("IMAD.WIDE", "integer", "fp32", 0),

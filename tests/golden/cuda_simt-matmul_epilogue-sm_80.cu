@@ -1,4 +1,4 @@
-// cuda_simt version 2, cuda:sm_80
+// cuda_simt version 3, cuda:sm_80
 #line 1 "kernel"
 namespace tw_golden_ {
 TW_DEVICE float finish(const float *x2, float v, int n) {

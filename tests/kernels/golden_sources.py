@@ -115,7 +115,7 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
     template: {label: found[label] for label in labels}
     for template, found, labels in (
         ("cuda_simt", {**CONTRACTIONS, **FORMS},
-         ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "turned_last_float32")),
+         ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "bytes", "turned_last_float32")),
         ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16")),
         ("cuda_wgmma", PRODUCTS, ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense")),
         ("cuda_attention", {**ATTENTIONS, **HALVES, "groups": GROUPS["shared"]},

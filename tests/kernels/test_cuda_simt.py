@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -12,21 +13,23 @@ from tilewright.backends.cuda.archs import VARIANTS, target
 from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, Nvrtc, find_nvrtc
 from tilewright.backends.cuda.ptxas import parse_log
+from tilewright.backends.cuda.sass import NoDisassembler, disassemble, find_disassembler
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.expression.program import Program
 from tilewright.kernels.loopnest.footprint import FEATURES, footprint
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import full_source
 from tilewright.kernels.templates.cuda_simt.template import CUDA_SIMT
 from tilewright.testing.contractions import CONTRACTIONS, multiply
 from tilewright.testing.cuda_template import CudaTemplateContract
-from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
 TEMPLATE = CUDA_SIMT
 
 
-ALIKE = ("conv2d", "matrix_vector", "dot", "halves", "bytes", "squared_distance", "products", "least")
+ALIKE = ("conv2d", "matrix_vector", "dot", "halves", "bytes_odd", "squared_distance", "products", "least")
 """Contractions that take the paths of others: only the nightly run has them on the emulator."""
 
 
@@ -142,20 +145,29 @@ def test_defaults_fill_the_device(sizes: tuple[int, int, int]) -> None:
     assert len(kernel.program.launches) == 1 + bool(schedule.values["split_k"])
 
 
+def computed(
+    task: Task, schedule: Schedule, inputs: Sequence[Array], profile: bool = False
+) -> tuple[Array, dict[str, object]]:
+    """A schedule's result on the emulator, and counts."""
+    candidate = Candidate(task, schedule)
+    kernel = TEMPLATE.lower(candidate)
+    unit = prelude(task.target, emulated=True) + kernel.source
+    made = build(unit, [x.symbol for x in kernel.program.launches], profile=profile)
+    output = Program.loads(task.workload.program).output
+    out = np.empty(output.shape, output.dtype)
+    report = run(made, kernel.program, launch_values(candidate), list(inputs), out)
+    assert report.ok, report.bugs
+    return out, dict(report.profile)
+
+
 @cache
 def profiled(rows: str, columns: str, dtype: str) -> dict[str, object]:
     p = multiply(128, 256, 64, dtype, dtype, rows, columns)
     task = task_of(p, target("sm_90a"))
-    candidate = Candidate(task, TEMPLATE.default(task))
-    kernel = TEMPLATE.lower(candidate)
-    unit = prelude(task.target, emulated=True) + kernel.source
-    made = build(unit, [x.symbol for x in kernel.program.launches], profile=True)
-    out = np.empty(p.output.shape, p.output.dtype)
     inputs = random_arrays(p)
-    report = run(made, kernel.program, launch_values(candidate), inputs, out)
-    assert report.ok, report.bugs
+    out, profile = computed(task, TEMPLATE.default(task), inputs, profile=True)
     check(p, inputs, out)
-    return dict(report.profile)
+    return profile
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -168,6 +180,68 @@ def test_defaults_on_aligned_shapes_have_no_conflicts_and_full_sectors(rows: str
         assert isinstance(counted, dict)
         assert counted["sectors"] == counted["ideal_sectors"] > 0
         assert counted["requests"] * 32 * 16 <= counted["sectors"] * 32 * 1.01  # 16 bytes a lane
+
+
+# ------------------------------------------------------------------ words of bytes
+
+
+@pytest.mark.parametrize("label", ["bytes", "bytes_odd"])
+def test_products_of_bytes_are_computed_four_at_a_time(label: str) -> None:
+    p = CONTRACTIONS[label]()
+    task = task_of(p, target("sm_80"), label)
+    kernel = TEMPLATE.lower(Candidate(task, TEMPLATE.default(task)))
+    inputs = random_arrays(p)
+    check(p, inputs, computed(task, TEMPLATE.default(task), inputs)[0])
+    assert "tw::dp4a(a[q][i], b[r][j], acc[q][i][r][j])" in kernel.source
+    # A is read along K as it lies, or its bytes change places; B always does.
+    assert kernel.source.count("tw::transpose_bytes(w);") == (1 if label == "bytes" else 2)
+    numbers = TEMPLATE.static(task, TEMPLATE.default(task))
+    wide = task_of(multiply(16, 48, 64, "int32", "int32"), target("sm_80"))
+    depth = {name: {k.name: k.values for k in TEMPLATE.space(t).knobs}["BK"] for name, t in (("8", task), ("32", wide))}
+    assert depth["8"][0] == 4 * depth["32"][0]
+    assert numbers["tile_k"] % 4 == 0
+
+
+def test_other_whole_numbers_are_multiplied_one_by_one() -> None:
+    for label in ("int8_dot", "long_integers"):  # signed by unsigned; eight bytes
+        task = task_of(CONTRACTIONS[label](), target("sm_80"), label)
+        assert "dp4a" not in TEMPLATE.lower(Candidate(task, TEMPLATE.default(task))).source
+
+
+def test_words_along_k_are_copied_asynchronously() -> None:
+    p = multiply(32, 32, 64, "int8", "int32", columns="nk")
+    task = task_of(p, target("sm_80"))
+    space, rng = TEMPLATE.space(task), random.Random(0)
+    found = [s for s in (space.sample(rng) for _ in range(60)) if s.values["copy"] == "async"]
+    assert found
+    assert all(s.values["VA"] == s.values["VB"] == 4 for s in found)
+    inputs = random_arrays(p)
+    check(p, inputs, computed(task, found[0], inputs)[0])
+
+
+def test_sums_of_bytes_wrap_around() -> None:
+    k = 1 << 18
+    p = multiply(1, 2, k, "int8", "int32")
+    task = task_of(p, target("sm_80"))
+    a, b = np.full((1, k), -128, np.int8), np.full((k, 2), -128, np.int8)
+    b[:, 1] = 127
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert np.abs(exact).min() > 1 << 31
+    assert computed(task, TEMPLATE.default(task), [a, b])[0].tolist() == exact.astype(np.int32).tolist()
+
+
+def test_bytes_take_a_quarter_of_the_instructions() -> None:
+    """Of a large product's main loop, from machine code: one for more than three multiply-adds."""
+    try:
+        find_disassembler()
+    except NoDisassembler as e:
+        pytest.skip(str(e))
+    task = task_of(multiply(1024, 1024, 1022, "int8", "int32"), target("sm_80"))
+    candidate = Candidate(task, TEMPLATE.default(task))
+    cubin, _ = compiler("sm_80").compile(full_source(candidate), flags(task.target))
+    loop = disassemble(cubin)[candidate.symbol].main_loop
+    dots = sum(x.opcode.startswith("IDP.4A.S8.S8") for x in loop)
+    assert 4 * dots > 3 * len(loop)
 
 
 # ------------------------------------------------------------------ features

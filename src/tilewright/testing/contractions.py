@@ -75,6 +75,11 @@ def bytes_() -> Program:
     return multiply(16, 48, 64, "int8", "int32")
 
 
+def bytes_odd() -> Program:
+    """Neither operand has neighbours along K, nor K a multiple of four: words of bytes are put together."""
+    return multiply(18, 22, 35, "int8", "int32", rows="km", columns="nk")
+
+
 def long_integers() -> Program:
     return multiply(6, 10, 12, "int64", "int64")
 
@@ -190,8 +195,8 @@ CONTRACTIONS: dict[str, Callable[[], Program]] = {
     for f in (
         programs.matmul, programs.matmul_epilogue, programs.conv2d, programs.conv2d_strided, programs.chebyshev,
         programs.int8_dot, aligned, transposed, vector_matrix, matrix_vector, dot, tiny, doubles, halves, halves_odd,
-        bytes_, long_integers, batch, grouped_conv, depthwise, squared_distance, products, least, scaled, gathered,
-        fused, activated, tf32, masked, distance, rows,
+        bytes_, bytes_odd, long_integers, batch, grouped_conv, depthwise, squared_distance, products, least, scaled,
+        gathered, fused, activated, tf32, masked, distance, rows,
     )
 }  # fmt: skip
 """Builders of small contractions by name."""

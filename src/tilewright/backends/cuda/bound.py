@@ -23,6 +23,9 @@ L2_BYTES = 64
 WARP_MMA = 0.62
 """Share of Hopper's peak that instructions of a warp reach; only those of a warpgroup have all of it (Luo and others,
 arXiv:2402.13499, section IV-C)."""
+DP4A = 4 * 64
+"""Multiply-adds of bytes on ordinary units, a clock and multiprocessor: four for each 32-bit one, of which there are 64
+in every architecture here (CUDA C++ Programming Guide, "Arithmetic Instructions"; it does not list dot products)."""
 _PEAK = {"fp32": 0, "fp64": 1, "fp16": 2, "tf32": 3, "int8": 4}
 
 
@@ -61,7 +64,7 @@ def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, vari
     arithmetic = {"tensor": 0.0, "fma": 0.0}
     for x in loop:
         if work := x.multiply_adds:
-            rate = ARCHITECTURES[variant].lanes[_PEAK[x.unit]]
+            rate = _rate(x.unit, variant)
             if x.kind == "tensor" and variant.startswith("sm_90") and "GMMA" not in x.opcode:
                 rate *= WARP_MMA
             arithmetic["tensor" if x.kind == "tensor" else "fma"] += warps * work / rate * level
@@ -85,7 +88,7 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     if not work.flops or not (spent["tensor"] or _multiplies(loop)):
         return Bound("dram", dram, 0.0, spent)
     unit = next(x.unit for x in loop if x.multiply_adds and (x.kind == "tensor") == (arithmetic == "tensor"))
-    peak = ARCHITECTURES[target.variant].lanes[_PEAK[unit]]
+    peak = _rate(unit, target.variant)
     trips = work.flops / 2 / (inside * work.blocks)
     rounds = ceil(work.blocks / (work.resident * sms))
     each = max(spent.values())
@@ -98,6 +101,11 @@ def bound(code: Code, work: Work, target: Target) -> Bound:
     if by != "dram" and most > 1.05 * max(even, dram):
         by = "waves"
     return Bound(by, most, work.flops / 2 / (peak * sms) / most, spent)
+
+
+def _rate(unit: str, variant: str) -> float:
+    """Multiply-adds of a unit (:attr:`~.sass.Instruction.unit`) in a clock of a multiprocessor."""
+    return DP4A if unit == "dp4a" else ARCHITECTURES[variant].lanes[_PEAK[unit]]
 
 
 def _multiplies(loop: tuple[Instruction, ...]) -> bool:

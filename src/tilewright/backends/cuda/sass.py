@@ -93,9 +93,10 @@ class Instruction:
 
     @property
     def unit(self) -> str:
-        """What computes it, as the peaks of a target name it: ``fp16``, ``tf32``, ``int8``, ``fp32`` or ``fp64``."""
+        """What computes it, as the peaks of a target name it: ``fp16``, ``tf32``, ``int8``, ``fp32`` or ``fp64``; for
+        bytes on ordinary units ``dp4a``."""
         if self.kind != "tensor":
-            return "fp64" if self.opcode.startswith("DFMA") else "fp32"
+            return {"DFMA": "fp64", "IDP": "dp4a"}.get(self.opcode.split(".")[0], "fp32")
         if self.opcode.startswith("D"):
             return "fp64"
         if self.opcode.startswith(("I", "Q")):

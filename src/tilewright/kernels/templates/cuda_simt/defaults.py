@@ -17,6 +17,7 @@ from tilewright.kernels.templates.cuda.operand import operand
 from tilewright.kernels.templates.cuda.static import allocated, blocks_per_sm, element_bytes, limit
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
 from tilewright.kernels.templates.cuda_simt.geometry import PAD, SECTOR, read_width, registers, shared_bytes
+from tilewright.kernels.templates.cuda_simt.packed import word_steps
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
@@ -51,7 +52,7 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
     """A schedule by arithmetic on the sizes and the target's limits."""
     options: dict[str, tuple[Any, ...]] = {k.name: k.values for k in within.knobs}
     t = min(_candidates(c, target, options), key=lambda t: (cycles(c, target, t), -t.bm * t.bn))
-    sides = {s: operand(c, s) for s in ("a", "b")}
+    sides, pack = {s: operand(c, s) for s in ("a", "b")}, word_steps(c)
     steps = ceildiv(ceildiv(c.k.size, t.bk), t.split)
     transposed = any(o.contiguous == "k" for o in sides.values())
     ring = "async" in options["copy"] and not transposed and steps > 2
@@ -60,7 +61,7 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
         copy, stages = "direct", 1
     used = allocated(registers(c, t.bm, t.bn, t.bk, t.tm, t.tn, copy, stages))
     fit = blocks_per_sm(target, t.threads, used, shared_bytes(c, t.bm, t.bn, t.bk, stages))
-    unroll = max(u for u in options["unroll"] if u == 1 or (u <= t.bk and u * t.tm * t.tn <= 1024))
+    unroll = max(u for u in options["unroll"] if u == 1 or (u * pack <= t.bk and u * t.tm * t.tn <= 1024))
     values: dict[str, Value] = {
         "BM": t.bm,
         "BN": t.bn,
@@ -80,7 +81,8 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
     for side, vector, pad, extent in (("a", "VA", "pad_a", t.bm), ("b", "VB", "pad_b", t.bn)):
         along = sides[side].contiguous
         # No wider than one write to shared memory, so that neighbours write to different banks.
-        wide = min(t.bk if along == "k" else extent, 16 // VALUE_BYTES[sides[side].dtype])
+        written = 16 // VALUE_BYTES[sides[side].dtype]
+        wide = min(t.bk, written * pack) if along == "k" else min(extent, written)
         values[vector] = max(v for v in options[vector] if v <= wide)
         values[pad] = PAD if along == "k" else 0
     return values
@@ -89,12 +91,13 @@ def default(c: CudaContraction, target: Target, within: SearchSpace) -> dict[str
 def _candidates(c: CudaContraction, target: Target, options: dict[str, tuple[Any, ...]]) -> Iterator[Tile]:
     """Legal tiles worth an estimate; there is always one."""
     # Rows of a side that lies along K fill sectors of memory, if K is long enough.
-    least = max([8, *(SECTOR // max(1, element_bytes(c, s)) for s in ("a", "b") if _along(c, s) == "k")])
-    depths = [d for d in options["BK"] if least <= d <= max(16, least)] or [
+    pack = word_steps(c)
+    least = max([8 * pack, *(SECTOR // max(1, element_bytes(c, s)) for s in ("a", "b") if _along(c, s) == "k")])
+    depths = [d for d in options["BK"] if least <= d <= max(16 * pack, least)] or [
         min(options["BK"], key=lambda d: abs(d - least))
     ]
     if c.outputs <= 4096 or min(c.m.size, c.n.size) <= 8:
-        depths = [d for d in options["BK"] if least <= d <= 32] or depths
+        depths = [d for d in options["BK"] if least <= d <= 32 * pack] or depths
     found = False
     for strict in (True, False):
         for bm in options["BM"]:
@@ -125,7 +128,7 @@ def _deep(
     item = VALUE_BYTES[c.rhs.dtype]
     best = min(lanes, key=lambda x: (_wavefronts(tm, tn, 32 // x, x, item), abs(x - 8)))
     for bk in depths:
-        if max(bm, bn) * bk > 32 * threads:
+        if max(bm, bn) * bk // word_steps(c) > 32 * threads:
             continue
         used = registers(c, bm, bn, bk, tm, tn, "direct", 2)
         if used > limit(target, "registers_per_thread"):
@@ -163,17 +166,17 @@ def cycles(c: CudaContraction, target: Target, t: Tile) -> float:
     sms, clock = limit(target, "sms"), float(target.limit["clock_hz"])
     rate = float(target.limit["fp64_flops" if c.acc == "float64" else "fp32_flops"]) / (2 * sms * clock)
     if c.acc.startswith("int"):
-        rate /= 2 if c.acc == "int32" else 8
+        rate /= 2 if c.acc == "int32" else 8  # a dot product of four bytes like one product
     item = VALUE_BYTES[c.rhs.dtype]
     warps = t.threads / 32
     multiply = t.bm * t.bn / rate
     shared = warps * _wavefronts(t.tm, t.tn, 32 // t.lanes_n, t.lanes_n, item)
     reads = t.tm / read_width(t.tm, item) + t.tn / read_width(t.tn, item)
     issue = warps * (t.tm * t.tn + reads + 2) / 4
-    memory = (t.bm * element_bytes(c, "a") + t.bn * element_bytes(c, "b")) / L2_BYTES
+    memory = word_steps(c) * (t.bm * element_bytes(c, "a") + t.bn * element_bytes(c, "b")) / L2_BYTES
     # What is not the bottleneck still gets in its way a little.
     parts = (multiply, shared, issue, memory)
-    step = t.bk * (max(parts) + 0.1 * sum(parts)) * _waste(c, t) + 30
+    step = t.bk // word_steps(c) * (max(parts) + 0.1 * sum(parts)) * _waste(c, t) + 30
     used = registers(c, t.bm, t.bn, t.bk, t.tm, t.tn, "direct", 2)
     resident = blocks_per_sm(target, t.threads, used, shared_bytes(c, t.bm, t.bn, t.bk, 2))
     blocks = c.batch.size * ceildiv(c.m.size, t.bm) * ceildiv(c.n.size, t.bn) * t.split

@@ -15,6 +15,7 @@ from tilewright.kernels.templates.cuda.match import CudaContraction
 from tilewright.kernels.templates.cuda.operand import Operand, operand
 from tilewright.kernels.templates.cuda.sizes import pieces, within
 from tilewright.kernels.templates.cuda.text import VALUE_BYTES
+from tilewright.kernels.templates.cuda_simt.packed import word_steps
 from tilewright.kernels.templates.tiles import ceildiv
 
 PAD = 4
@@ -34,7 +35,8 @@ COMPUTED_REGISTERS = 16
 class SideTile:
     """One side's tile of ``extent`` (along M or N) by ``depth`` (along K), in shared memory k by k.
 
-    Every access of global memory holds ``vector`` elements along ``along`` (``"k"`` or ``"mn"``).
+    Every access of global memory holds ``vector`` elements along ``along`` (``"k"`` or ``"mn"``). An element of the
+    tile is a word of ``pack`` steps of K, ``depth`` counts words.
     """
 
     operand: Operand
@@ -43,6 +45,7 @@ class SideTile:
     vector: int
     pad: int
     threads: int
+    pack: int = 1
 
     @property
     def name(self) -> str:
@@ -72,9 +75,19 @@ class SideTile:
         return self.depth * self.stride
 
     @property
+    def gathered(self) -> bool:
+        """Whether the steps of K in a word are read one by one."""
+        return self.pack > 1 and (self.along == "mn" or self.vector < self.pack)
+
+    @property
+    def unit(self) -> int:
+        """Elements of the tile that come of one access; of one of each step of K where words are gathered."""
+        return self.vector if self.pack == 1 or self.gathered else self.vector // self.pack
+
+    @property
     def vectors(self) -> int:
-        """Accesses of global memory that fill the tile."""
-        return self.extent * self.depth // self.vector
+        """Accesses of global memory, or groups of them, that fill the tile."""
+        return self.extent * self.depth // self.unit
 
     @property
     def each(self) -> int:
@@ -84,7 +97,7 @@ class SideTile:
     @property
     def lanes_k(self) -> int:
         """How many neighbouring threads read neighbours along K: a sector's worth."""
-        return min(self.depth // self.vector, max(1, SECTOR // self.read_bytes))
+        return min(self.depth // self.unit, max(1, SECTOR // max(self.read_bytes, self.pack)))
 
     @property
     def read_bytes(self) -> int:
@@ -95,15 +108,15 @@ class SideTile:
     def place(self, e: str) -> tuple[str, str]:
         """Text of where access number ``e``, below ``vectors``, starts in the tile: along M or N, and along K."""
         if self.along == "mn":
-            across = self.extent // self.vector
-            return _product(_rest(e, across), self.vector), _quotient(e, across)
+            across = self.extent // self.unit
+            return _product(_rest(e, across), self.unit), _quotient(e, across)
         lanes = self.lanes_k
-        if lanes == self.depth // self.vector:
-            return _quotient(e, lanes), _product(_rest(e, lanes), self.vector)
+        if lanes == self.depth // self.unit:
+            return _quotient(e, lanes), _product(_rest(e, lanes), self.unit)
         mn = _rest(_quotient(e, lanes), self.extent)
         group = _product(_quotient(e, lanes * self.extent), lanes)
         inner = _rest(e, lanes)
-        return mn, _product(group if inner == "0" else f"({group} + {inner})", self.vector)
+        return mn, _product(group if inner == "0" else f"({group} + {inner})", self.unit)
 
 
 def _rest(e: str, n: int) -> str:
@@ -141,6 +154,16 @@ class SimtTiling:
     split: bool
 
     @property
+    def pack(self) -> int:
+        """Steps of K that a word of a tile holds."""
+        return word_steps(self.c)
+
+    @property
+    def depth(self) -> int:
+        """Words along K in a tile: steps in which it is multiplied."""
+        return self.bk // self.pack
+
+    @property
     def threads_m(self) -> int:
         return self.bm // self.tm
 
@@ -158,11 +181,14 @@ class SimtTiling:
 
     @cached_property
     def a(self) -> SideTile:
-        return SideTile(operand(self.c, "a"), self.bm, self.bk, self.va, self.pad_a, self.threads)
+        return self._side("a", self.bm, self.va, self.pad_a)
 
     @cached_property
     def b(self) -> SideTile:
-        return SideTile(operand(self.c, "b"), self.bn, self.bk, self.vb, self.pad_b, self.threads)
+        return self._side("b", self.bn, self.vb, self.pad_b)
+
+    def _side(self, name: str, extent: int, vector: int, pad: int) -> SideTile:
+        return SideTile(operand(self.c, name), extent, self.depth, vector, pad, self.threads, self.pack)
 
     @property
     def sides(self) -> tuple[SideTile, ...]:
@@ -228,7 +254,8 @@ def registers(c: CudaContraction, bm: int, bn: int, bk: int, tm: int, tn: int, c
     a, b, acc = words(c)
     threads = (bm // tm) * (bn // tn)
     fragments = 2 * (tm * a + tn * b)
-    flight = ceildiv(bm * bk, threads) * a + ceildiv(bn * bk, threads) * b if copy == "direct" else 0
+    depth = bk // word_steps(c)
+    flight = ceildiv(bm * depth, threads) * a + ceildiv(bn * depth, threads) * b if copy == "direct" else 0
     # With one buffer, nothing is multiplied while a tile is on its way.
     total = BASE_REGISTERS + tm * tn * acc + (fragments + flight if stages > 1 else max(fragments, flight))
     for side, extent in (("a", bm), ("b", bn)):
@@ -260,7 +287,7 @@ def computed_sides(c: CudaContraction) -> int:
 def shared_bytes(c: CudaContraction, bm: int, bn: int, bk: int, stages: int) -> int:
     """Shared memory of a block with every row padded, so that padding never decides what is legal."""
     a, b = VALUE_BYTES[c.lhs.dtype], VALUE_BYTES[c.rhs.dtype]
-    return stages * bk * ((bm + PAD) * a + (bn + PAD) * b)
+    return stages * (bk // word_steps(c)) * ((bm + PAD) * a + (bn + PAD) * b)
 
 
 def plan(c: CudaContraction, values: Mapping[str, Value]) -> SimtTiling:

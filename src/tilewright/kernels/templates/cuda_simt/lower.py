@@ -31,6 +31,7 @@ from tilewright.kernels.templates.cuda.text import (
 )
 from tilewright.kernels.templates.cuda.vectors import pack
 from tilewright.kernels.templates.cuda_simt.geometry import SideTile, SimtTiling
+from tilewright.kernels.templates.cuda_simt.packed import gather
 
 
 def launch_program(p: SimtTiling, symbol: str) -> LaunchProgram:
@@ -77,13 +78,13 @@ def _origin(s: SideTile) -> str:
     return "m0" if s.name == "a" else "n0"
 
 
-def _inside(p: SimtTiling, s: SideTile) -> list[str]:
+def _inside(p: SimtTiling, s: SideTile, k: str = "k") -> list[str]:
     """Conditions that an access is within the tensor."""
     found = []
     if not sorting.scattered(p.c, s.name) and sizes.divisor(s.operand.group.size) % s.extent:
         found.append(f"mn < {integers.text(sizes.expression(s.operand.group.size))}")
     if p.c.k.size % p.bk:
-        found.append(f"k < {p.c.k.size}")
+        found.append(f"{k} < {p.c.k.size}")
     return found
 
 
@@ -94,15 +95,20 @@ def _mover(p: SimtTiling, s: SideTile) -> Function:
     body = _copy(p, s) if asynchronous else _fetch(p, s)
     mn, k = s.place("e")
     row = "row_a[i]" if sorting.scattered(p.c, s.name) else f"{origin} + {mn}"
-    body = declared({"mn": row, "k": f"k0 + {k}"}, body, "        ")
+    body = declared({"mn": row, "k": f"k0 + {_steps(s, k)}"}, body, "        ")
     body = (
         f"    TW_UNROLL\n    for (int i = 0; i < {s.each}; i++) {{\n"
         f"        const int e = tid + i * {p.threads};\n{body}    }}\n"
     )
-    taken = {**pointers(p.c.program), "to": f"{t} *s" if asynchronous else f"{t} (&r)[{s.each}][{s.vector}]"}
+    taken = {**pointers(p.c.program), "to": f"{t} *s" if asynchronous else f"{t} (&r)[{s.each}][{s.unit}]"}
     taken |= {x: f"int {x}" for x in ("batch", origin, "k0", "tid")} | {"row_a": f"const int (&row_a)[{s.each}]"}
     name = f"{'copy' if asynchronous else 'fetch'}_{s.name}"
     return Function(name, "void", taken, body, ("to", origin, "k0", "tid"))
+
+
+def _steps(s: SideTile, words: str) -> str:
+    """Text of a number of steps of K, given one of words."""
+    return words if s.pack == 1 or words == "0" else f"({words}) * {s.pack}"
 
 
 def _fetch(p: SimtTiling, s: SideTile) -> str:
@@ -119,12 +125,14 @@ def _fetch(p: SimtTiling, s: SideTile) -> str:
     # A failed guard gives `other`; what is outside of the matrix gives zero, which is `other` as a rule.
     guard = o.guard("batch", "mn", "k")
     tests = " && ".join([*([inside] if inside else []), *([f"({guard})"] if guard else [])])
-    storage = STORAGE[plain.tensor.dtype]
-    kind = pack(storage, s.vector)
+    if s.gathered:
+        return _gather(p, s, spare)
+    storage = STORAGE[plain.tensor.dtype] if s.pack == 1 else ctype
+    kind = pack(storage, s.unit)
     read = f"tw::load_global<{kind}>({plain.tensor.name} + ({o.offset('batch', 'mn', 'k')}))"
-    held = "p.v[j]" if s.vector > 1 else "p"
-    value = f"({ctype})({o.converted(from_storage(plain.tensor.dtype, held))})"
-    holes = {"kind": kind, "read": read, "value": value, "vector": s.vector, "many": s.vector > 1}
+    held = "p.v[j]" if s.unit > 1 else "p"
+    value = f"({ctype})({o.converted(from_storage(plain.tensor.dtype, held))})" if s.pack == 1 else held
+    holes = {"kind": kind, "read": read, "value": value, "vector": s.unit, "many": s.unit > 1}
     if plain.other != 0 and tests:
         outside = printer(p.c.program, {}, {}, {}, ()).scalar(const(plain.other, o.dtype))
         other = f"({inside}) ? ({ctype}){outside} : 0" if inside else f"({ctype}){outside}"
@@ -134,6 +142,15 @@ def _fetch(p: SimtTiling, s: SideTile) -> str:
         zero = f"({kind})0" if kind == storage and not kind.startswith("tw::") else f"{kind}{{}}"
         holes["read"] = f"{tests} ? {read} : {zero}"
     return fill(FETCH, holes)
+
+
+def _gather(p: SimtTiling, s: SideTile, spare: list[str]) -> str:
+    """Statements that read one access for each step of K in a word."""
+    o, k = s.operand, "(k + h)"
+    assert o.plain is not None
+    guard = o.guard("batch", "mn", k)
+    tests = [*spare, *_inside(p, s, k), *([f"({guard})"] if guard else [])]
+    return gather(f"{o.plain.tensor.name} + ({o.offset('batch', 'mn', k)})", " && ".join(tests), s.vector)
 
 
 FETCH = """\
@@ -212,9 +229,9 @@ def _side_holes(p: SimtTiling, s: SideTile) -> dict[str, object]:
     tile, read, threads = (p.tm, p.vector_m, p.threads_m) if s.name == "a" else (p.tn, p.vector_n, p.threads_n)
     mn, k = s.place("e")
     return {
-        "side": s.name, "t": s.operand.ctype, "each": s.each, "vector": s.vector, "vectors": s.vectors,
+        "side": s.name, "t": s.operand.ctype, "each": s.each, "vector": s.unit, "vectors": s.vectors,
         "threads": s.threads, "ragged": s.vectors % s.threads, "mn": mn, "k": k, "stride": s.stride,
-        "down": s.along == "k", "width": min(s.vector, 16 // s.item),
+        "down": s.along == "k", "width": min(s.unit, 16 // s.item),
         "fragment": f"[{tile // read}][{read}]", "groups": tile // read, "read": read, "far": threads * read,
     }  # fmt: skip
 
@@ -355,6 +372,8 @@ $if rows:            const int m = $m;
 def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
     """What the texts of the kernel say of a plan."""
     c, a, b, vm, vn = p.c, p.a, p.b, p.vector_m, p.vector_n
+    taken = ("acc[q][i][r][j]", "a[q][i]", "b[r][j]")
+    updated = update(c, *taken) if p.pack == 1 else f"tw::dp4a({taken[1]}, {taken[2]}, {taken[0]})"
     ragged = not c.zero_is_neutral and c.k.size % p.bk != 0  # steps beyond K must be left out
     split, fa, fb = p.split, f"[{p.tm // vm}][{vm}]", f"[{p.tn // vn}][{vn}]"
     spare = f"e < {a.vectors}" if a.vectors % p.threads else None
@@ -362,11 +381,11 @@ def _holes(p: SimtTiling, store: Function) -> dict[str, object]:
         "ta": a.operand.ctype, "tb": b.operand.ctype, "acc": VALUE[c.acc],
         "fa": fa, "fb": fb, "shape": fa + fb,
         "qs": p.tm // vm, "vm": vm, "rs": p.tn // vn, "vn": vn, "far_n": p.threads_n * vn,
-        "ra": f"[{a.each}][{a.vector}]", "rb": f"[{b.each}][{b.vector}]", "stage_a": a.elements, "stage_b": b.elements,
-        "updated": update(c, "acc[q][i][r][j]", "a[q][i]", "b[r][j]"), "identity": identity(c),
-        "two": p.fragments == 2, "fragments": p.fragments, "bk": p.bk, "unroll": p.unroll,
+        "ra": f"[{a.each}][{a.unit}]", "rb": f"[{b.each}][{b.unit}]", "stage_a": a.elements, "stage_b": b.elements,
+        "updated": updated, "identity": identity(c),
+        "two": p.fragments == 2, "fragments": p.fragments, "bk": p.depth, "unroll": p.unroll,
         # A loop that a schedule wants as a loop: unrolled, it takes registers by dozens.
-        "unrolled": "TW_UNROLL" if p.unroll == p.bk else "TW_KEEP_LOOP",
+        "unrolled": "TW_UNROLL" if p.unroll == p.depth else "TW_KEEP_LOOP",
         "takes_left": ", int left" if ragged else "", "first": "if (k < left) " if ragged else "",
         "second": "if (k + 1 < left) " if ragged else "",
         "at": f"ty, tx, {c.k.size} - t * {p.bk}" if ragged else "ty, tx",

@@ -7,19 +7,22 @@ memory, ``copy`` how they get there: ``direct`` through registers, ``async`` by 
 ``VA``, ``VB`` how many elements one read of global memory holds; ``unroll`` how many steps of K are
 printed out; ``fragments`` whether the next step's operands are read (2) before this one is multiplied;
 ``pad_a``, ``pad_b`` pad a row of a tile in shared memory; ``split_k`` whether K is divided among blocks.
+Where int8 is multiplied by int8, tiles hold words of four steps of K (:mod:`.packed`): ``unroll`` counts words.
 Knobs passed at each call: ``GROUP`` rows of tiles are walked together, ``SPLIT`` pieces of K.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tilewright.core import Target, Value
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.match import CudaContraction
-from tilewright.kernels.templates.cuda.operand import operand
+from tilewright.kernels.templates.cuda.operand import Operand, operand
 from tilewright.kernels.templates.cuda.static import allocated, limit
 from tilewright.kernels.templates.cuda_simt.geometry import PAD, registers, shared_bytes, words
+from tilewright.kernels.templates.cuda_simt.packed import word_steps
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
@@ -44,22 +47,29 @@ def tiles(extent: int, least: int) -> list[int]:
     return [t for t in TILES if low <= t <= high]
 
 
-def depths(k: int) -> list[int]:
-    """Values of BK."""
-    high = min(64, max(4, power(k)))
-    return [d for d in DEPTHS if min(8, high) <= d <= high]
+def depths(c: CudaContraction) -> list[int]:
+    """Values of BK: so many words."""
+    pack = word_steps(c)
+    high = min(64, max(4, power(ceildiv(c.k.size, pack))))
+    return [d * pack for d in DEPTHS if min(8, high) <= d <= high]
 
 
 def vectors(c: CudaContraction, side: str) -> list[int]:
     """Values of VA and VB: powers of two up to what alignment and extents allow."""
-    o = operand(c, side)
-    return [v for v in (1, 2, 4, 8, 16) if v <= o.width(o.contiguous)]
+    o, pack = operand(c, side), word_steps(c)
+    # Along K an access holds whole words, or one step.
+    none = range(2, pack) if o.contiguous == "k" else ()
+    return [v for v in (1, 2, 4, 8, 16) if v <= o.width(o.contiguous) and v not in none]
 
 
 def copies(c: CudaContraction, target: Target) -> list[str]:
     """Values of ``copy``: asynchronous copies take sides as they lie in memory, and a GPU that has them."""
-    able = "cc" in target.limit and all(operand(c, s).copied for s in ("a", "b"))
-    return ["direct", "async"] if able else ["direct"]
+
+    def able(o: Operand) -> bool:
+        pack = word_steps(c)
+        return o.copied if pack == 1 else o.contiguous == "k" and o.width("k") >= pack
+
+    return ["direct", "async"] if "cc" in target.limit and all(able(operand(c, s)) for s in ("a", "b")) else ["direct"]
 
 
 def space(c: CudaContraction, target: Target, template: str, version: int) -> SearchSpace:
@@ -71,8 +81,8 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
     reserved, resident = limit(target, "shared_reserved"), limit(target, "threads_per_sm")
     bn = tiles(c.n.size, 32)
     bm = tiles(c.m.size, 1)
-    batches = c.batch.size
-    split = {d: splitk.splits(c, ceildiv(c.k.size, d)) for d in depths(c.k.size)}
+    batches, pack = c.batch.size, word_steps(c)
+    split = {d: splitk.splits(c, ceildiv(c.k.size, d)) for d in depths(c)}
     every = sorted({s for found in split.values() for s in found})
     along = {s: operand(c, s).contiguous for s in ("a", "b")}
     knobs = [
@@ -81,7 +91,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         Choice("BN", tuple(bn)),
         Choice("TN", THREAD_TILES),
         Choice("lanes_n", (1, 2, 4, 8, 16, 32)),
-        Choice("BK", tuple(depths(c.k.size))),
+        Choice("BK", tuple(depths(c))),
         Choice("copy", tuple(copies(c, target)), ordered=False),
         Choice("stages", (1, 2, 3, 4)),
         Choice("min_blocks", (1, 2, 3, 4)),
@@ -126,7 +136,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
         ),
         rule(
             f"a thread copies more than {IN_FLIGHT} elements a tile",
-            lambda BM, TM, BN, TN, BK: max(BM, BN) * BK <= IN_FLIGHT * threads(BM, TM, BN, TN),
+            lambda BM, TM, BN, TN, BK: max(BM, BN) * BK // pack <= IN_FLIGHT * threads(BM, TM, BN, TN),
         ),
         rule(
             "direct copies take 1 or 2 stages, asynchronous ones 2 to 4",
@@ -147,7 +157,7 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
             "the unrolled loop body is too long",
             lambda TM, TN, unroll: unroll == 1 or TM * TN * unroll <= CODE_LIMIT,
         ),
-        rule("unroll exceeds the tile's steps of K", lambda BK, unroll: unroll <= BK),
+        rule("unroll exceeds the tile's steps of K", lambda BK, unroll: unroll * pack <= BK),
         rule("two sets of fragments need an unrolled loop", lambda unroll, fragments: fragments == 1 or unroll > 1),
         rule("split_k says whether SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
         rule(
@@ -162,8 +172,8 @@ def space(c: CudaContraction, target: Target, template: str, version: int) -> Se
             within = Constraint((size, name), _at_most, f"{name} exceeds {size}, along which the reads lie")
             rules.append(within)
             if along[side] == "k":
-                reason = f"an asynchronous copy cannot transpose: {name} must be 1"
-                rules.append(Constraint(("copy", name), _untransposed, reason))
+                reason = f"an asynchronous copy cannot transpose: {name} must be {pack}"
+                rules.append(Constraint(("copy", name), partial(_untransposed, pack), reason))
     blocks = batches * ceildiv(c.m.size, bm[0]) * ceildiv(c.n.size, bn[0])
     if blocks * max([1, *every]) > raster.MAX_BLOCKS:
         rules.append(
@@ -183,7 +193,7 @@ def _at_most(values: Mapping[str, Value]) -> bool:
     return second <= first
 
 
-def _untransposed(values: Mapping[str, Value]) -> bool:
-    """Whether the first is no asynchronous copy, or the second 1."""
+def _untransposed(pack: int, values: Mapping[str, Value]) -> bool:
+    """Whether the first is no asynchronous copy, or the second one element of a tile."""
     copy, vector = values.values()
-    return copy == "direct" or vector == 1
+    return copy == "direct" or vector == pack

@@ -1,0 +1,62 @@
+"""Products of int8, four at a time: tiles hold words of four neighbours along K, which ``tw::dp4a`` multiplies.
+
+Where neighbours lie in memory that way a word is read as it is. Else a thread reads them from four places, and bytes
+change places in its registers.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.operand import operand
+from tilewright.kernels.templates.cuda.vectors import pack
+
+WORD = 4
+"""Bytes of a word, and neighbours along K that it holds."""
+
+
+@lru_cache(maxsize=256)
+def word_steps(c: CudaContraction) -> int:
+    """Steps of K that an element of a tile holds: :data:`WORD` where int8 is multiplied by int8 in int32, else 1.
+
+    Words beyond K are filled up with zeros, which add nothing; sums wrap either way.
+    """
+    return WORD if c.is_product and c.acc == "int32" and all(_bytes(c, side) for side in ("a", "b")) else 1
+
+
+def _bytes(c: CudaContraction, side: str) -> bool:
+    """Whether a side is one read of int8, or zero."""
+    plain = operand(c, side).plain
+    if plain is None or plain.other != 0 or plain.tensor.dtype != "int8":
+        return False
+    return [(x.op, x.dtype) for x in plain.chain] == [("cast", "int32")]
+
+
+def gather(read: str, tests: str, vector: int) -> str:
+    """Statements that bring ``vector`` neighbours of four steps of K into words; ``read`` is an address, by ``h``."""
+    whole = vector >= WORD
+    pieces = vector // WORD if whole else vector
+    kind = pack("int" if whole else "unsigned char", pieces)
+    value = f"tw::load_global<{kind}>({read})"
+    zero = f"{kind}{{}}" if pieces > 1 else f"({kind})0"
+    return fill(GATHER, {
+        "kind": kind, "value": f"{tests} ? {value} : {zero}" if tests else value, "pieces": pieces, "whole": whole,
+        "words": ", ".join(f"(int)p[{h}]{'.v[j]' if pieces > 1 else ''}" for h in range(WORD)),
+    })  # fmt: skip
+
+
+GATHER = """\
+        $kind p[4];
+        TW_UNROLL
+        for (int h = 0; h < 4; h++) p[h] = $value;
+        TW_UNROLL
+        for (int j = 0; j < $pieces; j++) {
+            int w[4] = {$words};
+            tw::transpose_bytes(w);
+$if whole:            TW_UNROLL
+$if whole:            for (int h = 0; h < 4; h++) r[i][j * 4 + h] = w[h];
+$unless whole:            r[i][j] = w[0];
+        }
+"""
