@@ -31,6 +31,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "int8 sm_90a": ("matmul", "sm_90a", {**_SQUARE, "dtype": "int8"}),
     "int8 transposed sm_90a": ("matmul", "sm_90a", {**_SQUARE, "dtype": "int8", "trans_b": True}),
     "tf32 sm_80": ("matmul", "sm_80", {**_SQUARE, "precision": "tf32"}),
+    "tf32 truncated sm_80": ("matmul", "sm_80", {**_SQUARE, "precision": "tf32_truncated"}),
     "float32 sm_80": ("matmul", "sm_80", _SQUARE),
     "few rows sm_80": ("matmul", "sm_80", {**_SQUARE, "m": 16, "dtype": "float16"}),
     "attention 64 sm_80": ("attention", "sm_80", {**_HEADS, "d": 64}),

@@ -15,7 +15,7 @@ from scipy import special
 from tilewright.backends import get_backend
 from tilewright.core import Target
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.expression.numerics import from_bfloat16, round_tf32, to_bfloat16
+from tilewright.kernels.expression.numerics import from_bfloat16, round_tf32, to_bfloat16, truncate_tf32
 
 Array = npt.NDArray[Any]
 BACKEND = get_backend("cpu")
@@ -101,6 +101,11 @@ EXPORT void tf32_v(const float *x, float *y, long n) {
     for (long i = 0; i < n; i += TW_LANES(float))
         tw::store_n(y + i, tw::round_tf32(tw::load_n<tw::f32v>(x + i, n - i)), n - i);
 }
+EXPORT void cut_v(const float *x, float *y, long n) {
+    for (long i = 0; i < n; i += TW_LANES(float))
+        tw::store_n(y + i, tw::truncate_tf32(tw::load_n<tw::f32v>(x + i, n - i)), n - i);
+}
+EXPORT void cut_s(const float *x, float *y, long n) { for (long i = 0; i < n; i++) y[i] = tw::truncate_tf32(x[i]); }
 EXPORT void tf32_s(const float *x, float *y, long n) { for (long i = 0; i < n; i++) y[i] = tw::round_tf32(x[i]); }
 """
 
@@ -194,16 +199,17 @@ def test_functions_are_accurate(library: ctypes.CDLL, function: str) -> None:
         assert error[worst] <= limit, f"{which}_{function}({x[worst]!r}) = {got[worst]!r}, not {exact[worst]!r}"
 
 
-@pytest.mark.parametrize("which", ["tf32_v", "tf32_s"])
+@pytest.mark.parametrize("which", ["tf32_v", "tf32_s", "cut_v", "cut_s"])
 def test_tf32_rounds_as_the_interpreter_says(library: ctypes.CDLL, which: str) -> None:
+    says, tie = (round_tf32, 1 + 2.0**-10) if which.startswith("tf32") else (truncate_tf32, 1.0)
     ties = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, -(1 + 2.0**-11), 2.0**-140, 3 * 2.0**-137, 65535.99])
     x = np.concatenate([samples(), ties.astype(np.float32)])
     got = call(library, which, x, np.full_like(x, 7))
     with np.errstate(all="ignore"):
-        exact = round_tf32(x.astype(np.float64)).astype(np.float32)
+        exact = says(x.astype(np.float64)).astype(np.float32)
     np.testing.assert_array_equal(got, exact)
     assert (np.signbit(got) == np.signbit(exact))[~np.isnan(x)].all()
-    assert got[-6] == np.float32(1 + 2.0**-10)  # away from zero
+    assert got[-6] == np.float32(tie)  # away from zero, or toward it
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

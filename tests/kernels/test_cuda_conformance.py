@@ -181,9 +181,6 @@ FAULTS = {
     "exchange divergent": ("    if (t % 2) out[t] = tw::exchange(t, 1);", "divergence"),
     "sync divergent": ("    if (t < 5) tw::sync();", "divergence"),
     "atomic_add": ("    tw::atomic_add((tw::u32 *)((char *)out + 2), 1u);", "misaligned"),
-    "not rounded": (
-        "    float c[4] = {}; tw::u32 a[4] = {}, b[2] = {}; a[1] = tw::float_bits(0.1f); tw::mma_tf32(c, a, b);", "undefined",
-    ),
 }  # fmt: skip
 
 # With 128 threads, a barrier for one arrival, and 8 KiB from `base` on.

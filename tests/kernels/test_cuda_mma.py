@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -136,6 +137,18 @@ def test_it_comes_before_ordinary_units() -> None:
     task = _matmul(64, 64, 64, "sm_80")
     assert [t.name for t in templates_for(task)][:2] == ["cuda_mma", "cuda_simt"]
     assert default_schedule(task).template == "cuda_mma"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "rounded"),
+    [("round", "round", {"fa", "fb"}), ("truncate", "truncate", set()), ("round", "truncate", {"fa"})],
+)
+def test_operands_are_rounded_where_the_program_rounds_them(left: str, right: str, rounded: set[str]) -> None:
+    rules = {"round": te.round_tf32, "truncate": te.truncate_tf32}
+    p = _simple(lambda a, b: rules[left](a) * rules[right](b), "float32", "float32")
+    task = task_of(p, cuda_target("sm_80"))
+    source = MMA.lower(Candidate(task, MMA.default(task))).source
+    assert set(re.findall(r"(f[ab])\[i\]\[e\] = tw::to_tf32", source)) == rounded
 
 
 # --------------------------------------------------------------------------- schedules

@@ -37,6 +37,7 @@ KERNELS |= {
     "tw_half": ("tw::to_float(tw::to_f16(x))", "float32", "float32"),
     "tw_brain": ("tw::to_float(tw::to_bf16(x))", "float32", "float32"),
     "tw_tf32": ("tw::round_tf32(x)", "float32", "float32"),
+    "tw_cut": ("tw::truncate_tf32(x)", "float32", "float32"),
     "tw_halves": ("tw::to_float(tw::f16{(tw::u16)x})", "uint32", "float32"),
 }
 
@@ -102,6 +103,7 @@ CONVERSIONS: dict[str, Callable[[Array], Array]] = {
     "tw_half": lambda x: x.astype(np.float16).astype(np.float32),
     "tw_brain": _brain,
     "tw_tf32": _tf32,
+    "tw_cut": lambda x: (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32),
 }
 
 

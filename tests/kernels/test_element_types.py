@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tilewright import te
 from tilewright.core import OperatorError, UsageError
-from tilewright.kernels.expression.numerics import round_tf32
+from tilewright.kernels.expression.numerics import round_tf32, truncate_tf32
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operator import operator
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.operators.product import numpy_matmul
 from tilewright.kernels.reference import evaluate
 
 
@@ -20,6 +24,7 @@ from tilewright.kernels.reference import evaluate
     [
         ({"dtype": "float16", "precision": "tf32"}, "dtype=float32"),
         ({"dtype": "float64", "precision": "tf32"}, "dtype=float32"),
+        ({"dtype": "bfloat16", "precision": "tf32_truncated"}, "dtype=float32"),
         ({"dtype": "float64", "out_dtype": "float32"}, "float64"),
         ({"dtype": "float16", "out_dtype": "bfloat16"}, "float16, float32"),
         ({"dtype": "int8", "activation": "gelu"}, "out_dtype=float32"),
@@ -91,10 +96,22 @@ def test_round_tf32_by_bits() -> None:
     assert np.isnan(round_tf32(np.array([np.nan]))).all()
 
 
-def test_the_reference_rounds_operands() -> None:
-    w = get_operator("matmul").workload(m=3, n=4, k=50, precision="tf32")
+def test_truncate_tf32_by_bits() -> None:
+    bits = np.random.default_rng(0).integers(0, 2**32, 200_000, dtype=np.uint64).astype(np.uint32)
+    x = bits.view(np.float32)
+    x = np.concatenate([x[~np.isnan(x)], np.array([np.inf, -np.inf, -0.0, 1e-45, -1e-39], np.float32)])
+    got = truncate_tf32(x).astype(np.float32).view(np.uint32)
+    np.testing.assert_array_equal(got, x.view(np.uint32) & np.uint32(0xFFFFE000))
+    assert np.isnan(truncate_tf32(np.array([np.nan]))).all()
+
+
+@pytest.mark.parametrize(("precision", "rule"), [("tf32", round_tf32), ("tf32_truncated", truncate_tf32)])
+def test_the_reference_rounds_operands(precision: str, rule: Callable[[Any], Any]) -> None:
+    w = get_operator("matmul").workload(m=3, n=4, k=50, precision=precision)
+    assert w.precision == "tf32"
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((3, 50)).astype(np.float32), rng.standard_normal((50, 4)).astype(np.float32)
     value = evaluate(Program.loads(w.program), [a, b])
-    np.testing.assert_allclose(value, round_tf32(a) @ round_tf32(b), rtol=1e-12)
+    np.testing.assert_allclose(value, rule(a) @ rule(b), rtol=1e-12)
+    np.testing.assert_allclose(numpy_matmul(a, b, precision=precision), value, rtol=1e-4, atol=1e-5)
     assert np.abs(value - a.astype(float) @ b.astype(float)).max() > 1e-5

@@ -45,7 +45,7 @@ def expressions(draw: st.DrawFn, dtype: str | None = None, depth: int = 4) -> Ex
         return ex.compare(op, again(inner), again(inner))
     ops = ["add", "sub", "mul", "min", "max", "neg", "abs", "select", "cast"]
     ops += [*ex.FUNCTIONS, "div"] if dtype in FLOATS else ["floordiv", "mod"]
-    ops = [o for o in ops if o != "round_tf32" or dtype == "float32"]
+    ops = [o for o in ops if o not in ex.TF32 or dtype == "float32"]
     op = draw(st.sampled_from(ops))
     if op == "select":
         return ex.select(again("bool"), again(dtype), again(dtype))

@@ -33,6 +33,7 @@ TYPES: list[dict[str, Any]] = [
     {"dtype": "int8", "out_dtype": "bfloat16"},
     {"dtype": "float32", "out_dtype": "float16"},
     {"dtype": "float32", "precision": "tf32"},
+    {"dtype": "float32", "precision": "tf32_truncated"},
 ]
 LAYERS: list[dict[str, Any]] = [
     {"dtype": "float16", "bias": True, "activation": "gelu", "residual": True},
@@ -76,6 +77,14 @@ def honest(w: Workload) -> Callable[..., Array]:
 def test_honest_results_pass(params: dict[str, Any]) -> None:
     w = workload_of(m=9, n=17, k=2000, **params)
     assert Verifier(Program.loads(w.program)).check(as_kernel(w, honest(w))) is None
+
+
+@pytest.mark.parametrize("given", ["ieee", "tf32", "tf32_truncated"])
+@pytest.mark.parametrize("asked", ["ieee", "tf32", "tf32_truncated"])
+def test_each_rounding_of_operands_is_right_where_it_was_asked_for_alone(asked: str, given: str) -> None:
+    w = workload_of(m=9, n=17, k=200, precision=asked)
+    kernel = as_kernel(w, honest(workload_of(m=9, n=17, k=200, precision=given)))
+    assert (Verifier(Program.loads(w.program)).check(kernel) is None) == (asked == given)
 
 
 @pytest.mark.parametrize("params", TYPES, ids=name)

@@ -172,7 +172,7 @@ class Operator:
             inputs=tuple(TensorSpec(label, t.shape, t.dtype, t.constant) for t, label in inputs),
             output=output,
             flops=program.flops,
-            precision="tf32" if '"round_tf32"' in text else EXACT if params.get("precision") == EXACT else "ieee",
+            precision="tf32" if '_tf32"' in text else EXACT if params.get("precision") == EXACT else "ieee",
             more=tuple(more),
         )
 

@@ -54,6 +54,7 @@ from tilewright.kernels.expression.functions import (
     sin,
     sqrt,
     tanh,
+    truncate_tf32,
 )
 from tilewright.kernels.expression.indices import kept_index, whole_index
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, left, right
@@ -65,8 +66,7 @@ __all__ = [
     "Expr", "Ints", "Monoid", "Reduction", "Shape", "TensorRef", "abs", "argmax", "argmin", "cast", "compute", "cos",
     "default_dtype", "erf", "exp", "floor", "input", "left", "log", "log1p", "max", "maximum", "min", "minimum",
     "monoid", "pow", "prod", "program", "reduce", "right", "round_tf32", "rsqrt", "scalar", "scan", "scatter", "select",
-    "sin",
-    "sqrt", "sum", "tanh",
+    "sin", "sqrt", "sum", "tanh", "truncate_tf32",
 ]  # fmt: skip
 
 Extents = Union[int, Sequence[int]]

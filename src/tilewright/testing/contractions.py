@@ -169,6 +169,13 @@ def tf32() -> Program:
         24, lambda r: te.round_tf32(x[i, r]) * te.round_tf32(y[r, j]))))  # fmt: skip
 
 
+def tf32_truncated() -> Program:
+    """Operands cut to TF32."""
+    x, y = te.input("x", (18, 24)), te.input("y", (24, 20))
+    return _program(te.compute((18, 20), lambda i, j: te.sum(
+        24, lambda r: te.truncate_tf32(x[i, r]) * te.truncate_tf32(y[r, j]))))  # fmt: skip
+
+
 def masked() -> Program:
     """Two values of one side's axes: no two sides."""
     x, y, keep = te.input("x", (8, 13)), te.input("y", (13, 9)), te.input("keep", (8, 13), "bool")
@@ -196,7 +203,7 @@ CONTRACTIONS: dict[str, Callable[[], Program]] = {
         programs.matmul, programs.matmul_epilogue, programs.conv2d, programs.conv2d_strided, programs.chebyshev,
         programs.int8_dot, aligned, transposed, vector_matrix, matrix_vector, dot, tiny, doubles, halves, halves_odd,
         bytes_, bytes_odd, long_integers, batch, grouped_conv, depthwise, squared_distance, products, least, scaled,
-        gathered, fused, activated, tf32, masked, distance, rows,
+        gathered, fused, activated, tf32, tf32_truncated, masked, distance, rows,
     )
 }  # fmt: skip
 """Builders of small contractions by name."""

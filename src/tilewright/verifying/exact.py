@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, TRANSCENDENTAL, Expr
+from tilewright.kernels.expression.expr import INDEX, INTEGERS, ITEMSIZE, NARROW, TF32, TRANSCENDENTAL, Expr
 from tilewright.kernels.expression.program import Program, Stage, Tensor
 
 MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
@@ -206,7 +206,7 @@ def _combine(e: Expr, args: list[Grid]) -> Grid | None:
         return Grid(1.0)
     if op == "floor" or (op in ("floordiv", "mod") and e.dtype in (*INTEGERS, INDEX)):
         return Grid(max(bound, 1.0), 1.0, size)
-    if op == "round_tf32":
+    if op in TF32:
         return Grid(bound, step, size) if bound / step <= 2.0**TF32_BITS else None
     if op == "cast":
         return Grid(bound, step if e.dtype in MANTISSA else 1.0, size)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, ITEMSIZE, Expr, const
+from tilewright.kernels.expression.expr import FLOATS, INDEX, INTEGERS, ITEMSIZE, TF32, Expr, const
 from tilewright.kernels.expression.program import Program, Stage, Tensor, left, right, simple_monoid
 from tilewright.kernels.reference import evaluate
 from tilewright.verifying.exact import MANTISSA
@@ -156,7 +156,7 @@ def _projected(program: Program, stage: Stage, axis: int, held: Expr, others: Se
 def _factors(e: Expr) -> list[Expr]:
     if e.op == "mul":
         return [*_factors(e.args[0]), *_factors(e.args[1])]
-    if e.op == "round_tf32" or _widens(e):
+    if e.op in TF32 or _widens(e):
         return _factors(e.args[0])
     return [e]
 

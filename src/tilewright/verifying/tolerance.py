@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, Expr, const
+from tilewright.kernels.expression.expr import FLOATS, INDEX, ITEMSIZE, TF32, Expr, const
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor, leading_to, left, right, simple_monoid
 from tilewright.verifying.exact import MANTISSA
 
@@ -419,7 +419,7 @@ class _Deriver:
             return any(self._nonnegative(a) for a in e.args)
         if e.op == "select":
             return all(self._nonnegative(a) for a in e.args[1:])
-        return e.op in ("cast", "floor", "round_tf32") and self._nonnegative(e.args[0])
+        return e.op in ("cast", "floor", *TF32) and self._nonnegative(e.args[0])
 
     def _infinite(self, e: Expr) -> bool:
         """Whether infinities may stand here by definition, as masks put them."""
@@ -534,7 +534,7 @@ class _Deriver:
             return _add(*(_times(p, 1.0, (f64("abs", x),)) for p, x in zip(parts, reversed(args), strict=True)), own)
         if op == "floor":
             return self._stepped(args[0], parts[0], lambda x: f64("floor", x))
-        if op == "round_tf32":  # defined to the bit, but a value that is off may be rounded the other way
+        if op in TF32:  # defined to the bit, but a value that is off may go to the neighbour
             return _add(parts[0], _term(TF32_STEP, (size,))) if parts[0] else {}
         near = _term(FUNCTION_UNITS * u, (size,))
         if op == "pow":

@@ -38,7 +38,9 @@ ITEMSIZE = {
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 TRANSCENDENTAL = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
-FUNCTIONS = ("neg", "abs", "sqrt", "rsqrt", "floor", "round_tf32", *TRANSCENDENTAL)
+TF32 = ("round_tf32", "truncate_tf32")
+"""A float32 as a TF32 product takes it: the nearest such value, or what is left of it without the low bits."""
+FUNCTIONS = ("neg", "abs", "sqrt", "rsqrt", "floor", *TF32, *TRANSCENDENTAL)
 LEAVES = ("const", "axis", "load", "var")
 
 
@@ -373,8 +375,8 @@ def unary(op: str, a: ExprLike) -> Expr:
     x = wrap(a)
     if x.dtype == "bool" or (op not in ("neg", "abs") and x.dtype not in FLOATS):
         raise TypeError(f"{op} takes a real value, and {_shown(x)} is {x.dtype}; use te.cast(x, 'float32')")
-    if op == "round_tf32" and x.dtype != "float32":
-        raise TypeError(f"round_tf32 takes a float32, not {x.dtype}; use te.cast(x, 'float32')")
+    if op in TF32 and x.dtype != "float32":
+        raise TypeError(f"{op} takes a float32, not {x.dtype}; use te.cast(x, 'float32')")
     if x.dtype == INDEX and x.op == "const" and isinstance(x.value, int):
         return const(-x.value if op == "neg" else abs(x.value), INDEX)
     return Expr(op, x.dtype, (x,))

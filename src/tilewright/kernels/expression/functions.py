@@ -81,3 +81,11 @@ def round_tf32(a: ExprLike) -> Expr:
     The exponent's range stays that of float32; infinities and NaN pass through.
     """
     return unary("round_tf32", a)
+
+
+def truncate_tf32(a: ExprLike) -> Expr:
+    """A float32 cut to TF32, as Tensor Cores cut operands: the low 13 bits of its mantissa become zero.
+
+    Infinities pass through, and NaN where a bit of its mantissa remains.
+    """
+    return unary("truncate_tf32", a)

@@ -51,6 +51,15 @@ def round_tf32(x: Array) -> Array:
     return result
 
 
+def truncate_tf32(x: Array) -> Array:
+    """float64 values cut to TF32's, toward zero; otherwise as :func:`round_tf32`."""
+    x = np.asarray(x, np.float64)
+    exponent = np.maximum(np.frexp(x)[1], -125) - 11
+    with np.errstate(invalid="ignore"):  # NaN
+        result: Array = np.copysign(np.ldexp(np.floor(np.abs(np.ldexp(x, -exponent))), exponent), x)
+    return result
+
+
 def from_bfloat16(bits: Array) -> Array:
     """float32 values of bfloat16 bit patterns (uint16)."""
     result: Array = (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tilewright.core import TensorSpec, cached_property, canonical_json
 from tilewright.extent import Extent, Size
-from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, Expr, ValueNumbers, const
+from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, TF32, Expr, ValueNumbers, const
 from tilewright.serialization import JsonList
 
 
@@ -239,7 +239,7 @@ def count_ops(*exprs: Expr) -> int:
     numbers, seen = ValueNumbers(), set[int]()
     for e in exprs:
         for node in e.walk():
-            free = node.op in LEAVES or node.op in ("cast", "select", "round_tf32") or node.dtype in (INDEX, "bool")
+            free = node.op in LEAVES or node.op in ("cast", "select", *TF32) or node.dtype in (INDEX, "bool")
             if not free:
                 seen.add(numbers.of(node))
     return len(seen)

@@ -16,7 +16,7 @@ from tilewright.kernels.expression.numerics import from_bfloat16, to_bfloat16
 
 Array = np.ndarray[Any, Any]
 OutDtype = Literal["auto", "float32", "float64", "float16", "bfloat16", "int32"]
-Precision = Literal["ieee", "tf32"]
+Precision = Literal["ieee", "tf32", "tf32_truncated"]
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8")
 
@@ -37,9 +37,9 @@ def sum_dtype(dtype: str) -> str:
 
 def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation: str) -> str:
     """The output's type. Raises ``UsageError`` for a combination that there is none of."""
-    if precision == "tf32" and dtype != "float32":
+    if precision != "ieee" and dtype != "float32":
         raise UsageError(
-            f"{op}: precision=tf32 rounds float32 operands, and dtype is {dtype}",
+            f"{op}: precision={precision} is of float32 operands, and dtype is {dtype}",
             "Use dtype=float32, or leave precision out",
         )
     allowed = _RESULTS[dtype]
@@ -56,7 +56,9 @@ def result_dtype(op: str, dtype: str, out_dtype: str, precision: str, activation
 
 def factor(x: te.Expr, precision: str = "ieee") -> te.Expr:
     """An operand's element as it is multiplied."""
-    return te.round_tf32(x) if precision == "tf32" else te.cast(x, sum_dtype(x.dtype))
+    if precision == "ieee":
+        return te.cast(x, sum_dtype(x.dtype))
+    return te.round_tf32(x) if precision == "tf32" else te.truncate_tf32(x)
 
 
 def epilogue_dtype(dtype: str, out: str) -> str:
@@ -72,8 +74,8 @@ def numpy_product(a: Array, b: Array, precision: str, out_dtype: str) -> tuple[A
     dtype = "bfloat16" if a.dtype == np.uint16 else a.dtype.name
     allowed = _RESULTS.get(dtype, (dtype,))
     out = allowed[0] if out_dtype == "auto" else out_dtype
-    if precision == "tf32":
-        a, b = _tf32(a), _tf32(b)
+    if precision != "ieee":
+        a, b = (_tf32(x, 0x1000 if precision == "tf32" else 0) for x in (a, b))
     elif dtype == "int8":  # every sum is exact in float64, which numpy multiplies far faster
         product = np.matmul(a.astype(np.float64), b.astype(np.float64))
         return product.astype(epilogue_dtype(dtype, out)), out
@@ -93,7 +95,8 @@ def numpy_result(x: Array, out: str) -> Array:
         return to_bfloat16(x) if out == "bfloat16" else x.astype(out, copy=False)
 
 
-def _tf32(x: Array) -> Array:
+def _tf32(x: Array, more: int) -> Array:
+    """``x`` cut to TF32, after ``more`` is added to its bits."""
     bits = np.ascontiguousarray(x).view(np.uint32)
-    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    rounded = ((bits + np.uint32(more)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isnan(x), x, rounded)

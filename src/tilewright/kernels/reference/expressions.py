@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.kernels.expression.bounds import Bounds
 from tilewright.kernels.expression.expr import FLOATS, INDEX, Expr, ValueNumbers
-from tilewright.kernels.expression.numerics import decode, erf, round_tf32
+from tilewright.kernels.expression.numerics import decode, erf, round_tf32, truncate_tf32
 from tilewright.kernels.expression.program import Stage
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +50,7 @@ _FUNCTIONS: dict[str, Any] = {
     "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "tanh": np.tanh, "erf": erf,
     "sin": np.sin, "cos": np.cos, "log1p": np.log1p, "pow": np.power,
-    "floor": np.floor, "round_tf32": round_tf32,
+    "floor": np.floor, "round_tf32": round_tf32, "truncate_tf32": truncate_tf32,
 }  # fmt: skip
 
 

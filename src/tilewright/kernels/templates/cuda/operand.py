@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, Expr
+from tilewright.kernels.expression.expr import INDEX, ITEMSIZE, TF32, Expr
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.flatten import position
@@ -20,7 +20,7 @@ from tilewright.kernels.templates.cuda.sizes import divisor
 from tilewright.kernels.templates.cuda.text import VALUE, affine_text, axis_texts, printer
 
 FAR = 1 << 40
-CONVERSIONS = ("cast", "round_tf32")
+CONVERSIONS = ("cast", *TF32)
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Plain:
     """One read: ``tensor[where + others]``, where ``guard`` holds (``None``: everywhere), else ``other``.
 
     ``others`` are index expressions that are not linear, without reads, and how far each step of them goes.
-    ``chain`` is what is applied to the element, outermost first: nodes ``cast`` and ``round_tf32``
+    ``chain`` is what is applied to the element, outermost first: nodes ``cast``, ``round_tf32``, ``truncate_tf32``
     (their operands do not matter). ``other`` has been through the whole chain only where it is zero.
     """
 

@@ -92,12 +92,11 @@ def _single(s: Side, p: MmaTiling, count: int) -> list[str]:
 
 
 def rounded(p: MmaTiling) -> list[str]:
-    """Statements that round fragments to TF32, as the expression asks: the hardware would cut them off."""
-    if not p.instruction.rounds:
-        return []
+    """Statements that round fragments to TF32, where the expression asks for that: the hardware cuts them off."""
     return [
         line
-        for name, count, parts in (("fa", p.mi, 4), ("fb", p.ni, 2))
+        for s, name, count, parts in ((p.a, "fa", p.mi, 4), (p.b, "fb", p.ni, 2))
+        if s.source.rounds
         for line in (
             "TW_UNROLL",
             f"for (int i = 0; i < {count}; i++) {{",

@@ -23,8 +23,7 @@ class Instruction:
     """One matrix instruction.
 
     ``storage`` is the C type of the operands in memory, ``raw`` the unsigned type of the same size,
-    ``acc`` the C type of sums; ``rounds`` says that operands are rounded to TF32 before they are
-    multiplied.
+    ``acc`` the C type of sums.
     """
 
     dtype: str
@@ -33,7 +32,6 @@ class Instruction:
     storage: str
     raw: str
     acc: str
-    rounds: bool = False
 
     @property
     def depth(self) -> int:
@@ -56,9 +54,9 @@ class Instruction:
 INSTRUCTIONS = {
     "float16": Instruction("float16", "mma_f16", 2, "tw::f16", "tw::u16", "float"),
     "bfloat16": Instruction("bfloat16", "mma_bf16", 2, "tw::bf16", "tw::u16", "float"),
-    "float32": Instruction("float32", "mma_tf32", 4, "float", "tw::u32", "float", rounds=True),
+    "float32": Instruction("float32", "mma_tf32", 4, "float", "tw::u32", "float"),
     "int8": Instruction("int8", "mma_s8", 1, "signed char", "tw::u8", "int"),
     "float8_e4m3fn": Instruction("float8_e4m3fn", "mma_e4m3", 1, "unsigned char", "tw::u8", "float"),
     "float8_e5m2": Instruction("float8_e5m2", "mma_e5m2", 1, "unsigned char", "tw::u8", "float"),
 }
-"""By the operands' dtype; float32 stands for operands that the expression rounds to TF32."""
+"""By the operands' dtype; float32 stands for operands that the expression rounds or cuts to TF32."""

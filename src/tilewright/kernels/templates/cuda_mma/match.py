@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import FLOAT8, SIXTEEN, Expr, load
+from tilewright.kernels.expression.expr import FLOAT8, SIXTEEN, TF32, Expr, load
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.primitives.float8 import ROUNDING
 from tilewright.kernels.templates.cuda.match import CudaContraction
@@ -42,13 +42,13 @@ class Product:
         return self.c.k.size
 
 
-# What an operand must be wrapped in, and what is summed.
+# What an operand must be wrapped in, one of these, and what is summed.
 _FACTORS = {
-    "float16": (("cast", "float32"), "float32"),
-    "bfloat16": (("cast", "float32"), "float32"),
-    "float32": (("round_tf32", "float32"), "float32"),
-    "int8": (("cast", "int32"), "int32"),
-    **dict.fromkeys(FLOAT8, (("cast", "float32"), "float32")),
+    "float16": (("cast",), "float32"),
+    "bfloat16": (("cast",), "float32"),
+    "float32": (TF32, "float32"),
+    "int8": (("cast",), "int32"),
+    **dict.fromkeys(FLOAT8, (("cast",), "float32")),
 }
 BITS = "uint8"
 """What 8-bit reals are here: bits that only the instruction knows the meaning of."""
@@ -126,5 +126,5 @@ def _multiplied(o: Operand, dtype: str) -> bool:
         and (dtype not in SIXTEEN or plain.tensor.dtype not in WHOLE)
     ):
         return False
-    chain, acc = _FACTORS[dtype]
-    return [(x.op, x.dtype) for x in plain.chain] == [chain] and o.c.acc == acc
+    wraps, acc = _FACTORS[dtype]
+    return [(x.op in wraps, x.dtype) for x in plain.chain] == [(True, acc)] and o.c.acc == acc

@@ -37,6 +37,11 @@ class Source:
         return self.plain.tensor.dtype != self.dtype
 
     @property
+    def rounds(self) -> bool:
+        """Whether elements are rounded to TF32 before they are multiplied; the instruction cuts off what is left."""
+        return any(x.op == "round_tf32" for x in self.plain.chain)
+
+    @property
     def item(self) -> int:
         """Bytes of an element as it is multiplied."""
         return ITEMSIZE[self.dtype]
