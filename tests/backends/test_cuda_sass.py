@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.backends.cuda import archs, sass
-from tilewright.backends.cuda.bound import Work, bound, loop_cycles
+from tilewright.backends.cuda.bound import Work, bound, estimate, loop_cycles
 from tilewright.backends.cuda.sass import Code, Instruction, NoDisassembler, classes, parse
 from tilewright.core import TilewrightError
 
@@ -128,6 +128,37 @@ def test_a_loop_of_matrix_instructions_is_bound_by_them_or_by_what_takes_longer(
     slow = bound(code(*["HMMA.16816.F32"] * 64), work(moved=1e10), target)
     assert slow.by == "dram"
     assert slow.cycles == pytest.approx(1e10 / 2.039e12 * 1.41e9)
+
+
+def test_dot_products_of_bytes_have_the_rate_of_whole_numbers() -> None:
+    loop = code(*["IDP.4A.S8.S8"] * 64, *["IADD3"] * 8)
+    spent = loop_cycles(loop.instructions, threads=256, resident=1, variant="sm_90a")
+    assert (spent["fma"], spent["issue"]) == (8 * 64 * 128 / 256, 8 * 72 / 4)
+    found = bound(loop, Work(132, 256, 1, 2.0 * 8 * 64 * 128 * 100 * 132, 0.0), archs.target("sm_90a"))
+    assert (found.by, found.share) == ("fma", pytest.approx(1.0))
+
+
+def test_a_loop_over_products_that_was_unrolled_is_the_whole_kernel() -> None:
+    text = LISTING.replace("@P0 BRA `(.L_x_1)", "@P0 BRA `(.L_x_2)")
+    assert len(parse(text)["product"].main_loop) == 9
+
+
+@pytest.mark.parametrize("variant", ["sm_80", "sm_90a"])
+def test_what_is_estimated_of_loops_is_what_their_machine_code_gives(variant: str) -> None:
+    """64 matrix instructions and 16 reads of matrices an iteration of each of 8 warps, and nothing else."""
+    target = archs.target(variant)
+    loop = code(*["HMMA.16816.F32"] * 64, *["LDSM.16.M88.4"] * 16)
+    for blocks, resident, moved in ((432, 1, 0.0), (109, 2, 0.0), (432, 1, 1e10)):
+        w = Work(blocks, 256, resident, 2.0 * 8 * 64 * 2048 * 100 * blocks, moved, asked_bytes=1e6)
+        shared = 8.0 * 16 * 512 * 100 * blocks
+        read, guessed = bound(loop, w, target), estimate(w, "fp16", shared, target)
+        assert (guessed.by, guessed.cycles, guessed.share) == (
+            read.by, pytest.approx(read.cycles), pytest.approx(read.share),
+        )  # fmt: skip
+    w = Work(4 * int(target.limit["sms"]), 256, 1, 1e12, 0.0)
+    whole = estimate(w, "fp16", 0.0, target, warpgroups=True)
+    assert whole.cycles == pytest.approx(estimate(w, "fp16", 0.0, target).cycles * (0.62 if variant == "sm_90a" else 1))
+    assert estimate(w, "fp16", 1e13, target).by == "shared"
 
 
 def test_the_last_round_of_blocks_counts_whole() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +18,8 @@ from tilewright.building.builder import Builder
 from tilewright.building.prepared import adopt, folders, read
 from tilewright.checking.check import Checker
 from tilewright.cli.app import run
-from tilewright.core import Artifact, Candidate, Device, Task, UsageError
+from tilewright.core import Artifact, Candidate, Device, Schedule, Task, UsageError
+from tilewright.cost_model.features import LEAST, static_of
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, get_template, lower
 from tilewright.measure.runner import LocalRunner
@@ -60,6 +63,28 @@ def test_the_folder_holds_all_that_measuring_needs(folder: Path) -> None:
         assert artifact.source_sha256 == sha256(kernel.source.encode()).hexdigest()
 
 
+def test_machine_code_lowers_what_promises_more_than_it_allows(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.loads((folder / "prepared.json").read_text())
+    bounds = [k["bound"] for k in data["kernels"]]
+    if bounds[0] is None:
+        pytest.skip("there is no disassembler")
+    assert all(b["cycles"] > 0 and 0 <= b["share"] <= 1 for b in bounds)
+    shutil.copytree(folder, tmp_path / "again")
+    monkeypatch.setenv("TILEWRIGHT_NVDISASM", str(tmp_path / "none"))
+    task = read(folder).task
+    plain = prepare(task, tmp_path / "again", keep=3, pool=12, verify=0).kernels
+    assert [k.rank for k in plain] == sorted(k.rank for k in plain)  # as the prior ranked them
+    assert all(k.bound is None for k in plain)
+    known = {k.candidate.schedule: k for k in plain}
+    for k in data["kernels"]:
+        one = known[Schedule.from_json(k["schedule"])]
+        more = math.log(k["bound"]["cycles"] / static_of(task)(one.candidate.schedule)[LEAST])
+        assert k["rank"] == one.rank
+        assert k["score"] == pytest.approx(one.score - max(0.0, more))
+
+
 def test_the_cache_takes_over_what_was_compiled(folder: Path, tmp_path: Path) -> None:
     cache = ArtifactCache(tmp_path / "cache")
     assert folders(folder) == (folder,)
@@ -88,8 +113,6 @@ def test_the_emulators_kernels_run_there(tmp_path: Path) -> None:
 
 
 def test_a_damaged_folder_is_refused(folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     with pytest.raises(UsageError, match="cannot read"):
         read(tmp_path / "absent")
     copy = tmp_path / "copy"

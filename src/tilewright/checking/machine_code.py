@@ -67,6 +67,13 @@ def costs(subject: Subject) -> tuple[KernelCost, ...]:
     if target.kind != "cuda":
         raise UsageError(f"machine code is read of CUDA kernels, not of {target.name}", "Name cuda:sm_90a")
     data, log = find_nvrtc(target.variant).compile(prelude(target) + subject.source, flags(target))
+    return compiled_costs(subject, data, log)
+
+
+def compiled_costs(subject: Subject, data: bytes, log: str = "") -> tuple[KernelCost, ...]:
+    """The same of a subject that is compiled, ``data`` its cubin and ``log`` the assembler's, which alone tells of
+    spills. Raises ``NoDisassembler``, and ``TilewrightError`` where it fails."""
+    target = subject.target
     codes = disassemble(data)
     resources = {name: dict(pairs) for name, pairs in resources_of(data, ptxas.parse_log(log)).items()}
     main = max(subject.symbols, key=lambda s: _arithmetic(codes[s], subject))

@@ -25,6 +25,8 @@ Analysis = Callable[[Schedule], Mapping[str, float]]
 
 CACHE_ROWS = 1 << 15
 FOOTPRINT, STATIC, BESIDE = "footprint.", "static.", "beside."
+LEAST = "least_cycles"
+"""Name of the static feature of CUDA schedules that says how many clocks they take at the least (:mod:`.bound`)."""
 
 
 def footprint_of(task: Task) -> Analysis:
@@ -39,11 +41,13 @@ def footprint_of(task: Task) -> Analysis:
 
 
 def static_of(task: Task) -> Analysis:
-    """What the task's templates know of a schedule beside its loops."""
+    """What the task's templates know of a schedule beside its loops, and of CUDA's what follows for its time."""
+    from tilewright.cost_model.bound import least_cycles
     from tilewright.kernels.templates import get_template
 
     def analyse(schedule: Schedule) -> Mapping[str, float]:
-        return get_template(schedule.template).static(task, schedule)
+        known = get_template(schedule.template).static(task, schedule)
+        return {**known, LEAST: least_cycles(task, known)} if task.target.kind == "cuda" else known
 
     return analyse
 

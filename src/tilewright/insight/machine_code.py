@@ -19,7 +19,8 @@ _BY = {
 class MachineCode(Json):
     """``instructions`` and ``matrix`` instructions of the main loop, ``registers`` a thread, bytes of ``spills``.
 
-    ``by``: what bounds the kernel; ``share``: of the arithmetic peak that this leaves (0: too little is computed).
+    ``by``: what bounds the kernel; ``share``: of the arithmetic peak that this leaves (0: too little is computed);
+    ``least``: seconds that it takes at the least, at the target's clock.
     """
 
     instructions: int
@@ -28,12 +29,15 @@ class MachineCode(Json):
     spills: int
     by: str
     share: float
+    least: float
 
     def text(self) -> str:
         """In sentences."""
         matrix = f", {self.matrix} of them of matrix units" if self.matrix else ""
         spills = f" and {self.spills} bytes in memory for want of more" if self.spills else ""
-        bound = f"Its machine code is bound by {_BY.get(self.by, self.by)}"
+        bound = (
+            f"Its machine code takes {with_unit(self.least, 's')} at the least, bound by {_BY.get(self.by, self.by)}"
+        )
         bound += f": {with_unit(self.share, 'share')} of the arithmetic peak at most." if self.share else "."
         return (
             f"{bound} The main loop has {self.instructions} instructions{matrix}; {self.registers} registers{spills}."
@@ -57,4 +61,5 @@ def machine_code_of(task: Task, schedule: Schedule) -> MachineCode | None:
         return None
     loop = main.code.main_loop
     matrix = sum(x.kind == "tensor" for x in loop)
-    return MachineCode(len(loop), matrix, main.registers, main.spills, main.bound.by, main.bound.share)
+    least = main.bound.cycles / float(task.target.limit["clock_hz"])
+    return MachineCode(len(loop), matrix, main.registers, main.spills, main.bound.by, main.bound.share, least)

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tilewright.backends import backend_for
 from tilewright.backends.cache import ArtifactCache
+from tilewright.backends.cuda.bound import Bound
+from tilewright.backends.cuda.sass import NoDisassembler
 from tilewright.building.builder import Builder, Built
 from tilewright.building.prepared import CACHE, FILE, FORMAT, KERNELS
 from tilewright.checking.check import ORDERS, Checked, Checker, subject_of
+from tilewright.checking.machine_code import compiled_costs
 from tilewright.checking.schedules import random_schedules
 from tilewright.core import (
     Artifact,
@@ -32,6 +36,7 @@ from tilewright.core import (
     Workload,
 )
 from tilewright.cost_model import COST_MODELS, get_cost_model
+from tilewright.cost_model.features import LEAST, static_of
 from tilewright.kernels.templates import default_schedule, get_template, templates_for
 from tilewright.tuner.clock import Clock
 
@@ -44,13 +49,18 @@ Say = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class PreparedKernel:
-    """A compiled candidate: its rank by the prior (from 0), score, artifact, and whether it was verified."""
+    """A compiled candidate: its rank by the prior (from 0), its score, artifact, and whether it was verified.
+
+    ``bound``: the least that its machine code takes, where that can be read; a ``score`` that promises more than it
+    allows is lowered (:func:`_bounded`).
+    """
 
     rank: int
     score: float
     candidate: Candidate
     artifact: Artifact
     verified: bool
+    bound: Bound | None = None
 
     def to_json(self) -> dict[str, Any]:
         a = self.artifact
@@ -64,6 +74,9 @@ class PreparedKernel:
             "source_sha256": a.source_sha256,
             "resources": dict(a.resources),
             "verified": self.verified,
+            "bound": None
+            if self.bound is None
+            else {"by": self.bound.by, "cycles": self.bound.cycles, "share": self.bound.share},
         }
 
 
@@ -127,10 +140,11 @@ def prepare(
 ) -> Prepared:
     """Sample ``pool`` schedules, rank those that can run, verify ``verify`` of them, compile the best ``keep``.
 
-    The default schedule is compiled whatever its rank. Compiled kernels are kept in a cache within ``folder``: prepared
-    again, it is quick. ``small`` is the workload on which the emulator runs them, where the task's own takes too long.
-    ``emulated``: they are compiled for the emulator. Raises ``TilewrightError``
-    where nothing can be compiled or written, ``CannotCheck`` without a C++ compiler.
+    Those are ranked again by what their machine code allows, where a disassembler is installed. The default schedule
+    is compiled whatever its rank. Compiled kernels are kept in a cache within ``folder``: prepared again, it is quick.
+    ``small`` is the workload on which the emulator runs them, where the task's own takes too long. ``emulated``: they
+    are compiled for the emulator. Raises ``TilewrightError`` where nothing can be compiled or written, ``CannotCheck``
+    without a C++ compiler.
     """
     result = Prepared(task, seed, emulated=emulated)
     with _writing(folder):
@@ -144,6 +158,8 @@ def prepare(
     with clock.on("compile"):
         right = [(s, v) for s, v in ranked if s.key not in wrong]
         _compile(task, right, keep, workers, cache, result, say)
+    with clock.on("bound"):
+        result.kernels = _bounded(task, result)
     if not result.kernels:
         refused = result.gate.get("after") or {}
         raise TilewrightError(
@@ -273,6 +289,29 @@ def _default(
         result.kernels.append(PreparedKernel(at, ranked[at][1], candidate, built, _decisions(default) in verified))
     else:
         result.notes.append(f"the default schedule is not among the kernels: {built.message}")
+
+
+def _bounded(task: Task, result: Prepared) -> list[PreparedKernel]:
+    """The kernels with bounds, best first. The score is an estimate from loops: where machine code needs more clocks
+    than the same formula gives of the loops, it is lowered by as much (a logarithm of speed). Where machine code cannot
+    be read, the kernels stay as they are."""
+    if task.target.kind != "cuda" or result.emulated:
+        return result.kernels
+    static = static_of(task)
+    kernels = []
+    for k in result.kernels:
+        try:
+            found = compiled_costs(subject_of(k.candidate), Path(k.artifact.path).read_bytes())
+        except TilewrightError as e:
+            if not isinstance(e, NoDisassembler):
+                result.notes.append(f"machine code was not read: {e.message}")
+            return result.kernels
+        bound = next((c.bound for c in found if c.bound is not None), None)
+        if bound is not None:
+            more = math.log(bound.cycles / static(k.candidate.schedule)[LEAST])
+            k = replace(k, bound=bound, score=k.score - (more if more > 0 else 0.0))
+        kernels.append(k)
+    return sorted(kernels, key=lambda k: (-k.score, k.rank))
 
 
 def _decisions(s: Schedule) -> tuple[Any, ...]:

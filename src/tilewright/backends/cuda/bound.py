@@ -1,4 +1,4 @@
-"""The least time of a compiled kernel: what its machine code asks of a multiprocessor, and of memory.
+"""The least time of a kernel: what its machine code asks of a multiprocessor, and of memory, or what its loops do.
 
 A bound, no prediction: every resource is taken to be busy all the time, copies and arithmetic to overlap, and shared
 memory to be free of conflicts. Which resource takes longest says what an edit must change.
@@ -57,16 +57,11 @@ class Bound:
 
 def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, variant: str) -> dict[str, float]:
     """Clocks of a multiprocessor for one iteration of the loop by a block, by resource, with so many blocks on it."""
-    warps = ceil(threads / WARP)
-    every = warps * resident
-    # A scheduler has its own matrix and arithmetic units: warps that do not fill all four leave some idle.
-    level = ceil(every / SCHEDULERS) * SCHEDULERS / every
+    warps, level = ceil(threads / WARP), _level(threads, resident)
     arithmetic = {"tensor": 0.0, "fma": 0.0}
     for x in loop:
         if work := x.multiply_adds:
-            rate = _rate(x.unit, variant)
-            if x.kind == "tensor" and variant.startswith("sm_90") and "GMMA" not in x.opcode:
-                rate *= WARP_MMA
+            rate = _rate(x.unit, variant, x.kind == "tensor" and "GMMA" not in x.opcode)
             arithmetic["tensor" if x.kind == "tensor" else "fma"] += warps * work / rate * level
     return {
         **arithmetic,
@@ -78,34 +73,64 @@ def loop_cycles(loop: tuple[Instruction, ...], threads: int, resident: int, vari
 
 def bound(code: Code, work: Work, target: Target) -> Bound:
     """The bound of one kernel; its main loop counts where that holds the multiply-adds of the task."""
-    limit = target.limit
-    sms, clock = int(limit["sms"]), float(limit["clock_hz"])
     loop = code.usual_loop
     spent = loop_cycles(loop, work.threads, work.resident, target.variant)
-    dram = work.moved_bytes / float(limit["bandwidth"]) * clock
     inside = sum(x.multiply_adds for x in loop) * ceil(work.threads / WARP)
     arithmetic = "tensor" if spent["tensor"] else "fma"
     if not work.flops or not (spent["tensor"] or _multiplies(loop)):
-        return Bound("dram", dram, 0.0, spent)
+        return Bound("dram", _dram(work, target), 0.0, spent)
     unit = next(x.unit for x in loop if x.multiply_adds and (x.kind == "tensor") == (arithmetic == "tensor"))
-    peak = _rate(unit, target.variant)
     trips = work.flops / 2 / (inside * work.blocks)
+    return _least({name: trips * c for name, c in spent.items()}, spent, unit, work, target)
+
+
+def estimate(work: Work, unit: str, shared_bytes: float, target: Target, warpgroups: bool = False) -> Bound:
+    """The bound of a kernel that is not compiled, by what its loops ask for: multiply-adds on a ``unit`` (named as in
+    machine code; of ``warpgroups``, or of warps), ``shared_bytes`` that all blocks together read from shared memory,
+    and the bytes of ``work``. What else is executed is not known, so that the machine code may need more."""
+    tensor = unit in ("fp16", "tf32", "int8")
+    rate = _rate(unit, target.variant, tensor and not warpgroups)
+    level = _level(work.threads, work.resident)
+    each = {
+        "tensor" if tensor else "fma": work.flops / 2 / work.blocks / rate * level,
+        "shared": shared_bytes / work.blocks / SHARED_BYTES,
+        "l2": 0.0,
+    }
+    return _least(each, {}, unit, work, target)
+
+
+def _least(each: Mapping[str, float], loop: Mapping[str, float], unit: str, work: Work, target: Target) -> Bound:
+    """The bound of blocks that take ``each`` clocks of a multiprocessor, by resource."""
+    sms = int(target.limit["sms"])
     rounds = ceil(work.blocks / (work.resident * sms))
-    each = max(spent.values())
-    cycles = {name: rounds * work.resident * trips * c for name, c in spent.items()}
-    cycles["dram"] = dram
+    cycles = {name: rounds * work.resident * c for name, c in each.items()}
+    cycles["dram"] = dram = _dram(work, target)
     cycles["l2"] = max(cycles["l2"], work.asked_bytes / (L2_BYTES * sms))
     by = max(cycles, key=lambda name: cycles[name])
-    most = cycles[by]
-    even = work.blocks / sms * trips * each  # with every round full
+    most = max(cycles[by], 1.0)
+    even = work.blocks / sms * max(each.values())  # with every round full
     if by != "dram" and most > 1.05 * max(even, dram):
         by = "waves"
-    return Bound(by, most, work.flops / 2 / (peak * sms) / most, spent)
+    return Bound(by, most, work.flops / 2 / (_rate(unit, target.variant) * sms) / most, loop)
 
 
-def _rate(unit: str, variant: str) -> float:
-    """Multiply-adds of a unit (:attr:`~.sass.Instruction.unit`) in a clock of a multiprocessor."""
-    return DP4A if unit == "dp4a" else ARCHITECTURES[variant].lanes[_PEAK[unit]]
+def _dram(work: Work, target: Target) -> float:
+    """Clocks in which memory moves what it must."""
+    return work.moved_bytes / float(target.limit["bandwidth"]) * float(target.limit["clock_hz"])
+
+
+def _level(threads: int, resident: int) -> float:
+    """How unevenly warps lie on the four schedulers, each with matrix and arithmetic units of its own: 1 where they
+    fill all."""
+    every = ceil(threads / WARP) * resident
+    return ceil(every / SCHEDULERS) * SCHEDULERS / every
+
+
+def _rate(unit: str, variant: str, of_warps: bool = False) -> float:
+    """Multiply-adds of a unit (:attr:`~.sass.Instruction.unit`) in a clock of a multiprocessor; of matrix instructions
+    ``of_warps``, or of warp groups."""
+    rate = DP4A if unit == "dp4a" else ARCHITECTURES[variant].lanes[_PEAK[unit]]
+    return rate * WARP_MMA if of_warps and variant.startswith("sm_90") else rate
 
 
 def _multiplies(loop: tuple[Instruction, ...]) -> bool:

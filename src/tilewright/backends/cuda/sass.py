@@ -191,7 +191,8 @@ class Code:
     def main_loop(self) -> tuple[Instruction, ...]:
         """The loop that does the work: of those with most multiply-adds, on matrix units if any, the shortest.
 
-        A loop around another counts by what it adds to that. The whole kernel where it has no loop.
+        A loop around another counts by what it adds to that. The whole kernel where it has no loop, or where no loop
+        holds its matrix instructions: the compiler has unrolled what did.
         """
         start, end = self._main
         return self.instructions[start : end + 1]
@@ -212,7 +213,8 @@ class Code:
     @cached_property
     def _main(self) -> tuple[int, int]:
         """First and last instruction of the main loop."""
-        spans = self.loops or ((0, len(self.instructions) - 1),)
+        whole = (0, len(self.instructions) - 1)
+        spans = self.loops or (whole,)
 
         def work(start: int, end: int) -> tuple[int, int]:
             body = self.instructions[start : end + 1]
@@ -228,6 +230,8 @@ class Code:
             mine = work(start, end)
             return mine[0] - most[0], mine[1] - most[1], start - end
 
+        if work(*whole)[0] and not any(work(*x)[0] for x in spans):
+            return whole  # the loop over products is unrolled
         return max(spans, key=rank)
 
 

@@ -1,0 +1,41 @@
+"""The least clocks that a CUDA schedule takes, from its static features: the formula that machine code is judged by
+(:mod:`~tilewright.backends.cuda.bound`), before there is any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tilewright.backends.cuda.bound import Bound, Work, estimate
+from tilewright.core import Task
+from tilewright.cost_model.gpu_prior import operand_dtype
+from tilewright.kernels.speed import compulsory_bytes
+
+_MATRIX = {"float32": "tf32", "float16": "fp16", "bfloat16": "fp16"}
+_ORDINARY = {"float64": "fp64", "int8": "dp4a"}
+
+
+_READ = ("blocks_per_sm", "waves", "threads", "copy_threads", "global_bytes", "tensor_core", "shared_bytes_per_flop")
+
+
+def least_cycles(task: Task, static: Mapping[str, float]) -> float:
+    """Clocks of :func:`estimated`; not a number where something is not known, as of users' own kernels."""
+    known = all(math.isfinite(static.get(name, math.nan)) for name in _READ)
+    return estimated(task, static).cycles if known else math.nan
+
+
+def estimated(task: Task, static: Mapping[str, float]) -> Bound:
+    """The bound of a schedule of a CUDA task; ``static`` as its template gives it."""
+    dtype, workload = operand_dtype(task), task.workload
+    resident = int(static["blocks_per_sm"])
+    work = Work(
+        blocks=max(1, round(static["waves"] * resident * int(task.target.limit["sms"]))),
+        threads=int(static["threads"] - static["copy_threads"]),
+        resident=resident,
+        flops=float(workload.flops),
+        moved_bytes=compulsory_bytes(workload),
+        asked_bytes=static["global_bytes"],
+    )
+    unit = _MATRIX.get(dtype, "int8") if static["tensor_core"] else _ORDINARY.get(dtype, "fp32")
+    read = static["shared_bytes_per_flop"] * workload.flops
+    return estimate(work, unit, read, task.target, warpgroups=static["copy_threads"] > 0)
