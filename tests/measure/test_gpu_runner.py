@@ -16,7 +16,9 @@ from tilewright.backends.cuda import archs
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Failure, FailureKind, Measurement, Schedule, Task, UsageError
 from tilewright.kernels.operators import get_operator
-from tilewright.measure.runner import Item, LocalRunner
+from tilewright.measure import gpu_session
+from tilewright.measure.gpu_session import GpuSession
+from tilewright.measure.runner import Item, LocalRunner, _item
 from tilewright.testing.runner import RunnerContract
 
 DEVICE = Device("emulator:0", "emulator", "emulator")
@@ -112,6 +114,7 @@ def test_right_kernels_are_timed(shared: LocalRunner, gpu_task: Task, make: Make
     facts = dict(outcome.environment)
     assert facts["device"] == "emulator"
     assert {"compiler", "numpy", "tilewright"} <= set(facts)
+    assert int(facts["launches"]) >= outcome.samples * (2 if name == "two" else 1)
 
 
 def test_a_zeroed_workspace_is_zero_on_every_call(shared: LocalRunner, gpu_task: Task, make: Make) -> None:
@@ -144,16 +147,49 @@ def test_many_deaths_in_a_row_are_each_the_kernels_own(shared: LocalRunner, gpu_
     assert [o.kind if isinstance(o, Failure) else None for o in outcomes] == [*[FailureKind.CRASH] * 4, None]
 
 
+def session_here() -> tuple[GpuSession, list[Mapping[str, Any]]]:
+    """A session in this process, and what it tells."""
+    told: list[Mapping[str, Any]] = []
+    plain = {"backend": "emulator", "driver": None, "references": ""}
+    return GpuSession({**get_backend("emulator").settings(DEVICE, 0), **plain}, told.append), told
+
+
+def test_inputs_stay_on_the_device_and_are_not_trusted_where_a_kernel_seems_wrong(
+    gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, told = session_here()
+    uploads: list[int] = []
+    real = session.context.upload
+
+    def counted(address: int, data: Any) -> None:
+        uploads.append(len(data))
+        real(address, data)
+
+    monkeypatch.setattr(session.context, "upload", counted)
+
+    def measure(name: str) -> tuple[str, int]:
+        told.clear()
+        uploads.clear()
+        item = {**_item(make(name)), "pairs": 3}
+        request = {"do": "measure", "program": gpu_task.workload.program, "items": [[0, item]], "incumbent": None}
+        session.handle(request)
+        [outcome] = [m["outcome"] for m in told if "outcome" in m]
+        return str(outcome.get("failure", "ok")), len(uploads)
+
+    first = measure("good")
+    assert first[0] == "ok"
+    assert first[1] > 2 * 3  # two inputs of three sets, and those of the timing
+    assert measure("workspace") == ("ok", 0)
+    session.context.fill(next(iter(session.inputs._kept.values()))[0], 0xFF, 64)  # as a stray write would
+    assert measure("zeroed") == ("ok", 3 * 2)
+    assert measure("wrong")[0] == "wrong_result"
+
+
 def test_the_anchor_is_timed_again_from_time_to_time(
     gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tilewright.measure import gpu_session
-    from tilewright.measure.runner import _item
-
     monkeypatch.setattr(gpu_session, "ANCHOR_EVERY", 3)
-    told: list[Mapping[str, Any]] = []
-    plain = {"backend": "emulator", "driver": None, "references": ""}
-    session = gpu_session.GpuSession({**get_backend("emulator").settings(DEVICE, 0), **plain}, told.append)
+    session, told = session_here()
 
     def measure(count: int) -> list[float]:
         told.clear()

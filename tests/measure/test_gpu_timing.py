@@ -12,7 +12,9 @@ from tilewright.measure import gpu_timing as t
 def test_short_kernels_share_their_events(seconds: float, launches: int) -> None:
     p = t.plan(seconds, launches=launches)
     assert p.calls > 1
-    assert p.calls * seconds >= t.SAMPLE or p.queued > t.MOST_LAUNCHES // 4 - launches
+    assert p.calls * seconds >= t.SAMPLE or p.queued > t.MOST_LAUNCHES // 2 - launches
+    # No launch takes less than a microsecond.
+    assert seconds < 1e-6 * launches or p.calls * seconds >= t.SAMPLE
     assert 2 * p.queued <= t.MOST_LAUNCHES  # one queue holds a round of two kernels
 
 

@@ -6,13 +6,15 @@ Around inputs the canary reads as NaN, so that a value read from beyond shows in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.backends.driver import OutOfMemory
 from tilewright.verifying.buffers import CANARY, POISON
 
 if TYPE_CHECKING:
@@ -89,6 +91,50 @@ class CheckArena:
         if self._size:
             self._size = 0
             self.context.free(self._allocation)
+
+
+class KeptInputs:
+    """Input sets of a task on the device: uploaded when they are first needed, and copied from there afterwards.
+
+    ``room``: bytes that they may take in all; a set that finds none is uploaded each time.
+    """
+
+    def __init__(self, context: Context, room: int) -> None:
+        self.context = context
+        self.room = room
+        self._kept: dict[Hashable, tuple[int, int]] = {}  # address and size
+
+    def place(self, name: Hashable, values: Sequence[Bytes], addresses: Sequence[int]) -> bool:
+        """Bring set ``name``, whose arrays are ``values``, to ``addresses`` (queued). Whether it was on the device
+        before, where any kernel since may have written."""
+        known = name in self._kept
+        starts = [0, *accumulate(_round(len(v), ALIGN) for v in values)]
+        if not known and not self._keep(name, starts[-1]):
+            for address, data in zip(addresses, values, strict=True):
+                self.context.upload(address, data)
+            return False
+        base = self._kept[name][0]
+        for address, data, start in zip(addresses, values, starts, strict=False):
+            if not known:
+                self.context.upload(base + start, data)
+            if len(data):
+                self.context.copy(address, base + start, len(data))
+        return known
+
+    def _keep(self, name: Hashable, size: int) -> bool:
+        """Set memory aside for a set, if there is any."""
+        if size + sum(held for _, held in self._kept.values()) > self.room:
+            return False
+        try:
+            self._kept[name] = self.context.allocate(max(1, size)), size
+        except OutOfMemory:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Forget all sets."""
+        while self._kept:
+            self.context.free(self._kept.popitem()[1][0])
 
 
 class TimingArena:

@@ -32,15 +32,17 @@ from tilewright.core import (
 )
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.measure import timing
-from tilewright.measure.gpu_buffers import CheckArena, Region, TimingArena
+from tilewright.measure.gpu_buffers import CheckArena, KeptInputs, Region, TimingArena
 from tilewright.measure.gpu_timing import ANCHOR_EVERY, SAMPLES, WARM_UP, Plan, Stopwatch, middle, plan, rotation
 from tilewright.measure.task_session import Loaded, TaskSession, Tell
-from tilewright.verifying.inputs import Recipe, make_inputs
+from tilewright.verifying.inputs import Recipe
 
 if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Guard, Module
+    from tilewright.verifying.verify import InputSet
 
 ROOM = 0.4  # share of the device's memory for operand sets
+KEPT = 0.1  # and for the inputs of checks, which stay there
 LARGE = 256 << 20  # bytes of inputs from which only the first set is read back
 DROP = 1.5  # times the incumbent's, from which the first samples are enough
 FEW_SAMPLES = 3
@@ -51,16 +53,23 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(kw_only=True)
 class GpuKernel(Loaded):
-    """A loaded candidate; ``calls`` are its launches on the sets it has met."""
+    """A loaded candidate; ``calls`` are its launches on the sets it has met, ``launched`` how many launches timing it
+    has taken so far, those that only warm up included."""
 
     code: Module
     kernel: DeviceKernel
     calls: dict[int, Queue] = field(default_factory=dict)
     estimate: float = 0.0
+    launched: int = 0
+
+    @property
+    def launches(self) -> int:
+        """Launches that a call queues."""
+        return len(self.kernel.program.launches) + (self.kernel.zero_fill > 0)
 
     def plan(self, samples: int = SAMPLES) -> Plan:
         """How to sample it, by its estimate and by what a call queues."""
-        return plan(self.estimate, samples, len(self.kernel.program.launches) + (self.kernel.zero_fill > 0))
+        return plan(self.estimate, samples, self.launches)
 
 
 class GpuSession(TaskSession[GpuKernel]):
@@ -77,6 +86,7 @@ class GpuSession(TaskSession[GpuKernel]):
         self.rotate_bytes: int = settings["rotate_bytes"] or int(self.limits.get("l2_bytes", 32 << 20))
         self.watch = Stopwatch(self.context)
         self.checks = CheckArena(self.context)
+        self.inputs = KeptInputs(self.context, int(KEPT * float(self.limits.get("memory_bytes", 0))))
         self.place = 0
         self.arena: TimingArena | None = None
         self.scratch: tuple[int, int] = (0, 0)  # address and size of the workspace for timing
@@ -85,6 +95,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _reset(self, text: str) -> None:
         super()._reset(text)
         self.since_anchor = 0
+        self.inputs.close()
         if self.arena is not None:
             self.arena.close()
             self.arena = None
@@ -214,15 +225,21 @@ class GpuSession(TaskSession[GpuKernel]):
         self.since_anchor += 1
         clocks = {f"{k}_{w}": v for w, at in (("before", before), ("after", self._clocks())) for k, v in at.items()}
         return Measurement(
-            seconds, timing.spread(times), len(times), ratio, dropped, self._state, environment=self._facts(clocks)
+            seconds,
+            timing.spread(times),
+            len(times),
+            ratio,
+            dropped,
+            self._state,
+            environment=self._facts({**clocks, "launches": kernel.launched}),
         )
 
     def _clocks(self) -> dict[str, float]:
         return {k: round(float(v), 3) for k, v in self.context.clocks().items()}
 
-    def _facts(self, clocks: Mapping[str, float]) -> Pairs:
+    def _facts(self, seen: Mapping[str, float]) -> Pairs:
         known = {k: v for k, v in self.context.facts if k != "device"}  # the runner names the device
-        return (*known.items(), *clocks.items())
+        return (*known.items(), *seen.items())
 
     def _load(self, item: Mapping[str, Any]) -> GpuKernel:
         def load(path: str, sha: str) -> Module:
@@ -240,13 +257,20 @@ class GpuSession(TaskSession[GpuKernel]):
         assert self.verifier is not None
         for n in sets:
             data = self.verifier.input_set(n, kernel.kernel.program.align, kernel.kernel.program.rounding)
-            run = _CheckedRun(self, kernel, n == sets[0])
-            problem = self.verifier.check_set(run, data)
-            if run.outside:
-                return f"writes outside {run.outside} ({data.recipe.name})"
+            problem, kept = self._check_set(kernel, data, n == sets[0])
+            if problem and kept:  # an earlier kernel may have written over what lay on the device: once more, with new
+                self.inputs.close()
+                problem, _ = self._check_set(kernel, data, n == sets[0])
             if problem:
                 return problem
         return None
+
+    def _check_set(self, kernel: GpuKernel, data: InputSet, first: bool) -> tuple[str | None, bool]:
+        """What is wrong on one input set, and whether that lay on the device."""
+        assert self.verifier is not None
+        run = _CheckedRun(self, kernel, data.recipe, first)
+        problem = self.verifier.check_set(run, data)
+        return f"writes outside {run.outside} ({data.recipe.name})" if run.outside else problem, run.kept
 
     # ------------------------------------------------------------------ timing
 
@@ -278,8 +302,7 @@ class GpuSession(TaskSession[GpuKernel]):
     def _make_arena(self) -> TimingArena:
         assert self.program is not None
         assert self.verifier is not None
-        recipe = Recipe("positive" if self.verifier.positive else "normal", 0, "heap")
-        values = [_bytes(v) for v in make_inputs(self.program, recipe, self.verifier.bounds)]
+        values = [_bytes(v) for v in self.verifier.timing_values()]
         outputs = [math.prod(t.shape) * ITEMSIZE[t.dtype] for t in self.program.outputs]
         total = sum(len(v) for v in values) + sum(outputs)
         room = int(ROOM * float(self.limits.get("memory_bytes", 0)) or total * 4)
@@ -297,6 +320,7 @@ class GpuSession(TaskSession[GpuKernel]):
         arena, place, workspace = self.arena, self.place, self.scratch[0]
 
         def launch(n: int) -> None:
+            k.launched += k.launches
             number = n % arena.sets
             call = k.calls.get(number)
             if call is None:
@@ -351,16 +375,18 @@ class GpuSession(TaskSession[GpuKernel]):
 
 
 class _CheckedRun:
-    """One call for the verifier: host buffers to the device, launches, and everything back.
+    """One call for the verifier: buffers to the device, launches, and everything back.
 
-    ``outside`` names the buffer around which bytes changed.
+    ``outside`` names the buffer around which bytes changed; ``kept``: the inputs lay on the device.
     """
 
-    def __init__(self, session: GpuSession, kernel: GpuKernel, first: bool) -> None:
+    def __init__(self, session: GpuSession, kernel: GpuKernel, recipe: Recipe, first: bool) -> None:
         self.session = session
         self.kernel = kernel
+        self.recipe = recipe
         self.first = first
         self.outside = ""
+        self.kept = False
 
     def __call__(self, pointers: Sequence[int]) -> None:
         s, k = self.session, self.kernel
@@ -373,8 +399,7 @@ class _CheckedRun:
         # Host and device addresses are equally aligned, so that a set's placement means the same there.
         leads = [*(p % 256 for p in pointers), 0]
         regions = s.checks.place([*sizes, workspace], leads, count)
-        for region, data in zip(regions, inputs, strict=False):
-            s.context.upload(region.address, data)
+        self.kept = s.inputs.place(self.recipe, inputs, [r.address for r in regions[:count]])
         results, scratch = regions[count:-1], regions[-1]
         for region, output in zip(results, outputs, strict=True):
             if output.size:

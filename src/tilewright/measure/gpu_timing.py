@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.backends.driver import Context, Event
 
 SAMPLE = 300e-6  # seconds that a sample lasts at least: an event adds one or two microseconds
-MOST_LAUNCHES = 512  # queued behind one blocker: a device's queue holds about a thousand
+MOST_LAUNCHES = 640  # queued behind one blocker: a device's queue holds about a thousand
 BUDGET = 0.03  # seconds of device time a trial
 SAMPLES = 15
 WARM_UP = 2e-3  # seconds for which a kernel runs before it counts: clocks, instruction cache
@@ -49,8 +49,9 @@ class Plan:
 
 def plan(seconds: float, samples: int = SAMPLES, launches: int = 1, budget: float = BUDGET) -> Plan:
     """Samples of a kernel whose calls take about ``seconds`` and queue so many launches: at least three, fewer than
-    asked for when they would take more than ``budget`` seconds."""
-    most = max(1, MOST_LAUNCHES // 4 // launches)
+    asked for when they would take more than ``budget`` seconds. Half of a queue, so that a round of two kernels fits,
+    lasts :data:`SAMPLE` where a launch takes a microsecond."""
+    most = max(1, (MOST_LAUNCHES // 2 - 1) // launches)
     calls = min(most, math.ceil(SAMPLE / max(seconds, 1e-7)))
     many = int(budget / max(seconds * calls, 1e-9))
     return Plan(max(min(FEWEST, samples), min(samples, many)), calls, launches)
