@@ -248,6 +248,7 @@ WRONG: list[tuple[str, dict[str, object], str]] = [
     ("einsum", {"a": "4,5", "equation": "ij->k"}, "no operand"),
     ("einsum", {"a": "4,5", "equation": "...j->j"}, "'.'"),
     ("attention", {"b": 1, "h": 4, "lq": 4, "lk": 4, "d": 4, "hk": 3}, "divide"),
+    ("attention", {"b": 1, "h": 4, "lq": 4, "lk": 3, "d": 4, "lengths": True, "is_causal": True}, "lq=4 lk=3"),
     ("attention", {"b": 1, "h": 4, "lq": 4, "lk": 6, "d": 4, "page": 4}, "page=4 pages=0"),
     ("attention", {"b": 1, "h": 4, "lq": 4, "lk": 6, "d": 4, "pages": 4}, "page=0 pages=4"),
     ("attention", {"b": 1, "h": 4, "lq": 4, "lk": 4, "d": 4, "mask_shape": "4,4"}, "mask_shape"),

@@ -131,6 +131,10 @@ def attention(
         raise UsageError(f"attention: dv={dv} hk={hk}", "Both are at least 1, or 0 for d and h")
     if page < 0 or pages < 0 or (page and lk % page) or (pages and not page):
         raise UsageError(f"attention: lk={lk} page={page} pages={pages}", "A page divides lk, and pages need a page")
+    if lengths and is_causal and lq > lk:
+        raise UsageError(
+            f"attention: lq={lq} lk={lk}", "Causal queries are the last of their sequence: lq is at most lk"
+        )
     heads, count = hk or h, pages or (b * lk // page if page else 0)
     query = te.input("query", (b, h, lq, d), dtype)
     rows = (count, page, heads) if page else (b, heads, lk)
@@ -141,7 +145,7 @@ def attention(
     attn_mask = None
     if mask != "none":
         attn_mask = te.input("attn_mask", mask_shape or (lq, lk), "bool" if mask == "bool" else dtype)
-    counts = te.input("lengths", (b,), "int32", low=min(lq, lk) if is_causal else 1, high=lk) if lengths else None
+    counts = te.input("lengths", (b,), "int32", low=lq if is_causal else 1, high=lk) if lengths else None
     table = te.input("table", (b, lk // page), "int32", low=0, high=count - 1) if page else None
     out = nn.scaled_dot_product_attention(
         query, key, value, attn_mask, is_causal, scale or None, lengths=counts, pages=table,
