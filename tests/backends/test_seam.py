@@ -23,12 +23,13 @@ LEFT = {
     "bundles/check.py": (1, HOST),
     "bundles/export/library.py": (2, "functions in C are a CPU's"),
     "checking/check.py": (4, "checks on the emulator, whose findings it reads"),
-    "checking/machine_code.py": (6, "reads what NVIDIA's compiler made"),
+    "checking/machine_code.py": (7, "reads what NVIDIA's compiler made"),
     "cli/commands/bench.py": (2, NUMPY),
     "cli/commands/check.py": (1, "the default of an option"),
     "cli/commands/prepare.py": (3, "checks on the emulator what is for CUDA"),
     "cli/commands/tune.py": (1, NUMPY),
     "core.py": (1, "the default of a field that stored runs have"),
+    "cost_model/bound.py": (2, "the formula is of what NVIDIA's machine code asks for"),
     "dashboard/metrics.py": (1, OTHER),
     "farm/server.py": (1, OTHER),
     "kernels/codegen/cuda_prelude.py": (3, PRINTER),
@@ -72,6 +73,7 @@ LEFT = {
     "torch/operators.py": (1, TORCH),
     "torch/placed.py": (1, HOST),
     "torch/serving.py": (3, TORCH),
+    "tuner/prepare.py": (1, "what machine code says, by its type"),
 }
 """File -> how often it names a backend or imports from one, and why it may."""
 

@@ -65,6 +65,6 @@ def test_what_is_not_known_of_a_users_kernel_gives_no_estimate() -> None:
     t = task("sm_80", **SQUARE)
     schedule = default_schedule(t)
     known = dict(get_template(schedule.template).static(t, schedule))
-    assert math.isfinite(least_cycles(t, known))
-    assert math.isnan(least_cycles(t, {**known, "global_bytes": math.nan}))
-    assert math.isnan(least_cycles(t, {"waves": 1.0}))
+    assert math.isfinite(least_cycles(t, known) or math.nan)
+    for unknown in ({**known, "global_bytes": math.nan}, {"waves": 1.0}):
+        assert math.isnan(least_cycles(t, unknown) or 0.0)

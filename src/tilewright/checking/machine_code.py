@@ -12,9 +12,9 @@ from tilewright.backends.cuda.bound import Bound, Work, bound
 from tilewright.backends.cuda.build import flags, resources_of
 from tilewright.backends.cuda.nvrtc import find_nvrtc
 from tilewright.backends.cuda.sass import Code, classes, disassemble
-from tilewright.checking.check import Subject
+from tilewright.checking.check import Subject, subject_of
 from tilewright.checking.cost import tensor_bytes
-from tilewright.core import Task, UsageError
+from tilewright.core import Candidate, Task, TilewrightError, UsageError
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates import get_template
 from tilewright.kernels.templates.cuda.static import blocks_per_sm
@@ -68,6 +68,18 @@ def costs(subject: Subject) -> tuple[KernelCost, ...]:
         raise UsageError(f"machine code is read of CUDA kernels, not of {target.name}", "Name cuda:sm_90a")
     data, log = find_nvrtc(target.variant).compile(prelude(target) + subject.source, flags(target))
     return compiled_costs(subject, data, log)
+
+
+def bound_of(candidate: Candidate, data: bytes) -> Bound | None:
+    """The bound of a candidate whose compiled code is ``data``; ``None`` for other targets than CUDA's, and where that
+    cannot be read: without a disassembler, or compiled for the emulator."""
+    subject = subject_of(candidate)
+    if subject.target.kind != "cuda":
+        return None
+    try:
+        return next((c.bound for c in compiled_costs(subject, data) if c.bound is not None), None)
+    except TilewrightError:
+        return None
 
 
 def compiled_costs(subject: Subject, data: bytes, log: str = "") -> tuple[KernelCost, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from tilewright.backends.cuda.bound import Bound, Work, estimate
 from tilewright.core import Task
-from tilewright.cost_model.gpu_prior import operand_dtype
 from tilewright.kernels.speed import compulsory_bytes
 
 _MATRIX = {"float32": "tf32", "float16": "fp16", "bfloat16": "fp16"}
@@ -18,8 +17,16 @@ _ORDINARY = {"float64": "fp64", "int8": "dp4a"}
 _READ = ("blocks_per_sm", "waves", "threads", "copy_threads", "global_bytes", "tensor_core", "shared_bytes_per_flop")
 
 
-def least_cycles(task: Task, static: Mapping[str, float]) -> float:
-    """Clocks of :func:`estimated`; not a number where something is not known, as of users' own kernels."""
+def operand_dtype(task: Task) -> str:
+    """The element type that decides which units a contraction can use: that of its first input."""
+    return task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
+
+
+def least_cycles(task: Task, static: Mapping[str, float]) -> float | None:
+    """Clocks of :func:`estimated`; not a number where something is not known, as of users' own kernels, and ``None``
+    for other targets than CUDA's."""
+    if task.target.kind != "cuda":
+        return None
     known = all(math.isfinite(static.get(name, math.nan)) for name in _READ)
     return estimated(task, static).cycles if known else math.nan
 

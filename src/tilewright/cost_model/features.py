@@ -47,7 +47,8 @@ def static_of(task: Task) -> Analysis:
 
     def analyse(schedule: Schedule) -> Mapping[str, float]:
         known = get_template(schedule.template).static(task, schedule)
-        return {**known, LEAST: least_cycles(task, known)} if task.target.kind == "cuda" else known
+        least = least_cycles(task, known)
+        return known if least is None else {**known, LEAST: least}
 
     return analyse
 

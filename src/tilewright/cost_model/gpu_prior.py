@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.core import Schedule, Target, Task
 from tilewright.cost_model.base import CostModel, Scores, Stateless
+from tilewright.cost_model.bound import operand_dtype
 from tilewright.cost_model.features import STATIC, FeatureExtractor
 from tilewright.cost_model.roofline import RooflineCostModel
 from tilewright.kernels.speed import compulsory_bytes
@@ -96,11 +97,6 @@ def analytic_prior(task: Task, features: FeatureExtractor) -> CostModel:
 def limit(target: Target, name: str) -> float:
     """A limit of the target, or what it is taken for."""
     return float(target.limit.get(name, ASSUMED[name]))
-
-
-def operand_dtype(task: Task) -> str:
-    """The element type that decides which units a contraction can use: that of its first input."""
-    return task.workload.inputs[0].dtype if task.workload.inputs else task.workload.output.dtype
 
 
 def tensor_peak(task: Task) -> float:

@@ -20,11 +20,10 @@ from typing import Any
 from tilewright.backends import backend_for
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda.bound import Bound
-from tilewright.backends.cuda.sass import NoDisassembler
 from tilewright.building.builder import Builder, Built
 from tilewright.building.prepared import CACHE, FILE, FORMAT, KERNELS
 from tilewright.checking.check import ORDERS, Checked, Checker, subject_of
-from tilewright.checking.machine_code import compiled_costs
+from tilewright.checking.machine_code import bound_of
 from tilewright.checking.schedules import random_schedules
 from tilewright.core import (
     Artifact,
@@ -295,22 +294,15 @@ def _bounded(task: Task, result: Prepared) -> list[PreparedKernel]:
     """The kernels with bounds, best first. The score is an estimate from loops: where machine code needs more clocks
     than the same formula gives of the loops, it is lowered by as much (a logarithm of speed). Where machine code cannot
     be read, the kernels stay as they are."""
-    if task.target.kind != "cuda" or result.emulated:
-        return result.kernels
     static = static_of(task)
     kernels = []
     for k in result.kernels:
-        try:
-            found = compiled_costs(subject_of(k.candidate), Path(k.artifact.path).read_bytes())
-        except TilewrightError as e:
-            if not isinstance(e, NoDisassembler):
-                result.notes.append(f"machine code was not read: {e.message}")
-            return result.kernels
-        bound = next((c.bound for c in found if c.bound is not None), None)
-        if bound is not None:
-            more = math.log(bound.cycles / static(k.candidate.schedule)[LEAST])
-            k = replace(k, bound=bound, score=k.score - (more if more > 0 else 0.0))
-        kernels.append(k)
+        bound = None if result.emulated else bound_of(k.candidate, Path(k.artifact.path).read_bytes())
+        if bound is None:
+            kernels.append(k)
+            continue
+        more = math.log(bound.cycles / static(k.candidate.schedule)[LEAST])
+        kernels.append(replace(k, bound=bound, score=k.score - (more if more > 0 else 0.0)))
     return sorted(kernels, key=lambda k: (-k.score, k.rank))
 
 

@@ -52,21 +52,13 @@ TW_REAL(float)
 TW_DEVICE float tw_truncate_tf32(float x) { return as_float(as_uint(x) & 0xffffe000u); }
 TW_DEVICE float tw_round_tf32(float x) { return as_float(x != x ? 0x7fffe000u : (as_uint(x) + 0x1000u) & 0xffffe000u); }
 // Four signed bytes by four; bytes of four words brought into that order.
-static inline int tw_dp4a(int a, int b, int sum) {
 #ifdef __opencl_c_integer_dot_product_input_4x8bit_packed
-    return sum + dot_4x8packed_ss_int(as_uint(a), as_uint(b));
+#define tw_dp4a(a, b, sum) ((sum) + dot_4x8packed_ss_int(as_uint(a), as_uint(b)))
 #else
-    const int4 d = convert_int4(as_char4(a)) * convert_int4(as_char4(b));
-    return sum + d.x + d.y + d.z + d.w;
+static inline int tw_sum4(int4 d) { return d.x + d.y + d.z + d.w; }
+#define tw_dp4a(a, b, sum) ((sum) + tw_sum4(convert_int4(as_char4(a)) * convert_int4(as_char4(b))))
 #endif
-}
-static inline void tw_transpose_bytes(int *w) {
-    const char4 a = as_char4(w[0]), b = as_char4(w[1]), c = as_char4(w[2]), d = as_char4(w[3]);
-    w[0] = as_int((char4)(a.x, b.x, c.x, d.x));
-    w[1] = as_int((char4)(a.y, b.y, c.y, d.y));
-    w[2] = as_int((char4)(a.z, b.z, c.z, d.z));
-    w[3] = as_int((char4)(a.w, b.w, c.w, d.w));
-}
+#define tw_transpose_bytes(w) vstore4(as_int4(as_char16(vload4(0, w)).s048c159d26ae37bf), 0, w)
 // Sixteen bits, to nearest even; vload_half and vstore_half need no extension.
 TW_DEVICE float tw_to_float(tw_f16 h) { return vload_half(0, (const half *)&h.bits); }
 TW_DEVICE float tw_to_float(tw_bf16 h) { return as_float((uint)h.bits << 16); }
