@@ -6,7 +6,7 @@ always gives the same list. One compiled unit holds all mutants of a kernel (:fu
 by a launch argument; :func:`applied` prints one alone.
 
 ================  ==============================================================================
-``sync``          a block barrier is left out
+``sync``          a block barrier, or half of a cluster's, is left out
 ``sync_warp``     a warp barrier is left out
 ``cp_wait``       a wait for asynchronous copies is left out
 ``cp_commit``     a commit of asynchronous copies is left out
@@ -39,6 +39,7 @@ _DELETED = {
     "tw::sync": "sync", "tw::sync_warp": "sync_warp", "tw::cp_wait": "cp_wait", "tw::cp_commit": "cp_commit",
     **{f"tw::mbarrier_{x}": "mbarrier" for x in ("init", "fence", "expect", "wait", "arrive")},
     **{f"tw::wgmma_{x}": "wgmma" for x in ("fence", "commit", "wait")}, "tw::sync_some": "sync",
+    "tw::cluster_arrive": "sync", "tw::cluster_wait": "sync", "tw::mbarrier_arrive_cluster": "mbarrier",
     **dict.fromkeys(("tw::tma_wait", "tw::shared_fence"), "tma"), "tw::tma_commit": "tma",
 }  # fmt: skip
 _WAITS = ("tw::cp_wait", "tw::wgmma_wait", "tw::tma_wait")
@@ -49,6 +50,7 @@ _ADDRESSES: Mapping[str, tuple[int, ...]] = {
     "tw::ldmatrix_x2_trans": (1,), "tw::atomic_add": (0,), "tw::shared_address": (0,),
     "tw::mbarrier_init": (1,), "tw::mbarrier_expect": (1,), "tw::mbarrier_wait": (1,), "tw::wgmma_operand": (0, 1, 2),
     "tw::tma_load_2d": (3, 4), "tw::tma_load_3d": (3, 4, 5), "tw::tma_store_2d": (2, 3), "tw::tma_store_3d": (2, 3, 4),
+    "tw::tma_multicast_2d": (3, 4, 5), "tw::tma_multicast_3d": (3, 4, 5, 6), "tw::cluster_address": (0, 1),
     **{f"tw::wgmma_{x}": (1, 2, 3) for x in ("f16", "bf16", "s8")},
     **{f"tw::wgmma_{x}_rs": (2, 3) for x in ("f16", "bf16")},
 }  # fmt: skip
@@ -146,7 +148,7 @@ def _entry(source: str) -> Iterator[tuple[int, str]]:
     for n, t in enumerate(tokens):
         if t.text != "TW_KERNEL":
             continue
-        opening = tokens.after(tokens.match[n + 1], "(")
+        opening = tokens.after(tokens.after(tokens.match[n + 1], "void"), "(")
         closing = tokens.match[opening]
         yield tokens[closing].start, f", int {ARGUMENT}_"
         yield tokens[tokens.after(closing, "{")].end, f" tw_choose_mutant({ARGUMENT}_);"

@@ -233,21 +233,55 @@ ASYNC_FAULTS = {
     "registers": (FENCED, "    tw::more_registers<100>();", "undefined"),
 }  # fmt: skip
 
+# The same in each of two blocks, of one cluster.
+MEET = "tw::cluster_arrive(); tw::cluster_wait();"
+CLUSTERED = FENCED.replace("tw::sync();", f"{MEET} const int rank = (int)tw::cluster_rank(); (void)rank;")
+CLUSTER_FAULTS = {
+    "cluster twice": (CLUSTERED, "    tw::cluster_arrive(); tw::cluster_arrive();", "undefined"),
+    "cluster not come": (CLUSTERED, "    tw::cluster_wait();", "undefined"),
+    "cluster not all": (CLUSTERED, f"    if (t < 64 || rank) {{ {MEET} }}", "deadlock"),
+    "cluster nobody": (CLUSTERED, "    tw::cluster_address(bar, 2);", "undefined"),
+    "cluster not made": (
+        FENCED, "    if (t == 0) tw::mbarrier_arrive_cluster(tw::cluster_address(bar, 1 - tw::cluster_rank()));", "undefined",
+    ),
+    "cluster gone": (
+        CLUSTERED, "    if (rank == 1 && t == 0) tw::mbarrier_arrive_cluster(tw::cluster_address(bar, 0));", "undefined",
+    ),
+    "multicast to nobody": (
+        CLUSTERED, "    if (t == 0) tw::tma_multicast_2d(base, map0, bar, 5, 0, 0);", "undefined",
+    ),
+    "multicast not announced": (
+        CLUSTERED,
+        "    if (t == 0 && rank == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_multicast_2d(base, map0, bar, 3, 0, 0); } "
+        "tw::mbarrier_wait(bar, 0);",
+        "deadlock",
+    ),
+    "multicast not awaited": (
+        CLUSTERED,
+        f"    if (t == 0 && rank == 1) tw::tma_multicast_2d(base, map0, bar, 1, 0, 0); {MEET}",
+        "exit_with_pending_copies",
+    ),
+}  # fmt: skip
+
 
 def faulty(what: str) -> Case:
     if what in FAULTS:
         body, more = SETUP + FAULTS[what][0], Conformance("", "", tuple, "uint32", 64, shared=256)
     else:
-        body = "".join(ASYNC_FAULTS[what][:2])
+        blocks = 2 if what in CLUSTER_FAULTS else 1
+        body = "".join((ASYNC_FAULTS | CLUSTER_FAULTS)[what][:2])
         matrix = tensor_map(("tensor", 0), 4, (4, 16), (16,), (32, 16), 128)
-        more = Conformance("", "", tuple, "uint32", 128, threads=128, shared=8192 + 1024 + 8, maps=(matrix,))
+        more = Conformance(
+            "", "", tuple, "uint32", 128, threads=128, shared=8192 + 1024 + 8, maps=(matrix,), blocks=blocks,
+            cluster=blocks,
+        )  # fmt: skip
     spec = dataclasses.replace(
         more, name=re.sub(r"\W", "_", what), body=body, inputs=lambda: (np.zeros(64, np.uint32),)
     )  # fmt: skip
     return make_case(dataclasses.replace(PRIMITIVES[0], name="faulty"), spec)
 
 
-EVERY_FAULT = {what: x[-1] for what, x in (FAULTS | ASYNC_FAULTS).items()}
+EVERY_FAULT = {what: x[-1] for what, x in (FAULTS | ASYNC_FAULTS | CLUSTER_FAULTS).items()}
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +297,15 @@ def test_misuse_is_a_bug_at_its_line(faults: emulator.EmulatedKernel, what: str)
     assert not report.ok
     first = report.bugs[0]
     assert (first.kind, first.line) == (EVERY_FAULT[what], 3), first.message
+
+
+def test_a_grid_is_whole_clusters() -> None:
+    spec = Conformance("odd", SETUP, lambda: (np.zeros(64, np.uint32),), "uint32", 64, blocks=3, cluster=2, shared=256)
+    case = make_case(dataclasses.replace(PRIMITIVES[0], name="odd"), spec)
+    kernel = emulator.build(PRELUDE + case.source, [case.symbol])
+    [bug] = emulator.run(kernel, case.program, {}, case.inputs, case.output()).bugs
+    assert bug.kind == "launch"
+    assert "no whole number of clusters" in bug.message
 
 
 def test_registers_of_unread_lanes_do_not_matter() -> None:

@@ -12,7 +12,7 @@ from mma_programs import LAYOUTS, OUT, PRODUCTS, QUICK, dense, factor, product
 
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import EmulatedKernel, build, run
 from tilewright.core import Candidate, IllegalSchedule, Task, evaluate
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
@@ -58,6 +58,12 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
 THOROUGH: Mapping[str, Callable[[], Program]] = {**WGMMA, "shared": lambda: batched(True)}
 
 
+def few(task: Task, sms: int = 2) -> Task:
+    """The task on a device of so few multiprocessors, where blocks walk over several tiles."""
+    limits = tuple((k, sms if k == "sms" else v) for k, v in task.target.limits)
+    return dataclasses.replace(task, target=dataclasses.replace(task.target, limits=limits))
+
+
 class TestContract(CudaTemplateContract):
     templates = ("cuda_wgmma",)
     programs = WGMMA
@@ -75,12 +81,12 @@ class TestContractThoroughly(CudaTemplateContract):
 
 
 @pytest.mark.parametrize("sanitize", [("address", "undefined"), ("thread",)], ids="-".join)
-@pytest.mark.parametrize("name", ["bfloat16_mk_nk", "bfloat16_km_kn"])
-def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str) -> None:
+@pytest.mark.parametrize(("name", "cluster"), [("bfloat16_mk_nk", "1x1"), ("bfloat16_km_kn", "2x1")])
+def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str) -> None:
     task = task_of(WGMMA[name](), cuda_target("sm_90a"))
     schedule = CUDA_WGMMA.space(task).schedule({
         **CUDA_WGMMA.default(task).values, "BM": 64, "GROUPS": 1, "BN": 64, "STAGES": 2, "persistent": True,
-        "split_k": False, "SPLIT": 1,
+        "split_k": False, "SPLIT": 1, "CLUSTER": cluster,
     })  # fmt: skip
     candidate = Candidate(task, schedule)
     made = CUDA_WGMMA.lower(candidate)
@@ -100,10 +106,8 @@ def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str) -> None:
 @pytest.mark.parametrize("name", ["wide", "dense", "batched", "bfloat16_km_kn"])
 def test_blocks_that_walk_over_many_tiles(name: str) -> None:
     """Two multiprocessors: the ring, its phases and the boxes of results go on from tile to tile."""
-    target = cuda_target("sm_90a")
-    few = dataclasses.replace(target, limits=tuple((k, 2 if k == "sms" else v) for k, v in target.limits))
     program = WGMMA[name]()
-    task, rng = task_of(program, few), random.Random(name)
+    task, rng = few(task_of(program, cuda_target("sm_90a"))), random.Random(name)
     space = CUDA_WGMMA.space(task)
     sampled = [space.sample(rng) for _ in range(400)]
     small = [
@@ -118,7 +122,9 @@ def test_blocks_that_walk_over_many_tiles(name: str) -> None:
     candidates = [Candidate(task, s) for s in chosen]
     made = [CUDA_WGMMA.lower(c) for c in candidates]
     symbols = dict.fromkeys(x.symbol for k in made for x in k.program.launches)
-    kernel = build(prelude(few, emulated=True) + "".join({k.symbol: k.source for k in made}.values()), list(symbols))
+    kernel = build(
+        prelude(task.target, emulated=True) + "".join({k.symbol: k.source for k in made}.values()), list(symbols)
+    )
     inputs = random_arrays(program, 1)
     expected = reference(program, inputs)
     for candidate, k in zip(candidates, made, strict=True):
@@ -127,6 +133,103 @@ def test_blocks_that_walk_over_many_tiles(name: str) -> None:
             report = run(kernel, k.program, launch_values(candidate), inputs, got, order=order, copies=copies)
             assert report.ok, (dict(candidate.schedule.values), order, copies, report.bugs)
             check(program, inputs, got, expected)
+
+
+# --------------------------------------------------------------------------- clusters
+
+CLUSTERED: Mapping[str, tuple[dict[str, object], ...]] = {
+    # An odd number of tiles along m, and of tiles along n: the last block of a cluster has nothing to store.
+    "wide": (
+        {"CLUSTER": "2x1", "BN": 64, "persistent": True, "store_boxes": True},
+        {"CLUSTER": "1x2", "BN": 192, "persistent": False, "store_boxes": False},
+    ),
+    "bfloat16_km_kn": (
+        {"CLUSTER": "2x1", "BN": 128},
+        {"CLUSTER": "1x2", "BN": 64, "persistent": True},
+    ),
+    "deep": ({"CLUSTER": "1x2", "BN": 8, "split_k": True, "SPLIT": 3},),
+    "int8_mk_nk": ({"CLUSTER": "1x2", "BN": 32, "persistent": True}, {"CLUSTER": "2x1", "BN": 16}),
+    "batched": ({"CLUSTER": "1x2", "BN": 16, "persistent": True},),
+}
+
+
+def clustered(name: str, more: Mapping[str, object]) -> Candidate:
+    task = few(task_of(WGMMA[name](), cuda_target("sm_90a")))
+    small = {"BM": 64, "GROUPS": 1, "BK": CUDA_WGMMA.space(task).knobs[3].values[0], "STAGES": 2, "store_boxes": False}
+    values = {**CUDA_WGMMA.default(task).values, "split_k": False, "SPLIT": 1, **small, **more}
+    return Candidate(task, CUDA_WGMMA.space(task).schedule(values))
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_clusters_compute_the_reference(name: str) -> None:
+    candidates = [clustered(name, more) for more in CLUSTERED[name]]
+    made = [CUDA_WGMMA.lower(c) for c in candidates]
+    symbols = dict.fromkeys(x.symbol for k in made for x in k.program.launches)
+    unit = prelude(candidates[0].task.target, emulated=True) + "".join(k.source for k in made)
+    kernel = build(unit, list(symbols))
+    program = Program.loads(candidates[0].task.workload.program)
+    inputs = random_arrays(program, 1)
+    expected = reference(program, inputs)
+    for candidate, k in zip(candidates, made, strict=True):
+        assert "TW_CLUSTER(2)" in k.source
+        for order, copies in (*ORDERS, ("random:8", "eager")):
+            got = empty_output(program.output.shape, program.output.dtype)
+            report = run(kernel, k.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+            assert report.ok, (dict(candidate.schedule.values), order, copies, report.bugs)
+            check(program, inputs, got, expected)
+
+
+MISTAKES = {
+    "peer not ready": (
+        "    tw::cluster_arrive();\n    tw::cluster_wait();\n    int slot",
+        "    tw::sync();\n    int slot",
+    ),
+    "peer gone": ("    tw::cluster_arrive();\n    tw::cluster_wait();\n}", "}"),
+    "peer not told": ("if (lane == 0) tw::mbarrier_arrive_cluster", "if (false) tw::mbarrier_arrive_cluster"),
+    "told itself": ("tw::cluster_address(empty, rank ^ 1)", "tw::cluster_address(empty, rank)"),
+    "arrivals of one block": ("(empty + 8 * s, 8)", "(empty + 8 * s, 4)"),
+    "half for itself": (", bar, 3, ", ", bar, (tw::u16)(1 << rank), "),
+    "the same half": ("+ rank * 32)", "+ 0 * 32)"),
+}
+
+
+@pytest.fixture(scope="module")
+def spoilt() -> tuple[Candidate, EmulatedKernel]:
+    """Kernels of one schedule, each with a mistake, as one unit."""
+    candidate = clustered("wide", CLUSTERED["wide"][0])
+    k = CUDA_WGMMA.lower(candidate)
+    texts = []
+    for number, (right, wrong) in enumerate(MISTAKES.values()):
+        assert right in k.source
+        texts.append(k.source.replace(right, wrong).replace(k.symbol, f"spoilt{number}"))
+    unit = prelude(candidate.task.target, emulated=True) + "".join(texts)
+    return candidate, build(unit, [f"spoilt{n}" for n in range(len(texts))])
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_mistakes_between_blocks_are_noticed(spoilt: tuple[Candidate, EmulatedKernel], what: str) -> None:
+    candidate, kernel = spoilt
+    made = CUDA_WGMMA.lower(candidate).program
+    launches = tuple(dataclasses.replace(x, symbol=f"spoilt{list(MISTAKES).index(what)}") for x in made.launches)
+    program = Program.loads(candidate.task.workload.program)
+    inputs = random_arrays(program, 1)
+    expected = reference(program, inputs)
+    noticed = []
+    for order, copies in ORDERS:
+        got = empty_output(program.output.shape, program.output.dtype)
+        report = run(
+            kernel, dataclasses.replace(made, launches=launches), launch_values(candidate), inputs, got, order=order,
+            copies=copies,
+        )  # fmt: skip
+        wrong = bool(report.bugs)
+        if not wrong:
+            try:
+                check(program, inputs, got, expected)
+            except AssertionError:
+                wrong = True
+        noticed.append(wrong)
+    assert any(noticed)
+    assert what != "peer gone" or all(noticed)
 
 
 # --------------------------------------------------------------------------- what matches
@@ -176,7 +279,7 @@ def _matmul(m: int, n: int, k: int, dtype: str = "bfloat16", **more: object) -> 
 @pytest.mark.parametrize("size", [4096, 8192])
 def test_squares_take_large_tiles_and_walk(size: int) -> None:
     values = CUDA_WGMMA.default(_matmul(size, size, size)).values
-    assert int(values["BM"]) * int(values["BN"]) >= 128 * 256
+    assert int(values["BM"]) * int(values["BN"]) >= 128 * 192
     assert values["persistent"]
     assert int(values["STAGES"]) >= 3
     assert not values["split_k"]

@@ -112,7 +112,8 @@ def translation_unit(source: str, symbols: Sequence[str]) -> str:
     if not symbols:
         raise UsageError("no kernel is named")
     calls = "\n".join(f"TW_EMU_CALL({s})" for s in symbols)
-    table = "\n".join(f"TW_EMU_ENTRY({s})" for s in symbols)
+    clusters = {name: blocks for blocks, name in re.findall(r"TW_CLUSTER\((\d+)\) void (\w+)\(", source)}
+    table = "\n".join(f"TW_EMU_ENTRY({s}, {clusters.get(s, 1)})" for s in symbols)
     return (
         f'{source}\n#line 1 "entries"\n#include "emu.h"\n{calls}\n'
         f"const emu::Entry emu::entries[] = {{\n{table}\n}};\nconst int emu::entry_count = {len(symbols)};\n"

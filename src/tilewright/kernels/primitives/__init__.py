@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.kernels.primitives import (
     atomic_add,
+    cluster,
     convert,
     cp_async,
     dp4a,
@@ -22,6 +23,7 @@ from tilewright.kernels.primitives import (
     math_sin,
     math_tanh,
     mbarrier,
+    mbarrier_cluster,
     mma_bf16,
     mma_e4m3,
     mma_e5m2,
@@ -35,6 +37,7 @@ from tilewright.kernels.primitives import (
     sync,
     threadfence,
     tma,
+    tma_multicast,
     wgmma_bf16,
     wgmma_e4m3,
     wgmma_e5m2,
@@ -62,6 +65,9 @@ PRIMITIVES: tuple[Primitive, ...] = (
     mma_e5m2.PRIMITIVE,
     mbarrier.PRIMITIVE,
     tma.PRIMITIVE,
+    cluster.PRIMITIVE,
+    mbarrier_cluster.PRIMITIVE,
+    tma_multicast.PRIMITIVE,
     setmaxnreg.PRIMITIVE,
     wgmma_sync.PRIMITIVE,
     wgmma_f16.PRIMITIVE,

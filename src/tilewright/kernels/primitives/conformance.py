@@ -59,7 +59,8 @@ def make_case(primitive: Primitive, spec: Conformance) -> Case:
     parameters = [f"TW_TENSOR_MAP(map{i})" for i in range(len(spec.maps))]
     parameters += [f"const {_CTYPE[x.dtype.name]} *__restrict__ x{i}" for i, x in enumerate(inputs)]
     parameters += [f"{_CTYPE[spec.dtype]} *__restrict__ out", "unsigned char *ws"]
-    head = f"TW_KERNEL({spec.threads}, 1) void {symbol}({', '.join(parameters)}) {{"
+    together = f" TW_CLUSTER({spec.cluster})" if spec.cluster > 1 else ""
+    head = f"TW_KERNEL({spec.threads}, 1){together} void {symbol}({', '.join(parameters)}) {{"
     source = f'#line 1 "kernel"\n{head}\n{spec.body.strip(chr(10))}\n    (void)ws;\n}}\n'
     listed = (
         *(("tensor_map", m) for m in spec.maps), *(("tensor", i) for i in range(len(inputs) + 1)), ("workspace", 0)

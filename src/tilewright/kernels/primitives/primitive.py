@@ -18,8 +18,8 @@ class Conformance:
 
     ``body`` is the kernel's text: ``x0``, ``x1``, ... point to the arrays that ``inputs()`` gives (the
     same ones on every machine) and ``out`` to ``size`` elements of ``dtype``. 16-bit and smaller data is
-    passed as unsigned integers. It runs with ``threads`` threads in each of ``blocks`` blocks and
-    ``shared`` bytes of shared memory.
+    passed as unsigned integers. It runs with ``threads`` threads in each of ``blocks`` blocks, of which ``cluster``
+    run together, and ``shared`` bytes of shared memory.
 
     ``expected`` computes the output with numpy alone (``None`` where only a recording can tell).
     Outputs are compared bit for bit, any NaN being equal to any other; ``scale`` of the inputs (the
@@ -37,6 +37,7 @@ class Conformance:
     tolerance: float = 0.0
     threads: int = 32
     blocks: int = 1
+    cluster: int = 1
     shared: int = 0
     maps: tuple[dict[str, Any], ...] = ()
     """Tensor maps (:func:`tilewright.core.tensor_map`), in front of the other parameters as ``map0``, ``map1``, ..."""

@@ -12,6 +12,7 @@
 #endif
 
 #define TW_KERNEL(threads, min_blocks) static  // a kernel may be called `free`, say, and must not replace that one
+#define TW_CLUSTER(blocks)  // read by build.py, for the table of kernels
 #define TW_DEVICE static inline __attribute__((unused))
 #define TW_TENSOR_MAP(name) const emu::TensorMap name
 #define TW_UNROLL
@@ -148,13 +149,24 @@ inline __attribute__((always_inline)) void async_wait(int pending, int line) {
 #endif
 }
 
+// ---- clusters of blocks ---------------------------------------------------------------------------
+
+// Neighbours along x, which run together. An address of another block's shared memory has its rank in the upper bits.
+unsigned cluster_rank();
+unsigned cluster_address(unsigned at, unsigned rank, int line);  // mapa: the same place in the block of that rank
+unsigned char *cluster_at(unsigned address, unsigned bytes, unsigned align, int line);  // the block must not have ended
+
+// barrier.cluster, in two halves, of all threads of all blocks. It orders no memory but barriers that were made and fenced.
+void cluster_arrive(int line);
+void cluster_wait(int line);
+
 // ---- barriers in shared memory --------------------------------------------------------------------
 
 // mbarrier objects, at shared addresses: a phase ends when `count` threads have arrived and the bytes that were
 // announced have come. The object's words hold a mark, so that a write over it is noticed.
 void make_barrier(unsigned at, unsigned count, int line);
 void barrier_fence(int line);  // objects made by this thread may be used by others, copy engines among them
-void issue_arrival(unsigned at, unsigned bytes, int line);
+void issue_arrival(unsigned at, unsigned bytes, int line);  // of any block of the cluster
 void await_phase(unsigned at, unsigned parity, int line);  // until the phase of this parity is over
 
 inline __attribute__((always_inline)) void barrier_init(unsigned at, unsigned count, int line) {
@@ -166,7 +178,7 @@ inline __attribute__((always_inline)) void barrier_wait(unsigned at, unsigned pa
     await_phase(at, parity, line);
 }
 inline __attribute__((always_inline)) void barrier_arrive(unsigned at, unsigned bytes, int line) {
-    annotate(shared_at(at, 8, 8, line), 8, false);
+    annotate(cluster_at(at, 8, 8, line), 8, false);
     issue_arrival(at, bytes, line);
 }
 
@@ -184,15 +196,24 @@ struct alignas(64) TensorMap {
 constexpr unsigned TENSOR_MAP_MARK = 0x7E450A9u;
 
 // cp.async.bulk.tensor to shared memory: the box at `place` (elements; what lies outside is zero), whose bytes a barrier
-// counts. Data moves at once, or, lazily, when somebody waits for the barrier. Gives the bytes.
-unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line);
-void box_published(unsigned barrier, int line);
+// counts. Data moves at once, or, lazily, when somebody waits for the barrier. Gives the bytes. `mask`: the blocks of the
+// cluster, by rank, to whose memory it goes, and whose barriers count it, at the same addresses in each.
+unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, unsigned mask,
+                   int line);
+void box_published(unsigned at, int line);
 
+inline __attribute__((always_inline)) void multicast_box(
+    unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, unsigned mask, int line) {
+    const unsigned bytes = issue_box(to, map, barrier, place, rank, mask, line);
+    for (unsigned r = 0; mask >> r; r++) {
+        if (!(mask >> r & 1)) continue;
+        annotate(cluster_at(cluster_address(to, r, line), bytes, 128, line), bytes, true);
+        box_published(cluster_address(barrier, r, line), line);
+    }
+}
 inline __attribute__((always_inline)) void copy_box(
     unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line) {
-    const unsigned bytes = issue_box(to, map, barrier, place, rank, line);
-    annotate(shared_at(to, bytes, 128, line), bytes, true);
-    box_published(barrier, line);
+    multicast_box(to, map, barrier, place, rank, 1u << cluster_rank(), line);
 }
 
 // The way back: cp.async.bulk.tensor from shared memory, in groups of the thread that starts them. What lies outside of the
@@ -277,6 +298,7 @@ struct Entry {
     void (*call)(void **parameters);
     int parameters;
     const unsigned char *sizes;  // of each parameter, bytes
+    unsigned cluster;            // blocks of a cluster
 };
 extern const Entry entries[];
 extern const int entry_count;
@@ -304,6 +326,6 @@ template <class... A> struct Signature<void (*)(A...)> {
 // Kernels lie in the global namespace, whatever the runtime calls its functions.
 #define TW_EMU_CALL(symbol) \
     static void emu_call_##symbol(void **p) { emu::Signature<decltype(&::symbol)>::invoke(&::symbol, p); }
-#define TW_EMU_ENTRY(symbol)                                                        \
+#define TW_EMU_ENTRY(symbol, cluster)                                               \
     {#symbol, &emu_call_##symbol, emu::Signature<decltype(&::symbol)>::count,       \
-     emu::Signature<decltype(&::symbol)>::sizes},
+     emu::Signature<decltype(&::symbol)>::sizes, cluster},

@@ -9,10 +9,13 @@ constexpr unsigned MOST_ARRIVALS = (1u << 20) - 1;
 // The words of an object: nobody but these functions may write them.
 static uint64_t mark_of(unsigned at) { return 0xb0b0b0b000000000ull | at; }
 
+static unsigned char *memory_at(Block *b, unsigned at) { return b->memory.base + ((long)at - (long)SHARED_BASE); }
+
 static Barrier &made_at(Block *b, unsigned at, int line, const char *doing) {
+    shared_at(at, 8, 8, line);  // every block has as much
     for (Barrier &m : b->barriers) {
         if (m.at != at) continue;
-        const volatile uint64_t *words = reinterpret_cast<uint64_t *>(shared_at(at, 8, 8, line));
+        const volatile uint64_t *words = reinterpret_cast<uint64_t *>(memory_at(b, at));
         if (*words != mark_of(at)) fault("undefined", line, "%s: other data was written over the barrier", doing);
         if (m.unfenced && m.unfenced != self())
             fault("undefined", line, "%s: no fence stands between making the barrier and its use elsewhere", doing);
@@ -28,7 +31,7 @@ void make_barrier(unsigned at, unsigned count, int line) {
     unsigned char *p = shared_at(at, 8, 8, line);
     if (!count || count > MOST_ARRIVALS) fault("undefined", line, "a barrier of %u arrivals", count);
     *reinterpret_cast<volatile uint64_t *>(p) = mark_of(at);
-    const Barrier made = {at, count, count, 0, 0, f};
+    const Barrier made = {at, count, count, 0, 0, f, 0, 0};
     for (Barrier &m : f->owner->barriers)
         if (m.at == at) {
             m = made;
@@ -40,9 +43,8 @@ void make_barrier(unsigned at, unsigned count, int line) {
 void barrier_fence(int) {
     for (Barrier &m : self()->owner->barriers)
         if (m.unfenced == self()) m.unfenced = nullptr;
+    fenced_in_cluster(self());
 }
-
-static unsigned threads() { return block_size.x * block_size.y * block_size.z; }
 
 static void proceed(Block *b, Barrier &m) {
     if (m.pending || m.bytes) return;
@@ -56,10 +58,15 @@ static void proceed(Block *b, Barrier &m) {
 
 void issue_arrival(unsigned at, unsigned bytes, int line) {
     maybe_interrupt();
-    Block *b = self()->owner;
-    Barrier &m = made_at(b, at, line, "arrival");
+    unsigned char *object = cluster_at(at, 8, 8, line);
+    Block *b = block_at(at);
+    Barrier &m = made_at(b, at & OWN_ADDRESS, line, "arrival");
     if (!m.pending) fault("undefined", line, "more threads arrive at a barrier than the %u that it counts", m.expected);
-    sanitizer_release(shared_at(at, 8, 8, line));
+    sanitizer_release(object);
+    if (b != self()->owner) {
+        m.foreign = line;
+        m.covered = cluster_covers(self());
+    }
     m.bytes += bytes;
     m.pending--;
     proceed(b, m);
@@ -75,7 +82,7 @@ static unsigned box_bytes(const TensorMap &m) {
 
 // Elements of a box one by one: where each lies in the tensor (nullptr: outside) and in shared memory.
 template <class F> static void each_element(Block *b, const TensorMap &m, unsigned shared, const int *place, F take) {
-    unsigned char *base = b->memory.base + ((long)shared - (long)SHARED_BASE);
+    unsigned char *base = memory_at(b, shared);
     const unsigned bytes = box_bytes(m), row = m.box[0] * m.item;
     for (unsigned n = 0; n < bytes; n += m.item) {
         unsigned rest = n / row;
@@ -145,29 +152,35 @@ static void take_map(TensorMap &to, int *at, const TensorMap *from, const int *p
     }
 }
 
-unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line) {
+unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, unsigned mask,
+                   int line) {
     maybe_interrupt();
-    Fiber *f = self();
-    Block *b = f->owner;
+    Block *own = self()->owner;
     const unsigned bytes = check_box(map, to, rank, line);
-    made_at(b, barrier, line, "a copy of a box");
+    if (!mask || mask >> cluster_size) fault("undefined", line, "a copy of a box to blocks that the cluster has not");
     if (options.profile) {
         const void *site = __builtin_return_address(0);
-        profile_access(b->memory.base + ((long)to - (long)SHARED_BASE), 16, Access::shared_store, line, site);
+        profile_access(memory_at(own, to), 16, Access::shared_store, line, site);
     }
     PendingBox p = {};
     take_map(p.map, p.place, map, place);
     p.to = to, p.barrier = barrier, p.line = line;
-    if (options.lazy && !awaited(b, barrier)) {
-        b->boxes.push(p);
-        return bytes;
+    for (unsigned r = 0; r < cluster_size; r++) {
+        if (!(mask >> r & 1)) continue;
+        cluster_at(cluster_address(to, r, line), bytes, 16, line);
+        Block *b = own->first + r;
+        made_at(b, barrier, line, "a copy of a box");
+        if (options.lazy && !awaited(b, barrier)) {
+            b->boxes.push(p);
+            continue;
+        }
+        move_box(b, p);
+        arrived(b, barrier, bytes);
     }
-    move_box(b, p);
-    arrived(b, barrier, bytes);
     return bytes;
 }
 
-void box_published(unsigned barrier, int line) { sanitizer_release(shared_at(barrier, 8, 8, line)); }
+void box_published(unsigned at, int line) { sanitizer_release(cluster_at(at, 8, 8, line)); }
 
 void await_phase(unsigned at, unsigned parity, int line) {
     maybe_interrupt();
@@ -193,6 +206,8 @@ void await_phase(unsigned at, unsigned parity, int line) {
         wait_as(State::in_wait, WAITING, line);
         f->awaited = 0;
     }
+    Barrier &m = made_at(b, at, line, "a wait");
+    if (m.pending == m.expected) m.foreign = 0;  // all that arrived has been waited for
     sanitizer_acquire(const_cast<unsigned char *>(object));
 }
 
@@ -235,11 +250,14 @@ void stores_at_exit(Fiber *f) {
               "the thread exits while %zu of its stores of boxes are not waited for", f->stores.size);
 }
 
-void boxes_at_end(Block *b) {
-    if (!b->boxes.size) return;
-    record("exit_with_pending_copies", b->boxes[0].line, "the block ends while %zu of its copies of boxes are not waited for",
-           b->boxes.size);
-    blame(&b->fibers[0]);
+void signals_at_end(Block *b) {
+    if (b->boxes.size)
+        record("exit_with_pending_copies", b->boxes[0].line,
+               "the block ends while %zu of its copies of boxes are not waited for", b->boxes.size);
+    for (const Barrier &m : b->barriers)
+        if (m.foreign && b->first->cluster.turn < m.covered)
+            record("undefined", m.foreign, "the block ends, and nothing orders that behind an arrival from another block");
+    if (failed) blame(&b->fibers[0]);
 }
 
 }  // namespace emu

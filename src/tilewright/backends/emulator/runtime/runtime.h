@@ -141,6 +141,8 @@ struct Fiber : Thread {
     unsigned groups;    // committed
     unsigned awaited;   // shared address of the barrier that it waits for
     bool wrote;         // shared memory, since its last fence for the copy engine
+    bool in_cluster;    // it has come to the cluster's barrier, and not yet waited
+    unsigned cluster_turn;  // of that barrier when it came
     unsigned box_groups;  // committed
     void *sanitizer_stack, *sanitizer_fiber;
 };
@@ -182,6 +184,8 @@ struct Barrier {  // an mbarrier
     unsigned at, expected, pending, phase;
     long bytes;  // announced and not yet come
     Fiber *unfenced;
+    int foreign;       // line of an arrival from another block that nothing is ordered behind yet, or 0
+    unsigned covered;  // turns of the cluster's barrier after which something is
 };
 struct PendingBox {
     TensorMap map;
@@ -189,7 +193,14 @@ struct PendingBox {
     int place[5];
     int line;
 };
+struct Cluster {
+    unsigned arrived, turn;
+    unsigned char made;  // what the sanitizer's order of barriers that are made hangs on
+};
 struct Block {
+    Block *first;  // of the cluster, whose state is there
+    unsigned rank;
+    Cluster cluster;
     Index index;
     Fiber *fibers;
     unsigned alive, runnable;
@@ -208,7 +219,15 @@ const Entry *find_entry(const char *symbol);
 void copies_at_exit(Fiber *f);
 void stores_at_exit(Fiber *f);
 void check_in_range(const void *p, unsigned bytes, bool write, int line, const char *verb);
-void boxes_at_end(Block *b);
+void signals_at_end(Block *b);
+
+// Clusters (cluster.cpp).
+extern unsigned cluster_size;                     // blocks
+constexpr unsigned OWN_ADDRESS = (1u << 24) - 1;  // bits of an address that tell the place within a block
+Block *block_at(unsigned address);                // whose shared memory it is
+void fenced_in_cluster(Fiber *f);                 // barriers that it made, for those who wait for the cluster
+unsigned cluster_covers(const Fiber *f);  // turns after which what it does now is known in the whole cluster
+inline unsigned threads() { return block_size.x * block_size.y * block_size.z; }
 void start_groups(Block *b, unsigned threads);
 void release_groups(Block *b);
 

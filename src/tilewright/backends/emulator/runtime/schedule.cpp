@@ -18,7 +18,7 @@ static unsigned threads_per_block;
 static size_t shared_bytes;
 bool blocks_share_fibers;
 static bool in_operation;
-static Vec<uint64_t> start_order;  // of the blocks; empty: as they are numbered
+static Vec<uint64_t> start_order;  // of the clusters; empty: as they are numbered
 static unsigned char launch_begin;
 unsigned char launch_end;
 
@@ -300,6 +300,9 @@ static Index unravel(uint64_t i, Index n) {
 }
 
 static void start_block(Block *b, Index index) {
+    b->rank = index.x % cluster_size;
+    b->first = b - b->rank;
+    b->cluster = Cluster();
     b->index = index;
     b->alive = b->runnable = threads_per_block;
     b->barrier = Meeting();
@@ -327,7 +330,7 @@ static void start_block(Block *b, Index index) {
         f->copies.size = f->first_copy = 0;
         f->groups = 0;
         f->awaited = 0;
-        f->wrote = false;
+        f->wrote = f->in_cluster = false;
         f->stores.size = f->box_groups = 0;
         sanitizer_start_fiber(f);
         start_context(f, run_fiber);
@@ -339,6 +342,7 @@ static void prepare_slots(uint64_t total) {
     uint64_t slots = (thread_sanitizer ? WINDOW_SANITIZED : WINDOW) / threads_per_block;
     if (thread_sanitizer && total * threads_per_block <= WHOLE_SANITIZED) slots = total;
     if (slots < 2) slots = 2;
+    slots = (slots + cluster_size - 1) / cluster_size * cluster_size;
     if (slots > total) slots = total;
     blocks_share_fibers = slots < total;
     static unsigned shaped_for;
@@ -369,9 +373,10 @@ static void prepare_slots(uint64_t total) {
     head = waiting = 0;
     start_order.size = 0;
     if (options.order == Order::fifo) return;
-    for (uint64_t i = 0; i < total; i++) start_order.push(options.order == Order::lifo ? total - 1 - i : i);
+    const uint64_t clusters = total / cluster_size;
+    for (uint64_t i = 0; i < clusters; i++) start_order.push(options.order == Order::lifo ? clusters - 1 - i : i);
     if (options.order == Order::lifo) return;
-    for (uint64_t i = total; i > 1; i--) {
+    for (uint64_t i = clusters; i > 1; i--) {
         uint64_t j = random_bits() % i, t = start_order[i - 1];
         start_order[i - 1] = start_order[j];
         start_order[j] = t;
@@ -391,6 +396,7 @@ bool run_launch(const Entry &entry, Index grid, Index block, size_t shared, void
     block_size = block;
     shared_bytes = shared;
     threads_per_block = block.x * block.y * block.z;
+    cluster_size = entry.cluster;
     failed = false;
     in_operation = false;
     bug = Bug();
@@ -399,29 +405,38 @@ bool run_launch(const Entry &entry, Index grid, Index block, size_t shared, void
     prepare_slots(total);
     if (options.profile) profile_begin_launch(shared, fibers.data);
     sanitizer_release(&launch_begin);
-    uint64_t started = 0;
-    auto start = [&](Block *b) {
-        uint64_t i = start_order.size ? start_order[started] : started;
-        started++;
-        start_block(b, unravel(i, grid));
+    uint64_t started = 0;  // blocks
+    auto start = [&](Block *first) {
+        const uint64_t number = started / cluster_size, i = start_order.size ? start_order[number] : number;
+        for (unsigned r = 0; r < cluster_size; r++) start_block(first + r, unravel(i * cluster_size + r, grid));
+        started += cluster_size;
     };
-    for (size_t s = 0; s < blocks.size && started < total; s++) start(&blocks[s]);
+    for (size_t s = 0; s + cluster_size <= blocks.size && started < total; s += cluster_size) start(&blocks[s]);
     while (waiting) {
         Fiber *f = dequeue();
-        Block *b = f->owner;
+        Block *b = f->owner, *first = b->first;
         resume(f);
         if (failed) break;
         if (b->runnable) continue;
-        if (b->alive) {
+        if (!b->alive) {
+            signals_at_end(b);
+            if (failed) break;
+            if (options.profile)
+                for (unsigned w = 0; w < b->warps.size; w++) profile_warp(b, w);
+        }
+        bool runs = false;
+        Block *waits = b->alive ? b : nullptr;
+        for (Block *x = first; x < first + cluster_size; x++) {
+            runs = runs || x->runnable;
+            if (x->alive && !waits) waits = x;
+        }
+        if (runs) continue;
+        if (waits) {
             current = nullptr;
-            stuck(b, split(b) ? "divergence" : "deadlock", "threads wait for others that never come");
+            stuck(waits, split(waits) ? "divergence" : "deadlock", "threads wait for others that never come");
             break;
         }
-        boxes_at_end(b);
-        if (failed) break;
-        if (options.profile)
-            for (unsigned w = 0; w < b->warps.size; w++) profile_warp(b, w);
-        if (started < total) start(b);
+        if (started < total) start(first);
     }
     current = nullptr;
     sanitizer_acquire(&launch_end);

@@ -100,20 +100,31 @@ class Tile:
         each = LINE // STEP_BYTES
         return q // each * self.rows * LINE + q % each * STEP_BYTES
 
-    def loads(self, of: str, to: str, row: str, k: str, batch: str) -> list[str]:
-        """Statements that copy a tile to ``to`` by the map ``of``, by texts of its place; ``batch`` may be empty."""
-        out = []
+    def part(self, readers: int) -> int:
+        """Lines of a box that one of so many blocks copies for all of them."""
+        return (self.depth if self.rows_contiguous else self.rows) // readers
+
+    def loads(self, of: str, to: str, row: str, k: str, batch: str, readers: int = 1) -> list[str]:
+        """Statements that copy a tile to ``to`` by the map ``of``, by texts of its place; ``batch`` may be empty.
+
+        ``readers``: blocks of a cluster, each of which copies a part, by its ``rank``, to all of them.
+        """
+        out, several, part = [], readers > 1, self.part(readers)
+        name, mask = ("multicast", f", {(1 << readers) - 1}") if several else ("load", "")
+        share, lines = (f" + rank * {part * LINE}", f" + rank * {part}") if several else ("", "")
         for at, r, d in self.boxes():
             places = [row + (f" + {r}" if r else ""), k + (f" + {d}" if d else "")]
             if not self.rows_contiguous:
                 places.reverse()
+            places[1] += lines
             if batch:
                 places.append(batch)
-            out.append(f"tw::tma_load_{len(places)}d({to}{f' + {at}' if at else ''}, {of}, bar, {', '.join(places)});")
+            where = f"{to}{f' + {at}' if at else ''}{share}"
+            out.append(f"tw::tma_{name}_{len(places)}d({where}, {of}, bar{mask}, {', '.join(places)});")
         return out
 
     def map(
-        self, tensor: int, rows: int, depth: int, apart: int, batches: tuple[int, int] | None = None
+        self, tensor: int, rows: int, depth: int, apart: int, batches: tuple[int, int] | None = None, readers: int = 1
     ) -> dict[str, Any]:
         """The tensor map of an input of that number, which has so many ``rows`` and so much ``depth``.
 
@@ -122,7 +133,7 @@ class Tile:
         """
         sizes: tuple[int, ...] = (rows, depth) if self.rows_contiguous else (depth, rows)
         strides: tuple[int, ...] = (apart,)
-        box: tuple[int, ...] = (self.line, self.depth if self.rows_contiguous else self.rows)
+        box: tuple[int, ...] = (self.line, self.part(readers))
         if batches is not None:
             sizes, strides, box = (*sizes, batches[0]), (*strides, batches[1]), (*box, 1)
         return tensor_map(("tensor", tensor), self.item, sizes, strides, box, LINE)

@@ -18,6 +18,7 @@ from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import output_box
+from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
@@ -26,6 +27,10 @@ LEAST_COLUMNS = 128
 many rows of B come at 128 bytes a clock, while the units take N / 8 clocks for 16-bit operands."""
 L2_BYTES_PER_CYCLE = 48.0
 """From the L2 cache to one multiprocessor."""
+QUEUE = 0.1
+"""Share of the time of reads from the L2 cache that shows although products hide it: all read at once."""
+MEET = 0.5e-6
+"""Seconds for which blocks of a cluster wait for each other at their beginning and end."""
 STEP_CYCLES = 30.0
 """For a barrier and the start of the next slot's products."""
 FILL = 1.5e-6
@@ -44,21 +49,22 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     """Estimated time of a schedule."""
     item, sms, clock = p.instruction.item, limit(target, "sms"), _number(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
-    blocks = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) * parts
+    m, n = CLUSTERS[v["CLUSTER"]]
+    blocks = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n * parts
     busiest = ceildiv(blocks, sms)
     steps = ceildiv(ceildiv(p.k, bk), parts)
     products = max(
         2.0 * bm * bn * bk / peak(target, p.instruction.peak), bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0
     )
     alone = 40.0 if v["GROUPS"] == 1 and bm == ROWS else 0.0  # nothing multiplies while the one group waits
-    near = (min(bm, p.m) + min(bn, p.n)) * bk * item / L2_BYTES_PER_CYCLE
-    cycles = busiest * steps * max(products + STEP_CYCLES * (v["GROUPS"] == 1) + alone, near)
+    near = (min(bm, p.m) / n + min(bn, p.n) / m) * bk * item / L2_BYTES_PER_CYCLE
+    cycles = busiest * steps * (max(products + STEP_CYCLES * (v["GROUPS"] == 1) + alone, near) + QUEUE * near)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
     stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0)
     cycles += stored * (1 if v["persistent"] and v["STAGES"] > 2 else busiest)
     far = p.batch * (p.m + p.n) * p.k * item + p.c.outputs * ITEMSIZE[p.c.output.dtype]
     total = max(cycles / clock, far / _number(target, "bandwidth"))
-    total += FILL * (1 if v["persistent"] else busiest)
+    total += FILL * (1 if v["persistent"] else busiest) + (MEET if m * n > 1 else 0.0)
     waiting = v["STAGES"] * (bm + bn) * bk * item * min(blocks, sms)
     total = max(total, far / (waiting / 0.9e-6))  # bytes under way for a latency of 0.9 us
     if parts > 1:
@@ -77,9 +83,11 @@ def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...
         tiles = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn)
         splits = (1,) if tiles >= sms else options["SPLIT"]
         boxes = output_box(p, bn) is not None
-        for stages, parts, bk in itertools.product(reversed(options["STAGES"]), splits, options["BK"]):
+        shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], options["CLUSTER"])
+        for stages, parts, bk, cluster in shapes:
             yield {
-                "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "persistent": tiles * parts > sms,
+                "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
+                "persistent": tiles * parts > sms,
                 "store_boxes": boxes and parts == 1, "split_k": parts > 1, "SPLIT": parts,
                 "GROUP": max(g for g in options["GROUP"] if g <= 8),
             }  # fmt: skip

@@ -22,6 +22,7 @@ from tilewright.kernels.templates.cuda_mma.geometry import Tiles
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
+from tilewright.kernels.templates.tiles import ceildiv
 
 PLACES = 2
 """Boxes of results of a group in shared memory: one is filled while the other is stored."""
@@ -38,10 +39,14 @@ def most_sums(groups: int) -> int:
 
 @dataclass(frozen=True)
 class Side(Tile):
-    """One operand's tile in a slot of the ring: ``rows`` of m or n by ``depth`` of k."""
+    """One operand's tile in a slot of the ring: ``rows`` of m or n by ``depth`` of k.
+
+    ``readers``: the blocks of a cluster that want the same tile; each copies a part of every box to all of them.
+    """
 
     name: str  # "a" or "b"
     source: Source
+    readers: int
 
     def map_of(self, tensor: int) -> dict[str, Any]:
         """The tensor map of an input of that number."""
@@ -50,7 +55,7 @@ class Side(Tile):
         batch, row, k = (step * self.item for step in s.strides)
         row = row or s.pitch * s.item  # one row is no distance from a next, but a tensor map wants one
         batches = (s.batches, batch) if batched(s) else None
-        return self.map(tensor, s.rows, s.depth, k if self.rows_contiguous else row, batches)
+        return self.map(tensor, s.rows, s.depth, k if self.rows_contiguous else row, batches, self.readers)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,24 @@ class WgmmaTiling(Tiles):
     sms: int  # blocks that are launched at most where they walk over tiles; 0: one a tile
     store_boxes: bool
     split_k: bool
+    cluster: tuple[int, int]  # neighbouring tiles along m and n that a cluster of blocks computes
+
+    @property
+    def together(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster[0] * self.cluster[1]
+
+    @property
+    def edges(self) -> str:
+        """The axes, of ``mn``, along which tiles reach beyond the output, those that fill up a cluster included."""
+        m, n = self.cluster
+        return ("m" if self.p.m % (self.bm * m) else "") + ("n" if self.p.n % (self.bn * n) else "")
+
+    @property
+    def clusters(self) -> tuple[int, int]:
+        """Clusters along m and n."""
+        m, n = self.cluster
+        return ceildiv(self.p.m, self.bm * m), ceildiv(self.p.n, self.bn * n)
 
     @property
     def function(self) -> str:
@@ -78,14 +101,14 @@ class WgmmaTiling(Tiles):
 
     @cached_property
     def a(self) -> Side:
-        return self._side("a", self.p.a, self.bm)
+        return self._side("a", self.p.a, self.bm, self.cluster[1])
 
     @cached_property
     def b(self) -> Side:
-        return self._side("b", self.p.b, self.bn)
+        return self._side("b", self.p.b, self.bn, self.cluster[0])
 
-    def _side(self, name: str, source: Source, rows: int) -> Side:
-        return Side(rows, self.bk, source.item, source.contiguous == "row", name, source)
+    def _side(self, name: str, source: Source, rows: int, readers: int) -> Side:
+        return Side(rows, self.bk, source.item, source.contiguous == "row", name, source, readers)
 
     @property
     def sides(self) -> tuple[Side, Side]:

@@ -35,7 +35,7 @@ def source(p: WgmmaTiling) -> str:
 def launch_program(p: WgmmaTiling) -> LaunchProgram:
     """The product, and the merge of partial results."""
     inputs = p.p.c.program.inputs
-    blocks = raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k)
+    blocks = sizes.times(raster.blocks(*p.clusters, p.p.batch, p.split_k), p.together)
     names = [t.name for t in inputs]
     given = (
         *(("tensor_map", s.map_of(names.index(s.source.tensor))) for s in p.sides),
@@ -55,11 +55,12 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
 
 
 KERNEL = """\
-TW_KERNEL($threads, 1) void $symbol(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b)$map_out, $parameters) {
+TW_KERNEL($threads, 1)$cluster void $symbol(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b)$map_out, $parameters) {
     TW_SHARED(smem);
     using namespace ${symbol}_;
     const int tid = (int)threadIdx.x, lane = tid % 32;
     const int group = tw::shuffle(tid / 128, 0);  // the same for a warp, which the compiler is told so
+$if paired:    const int rank = (int)tw::cluster_rank();
     const tw::u32 start = tw::shared_address(smem), ring = (start + $less) & ~${less}u;
     const tw::u32 full = ring + $barriers, empty = full + $bytes_of_full;
     if (tid == 0) {
@@ -69,7 +70,9 @@ TW_KERNEL($threads, 1) void $symbol(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(map_b)$m
         }
         tw::mbarrier_fence();
     }
-    tw::sync();
+$if alone:    tw::sync();
+$if paired:    tw::cluster_arrive();
+$if paired:    tw::cluster_wait();
     int slot = 0;
     tw::u32 turn = 0;  // parity of the ring's round
     const auto next = [&]() {
@@ -82,6 +85,7 @@ $if fewer:        tw::fewer_registers<$fewer>();
             tw::tma_prefetch(map_a);
             tw::tma_prefetch(map_b);
 $walk_copier
+$if paired:                TW_KEEP_LOOP  // few registers are left for copying
                 for (int t = $first; t < $end; t++) {
                     tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
                     const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
@@ -107,8 +111,10 @@ $if boxes:        int place = 0;
 $products
             tw::wgmma_commit();
         };
+$if paired:        const tw::u32 other = tw::cluster_address(empty, rank ^ 1);  // that block copies to these slots too
         const auto release = [&](int s) {
             if (lane == 0) tw::mbarrier_arrive(empty + $barrier * s);
+$if paired:            if (lane == 0) tw::mbarrier_arrive_cluster(other + $barrier * s);
         };
 $walk_groups
             tw::mbarrier_wait(full + $barrier * slot, turn);
@@ -133,6 +139,9 @@ $store
 $if walks:        }
 $if boxes:        if (tid % 128 == 0) tw::tma_wait<0>();
     }
+$if paired:    // Neither block ends while the other may still tell it of a slot.
+$if paired:    tw::cluster_arrive();
+$if paired:    tw::cluster_wait();
 }
 """
 
@@ -142,26 +151,35 @@ def _indent(lines: list[str], depth: int) -> list[str]:
 
 
 def _walk(p: WgmmaTiling, depth: int) -> list[str]:
-    """Statements that begin a walk over tiles, or name the one tile of a block."""
-    tiles = integers.text(raster.blocks(p.tiles_m, p.tiles_n, p.p.batch, p.split_k))
-    walked = raster.raster(p.tiles_m, p.tiles_n, p.p.batch, p.split_k, reads=(), start="work" if p.sms else "")
+    """Statements that begin a walk over tiles, or name the one tile of a block. Clusters are walked as one tile is."""
+    tiles = integers.text(raster.blocks(*p.clusters, p.p.batch, p.split_k))
+    by = f" / {p.together}" if p.together > 1 else ""
+    start = "work" if p.sms else f"(int)blockIdx.x{by}" if by else ""
+    walked = raster.raster(*p.clusters, p.p.batch, p.split_k, reads=(), start=start)
     lines = [line[4:] for line in walked.splitlines()]
-    lines.append(
-        f"const int m0 = {f'tile_m * {p.bm}' if sizes.several(p.tiles_m) else '0'}, "
-        f"n0 = {f'tile_n * {p.bn}' if sizes.several(p.tiles_n) or p.tiles_m == 1 else '0'};"
-    )
+    (rows, columns), (m, n) = p.clusters, p.cluster
+    places = _place("tile_m", rows > 1, m, p.bm), _place("tile_n", columns > 1 or rows == 1, n, p.bn)
+    lines.append(f"const int m0 = {places[0]}, n0 = {places[1]};")
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.sms:
         return _indent(lines, depth)
-    head = f"for (int work = (int)blockIdx.x; work < {tiles}; work += (int)gridDim.x) {{"
+    head = f"for (int work = (int)blockIdx.x{by}; work < {tiles}; work += (int)gridDim.x{by}) {{"
     return _indent([head, *("    " + x for x in lines)], depth)
 
 
+def _place(tile: str, several: bool, together: int, size: int) -> str:
+    """Text of a tile's first row or column; of those of a cluster a block has the one of its rank."""
+    if together == 1:
+        return f"{tile} * {size}" if several else "0"
+    return f"({tile} * {together} + rank) * {size}" if several else f"rank * {size}"
+
+
 def _loads(p: WgmmaTiling, s: Side) -> list[str]:
-    """Statements that copy a tile of one operand to a slot."""
+    """Statements that copy a tile of one operand to a slot, or a part of it to the slots of a cluster."""
     to, origin = ("to", "m0") if s.name == "a" else (f"to + {p.a.bytes}", "n0")
-    return s.loads(f"map_{s.name}", to, origin, f"t * {p.bk}", "batch" if batched(s.source) else "")
+    batch = "batch" if batched(s.source) else ""
+    return s.loads(f"map_{s.name}", to, origin, f"t * {p.bk}", batch, s.readers)
 
 
 def _products(p: WgmmaTiling) -> list[str]:
@@ -184,13 +202,15 @@ def _main(p: WgmmaTiling) -> str:
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
         "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes, "bytes_of_full": BARRIER * p.stages,
-        "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.groups, "groups": p.groups, "fewer": fewer,
-        "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first, "end": end,
+        "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.groups * p.together, "groups": p.groups,
+        "fewer": fewer, "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first,
+        "end": end,
         "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "loads": _indent(loads, 5),
         "walks": p.sms > 0, "boxes": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
         "group_boxes": PLACES * p.store.bytes if p.store is not None else 0,
         "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
         "group_bytes": p.a.block(p.mi), "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
-        "walk_groups": _walk(p, 2), "store": _indent(store(p), 3),
+        "walk_groups": _walk(p, 2), "store": _indent(store(p), 3), "alone": p.together == 1,
+        "paired": p.together > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

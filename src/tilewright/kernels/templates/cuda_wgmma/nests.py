@@ -15,7 +15,7 @@ def nests(p: WgmmaTiling, group: int, split: int) -> tuple[LoopNest, ...]:
     The product: blocks, tiles of K through shared memory, warp groups, instructions.
     """
     c, step = p.p.c, STEP_BYTES // p.instruction.item
-    loops = blocks(c, p.bm, p.bn, p.bk, group, split)
+    loops = blocks(c, p.bm, p.bn, p.bk, group * p.cluster[0], split)
     outside = len(loops)
     loops.append(Loop("k", c.k.size, p.bk, level="l1"))
     inside = len(loops)

@@ -1,11 +1,12 @@
 """The schedules of a product by warp groups: knobs, and what keeps them legal.
 
 Knobs of the binary: ``BM`` x ``BN`` is a block's output tile and ``BK`` the depth of one slot of its ring; ``GROUPS``
-warp groups share the rows of a tile, a further one copies; ``STAGES`` slots lie in shared memory; ``persistent``
-blocks, one a multiprocessor, walk over all tiles, so that one tile is copied while the one before is stored;
-``store_boxes`` passes the results through shared memory, from which the copy engine stores them; ``split_k`` sums
-pieces of k apart. Knobs passed at each call: ``GROUP`` rows of tiles are walked together (for the L2 cache), ``SPLIT``
-is the number of pieces of k.
+warp groups share the rows of a tile, a further one copies; ``STAGES`` slots lie in shared memory; ``CLUSTER`` says how
+many neighbouring tiles along m and n are computed by blocks that run together: the operand's tile that they share is
+read once, half of it by each, and goes to both; ``persistent`` blocks, one a multiprocessor, walk over all tiles, so
+that one tile is copied while the one before is stored; ``store_boxes`` passes the results through shared memory, from
+which the copy engine stores them; ``split_k`` sums pieces of k apart. Knobs passed at each call: ``GROUP`` rows of
+tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_STAGES = 8
+CLUSTERS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2)}
+"""Tiles of a cluster along m and n. Pairs fit on every Hopper, whose multiprocessors come in pairs; of four blocks some
+would wait where a group of multiprocessors has fewer than it could."""
 MAX_PARTS = 64
 """Pieces of k."""
 
@@ -37,6 +41,12 @@ def columns(p: Product) -> tuple[int, ...]:
     return tuple(n for n in usable if n == usable[0] or n < 2 * p.n)
 
 
+def clusters(p: Product) -> tuple[str, ...]:
+    """Shapes of clusters: pairs along axes that have two tiles."""
+    several = p.m > rows(p)[0], p.n > columns(p)[0]
+    return tuple(x for x, by in CLUSTERS.items() if all(n == 1 or s for n, s in zip(by, several, strict=True)))
+
+
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a product on a target."""
     line = LINE // p.instruction.item
@@ -50,6 +60,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("BN", bns),
         Choice("BK", depths),
         Choice("STAGES", tuple(range(2, MAX_STAGES + 1))),
+        Choice("CLUSTER", clusters(p)),
         Choice("persistent", (False, True)),
         Choice("store_boxes", (False, True) if any(output_box(p, n) for n in bns) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
@@ -78,5 +89,17 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
         rule("no box of the output has so many columns", lambda BN, store_boxes: not store_boxes or sizes[BN] > 0),
         rule("parts of sums are not stored in boxes", lambda split_k, store_boxes: not (split_k and store_boxes)),
         rule("split_k says whether SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
+        rule(
+            "blocks of a cluster have no tile each",
+            lambda BM, CLUSTER: CLUSTERS[CLUSTER][0] == 1 or p.m > BM,
+        ),
+        rule(
+            "blocks of a cluster have no tile each",
+            lambda BN, CLUSTER: CLUSTERS[CLUSTER][1] == 1 or p.n > BN,
+        ),
+        rule(
+            "half of the second operand's tile is no whole number of eight rows",
+            lambda BN, CLUSTER: CLUSTERS[CLUSTER][0] == 1 or p.b.contiguous == "row" or BN % 16 == 0,
+        ),
         rule("a piece of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.whole(ceildiv(p.k, BK), SPLIT)),
     ]

@@ -2,6 +2,7 @@
 #pragma nv_diag_suppress 1046  // printed constants are exact doubles, rounded to float here
 #define TW_DEVICE static __device__ __forceinline__ __attribute__((unused))
 #define TW_KERNEL(threads, blocks) extern "C" __global__ __launch_bounds__(threads, blocks)
+#define TW_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
 #define TW_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
 #define TW_TENSOR_MAP(name) const __grid_constant__ tw::tensor_map name
 #define TW_UNROLL _Pragma("unroll")

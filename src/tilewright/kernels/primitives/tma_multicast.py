@@ -1,0 +1,95 @@
+"""Copies of boxes to the shared memory of several blocks of a cluster, at the same place in each.
+
+Bit ``r`` of ``mask`` is block ``r`` of the cluster. The barrier of that address in each of them counts the bytes that
+come to it, so each announces them itself, whoever copies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.core import tensor_map
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
+
+
+def _ptx(rank: int) -> str:
+    names = [f"c{i}" for i in range(rank)]
+    holes = ", ".join(f"%{4 + i}" for i in range(rank))
+    given = ", ".join(f'"r"({n})' for n in names)
+    places = ", ".join(f"int {n}" for n in names)
+    return f"""
+TW_DEVICE void tma_multicast_{rank}d(u32 to, const tensor_map &map, u32 barrier, u16 mask, {places}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {{{holes}}}], [%2], %3;" :: "r"(to), "l"(&map), "r"(barrier), "h"(mask), {given} : "memory");
+}}"""
+
+
+def _emulated(rank: int) -> str:
+    names = [f"c{i}" for i in range(rank)]
+    places = ", ".join(f"int {n}" for n in names)
+    return f"""
+TW_DEVICE void tma_multicast_{rank}d(
+    u32 to, const tensor_map &map, u32 barrier, u16 mask, {places}, int line = __builtin_LINE()) {{
+    const int place[{rank}] = {{{", ".join(names)}}};
+    emu::multicast_box(to, &map, barrier, place, {rank}, mask, line);
+}}"""
+
+
+# Each of two blocks copies half of a box for both, and one row more for itself, which the mask of one block says.
+_HALVES = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 3072;
+    const int t = threadIdx.x, rank = (int)tw::cluster_rank();
+    if (t == 0) {
+        tw::mbarrier_init(barrier, 1);
+        tw::mbarrier_fence();
+    }
+    tw::cluster_arrive();
+    tw::cluster_wait();
+    if (t == 0) {
+        tw::mbarrier_expect(barrier, 3072);
+        tw::tma_multicast_{rank}(base + rank * 1024, map0, barrier, 3, 4, 1 + 8 * rank{more});
+        tw::tma_multicast_{rank}(base + 2048, map0, barrier, (tw::u16)(1 << rank), 0, 10 * rank - 3{more});
+    }
+    tw::mbarrier_wait(barrier, 0);
+    for (int i = t; i < 768; i += 32) out[768 * rank + i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
+    tw::cluster_arrive();
+    tw::cluster_wait();
+"""
+
+
+def _box(matrix: Array, row: int, column: int, rows: int) -> Array:
+    """Rows of 32 words, zeros outside of the matrix; pieces of 16 bytes change places with the row's number."""
+    padded = np.zeros((40, 80), matrix.dtype)
+    padded[8 : 8 + matrix.shape[0], 8 : 8 + matrix.shape[1]] = matrix
+    box = padded[8 + row : 8 + row + rows, 8 + column : 40 + column].reshape(rows, 8, 4)
+    moved = np.arange(8)[None, :] ^ (np.arange(rows) % 8)[:, None]
+    return np.take_along_axis(box, moved[:, :, None], 1).reshape(-1)
+
+
+def _halves(x: Array) -> Array:
+    matrix = x.reshape(-1, 16, 36)[-1]
+    both = _box(matrix, 1, 4, 16)
+    return np.concatenate([both, _box(matrix, -3, 0, 8), both, _box(matrix, 7, 0, 8)])
+
+
+def _case(name: str, rank: int, more: str, count: int) -> Conformance:
+    sizes, strides = ((36, 16, 2), (144, 2304)) if rank == 3 else ((36, 16), (144,))
+    made = tensor_map(("tensor", 0), 4, sizes, strides, (32, 8, 1)[:rank], 128)
+    body = _HALVES.replace("{rank}", f"{rank}d").replace("{more}", more)
+    return Conformance(
+        name, body, lambda: (words(count, 72),), "uint32", 1536, _halves, blocks=2, cluster=2,
+        shared=3072 + 1024 + 8, maps=(made,),
+    )  # fmt: skip
+
+
+PRIMITIVE = Primitive(
+    "tma_multicast",
+    "copies of boxes of a tensor to the shared memory of several blocks of a cluster at once",
+    90,
+    _ptx(2) + _ptx(3) + "\n",
+    _emulated(2) + _emulated(3) + "\n",
+    ("tma_multicast_2d", "tma_multicast_3d"),
+    (_case("halves", 2, "", 576), _case("halves_batched", 3, ", 1", 1152)),
+    most_cc=90,  # for later ones the assembler knows it well under names of their own alone (sm_100a, ...)
+)
