@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -54,6 +54,8 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
     "e5m2": lambda: product("float8_e5m2", 64, 40, 96, "mk", "nk"),
     "dense": dense,
     "batched": lambda: batched(False),
+    "tokens": lambda: product("bfloat16", 13, 200, 520, "mk", "nk", "bfloat16"),
+    "tokens_int8": lambda: product("int8", 13, 136, 304, "mk", "nk", "int32"),
 }
 THOROUGH: Mapping[str, Callable[[], Program]] = {**WGMMA, "shared": lambda: batched(True)}
 
@@ -119,20 +121,54 @@ def test_blocks_that_walk_over_many_tiles(name: str) -> None:
         and int(s.values["STAGES"]) <= 4
     ]
     chosen = [s for way in (True, False) for s in [x for x in small if x.values["store_boxes"] == way][:3]]
-    candidates = [Candidate(task, s) for s in chosen]
+    computes([Candidate(task, s) for s in chosen])
+
+
+# --------------------------------------------------------------------------- sides exchanged
+
+
+def small(name: str, more: Mapping[str, object]) -> Candidate:
+    """A schedule of small tiles on two multiprocessors, with some of its decisions given."""
+    task = few(task_of(WGMMA[name](), cuda_target("sm_90a")))
+    space = CUDA_WGMMA.space(task)
+    depth = next(x for x in space.knobs if x.name == "BK").values[0]
+    least = {"SWAP": False, "BM": 64, "GROUPS": 1, "BK": depth, "STAGES": 2, "CLUSTER": "1x1", "store_boxes": False}
+    values = {**CUDA_WGMMA.default(task).values, **least, "split_k": False, "SPLIT": 1, **more}
+    return Candidate(task, space.schedule(values))
+
+
+def computes(candidates: Sequence[Candidate]) -> None:
+    """Runs schedules of one program in several orders, and compares."""
     made = [CUDA_WGMMA.lower(c) for c in candidates]
     symbols = dict.fromkeys(x.symbol for k in made for x in k.program.launches)
-    kernel = build(
-        prelude(task.target, emulated=True) + "".join({k.symbol: k.source for k in made}.values()), list(symbols)
-    )
+    unit = prelude(candidates[0].task.target, emulated=True) + "".join({k.symbol: k.source for k in made}.values())
+    kernel = build(unit, list(symbols))
+    program = Program.loads(candidates[0].task.workload.program)
     inputs = random_arrays(program, 1)
     expected = reference(program, inputs)
     for candidate, k in zip(candidates, made, strict=True):
-        for order, copies in ORDERS:
+        for order, copies in (*ORDERS, ("random:8", "eager")):
             got = empty_output(program.output.shape, program.output.dtype)
             report = run(kernel, k.program, launch_values(candidate), inputs, got, order=order, copies=copies)
             assert report.ok, (dict(candidate.schedule.values), order, copies, report.bugs)
             check(program, inputs, got, expected)
+
+
+EXCHANGED: Mapping[str, tuple[dict[str, object], ...]] = {
+    "bfloat16_km_kn": ({"BN": 64}, {"BN": 128, "BM": 128, "GROUPS": 2, "persistent": True}),
+    "one_row": ({"BN": 8},),
+    "dense": ({"BN": 32, "persistent": True}, {"BN": 16, "CLUSTER": "1x2"}),
+    "tokens": ({"BN": 8, "split_k": True, "SPLIT": 3}, {"BN": 16, "CLUSTER": "2x1", "persistent": True}),
+    "tokens_int8": ({"BN": 16, "persistent": True}, {"BN": 8, "CLUSTER": "1x2"}),
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_exchanged_sides_compute_the_reference(name: str) -> None:
+    candidates = [small(name, {"SWAP": True, **more}) for more in EXCHANGED[name]]
+    computes(candidates)
+    assert all(CUDA_WGMMA.nests(c.task, c.schedule)[0].axes["m"] == CUDA_WGMMA.found(c.task.workload.program).n
+               for c in candidates)  # fmt: skip
 
 
 # --------------------------------------------------------------------------- clusters
@@ -153,30 +189,11 @@ CLUSTERED: Mapping[str, tuple[dict[str, object], ...]] = {
 }
 
 
-def clustered(name: str, more: Mapping[str, object]) -> Candidate:
-    task = few(task_of(WGMMA[name](), cuda_target("sm_90a")))
-    small = {"BM": 64, "GROUPS": 1, "BK": CUDA_WGMMA.space(task).knobs[3].values[0], "STAGES": 2, "store_boxes": False}
-    values = {**CUDA_WGMMA.default(task).values, "split_k": False, "SPLIT": 1, **small, **more}
-    return Candidate(task, CUDA_WGMMA.space(task).schedule(values))
-
-
 @pytest.mark.parametrize("name", CLUSTERED)
 def test_clusters_compute_the_reference(name: str) -> None:
-    candidates = [clustered(name, more) for more in CLUSTERED[name]]
-    made = [CUDA_WGMMA.lower(c) for c in candidates]
-    symbols = dict.fromkeys(x.symbol for k in made for x in k.program.launches)
-    unit = prelude(candidates[0].task.target, emulated=True) + "".join(k.source for k in made)
-    kernel = build(unit, list(symbols))
-    program = Program.loads(candidates[0].task.workload.program)
-    inputs = random_arrays(program, 1)
-    expected = reference(program, inputs)
-    for candidate, k in zip(candidates, made, strict=True):
-        assert "TW_CLUSTER(2)" in k.source
-        for order, copies in (*ORDERS, ("random:8", "eager")):
-            got = empty_output(program.output.shape, program.output.dtype)
-            report = run(kernel, k.program, launch_values(candidate), inputs, got, order=order, copies=copies)
-            assert report.ok, (dict(candidate.schedule.values), order, copies, report.bugs)
-            check(program, inputs, got, expected)
+    candidates = [small(name, more) for more in CLUSTERED[name]]
+    assert all("TW_CLUSTER(2)" in CUDA_WGMMA.lower(c).source for c in candidates)
+    computes(candidates)
 
 
 MISTAKES = {
@@ -196,7 +213,7 @@ MISTAKES = {
 @pytest.fixture(scope="module")
 def spoilt() -> tuple[Candidate, EmulatedKernel]:
     """Kernels of one schedule, each with a mistake, as one unit."""
-    candidate = clustered("wide", CLUSTERED["wide"][0])
+    candidate = small("wide", CLUSTERED["wide"][0])
     k = CUDA_WGMMA.lower(candidate)
     texts = []
     for number, (right, wrong) in enumerate(MISTAKES.values()):
@@ -285,6 +302,14 @@ def test_squares_take_large_tiles_and_walk(size: int) -> None:
     assert not values["split_k"]
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "exchanged"), [(1, 14336, True), (16, 14336, True), (16, 512, False), (256, 8192, False)]
+)
+def test_few_rows_are_columns_where_that_fills_the_machine(m: int, n: int, exchanged: bool) -> None:
+    values = CUDA_WGMMA.default(_matmul(m, n, 4096, trans_b=True)).values
+    assert values["SWAP"] == exchanged
+
+
 def test_few_tiles_share_k() -> None:
     values = CUDA_WGMMA.default(_matmul(64, 512, 8192)).values
     assert values["split_k"]
@@ -317,6 +342,7 @@ def test_rules_say_why() -> None:
         ({"BK": 128, "STAGES": 8}, "shared memory"),
         ({"split_k": True}, "not stored in boxes"),
         ({"split_k": True, "store_boxes": False}, "split_k says"),
+        ({"SWAP": True}, "no value of knob 'SWAP'"),
     ):
         with pytest.raises(IllegalSchedule, match=reason):
             CUDA_WGMMA.space(task).schedule({**good, **change})
@@ -328,5 +354,9 @@ def test_numbers_of_a_schedule() -> None:
     numbers = CUDA_WGMMA.static(task, schedule)
     assert numbers["tensor_core"] == 1
     assert numbers["asynchronous"] == 2
+    alone = CUDA_WGMMA.static(task, CUDA_WGMMA.space(task).schedule({**schedule.values, "CLUSTER": "1x1"}))
+    assert (numbers["readers_a"], numbers["readers_b"]) == (1, 2)  # the default's pairs lie along m
+    assert (alone["readers_a"], alone["readers_b"]) == (1, 1)
+    assert numbers["global_bytes"] < alone["global_bytes"]
     bn = int(schedule.values["BN"])
     assert np.isclose(numbers["shared_bytes_per_flop"], 2 * (64 + bn) / (2 * 64 * bn))

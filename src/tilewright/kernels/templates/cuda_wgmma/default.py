@@ -18,6 +18,7 @@ from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import output_box
+from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
@@ -27,8 +28,8 @@ LEAST_COLUMNS = 128
 many rows of B come at 128 bytes a clock, while the units take N / 8 clocks for 16-bit operands."""
 L2_BYTES_PER_CYCLE = 48.0
 """From the L2 cache to one multiprocessor."""
-QUEUE = 0.1
-"""Share of the time of reads from the L2 cache that shows although products hide it: all read at once."""
+HIDDEN = 0.1
+"""Share of the time of one thing that shows although another one, at the same time, takes longer."""
 MEET = 0.5e-6
 """Seconds for which blocks of a cluster wait for each other at their beginning and end."""
 STEP_CYCLES = 30.0
@@ -45,8 +46,13 @@ def _number(target: Target, name: str) -> float:
     return float(target.limit[name])
 
 
+def _both(x: float, y: float) -> float:
+    """Time of two things at once."""
+    return max(x, y) + HIDDEN * min(x, y)
+
+
 def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
-    """Estimated time of a schedule."""
+    """Estimated time of a schedule of a product, which stands as the schedule sees it."""
     item, sms, clock = p.instruction.item, limit(target, "sms"), _number(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     m, n = CLUSTERS[v["CLUSTER"]]
@@ -57,15 +63,18 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
         2.0 * bm * bn * bk / peak(target, p.instruction.peak), bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0
     )
     alone = 40.0 if v["GROUPS"] == 1 and bm == ROWS else 0.0  # nothing multiplies while the one group waits
-    near = (min(bm, p.m) / n + min(bn, p.n) / m) * bk * item / L2_BYTES_PER_CYCLE
-    cycles = busiest * steps * (max(products + STEP_CYCLES * (v["GROUPS"] == 1) + alone, near) + QUEUE * near)
+    rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
+    near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
+    cycles = busiest * steps * _both(products + STEP_CYCLES * (v["GROUPS"] == 1) + alone, near)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
-    stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0)
+    # Two neighbours of a thread are stored as one where they lie so.
+    whole = parts > 1 or not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
+    stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0 if whole else 4.0)
     cycles += stored * (1 if v["persistent"] and v["STAGES"] > 2 else busiest)
     far = p.batch * (p.m + p.n) * p.k * item + p.c.outputs * ITEMSIZE[p.c.output.dtype]
-    total = max(cycles / clock, far / _number(target, "bandwidth"))
+    total = _both(cycles / clock, far / _number(target, "bandwidth"))
     total += FILL * (1 if v["persistent"] else busiest) + (MEET if m * n > 1 else 0.0)
-    waiting = v["STAGES"] * (bm + bn) * bk * item * min(blocks, sms)
+    waiting = v["STAGES"] * (rows + columns) * bk * item * min(blocks, sms)
     total = max(total, far / (waiting / 0.9e-6))  # bytes under way for a latency of 0.9 us
     if parts > 1:
         total += LAUNCH + 2 * parts * p.c.outputs * 4 / _number(target, "bandwidth")
@@ -74,19 +83,28 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
 
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The best of some hundred schedules by :func:`seconds`; among equals the first."""
-    return cheapest(within, lambda v: seconds(p, target, v), lambda options: _candidates(p, target, options))
+    seen = views(p)
+    return cheapest(
+        within, lambda v: seconds(seen[v["SWAP"]], target, v), lambda options: _candidates(seen, target, options)
+    )
 
 
-def _candidates(p: Product, target: Target, options: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Value]]:
+def _candidates(
+    seen: Mapping[bool, Product], target: Target, options: Mapping[str, tuple[Any, ...]]
+) -> Iterator[dict[str, Value]]:
     sms = limit(target, "sms")
-    for bm, bn, groups in itertools.product(options["BM"], reversed(options["BN"]), (2, 1, 3)):
+    tiled = itertools.product(options["SWAP"], options["BM"], reversed(options["BN"]), (2, 1, 3))
+    for swap, bm, bn, groups in tiled:
+        if bm % (ROWS * groups):
+            continue
+        p = seen[swap]
         tiles = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn)
         splits = (1,) if tiles >= sms else options["SPLIT"]
         boxes = output_box(p, bn) is not None
         shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], options["CLUSTER"])
         for stages, parts, bk, cluster in shapes:
             yield {
-                "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
+                "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
                 "persistent": tiles * parts > sms,
                 "store_boxes": boxes and parts == 1, "split_k": parts > 1, "SPLIT": parts,
                 "GROUP": max(g for g in options["GROUP"] if g <= 8),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
+from tilewright.kernels.primitives.wgmma import ROWS
+from tilewright.kernels.templates.cuda.operand import Operand
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
@@ -20,6 +24,19 @@ def match(text: str) -> Product | None:
     """The product that a program (canonical text) is, or ``None``."""
     p = product(text)
     return p if p is not None and p.instruction.dtype in FUNCTIONS else None
+
+
+@lru_cache(maxsize=256)
+def turned(p: Product) -> Product:
+    """The same product with its sides exchanged, C^T = B^T A^T: what was n is m, and results are stored transposed."""
+    c = replace(p.c, m=p.c.n, n=p.c.m, lhs=p.c.rhs, rhs=p.c.lhs)
+    return replace(p, c=c, a=Source(Operand(c, "a"), p.b.dtype), b=Source(Operand(c, "b"), p.a.dtype))
+
+
+def views(p: Product) -> Mapping[bool, Product]:
+    """The product as it stands, and with sides exchanged where its rows are few: a warp group multiplies 64 of them."""
+    few = p.m < 2 * ROWS and p.m < p.n
+    return {False: p, True: turned(p)} if few else {False: p}
 
 
 def refuses(p: Product) -> str:

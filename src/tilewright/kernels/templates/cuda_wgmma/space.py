@@ -1,15 +1,20 @@
 """The schedules of a product by warp groups: knobs, and what keeps them legal.
 
-Knobs of the binary: ``BM`` x ``BN`` is a block's output tile and ``BK`` the depth of one slot of its ring; ``GROUPS``
-warp groups share the rows of a tile, a further one copies; ``STAGES`` slots lie in shared memory; ``CLUSTER`` says how
-many neighbouring tiles along m and n are computed by blocks that run together: the operand's tile that they share is
-read once, half of it by each, and goes to both; ``persistent`` blocks, one a multiprocessor, walk over all tiles, so
-that one tile is copied while the one before is stored; ``store_boxes`` passes the results through shared memory, from
-which the copy engine stores them; ``split_k`` sums pieces of k apart. Knobs passed at each call: ``GROUP`` rows of
-tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
+Knobs of the binary: ``SWAP`` exchanges the sides, so that n takes the rows of warp groups and a small m their columns;
+m and n are then each other's in what follows. ``BM`` x ``BN`` is a block's output tile and ``BK`` the depth of one slot
+of its ring; ``GROUPS`` warp groups share the rows of a tile, a further one copies; ``STAGES`` slots lie in shared
+memory; ``CLUSTER`` says how many neighbouring tiles along m and n are computed by blocks that run together: the
+operand's tile that they share is read once, half of it by each, and goes to both; ``persistent`` blocks, one a
+multiprocessor, walk over all tiles, so that one tile is copied while the one before is stored; ``store_boxes`` passes
+the results through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart. Knobs
+passed at each call: ``GROUP`` rows of tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the
+number of pieces of k.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from tilewright.core import Target
 from tilewright.kernels.primitives.wgmma import COLUMNS, ROWS
@@ -18,6 +23,7 @@ from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import LINE, REGISTERS
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, most_sums, output_box, shared_bytes
+from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
@@ -41,10 +47,25 @@ def columns(p: Product) -> tuple[int, ...]:
     return tuple(n for n in usable if n == usable[0] or n < 2 * p.n)
 
 
-def clusters(p: Product) -> tuple[str, ...]:
-    """Shapes of clusters: pairs along axes that have two tiles."""
-    several = p.m > rows(p)[0], p.n > columns(p)[0]
-    return tuple(x for x, by in CLUSTERS.items() if all(n == 1 or s for n, s in zip(by, several, strict=True)))
+@dataclass(frozen=True)
+class View:
+    """What a product allows, as it stands or with its sides exchanged."""
+
+    p: Product
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    places: Mapping[int, int]  # bytes of a group's boxes of results, of tiles of so many columns; 0: there are none
+
+    @staticmethod
+    def of(p: Product) -> View:
+        boxes = {n: output_box(p, n) for n in columns(p)}
+        return View(p, rows(p), columns(p), {n: PLACES * b.bytes if b is not None else 0 for n, b in boxes.items()})
+
+    def tiles(self, cluster: str, bm: int, bn: int) -> bool:
+        """Whether all blocks of a cluster have a tile, and its parts are whole pieces of shared memory."""
+        m, n = CLUSTERS[cluster]
+        halved = m == 1 or self.p.b.contiguous == "row" or bn % 16 == 0
+        return (m == 1 or self.p.m > bm) and (n == 1 or self.p.n > bn) and halved
 
 
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
@@ -52,54 +73,59 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
     line = LINE // p.instruction.item
     depths = (line, 2 * line) if p.k > line else (line,)
     parts = [s for s in splitk.splits(p.c, ceildiv(p.k, line)) if s <= MAX_PARTS and s * 2 * line <= p.k]
-    bms, bns = rows(p), columns(p)
-    groups = raster.groups(ceildiv(p.m, bms[0]), ceildiv(p.n, bns[0]))
+    seen = {turned: View.of(x) for turned, x in views(p).items()}
+    some = tuple(seen.values())
+    groups = [raster.groups(ceildiv(x.p.m, x.rows[0]), ceildiv(x.p.n, x.columns[0])) for x in some]
+    clusters = [c for c in CLUSTERS if any(x.tiles(c, x.rows[0], n) for x in some for n in x.columns)]
     knobs = (
-        Choice("BM", bms),
+        Choice("SWAP", tuple(seen)),
+        Choice("BM", _any(x.rows for x in some)),
         Choice("GROUPS", tuple(REGISTERS)),
-        Choice("BN", bns),
+        Choice("BN", _any(x.columns for x in some)),
         Choice("BK", depths),
         Choice("STAGES", tuple(range(2, MAX_STAGES + 1))),
-        Choice("CLUSTER", clusters(p)),
+        Choice("CLUSTER", tuple(clusters)),
         Choice("persistent", (False, True)),
-        Choice("store_boxes", (False, True) if any(output_box(p, n) for n in bns) else (False,)),
+        Choice("store_boxes", (False, True) if any(any(x.places.values()) for x in some) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("SPLIT", (1, *parts), half="launch"),
-        Choice("GROUP", tuple(groups), half="launch"),
+        Choice("GROUP", _any(groups), half="launch"),
     )
-    return SearchSpace(template, version, knobs, tuple(_rules(p, target)))
+    return SearchSpace(template, version, knobs, tuple(_rules(p, seen, target)))
 
 
-def _rules(p: Product, target: Target) -> list[Constraint]:
+def _any(options: Iterable[Iterable[int]]) -> tuple[int, ...]:
+    return tuple(sorted({x for some in options for x in some}))
+
+
+def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constraint]:
     item, most = p.instruction.item, limit(target, "shared_per_block")
 
-    boxes = {n: output_box(p, n) for n in columns(p)}
-    sizes = {n: PLACES * b.bytes if b is not None else 0 for n, b in boxes.items()}
+    def places(SWAP: bool, BN: int) -> int:
+        return seen[SWAP].places.get(BN, 0)
 
-    def fits(BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool) -> bool:
-        return shared_bytes(STAGES, (BM + BN) * BK * item, GROUPS * sizes[BN] if store_boxes else 0) <= most
+    def fits(SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool) -> bool:
+        boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
+        return shared_bytes(STAGES, (BM + BN) * BK * item, boxes) <= most
 
     return [
+        rule("a tile has no such number of rows", lambda SWAP, BM: BM in seen[SWAP].rows),
+        rule("a tile has no such number of columns", lambda SWAP, BN: BN in seen[SWAP].columns),
         rule(f"a warp group has whole pieces of {ROWS} rows", lambda BM, GROUPS: BM % (ROWS * GROUPS) == 0),
         rule(
             "accumulators and addresses do not fit the registers",
             lambda BM, GROUPS, BN: most_sums(GROUPS) >= BM // (ROWS * GROUPS) * BN // 2,
         ),
         rule(f"the ring and the results do not fit shared memory ({most} bytes a block)", fits),
-        rule("no box of the output has so many columns", lambda BN, store_boxes: not store_boxes or sizes[BN] > 0),
+        rule(
+            "no box of the output has so many columns",
+            lambda SWAP, BN, store_boxes: not store_boxes or places(SWAP, BN) > 0,
+        ),
         rule("parts of sums are not stored in boxes", lambda split_k, store_boxes: not (split_k and store_boxes)),
         rule("split_k says whether SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
         rule(
-            "blocks of a cluster have no tile each",
-            lambda BM, CLUSTER: CLUSTERS[CLUSTER][0] == 1 or p.m > BM,
-        ),
-        rule(
-            "blocks of a cluster have no tile each",
-            lambda BN, CLUSTER: CLUSTERS[CLUSTER][1] == 1 or p.n > BN,
-        ),
-        rule(
-            "half of the second operand's tile is no whole number of eight rows",
-            lambda BN, CLUSTER: CLUSTERS[CLUSTER][0] == 1 or p.b.contiguous == "row" or BN % 16 == 0,
+            "blocks of a cluster have no tile each, or no whole pieces of it to copy",
+            lambda SWAP, BM, BN, CLUSTER: seen[SWAP].tiles(CLUSTER, BM, BN),
         ),
         rule("a piece of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.whole(ceildiv(p.k, BK), SPLIT)),
     ]

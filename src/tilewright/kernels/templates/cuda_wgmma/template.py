@@ -15,12 +15,13 @@ from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma.default import default
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.lower import launch_program, source
-from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
+from tilewright.kernels.templates.cuda_wgmma.match import match, refuses, views
 from tilewright.kernels.templates.cuda_wgmma.nests import nests
 from tilewright.kernels.templates.planned import PlannedTemplate
 
 
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
+    p = views(p)[bool(v["SWAP"])]
     cluster = spaces.CLUSTERS[str(v["CLUSTER"])]
     tiles = cluster[0] * cluster[1]
     return WgmmaTiling(
@@ -50,7 +51,7 @@ def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
 CUDA_WGMMA = PlannedTemplate(
     name="cuda_wgmma",
     family="contraction",
-    version=2,
+    version=3,
     kinds=("cuda",),
     refusal="is no product that warp groups multiply",
     find=match,
