@@ -88,7 +88,7 @@ def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str
     task = task_of(WGMMA[name](), cuda_target("sm_90a"))
     schedule = CUDA_WGMMA.space(task).schedule({
         **CUDA_WGMMA.default(task).values, "BM": 64, "GROUPS": 1, "BN": 64, "STAGES": 2, "persistent": True,
-        "split_k": False, "SPLIT": 1, "CLUSTER": cluster,
+        "split_k": False, "SPLIT": 1, "CLUSTER": cluster, "ping_pong": False,
     })  # fmt: skip
     candidate = Candidate(task, schedule)
     made = CUDA_WGMMA.lower(candidate)
@@ -132,7 +132,8 @@ def small(name: str, more: Mapping[str, object]) -> Candidate:
     task = few(task_of(WGMMA[name](), cuda_target("sm_90a")))
     space = CUDA_WGMMA.space(task)
     depth = next(x for x in space.knobs if x.name == "BK").values[0]
-    least = {"SWAP": False, "BM": 64, "GROUPS": 1, "BK": depth, "STAGES": 2, "CLUSTER": "1x1", "store_boxes": False}
+    least = {"SWAP": False, "BM": 64, "GROUPS": 1, "BK": depth, "STAGES": 2, "CLUSTER": "1x1", "store_boxes": False,
+             "ping_pong": False}  # fmt: skip
     values = {**CUDA_WGMMA.default(task).values, **least, "split_k": False, "SPLIT": 1, **more}
     return Candidate(task, space.schedule(values))
 
@@ -194,6 +195,25 @@ def test_clusters_compute_the_reference(name: str) -> None:
     candidates = [small(name, more) for more in CLUSTERED[name]]
     assert all("TW_CLUSTER(2)" in CUDA_WGMMA.lower(c).source for c in candidates)
     computes(candidates)
+
+
+# --------------------------------------------------------------------------- groups that take turns
+
+TURNS: Mapping[str, tuple[dict[str, object], ...]] = {
+    "wide": (
+        {"BN": 64, "STAGES": 3, "store_boxes": True},
+        {"BN": 128, "BM": 128, "STAGES": 2},
+        {"BN": 64, "STAGES": 3, "CLUSTER": "2x1"},
+    ),
+    "batched": ({"BN": 8, "STAGES": 2, "CLUSTER": "1x2"},),
+    "deep": ({"BN": 8, "STAGES": 5},),  # one tile a block: the other group has none
+    "tokens": ({"SWAP": True, "BN": 8, "STAGES": 4},),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_groups_that_take_turns_compute_the_reference(name: str) -> None:
+    computes([small(name, {"persistent": True, "ping_pong": True, "GROUPS": 2, **more}) for more in TURNS[name]])
 
 
 MISTAKES = {
@@ -310,6 +330,12 @@ def test_few_rows_are_columns_where_that_fills_the_machine(m: int, n: int, excha
     assert values["SWAP"] == exchanged
 
 
+def test_many_short_tiles_are_stored_beside_products() -> None:
+    values = CUDA_WGMMA.default(_matmul(16384, 16384, 1024)).values
+    assert values["ping_pong"]
+    assert CUDA_WGMMA.static(_matmul(16384, 16384, 1024), CUDA_WGMMA.default(_matmul(16384, 16384, 1024)))["turns"] == 2
+
+
 def test_few_tiles_share_k() -> None:
     values = CUDA_WGMMA.default(_matmul(64, 512, 8192)).values
     assert values["split_k"]
@@ -343,6 +369,7 @@ def test_rules_say_why() -> None:
         ({"split_k": True}, "not stored in boxes"),
         ({"split_k": True, "store_boxes": False}, "split_k says"),
         ({"SWAP": True}, "no value of knob 'SWAP'"),
+        ({"ping_pong": True, "GROUPS": 1, "BM": 64, "BN": 128}, "take turns"),
     ):
         with pytest.raises(IllegalSchedule, match=reason):
             CUDA_WGMMA.space(task).schedule({**good, **change})

@@ -17,7 +17,7 @@ from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import output_box
+from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.tiles import ceildiv
@@ -36,6 +36,8 @@ STEP_CYCLES = 30.0
 """For a barrier and the start of the next slot's products."""
 FILL = 1.5e-6
 """Seconds until a block's first tile has come."""
+WAYS = ((2, False), (1, False), (3, False), (2, True))
+"""Groups that multiply, and whether in turns."""
 LAUNCH = 2.5e-6
 """Seconds that a further launch adds."""
 STORED_PER_CYCLE = 64.0
@@ -59,18 +61,19 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     blocks = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n * parts
     busiest = ceildiv(blocks, sms)
     steps = ceildiv(ceildiv(p.k, bk), parts)
+    lonely = v["GROUPS"] == 1 or v["ping_pong"]  # one group multiplies at a time
     products = max(
         2.0 * bm * bn * bk / peak(target, p.instruction.peak), bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0
     )
-    alone = 40.0 if v["GROUPS"] == 1 and bm == ROWS else 0.0  # nothing multiplies while the one group waits
+    alone = 40.0 if lonely and bm == ROWS else 0.0  # nothing multiplies while the one group waits
     rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
     near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
-    cycles = busiest * steps * _both(products + STEP_CYCLES * (v["GROUPS"] == 1) + alone, near)
+    cycles = busiest * steps * _both(products + STEP_CYCLES * lonely + alone, near)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
     # Two neighbours of a thread are stored as one where they lie so.
     whole = parts > 1 or not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
     stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0 if whole else 4.0)
-    cycles += stored * (1 if v["persistent"] and v["STAGES"] > 2 else busiest)
+    cycles += stored if v["ping_pong"] else stored * busiest
     far = p.batch * (p.m + p.n) * p.k * item + p.c.outputs * ITEMSIZE[p.c.output.dtype]
     total = _both(cycles / clock, far / _number(target, "bandwidth"))
     total += FILL * (1 if v["persistent"] else busiest) + (MEET if m * n > 1 else 0.0)
@@ -93,19 +96,21 @@ def _candidates(
     seen: Mapping[bool, Product], target: Target, options: Mapping[str, tuple[Any, ...]]
 ) -> Iterator[dict[str, Value]]:
     sms = limit(target, "sms")
-    tiled = itertools.product(options["SWAP"], options["BM"], reversed(options["BN"]), (2, 1, 3))
-    for swap, bm, bn, groups in tiled:
-        if bm % (ROWS * groups):
+    tiled = itertools.product(options["SWAP"], options["BM"], reversed(options["BN"]), WAYS)
+    for swap, bm, bn, (groups, ping_pong) in tiled:
+        if bm % (ROWS * sharing(groups, ping_pong)):
             continue
         p = seen[swap]
         tiles = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn)
+        if ping_pong and tiles <= sms:
+            continue
         splits = (1,) if tiles >= sms else options["SPLIT"]
         boxes = output_box(p, bn) is not None
         shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], options["CLUSTER"])
         for stages, parts, bk, cluster in shapes:
             yield {
                 "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
-                "persistent": tiles * parts > sms,
+                "persistent": tiles * parts > sms, "ping_pong": ping_pong,
                 "store_boxes": boxes and parts == 1, "split_k": parts > 1, "SPLIT": parts,
                 "GROUP": max(g for g in options["GROUP"] if g <= 8),
             }  # fmt: skip

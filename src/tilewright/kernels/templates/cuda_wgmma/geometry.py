@@ -73,6 +73,12 @@ class WgmmaTiling(Tiles):
     store_boxes: bool
     split_k: bool
     cluster: tuple[int, int]  # neighbouring tiles along m and n that a cluster of blocks computes
+    ping_pong: bool  # groups have tiles of their own, and take turns to multiply
+
+    @property
+    def sharing(self) -> int:
+        """Groups that compute one tile."""
+        return sharing(self.groups, self.ping_pong)
 
     @property
     def together(self) -> int:
@@ -117,7 +123,7 @@ class WgmmaTiling(Tiles):
     @property
     def mi(self) -> int:
         """Products of a group along m."""
-        return self.bm // (ROWS * self.groups)
+        return self.bm // (ROWS * self.sharing)
 
     @property
     def steps(self) -> int:
@@ -146,7 +152,7 @@ class WgmmaTiling(Tiles):
     @property
     def shared(self) -> int:
         """Bytes of shared memory of a block, with what aligning the ring takes."""
-        return shared_bytes(self.stages, self.stage_bytes, self.box_bytes)
+        return shared_bytes(self.stages, self.stage_bytes, self.box_bytes, self.groups if self.ping_pong else 0)
 
     @property
     def registers(self) -> int:
@@ -154,9 +160,14 @@ class WgmmaTiling(Tiles):
         return min(255, self.mi * self.sums + ROOM)
 
 
-def shared_bytes(stages: int, stage: int, boxes: int) -> int:
-    """Of a block: what aligning takes, the ring with its barriers, boxes of results."""
-    return EIGHT + stages * (stage + 2 * BARRIER) + boxes
+def sharing(groups: int, ping_pong: bool) -> int:
+    """Groups that compute one tile."""
+    return 1 if ping_pong else groups
+
+
+def shared_bytes(stages: int, stage: int, boxes: int, turns: int) -> int:
+    """Of a block: what aligning takes, the ring with its barriers, boxes of results, barriers of groups' turns."""
+    return EIGHT + stages * (stage + 2 * BARRIER) + boxes + turns * BARRIER
 
 
 @dataclass(frozen=True)

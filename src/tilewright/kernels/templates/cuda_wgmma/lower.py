@@ -63,11 +63,13 @@ TW_KERNEL($threads, 1)$cluster void $symbol(TW_TENSOR_MAP(map_a), TW_TENSOR_MAP(
 $if paired:    const int rank = (int)tw::cluster_rank();
     const tw::u32 start = tw::shared_address(smem), ring = (start + $less) & ~${less}u;
     const tw::u32 full = ring + $barriers, empty = full + $bytes_of_full;
+$if turns:    const tw::u32 may = empty + $bytes_of_full;  // a group multiply
     if (tid == 0) {
         for (int s = 0; s < $stages; s++) {
             tw::mbarrier_init(full + $barrier * s, 1);
             tw::mbarrier_init(empty + $barrier * s, $warps);
         }
+$if turns:        for (int g = 0; g < 2; g++) tw::mbarrier_init(may + $barrier * g, $group_warps);
         tw::mbarrier_fence();
     }
 $if alone:    tw::sync();
@@ -101,7 +103,7 @@ $if more:        tw::more_registers<$more>();
 $if boxes:        const tw::u32 boxes_at = ring + $boxes_at + group * $group_boxes;
 $if boxes:        unsigned char *const boxes = smem + (boxes_at - start);
 $if boxes:        int place = 0;
-        const tw::u64 first_a = tw::wgmma_operand(ring + group * $group_bytes, $across_a, $eight);
+        const tw::u64 first_a = tw::wgmma_operand(ring$group_place, $across_a, $eight);
         const tw::u64 first_b = tw::wgmma_operand(ring + $bytes_a, $across_b, $eight);
         $acc acc[$mi][$sums];
         // The products of the tile in a slot. A descriptor counts in 16 bytes.
@@ -116,7 +118,19 @@ $if paired:        const tw::u32 other = tw::cluster_address(empty, rank ^ 1);  
             if (lane == 0) tw::mbarrier_arrive(empty + $barrier * s);
 $if paired:            if (lane == 0) tw::mbarrier_arrive_cluster(other + $barrier * s);
         };
+$if turns:        const auto skip = [&]() {  // the slots of the other group's tile
+$if turns:            slot += $rest;
+$if turns:            turn ^= $rounds;
+$if turns:            if (slot >= $stages) {
+$if turns:                slot -= $stages;
+$if turns:                turn ^= 1;
+$if turns:            }
+$if turns:        };
+$if turns:        if (group == 1) skip();
+$if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the first one is group 0's
 $walk_groups
+$if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
+$if turns:            mine ^= 1;
             tw::mbarrier_wait(full + $barrier * slot, turn);
             TW_UNROLL
             for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);
@@ -131,11 +145,13 @@ $walk_groups
                 before = slot;
                 next();
             }
+$if turns:            if (lane == 0) tw::mbarrier_arrive(may + $barrier * (group ^ 1));
             tw::wgmma_wait<0>();
             TW_UNROLL
             for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);
             release(before);
 $store
+$if turns:            skip();
 $if walks:        }
 $if boxes:        if (tid % 128 == 0) tw::tma_wait<0>();
     }
@@ -150,8 +166,11 @@ def _indent(lines: list[str], depth: int) -> list[str]:
     return [" " * 4 * depth + x if x else x for x in lines]
 
 
-def _walk(p: WgmmaTiling, depth: int) -> list[str]:
-    """Statements that begin a walk over tiles, or name the one tile of a block. Clusters are walked as one tile is."""
+def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
+    """Statements that begin a walk over tiles, or name the one tile of a block. Clusters are walked as one tile is.
+
+    ``alone``: of one of two groups, which has every other tile.
+    """
     tiles = integers.text(raster.blocks(*p.clusters, p.p.batch, p.split_k))
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.sms else f"(int)blockIdx.x{by}" if by else ""
@@ -164,7 +183,10 @@ def _walk(p: WgmmaTiling, depth: int) -> list[str]:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.sms:
         return _indent(lines, depth)
-    head = f"for (int work = (int)blockIdx.x{by}; work < {tiles}; work += (int)gridDim.x{by}) {{"
+    first, step = f"(int)blockIdx.x{by}", f"(int)gridDim.x{by}"
+    if alone:
+        first, step = f"{first} + group * ({step})", f"2 * ({step})"
+    head = f"for (int work = {first}; work < {tiles}; work += {step}) {{"
     return _indent([head, *("    " + x for x in lines)], depth)
 
 
@@ -202,15 +224,17 @@ def _main(p: WgmmaTiling) -> str:
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
         "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes, "bytes_of_full": BARRIER * p.stages,
-        "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.groups * p.together, "groups": p.groups,
+        "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * p.together, "groups": p.groups,
         "fewer": fewer, "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first,
         "end": end,
         "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "loads": _indent(loads, 5),
         "walks": p.sms > 0, "boxes": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
         "group_boxes": PLACES * p.store.bytes if p.store is not None else 0,
         "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
-        "group_bytes": p.a.block(p.mi), "across_a": p.a.across, "across_b": p.b.across,
+        "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
+        "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
-        "walk_groups": _walk(p, 2), "store": _indent(store(p), 3), "alone": p.together == 1,
+        "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
+        "walk_groups": _walk(p, 2, p.ping_pong), "store": _indent(store(p), 3), "alone": p.together == 1,
         "paired": p.together > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

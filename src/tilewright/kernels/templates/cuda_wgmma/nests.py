@@ -20,9 +20,9 @@ def nests(p: WgmmaTiling, group: int, split: int) -> tuple[LoopNest, ...]:
     loops.append(Loop("k", c.k.size, p.bk, level="l1"))
     inside = len(loops)
     loops += [
-        Loop("m", p.bm, p.bm // p.groups, level="register"),
+        Loop("m", p.bm, p.bm // p.sharing, level="register"),
         Loop("k", p.bk, step, "unroll", "register"),
-        Loop("m", p.bm // p.groups, ROWS, "unroll", "register"),
+        Loop("m", p.bm // p.sharing, ROWS, "unroll", "register"),
         Loop("k", step, 1, "unroll", "register"),
         Loop("m", ROWS, 1, "unroll", "register"),
         Loop("n", p.bn, 1, "vector", "register"),

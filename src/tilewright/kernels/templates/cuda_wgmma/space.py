@@ -1,14 +1,15 @@
 """The schedules of a product by warp groups: knobs, and what keeps them legal.
 
 Knobs of the binary: ``SWAP`` exchanges the sides, so that n takes the rows of warp groups and a small m their columns;
-m and n are then each other's in what follows. ``BM`` x ``BN`` is a block's output tile and ``BK`` the depth of one slot
-of its ring; ``GROUPS`` warp groups share the rows of a tile, a further one copies; ``STAGES`` slots lie in shared
-memory; ``CLUSTER`` says how many neighbouring tiles along m and n are computed by blocks that run together: the
-operand's tile that they share is read once, half of it by each, and goes to both; ``persistent`` blocks, one a
-multiprocessor, walk over all tiles, so that one tile is copied while the one before is stored; ``store_boxes`` passes
-the results through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart. Knobs
-passed at each call: ``GROUP`` rows of tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the
-number of pieces of k.
+m and n are then each other's in what follows. ``BM`` x ``BN`` is an output tile and ``BK`` the depth of one slot of a
+block's ring; ``GROUPS`` warp groups multiply, a further one copies; ``STAGES`` slots lie in shared memory; ``CLUSTER``
+says how many neighbouring tiles along m and n are computed by blocks that run together: the operand's tile that they
+share is read once, half of it by each, and goes to both; ``persistent`` blocks, one a multiprocessor, walk over all
+tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or with ``ping_pong``
+each of two has tiles of its own, and stores one while the other group multiplies; ``store_boxes`` passes the results
+through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart. Knobs passed at each
+call: ``GROUP`` rows of tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of
+k.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import LINE, REGISTERS
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, most_sums, output_box, shared_bytes
+from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, most_sums, output_box, shared_bytes, sharing
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
@@ -86,6 +87,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("STAGES", tuple(range(2, MAX_STAGES + 1))),
         Choice("CLUSTER", tuple(clusters)),
         Choice("persistent", (False, True)),
+        Choice("ping_pong", (False, True)),
         Choice("store_boxes", (False, True) if any(any(x.places.values()) for x in some) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
         Choice("SPLIT", (1, *parts), half="launch"),
@@ -104,17 +106,28 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
     def places(SWAP: bool, BN: int) -> int:
         return seen[SWAP].places.get(BN, 0)
 
-    def fits(SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool) -> bool:
+    def fits(
+        SWAP: bool, BM: int, BN: int, BK: int, GROUPS: int, STAGES: int, store_boxes: bool, ping_pong: bool
+    ) -> bool:
         boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
-        return shared_bytes(STAGES, (BM + BN) * BK * item, boxes) <= most
+        return shared_bytes(STAGES, (BM + BN) * BK * item, boxes, GROUPS if ping_pong else 0) <= most
 
     return [
         rule("a tile has no such number of rows", lambda SWAP, BM: BM in seen[SWAP].rows),
         rule("a tile has no such number of columns", lambda SWAP, BN: BN in seen[SWAP].columns),
-        rule(f"a warp group has whole pieces of {ROWS} rows", lambda BM, GROUPS: BM % (ROWS * GROUPS) == 0),
+        rule(
+            f"a warp group has whole pieces of {ROWS} rows",
+            lambda BM, GROUPS, ping_pong: BM % (ROWS * sharing(GROUPS, ping_pong)) == 0,
+        ),
         rule(
             "accumulators and addresses do not fit the registers",
-            lambda BM, GROUPS, BN: most_sums(GROUPS) >= BM // (ROWS * GROUPS) * BN // 2,
+            lambda BM, GROUPS, BN, ping_pong: most_sums(GROUPS) >= BM // (ROWS * sharing(GROUPS, ping_pong)) * BN // 2,
+        ),
+        rule(
+            "two groups take turns, whose blocks walk over whole tiles",
+            lambda GROUPS, persistent, split_k, ping_pong: (
+                not ping_pong or (GROUPS == 2 and persistent and not split_k)
+            ),
         ),
         rule(f"the ring and the results do not fit shared memory ({most} bytes a block)", fits),
         rule(

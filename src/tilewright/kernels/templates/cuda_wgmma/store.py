@@ -60,7 +60,7 @@ $places
         tw::sync_some<128>(1 + group);
         if (tid % 128 == 0) {
             tw::tma_store_${rank}d(map_out, boxes_at + place * $box_bytes, n0 + s * $columns, \
-m0 + (group * $mi + i) * 64$batch);
+$first$batch);
             tw::tma_commit();
         }
         place ^= 1;
@@ -71,9 +71,10 @@ m0 + (group * $mi + i) * 64$batch);
 def store(p: WgmmaTiling) -> list[str]:
     """Statements that store a group's accumulators."""
     batch = "batch" if p.p.batch > 1 else "0"
+    first = "m0 + i * 64" if p.ping_pong else f"m0 + (group * {p.mi} + i) * 64"
     if p.store is None:
         call = results(p)[1].call(
-            v="v", batch=batch, m=f"m0 + (group * {p.mi} + i) * 64 + warp * 16 + h * 8 + lane / 4",
+            v="v", batch=batch, m=f"{first} + warp * 16 + h * 8 + lane / 4",
             n="n0 + j * 8 + lane % 4 * 2",
         )  # fmt: skip
         return fill(DIRECT, {
@@ -83,7 +84,7 @@ def store(p: WgmmaTiling) -> list[str]:
     # What follows the sum may read inputs at the element's place, which edges of the tiles lack.
     reads = [x for x in ("m", "n") if x in e.finished.taken]
     inside = [f"{x} < {size}" for x, size in (("m", p.p.m), ("n", p.p.n)) if x in p.edges and x in reads]
-    places = {"m": f"m0 + (group * {p.mi} + i) * 64 + r", "n": f"n0 + s * {box.columns} + c"}
+    places = {"m": f"{first} + r", "n": f"n0 + s * {box.columns} + c"}
     one, two = (
         e.finished.call(v=f"acc[i][e{more}]", batch=batch, m="m", n=f"n{more}") for more in ("", " + 1")
     )  # fmt: skip
@@ -94,5 +95,5 @@ def store(p: WgmmaTiling) -> list[str]:
         "row": box.row, "item": box.item, "box_bytes": box.bytes, "rank": box.rank,
         "places": [" " * 16 + f"const int {x} = {places[x]};" for x in reads],
         "moved": f"(at ^ ((at >> 7 & {swizzle}) << 4))" if box.swizzle else "at",
-        "batch": ", batch" if box.rank == 3 else "",
+        "batch": ", batch" if box.rank == 3 else "", "first": first,
     }).split("\n")  # fmt: skip
