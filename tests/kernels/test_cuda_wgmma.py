@@ -20,6 +20,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
+from tilewright.kernels.templates.cuda_wgmma.default import walked
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
@@ -328,6 +329,12 @@ def test_squares_take_large_tiles_and_walk(size: int) -> None:
 def test_few_rows_are_columns_where_that_fills_the_machine(m: int, n: int, exchanged: bool) -> None:
     values = CUDA_WGMMA.default(_matmul(m, n, 4096, trans_b=True)).values
     assert values["SWAP"] == exchanged
+
+
+def test_tiles_that_run_at_once_are_nearly_square() -> None:
+    """Tiles twice as wide as tall are walked twice as many down as across."""
+    chosen = {x: walked((1, 4, 8, 16), *x, 132) for x in ((128, 256, "1x1"), (128, 256, "2x1"), (256, 128, "1x1"))}
+    assert list(chosen.values()) == [16, 8, 8]
 
 
 def test_many_short_tiles_are_stored_beside_products() -> None:

@@ -92,6 +92,13 @@ def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]
     )
 
 
+def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) -> int:
+    """Rows of tiles to walk together: those with which tiles computed at once read the fewest rows and columns."""
+    m, n = CLUSTERS[cluster]
+    together = sms // (m * n)
+    return min(groups, key=lambda g: g * m * bm + ceildiv(together, g) * n * bn)
+
+
 def _candidates(
     seen: Mapping[bool, Product], target: Target, options: Mapping[str, tuple[Any, ...]]
 ) -> Iterator[dict[str, Value]]:
@@ -112,5 +119,5 @@ def _candidates(
                 "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
                 "persistent": tiles * parts > sms, "ping_pong": ping_pong,
                 "store_boxes": boxes and parts == 1, "split_k": parts > 1, "SPLIT": parts,
-                "GROUP": max(g for g in options["GROUP"] if g <= 8),
+                "GROUP": walked(options["GROUP"], bm, bn, cluster, sms),
             }  # fmt: skip
