@@ -27,14 +27,14 @@ from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
 
-def batched(shared: bool) -> Program:
+def batched(shared: bool, k: int = 72) -> Program:
     """Three products, of one B for all or of one each."""
-    x, y = te.input("x", (3, 40, 72), "bfloat16"), te.input("y", (24, 72) if shared else (3, 24, 72), "bfloat16")
+    x, y = te.input("x", (3, 40, k), "bfloat16"), te.input("y", (24, k) if shared else (3, 24, k), "bfloat16")
 
     def at(b: te.Expr, j: te.Expr, r: te.Expr) -> te.Expr:
         return factor(y[j, r] if shared else y[b, j, r])
 
-    z = te.compute((3, 40, 24), lambda b, i, j: te.sum(72, lambda r: factor(x[b, i, r]) * at(b, j, r)))
+    z = te.compute((3, 40, 24), lambda b, i, j: te.sum(k, lambda r: factor(x[b, i, r]) * at(b, j, r)))
     return te.program(te.compute((3, 40, 24), lambda b, i, j: te.cast(z[b, i, j], "bfloat16")))[0]
 
 
@@ -55,7 +55,9 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
     "e5m2": lambda: product("float8_e5m2", 64, 40, 96, "mk", "nk"),
     "dense": dense,
     "batched": lambda: batched(False),
-    "tokens": lambda: product("bfloat16", 13, 200, 520, "mk", "nk", "bfloat16"),
+    "rounds": lambda: product("bfloat16", 130, 152, 520, "mk", "nk", "bfloat16"),
+    "many": lambda: batched(False, 264),
+    "tokens": lambda: product("bfloat16", 13, 264, 520, "mk", "nk", "bfloat16"),
     "tokens_int8": lambda: product("int8", 13, 136, 304, "mk", "nk", "int32"),
 }
 THOROUGH: Mapping[str, Callable[[], Program]] = {**WGMMA, "shared": lambda: batched(True)}
@@ -89,7 +91,7 @@ def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str, cluster: str
     task = task_of(WGMMA[name](), cuda_target("sm_90a"))
     schedule = CUDA_WGMMA.space(task).schedule({
         **CUDA_WGMMA.default(task).values, "BM": 64, "GROUPS": 1, "BN": 64, "STAGES": 2, "persistent": True,
-        "split_k": False, "SPLIT": 1, "CLUSTER": cluster, "ping_pong": False,
+        "split_k": False, "SPLIT": 1, "CLUSTER": cluster, "ping_pong": False, "tail": False,
     })  # fmt: skip
     candidate = Candidate(task, schedule)
     made = CUDA_WGMMA.lower(candidate)
@@ -128,13 +130,13 @@ def test_blocks_that_walk_over_many_tiles(name: str) -> None:
 # --------------------------------------------------------------------------- sides exchanged
 
 
-def small(name: str, more: Mapping[str, object]) -> Candidate:
-    """A schedule of small tiles on two multiprocessors, with some of its decisions given."""
-    task = few(task_of(WGMMA[name](), cuda_target("sm_90a")))
+def small(name: str, more: Mapping[str, object], sms: int = 2) -> Candidate:
+    """A schedule of small tiles on so many multiprocessors, with some of its decisions given."""
+    task = few(task_of(WGMMA[name](), cuda_target("sm_90a")), sms)
     space = CUDA_WGMMA.space(task)
     depth = next(x for x in space.knobs if x.name == "BK").values[0]
     least = {"SWAP": False, "BM": 64, "GROUPS": 1, "BK": depth, "STAGES": 2, "CLUSTER": "1x1", "store_boxes": False,
-             "ping_pong": False}  # fmt: skip
+             "ping_pong": False, "tail": False}  # fmt: skip
     values = {**CUDA_WGMMA.default(task).values, **least, "split_k": False, "SPLIT": 1, **more}
     return Candidate(task, space.schedule(values))
 
@@ -215,6 +217,30 @@ TURNS: Mapping[str, tuple[dict[str, object], ...]] = {
 @pytest.mark.parametrize("name", TURNS)
 def test_groups_that_take_turns_compute_the_reference(name: str) -> None:
     computes([small(name, {"persistent": True, "ping_pong": True, "GROUPS": 2, **more}) for more in TURNS[name]])
+
+
+# --------------------------------------------------------------------------- the last round
+
+TAILS: Mapping[str, tuple[dict[str, object], ...]] = {
+    "rounds": (
+        {"BN": 64, "SPLIT": 2, "store_boxes": True},  # nine tiles for eight blocks
+        {"BN": 64, "SPLIT": 3, "CLUSTER": "2x1"},
+        {"BN": 32, "BM": 128, "GROUPS": 2, "SPLIT": 2},
+    ),
+    "tokens": ({"SWAP": True, "BN": 8, "SPLIT": 3},),
+    "many": ({"BN": 8, "SPLIT": 2},),
+}
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_tiles_of_the_last_round_are_divided(name: str) -> None:
+    candidates = [small(name, {"persistent": True, "tail": True, **more}, 8) for more in TAILS[name]]
+    for candidate in candidates:
+        main, merge = CUDA_WGMMA.lower(candidate).program.launches
+        assert evaluate(main.grid[0], launch_values(candidate)) == 8
+        assert merge.symbol == f"{main.symbol}_merge"
+        assert CUDA_WGMMA.static(candidate.task, candidate.schedule)["tail_split"] == candidate.schedule.values["SPLIT"]
+    computes(candidates)
 
 
 MISTAKES = {
@@ -343,6 +369,15 @@ def test_many_short_tiles_are_stored_beside_products() -> None:
     assert CUDA_WGMMA.static(_matmul(16384, 16384, 1024), CUDA_WGMMA.default(_matmul(16384, 16384, 1024)))["turns"] == 2
 
 
+def test_a_last_round_of_few_deep_tiles_is_divided() -> None:
+    task = _matmul(2304, 2304, 16384)
+    schedule = CUDA_WGMMA.default(task)
+    assert schedule.values["tail"]
+    p = CUDA_WGMMA.plan(CUDA_WGMMA.found(task.workload.program), task.target, schedule.values)
+    assert 0 < p.left * p.together < 132 <= p.whole * p.together
+    assert not CUDA_WGMMA.default(_matmul(4096, 4096, 4096)).values["tail"]  # most multiprocessors have a tile then
+
+
 def test_few_tiles_share_k() -> None:
     values = CUDA_WGMMA.default(_matmul(64, 512, 8192)).values
     assert values["split_k"]
@@ -374,8 +409,9 @@ def test_rules_say_why() -> None:
         ({"BM": 256, "BN": 256, "GROUPS": 1}, "registers"),
         ({"BK": 128, "STAGES": 8}, "shared memory"),
         ({"split_k": True}, "not stored in boxes"),
-        ({"split_k": True, "store_boxes": False}, "split_k says"),
+        ({"split_k": True, "store_boxes": False}, "split_k and tail say"),
         ({"SWAP": True}, "no value of knob 'SWAP'"),
+        ({"tail": True, "SPLIT": 2, "persistent": False}, "last round"),
         ({"ping_pong": True, "GROUPS": 1, "BM": 64, "BN": 128}, "take turns"),
     ):
         with pytest.raises(IllegalSchedule, match=reason):

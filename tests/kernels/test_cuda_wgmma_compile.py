@@ -23,6 +23,7 @@ CASES = (
     {"m": 49, "n": 512, "k": 4608, "dtype": "bfloat16", "trans_b": True, "bias": True, "activation": "silu"},
     {"m": 512, "n": 512, "k": 1024, "dtype": "int8", "trans_b": True},
     {"m": 16384, "n": 16384, "k": 1024, "dtype": "bfloat16"},
+    {"m": 2304, "n": 2304, "k": 16384, "dtype": "bfloat16"},
     {"m": 16, "n": 14336, "k": 4096, "dtype": "bfloat16", "trans_b": True, "bias": True},
 )
 

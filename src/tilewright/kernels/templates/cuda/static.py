@@ -40,6 +40,7 @@ STATIC: Mapping[str, str] = {
     "readers_a": "blocks that one read of the first operand's tile serves",
     "readers_b": "blocks that one read of the second operand's tile serves",
     "turns": "groups of warps that compute tiles of their own in turn; 1 where all of a block compute one",
+    "tail_split": "pieces that K falls into in tiles of the last round alone",
     "fragments": "sets of operands in registers: 2 where the next is read while one is multiplied",
 }
 """Names and meanings, in order. Where a template has no such choice: 1 block, reader or set, no asynchronous copies."""
@@ -84,7 +85,7 @@ def static(
     threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, stages: int, split_k: int,
     shared_bytes_per_flop: float, tensor_core: bool, min_blocks: int, read_bytes: tuple[int, int], asynchronous: int,
     fragments: int, copy_threads: int = 0, persistent: bool = False, readers: tuple[int, int] = (1, 1),
-    turns: int = 1,
+    turns: int = 1, tail_split: int = 1,
 ) -> dict[str, float]:  # fmt: skip
     """The numbers of :data:`STATIC`, in that order."""
     across, down = readers  # blocks that share a tile of A are neighbours along n
@@ -93,12 +94,14 @@ def static(
     moved = tiles * c.k.size * (tile_m * a + tile_n * b) + c.outputs * ITEMSIZE[c.output.dtype]
     if split_k > 1:
         moved += 2 * split_k * c.outputs * VALUE_BYTES[c.acc]
+    if tail_split > 1:
+        moved += 2 * tail_split * (tiles % limit(target, "sms")) * tile_m * tile_n * VALUE_BYTES[c.acc]
     return numbers(
         target, blocks=tiles * split_k, threads=threads, shared_bytes=shared_bytes, registers=registers, tile_m=tile_m,
         tile_n=tile_n, tile_k=tile_k, stages=stages, split_k=split_k, moved=moved,
         shared_bytes_per_flop=shared_bytes_per_flop, tensor_core=tensor_core, min_blocks=min_blocks,
         read_bytes=read_bytes, asynchronous=asynchronous, fragments=fragments, copy_threads=copy_threads,
-        persistent=persistent, readers=readers, turns=turns,
+        persistent=persistent, readers=readers, turns=turns, tail_split=tail_split,
     )  # fmt: skip
 
 
@@ -108,6 +111,7 @@ def numbers(
     read_bytes: tuple[int, int], stages: int = 1, split_k: int = 1, shared_bytes_per_flop: float = 0.0,
     tensor_core: bool = False, min_blocks: int = 1, asynchronous: int = 0, copy_threads: int = 0,
     persistent: bool = False, fragments: int = 1, readers: tuple[int, int] = (1, 1), turns: int = 1,
+    tail_split: int = 1,
 ) -> dict[str, float]:  # fmt: skip
     """The numbers of :data:`STATIC` for any kernel of ``blocks`` blocks that moves ``moved`` bytes."""
     resident = max(1, blocks_per_sm(target, threads, registers, shared_bytes))
@@ -118,7 +122,7 @@ def numbers(
         waves, waves / ceil(waves),
         tile_m, tile_n, tile_k, stages, split_k,
         moved, shared_bytes_per_flop, tensor_core,
-        min_blocks, *read_bytes, asynchronous, copy_threads, persistent, *readers, turns,
+        min_blocks, *read_bytes, asynchronous, copy_threads, persistent, *readers, turns, tail_split,
         fragments,
     )  # fmt: skip
     return dict(zip(STATIC, map(float, values), strict=True))

@@ -58,9 +58,12 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     item, sms, clock = p.instruction.item, limit(target, "sms"), _number(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     m, n = CLUSTERS[v["CLUSTER"]]
-    blocks = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n * parts
-    busiest = ceildiv(blocks, sms)
-    steps = ceildiv(ceildiv(p.k, bk), parts)
+    tiles, deep = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n, ceildiv(p.k, bk)
+    steps = ceildiv(deep, parts)
+    whole = tiles // sms if v["tail"] else 0  # rounds of whole tiles
+    pieces = (tiles - whole * sms) * parts
+    blocks, rounds = tiles * parts, ceildiv(pieces, sms)
+    busiest = whole + rounds
     lonely = v["GROUPS"] == 1 or v["ping_pong"]  # one group multiplies at a time
     products = max(
         2.0 * bm * bn * bk / peak(target, p.instruction.peak), bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0
@@ -68,11 +71,11 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     alone = 40.0 if lonely and bm == ROWS else 0.0  # nothing multiplies while the one group waits
     rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
     near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
-    cycles = busiest * steps * _both(products + STEP_CYCLES * lonely + alone, near)
+    cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely + alone, near)
     wide = ITEMSIZE[p.c.output.dtype] if parts == 1 else 4
     # Two neighbours of a thread are stored as one where they lie so.
-    whole = parts > 1 or not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
-    stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0 if whole else 4.0)
+    paired = parts > 1 or not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
+    stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0 if paired else 4.0)
     cycles += stored if v["ping_pong"] else stored * busiest
     far = p.batch * (p.m + p.n) * p.k * item + p.c.outputs * ITEMSIZE[p.c.output.dtype]
     total = _both(cycles / clock, far / _number(target, "bandwidth"))
@@ -80,7 +83,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     waiting = v["STAGES"] * (rows + columns) * bk * item * min(blocks, sms)
     total = max(total, far / (waiting / 0.9e-6))  # bytes under way for a latency of 0.9 us
     if parts > 1:
-        total += LAUNCH + 2 * parts * p.c.outputs * 4 / _number(target, "bandwidth")
+        total += LAUNCH + 2 * pieces * rows * columns * 4 / _number(target, "bandwidth")
     return float(total)
 
 
@@ -111,13 +114,15 @@ def _candidates(
         tiles = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn)
         if ping_pong and tiles <= sms:
             continue
-        splits = (1,) if tiles >= sms else options["SPLIT"]
+        splits = [(s, False) for s in options["SPLIT"] if s == 1 or tiles < sms]
+        splits += [(s, True) for s in options["SPLIT"] if s > 1 and tiles > sms and not ping_pong]
         boxes = output_box(p, bn) is not None
         shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], options["CLUSTER"])
-        for stages, parts, bk, cluster in shapes:
+        for stages, (parts, tail), bk, cluster in shapes:
             yield {
                 "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
                 "persistent": tiles * parts > sms, "ping_pong": ping_pong,
-                "store_boxes": boxes and parts == 1, "split_k": parts > 1, "SPLIT": parts,
+                "tail": tail,
+                "store_boxes": boxes and (parts == 1 or tail), "split_k": parts > 1 and not tail, "SPLIT": parts,
                 "GROUP": walked(options["GROUP"], bm, bn, cluster, sms),
             }  # fmt: skip

@@ -73,6 +73,7 @@ class WgmmaTiling(Tiles):
     store_boxes: bool
     split_k: bool
     cluster: tuple[int, int]  # neighbouring tiles along m and n that a cluster of blocks computes
+    tail: bool  # tiles of the last round are divided along k
     ping_pong: bool  # groups have tiles of their own, and take turns to multiply
 
     @property
@@ -96,6 +97,25 @@ class WgmmaTiling(Tiles):
         """Clusters along m and n."""
         m, n = self.cluster
         return ceildiv(self.p.m, self.bm * m), ceildiv(self.p.n, self.bn * n)
+
+    @property
+    def whole(self) -> int:
+        """Tiles (of clusters) that are computed whole where those of the last round are divided."""
+        return self._walked // self._walkers * self._walkers
+
+    @property
+    def left(self) -> int:
+        """Tiles of the last round."""
+        return self._walked - self.whole
+
+    @property
+    def _walked(self) -> int:
+        m, n = self.clusters
+        return self.p.batch * m * n
+
+    @property
+    def _walkers(self) -> int:
+        return self.sms // self.together
 
     @property
     def function(self) -> str:

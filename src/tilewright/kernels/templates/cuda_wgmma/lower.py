@@ -12,6 +12,7 @@ from tilewright.kernels.templates.cuda.text import parameters
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
+from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, Side, WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.match import batched
 from tilewright.kernels.templates.cuda_wgmma.store import results, store
@@ -21,7 +22,7 @@ LINE = '#line 1 "kernel"\n'
 
 def arguments(p: WgmmaTiling) -> tuple[str, ...]:
     """Launch arguments of the main kernel."""
-    return ("GROUP", "SPLIT") if p.split_k else ("GROUP",)
+    return ("GROUP", "SPLIT") if p.split_k or p.tail else ("GROUP",)
 
 
 def source(p: WgmmaTiling) -> str:
@@ -29,6 +30,8 @@ def source(p: WgmmaTiling) -> str:
     parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n", _main(p)]
     if p.split_k:
         parts.append(splitk.kernel(p.p.c, p.symbol))
+    if p.tail:
+        parts.append(tail.kernel(p, _indent(_place_of(p, f"{p.whole} + tail"), 1)))
     return "".join(parts)
 
 
@@ -48,10 +51,11 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
         p.symbol, arguments(p), grid=(["min", blocks, p.sms] if p.sms else blocks, 1, 1), block=(p.threads, 1, 1),
         shared=p.shared, parameters=given,
     )  # fmt: skip
-    launches = (main, splitk.launch(p.p.c, p.symbol)) if p.split_k else (main,)
+    more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
+    workspace = tail.workspace(p) if p.tail else splitk.workspace(p.p.c, p.split_k)
     out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
     align = max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in inputs))
-    return LaunchProgram(launches, workspace=splitk.workspace(p.p.c, p.split_k), align=align, rounding=rounding(p.p))
+    return LaunchProgram((main, *more), workspace=workspace, align=align, rounding=rounding(p.p))
 
 
 KERNEL = """\
@@ -171,14 +175,12 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
 
     ``alone``: of one of two groups, which has every other tile.
     """
-    tiles = integers.text(raster.blocks(*p.clusters, p.p.batch, p.split_k))
+    tiles = (
+        f"{p.whole} + {p.left} * SPLIT" if p.tail else integers.text(raster.blocks(*p.clusters, p.p.batch, p.split_k))
+    )
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.sms else f"(int)blockIdx.x{by}" if by else ""
-    walked = raster.raster(*p.clusters, p.p.batch, p.split_k, reads=(), start=start)
-    lines = [line[4:] for line in walked.splitlines()]
-    (rows, columns), (m, n) = p.clusters, p.cluster
-    places = _place("tile_m", rows > 1, m, p.bm), _place("tile_n", columns > 1 or rows == 1, n, p.bn)
-    lines.append(f"const int m0 = {places[0]}, n0 = {places[1]};")
+    lines = [*tail.which(p), *_place_of(p, "which"), *tail.pieces(p)] if p.tail else _place_of(p, start)
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.sms:
@@ -188,6 +190,14 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
         first, step = f"{first} + group * ({step})", f"2 * ({step})"
     head = f"for (int work = {first}; work < {tiles}; work += {step}) {{"
     return _indent([head, *("    " + x for x in lines)], depth)
+
+
+def _place_of(p: WgmmaTiling, number: str) -> list[str]:
+    """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
+    walked = raster.raster(*p.clusters, p.p.batch, p.split_k, reads=(), start=number)
+    (rows, columns), (m, n) = p.clusters, p.cluster
+    places = _place("tile_m", rows > 1, m, p.bm), _place("tile_n", columns > 1 or rows == 1, n, p.bn)
+    return [*(line[4:] for line in walked.splitlines()), f"const int m0 = {places[0]}, n0 = {places[1]};"]
 
 
 def _place(tile: str, several: bool, together: int, size: int) -> str:
@@ -218,7 +228,7 @@ def _products(p: WgmmaTiling) -> list[str]:
 
 def _main(p: WgmmaTiling) -> str:
     fewer, more = REGISTERS[p.groups]
-    first, end = ("first_tile", "end_tile") if p.split_k else ("0", str(p.tiles_k))
+    first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
     ring = p.stages * p.stage_bytes
     loads = [line for s in p.sides for line in _loads(p, s)]
     return fill(KERNEL, {
@@ -234,7 +244,8 @@ def _main(p: WgmmaTiling) -> str:
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
         "across_a": p.a.across, "across_b": p.b.across,
         "bytes_a": p.a.bytes, "mi": p.mi, "sums": p.sums, "products": _indent(_products(p), 3),
+        "store": _indent(tail.stored(p, store(p)) if p.tail else store(p), 3),
         "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
-        "walk_groups": _walk(p, 2, p.ping_pong), "store": _indent(store(p), 3), "alone": p.together == 1,
+        "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "paired": p.together > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

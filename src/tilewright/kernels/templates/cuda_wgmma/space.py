@@ -7,9 +7,9 @@ says how many neighbouring tiles along m and n are computed by blocks that run t
 share is read once, half of it by each, and goes to both; ``persistent`` blocks, one a multiprocessor, walk over all
 tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or with ``ping_pong``
 each of two has tiles of its own, and stores one while the other group multiplies; ``store_boxes`` passes the results
-through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart. Knobs passed at each
-call: ``GROUP`` rows of tiles (of clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of
-k.
+through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart, ``tail`` those of the
+tiles that a last round of blocks has. Knobs passed at each call: ``GROUP`` rows of tiles (of clusters) are walked
+together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ class View:
         halved = m == 1 or self.p.b.contiguous == "row" or bn % 16 == 0
         return (m == 1 or self.p.m > bm) and (n == 1 or self.p.n > bn) and halved
 
+    def left(self, cluster: str, bm: int, bn: int, sms: int) -> int:
+        """Tiles of clusters that a last round has after full ones; 0 where there is no such round."""
+        m, n = CLUSTERS[cluster]
+        tiles, walkers = self.p.batch * ceildiv(self.p.m, bm * m) * ceildiv(self.p.n, bn * n), sms // (m * n)
+        return tiles % walkers if tiles > walkers else 0
+
 
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a product on a target."""
@@ -90,6 +96,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("ping_pong", (False, True)),
         Choice("store_boxes", (False, True) if any(any(x.places.values()) for x in some) else (False,)),
         Choice("split_k", (False, True) if parts else (False,)),
+        Choice("tail", (False, True) if parts else (False,)),
         Choice("SPLIT", (1, *parts), half="launch"),
         Choice("GROUP", _any(groups), half="launch"),
     )
@@ -111,6 +118,9 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
     ) -> bool:
         boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
         return shared_bytes(STAGES, (BM + BN) * BK * item, boxes, GROUPS if ping_pong else 0) <= most
+
+    def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool) -> bool:
+        return not tail or (persistent and seen[SWAP].left(CLUSTER, BM, BN, limit(target, "sms")) > 0)
 
     return [
         rule("a tile has no such number of rows", lambda SWAP, BM: BM in seen[SWAP].rows),
@@ -135,7 +145,12 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
             lambda SWAP, BN, store_boxes: not store_boxes or places(SWAP, BN) > 0,
         ),
         rule("parts of sums are not stored in boxes", lambda split_k, store_boxes: not (split_k and store_boxes)),
-        rule("split_k says whether SPLIT is above 1", lambda split_k, SPLIT: split_k == (SPLIT > 1)),
+        rule(
+            "split_k and tail say whether SPLIT is above 1, and not both of them",
+            lambda split_k, tail, SPLIT: (split_k or tail) == (SPLIT > 1) and not (split_k and tail),
+        ),
+        rule("no tiles are left for a last round of blocks that walk", left),
+        rule("groups in turns have whole tiles", lambda tail, ping_pong: not (tail and ping_pong)),
         rule(
             "blocks of a cluster have no tile each, or no whole pieces of it to copy",
             lambda SWAP, BM, BN, CLUSTER: seen[SWAP].tiles(CLUSTER, BM, BN),

@@ -28,7 +28,7 @@ def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
         p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), groups=int(v["GROUPS"]),
         stages=int(v["STAGES"]), sms=limit(target, "sms") // tiles * tiles if v["persistent"] else 0,
         store_boxes=bool(v["store_boxes"]), split_k=bool(v["split_k"]), cluster=cluster,
-        ping_pong=bool(v["ping_pong"]),
+        tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]),
     )  # fmt: skip
 
 
@@ -36,11 +36,13 @@ def _static(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Mapp
     """Resources and traffic of the main launch."""
     # A product of a group reads 64 + N rows of 32 bytes for 64 * N * depth multiply-adds.
     per_flop = (ROWS + p.bn) * p.instruction.item / (2.0 * ROWS * p.bn)
+    parts = int(values["SPLIT"])
     return static(
         target, p.p.c, threads=p.threads, shared_bytes=p.shared, registers=p.registers, tile_m=p.bm, tile_n=p.bn,
-        tile_k=p.bk, stages=p.stages, split_k=int(values["SPLIT"]), shared_bytes_per_flop=per_flop, tensor_core=True,
+        tile_k=p.bk, stages=p.stages, split_k=1 if p.tail else parts, shared_bytes_per_flop=per_flop, tensor_core=True,
         min_blocks=1, read_bytes=(16, 16), asynchronous=2, fragments=1, copy_threads=THREADS,
         persistent=p.sms > 0, readers=(p.a.readers, p.b.readers), turns=p.groups if p.ping_pong else 1,
+        tail_split=parts if p.tail else 1,
     )  # fmt: skip
 
 
@@ -52,7 +54,7 @@ def _kernel(p: WgmmaTiling, symbol: str) -> LoweredKernel:
 CUDA_WGMMA = PlannedTemplate(
     name="cuda_wgmma",
     family="contraction",
-    version=4,
+    version=5,
     kinds=("cuda",),
     refusal="is no product that warp groups multiply",
     find=match,
@@ -62,7 +64,7 @@ CUDA_WGMMA = PlannedTemplate(
     span=spaces.space,
     choose=default,
     plan=_plan,
-    describe=lambda p, v: nests(p, int(v["GROUP"]), int(v["SPLIT"])),
+    describe=lambda p, v: nests(p, int(v["GROUP"]), 1 if p.tail else int(v["SPLIT"])),
     measures=_static,
     print=_kernel,
 )
