@@ -378,8 +378,10 @@ class NatsServer:
                 await asyncio.sleep(next(pause))
 
     async def _out_of_store(self) -> bool:
-        """Whether it has given up storing, as it does on a full disk, and there is room again."""
-        if "DISABLED" not in self._complaint.upper():
+        """Whether it has given up storing, as it does on a full disk, and there is room again.
+
+        It then disables JetStream, or (newer ones) refuses all that comes for the streams that it could not write."""
+        if not re.search("disabled|no space left", self._complaint, re.IGNORECASE):
             return False
         with contextlib.suppress(OSError):
             return shutil.disk_usage(self.state).free > 64 << 20
