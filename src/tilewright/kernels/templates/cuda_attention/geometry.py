@@ -137,12 +137,12 @@ class AttentionTiling:
 
     # ------------------------------------------------------------------ rows in shared memory
 
-    @property
+    @cached_property
     def item(self) -> int:
         """Bytes of an element in shared memory."""
         return 2 if self.cores else 4
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Elements of a query's row, filled up with zeros."""
         return roundup(self.a.depth, self.across if self.cores else 4)
@@ -152,17 +152,17 @@ class AttentionTiling:
         """Products of Tensor Cores along a query's row."""
         return ceildiv(self.a.depth, DEPTH)
 
-    @property
+    @cached_property
     def value_vector(self) -> int:
         """Neighbours of a result's row that a thread of an ordinary unit computes."""
         return next(v for v in (4, 2, 1) if v == 1 or self.a.width >= v * self.lanes)
 
-    @property
+    @cached_property
     def value_groups(self) -> int:
         """Such groups of a thread."""
         return ceildiv(self.a.width, self.value_vector * self.lanes)
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Elements of a value's row, filled up."""
         return roundup(self.a.width, self.across if self.cores else self.value_vector * self.lanes)

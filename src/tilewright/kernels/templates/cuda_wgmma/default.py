@@ -117,12 +117,12 @@ def _candidates(
         splits = [(s, False) for s in options["SPLIT"] if s == 1 or tiles < sms]
         splits += [(s, True) for s in options["SPLIT"] if s > 1 and tiles > sms and not ping_pong]
         boxes = output_box(p, bn) is not None
+        walks = {c: walked(options["GROUP"], bm, bn, c, sms) for c in options["CLUSTER"]}
         shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], options["CLUSTER"])
         for stages, (parts, tail), bk, cluster in shapes:
             yield {
                 "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
-                "persistent": tiles * parts > sms, "ping_pong": ping_pong,
-                "tail": tail,
+                "persistent": tiles * parts > sms, "ping_pong": ping_pong, "tail": tail,
                 "store_boxes": boxes and (parts == 1 or tail), "split_k": parts > 1 and not tail, "SPLIT": parts,
-                "GROUP": walked(options["GROUP"], bm, bn, cluster, sms),
+                "GROUP": walks[cluster],
             }  # fmt: skip
