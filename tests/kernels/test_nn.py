@@ -94,6 +94,25 @@ def test_numpy_and_infer_agree(name: str, params: dict[str, Value], dtype: str) 
     assert op.infer([s.shape for s in workload.inputs], **attributes) == dict(workload.params)
 
 
+Q, KEPT = (2, 4, 3, 8), (2, 4, 9, 8)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "attributes"),
+    [
+        ([Q, KEPT, KEPT], {"mask": "float"}), ([Q, KEPT, KEPT, (3, 9)], {}), ([Q, KEPT[1:], KEPT], {}),
+        ([Q, KEPT, KEPT], {"lengths": True}), ([Q, KEPT, KEPT, (3,)], {"lengths": True}),
+        ([Q, KEPT, KEPT], {"page": 4}), ([Q, KEPT, KEPT, ()], {"page": 4}),
+        ([Q, (7, 4, 4, 8), (7, 4, 4, 8), (2,)], {"page": 4}), ([Q, (7, 4), (7, 4), (2, 3)], {"page": 4}),
+    ],
+)  # fmt: skip
+def test_inputs_of_attention_that_do_not_go_together(shapes: list[Any], attributes: dict[str, Any]) -> None:
+    infer = get_operator("attention").infer
+    assert infer is not None
+    with pytest.raises(UsageError, match="attention"):
+        infer(shapes, **attributes)
+
+
 SAME: list[tuple[str, dict[str, Value], str, dict[str, Value]]] = [
     ("linear", {"m": 8, "n": 9, "k": 10}, "matmul", {"m": 8, "n": 9, "k": 10, "trans_b": True, "bias": True}),
     ("bmm", {"b": 2, "m": 8, "n": 9, "k": 10}, "batch_matmul", {"b": 2, "m": 8, "n": 9, "k": 10}),

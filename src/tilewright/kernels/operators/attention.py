@@ -67,12 +67,13 @@ def _infer(
     **_: object,
 ) -> dict[str, Value]:
     (b, h, lq, d), key, value, *rest = shapes
-    per_page = key[0] if page else 0
-    heads, lk = (key[2], page * rest[-1][-1] if rest else 0) if page else (key[1], key[2])
-    rows = (per_page, page, heads) if page else (b, heads, lk)
-    further = [*([(b,)] if lengths else []), *([(b, lk // page)] if page else [])]
-    masks, told = rest[: mask != "none"], rest[mask != "none" :]
-    if key != (*rows, d) or value[:-1] != rows or told != further:
+    first, second, third, dk = key
+    masked, each = mask != "none", rest[-1][-1] if page and rest and rest[-1] else 0  # pages of a sequence
+    pages, heads, lk = (first, third, page * each) if page else (0, second, third)
+    rows = (pages, page, heads) if page else (b, heads, lk)
+    further = [*([(b,)] if lengths else []), *([(b, each)] if page else [])]
+    masks, told = rest[:masked], rest[masked:]
+    if (first, second, third, dk) != (*rows, d) or value[:-1] != rows or len(masks) != masked or told != further:
         kept = f"(pages, {page}, hk, d), the same with dv" if page else "(b, hk, lk, d), (b, hk, lk, dv)"
         raise UsageError(
             f"attention: inputs of shape {', '.join(map(str, shapes))} do not go together",
@@ -80,7 +81,7 @@ def _infer(
         )
     found: dict[str, Value] = {"b": b, "h": h, "lq": lq, "lk": lk, "d": d}
     if page:
-        found["pages"] = 0 if per_page * page == b * lk else per_page
+        found["pages"] = 0 if pages * page == b * lk else pages
     found["dv"] = dv or (0 if value[-1] == d else value[-1])
     found["hk"] = hk or (0 if heads == h else heads)
     if masks:
