@@ -35,14 +35,14 @@ from tilewright.errors import (
     UsageError,
 )
 from tilewright.extent import Extent, Size
-from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, evaluate, tensor_map
+from tilewright.launch import ABI_VERSION, IntExpr, Launch, LaunchProgram, Prepack, Walk, evaluate, tensor_map
 from tilewright.serialization import Json, JsonList, PairList, Pairs, Value
 
 __all__ = [
     "ABI_VERSION", "EXACT", "IMPLICIT", "Artifact", "Candidate", "DatabaseError", "Device", "Extent", "Failure",
     "FailureKind", "IllegalSchedule", "IntExpr", "Launch", "LaunchProgram", "Measurement", "OperatorError", "Outcome",
     "Pairs", "Prepack", "Proposal", "Schedule", "Target", "TargetUnavailable", "Task", "TensorSpec", "TilewrightError",
-    "TrialRecord", "UsageError", "Value", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
+    "TrialRecord", "UsageError", "Value", "Walk", "Workload", "cached_property", "canonical_json", "digest", "evaluate",
     "outcome_from_json", "tensor_map",
 ]  # fmt: skip
 

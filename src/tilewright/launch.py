@@ -5,7 +5,7 @@ Every backend and the runtime interpret it. ``core`` hands these names on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -86,20 +86,52 @@ class Launch:
         )  # fmt: skip
 
 
+REACH = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
+"""By dimensions of the tensor: corners of a :class:`Walk` lie from minus this to one less, offsets below twice this."""
+MOST_STEP = 8
+
+
+@dataclass(frozen=True)
+class Walk(Json):
+    """In which order a copy takes the pixels of images, by the dimensions between channels and images, innermost first.
+
+    Pixels are those that a window's first element meets: from ``lower`` on, every ``steps``-th, up to ``upper``, which
+    counts from an image's last pixel. The next row follows a row, the next image an image.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def possible(self, sizes: Sequence[int]) -> bool:
+        """Whether the copy engine takes it for a tensor of these sizes, channels first and images last."""
+        reach = REACH.get(len(sizes), 0)
+        return (
+            reach > 0
+            and len(self.lower) == len(self.upper) == len(self.steps) == len(sizes) - 2
+            and all(
+                -reach <= low < reach and -reach <= up < reach and 1 <= step <= MOST_STEP and low < size + up
+                for low, up, step, size in zip(self.lower, self.upper, self.steps, sizes[1:-1], strict=True)
+            )
+        )
+
+
 def tensor_map(
     of: tuple[str, IntExpr], item: int, sizes: tuple[IntExpr, ...], strides: tuple[IntExpr, ...], box: tuple[int, ...],
-    swizzle: int,
+    swizzle: int, walk: Walk | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """A parameter that describes a tensor to a GPU's copy engine, as plain JSON (CUDA's ``cuTensorMapEncodeTiled``).
 
     ``of``: ``("tensor", number)`` or ``("workspace", byte offset)``. ``item``: bytes of an element. Dimensions go from
     the innermost on: ``sizes`` and ``box`` (what one copy moves) in elements, ``strides`` in bytes, of all but the
-    innermost. ``swizzle``: bytes of the pattern in shared memory, 0 for none.
+    innermost. ``swizzle``: bytes of the pattern in shared memory, 0 for none. With a ``walk`` the tensor is images of
+    pixels, and ``box`` is channels and pixels (``cuTensorMapEncodeIm2col``).
     """
-    return {
+    made: dict[str, Any] = {
         "of": list(of), "item": item, "sizes": list(sizes), "strides": list(strides), "box": list(box),
         "swizzle": swizzle,
     }  # fmt: skip
+    return made if walk is None else {**made, "walk": walk.to_json()}
 
 
 @dataclass(frozen=True)

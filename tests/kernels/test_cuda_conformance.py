@@ -14,7 +14,7 @@ from tilewright.backends import emulator
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
-from tilewright.core import UsageError, tensor_map
+from tilewright.core import UsageError, Walk, tensor_map
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.primitives import PRIMITIVES
 from tilewright.kernels.primitives.conformance import (
@@ -231,6 +231,11 @@ ASYNC_FAULTS = {
     "wgmma base": (FENCED, f"    {MULTIPLY}tw::wgmma_fence(); tw::wgmma_bf16<0, 0>(c, d + 8, d, 0);", "misaligned"),
     "wgmma divergent": (FENCED, f"    {MULTIPLY}if (t < 96) tw::wgmma_fence(); (void)c; (void)d;", "deadlock"),
     "registers": (FENCED, "    tw::more_registers<100>();", "undefined"),
+    "box of pixels": (FENCED, "    if (t == 0) tw::tma_load_3d(base, map1, bar, 0, -1, 0);", "undefined"),
+    "pixel between": (FENCED, "    if (t == 0) tw::tma_im2col_3d(base, map1, bar, 0, 0, 0, 0);", "undefined"),
+    "pixel outside": (FENCED, "    if (t == 0) tw::tma_im2col_3d(base, map1, bar, 0, 9, 0, 0);", "undefined"),
+    "pixels of a box": (FENCED, "    if (t == 0) tw::tma_im2col_3d(base, map0, bar, 0, 0, 0, 0);", "undefined"),
+    "far tap": (FENCED, "    if (t == 0) tw::tma_im2col_4d(base, map2, bar, 0, 0, 0, 0, 256, 0);", "undefined"),
 }  # fmt: skip
 
 # The same in each of two blocks, of one cluster.
@@ -271,9 +276,11 @@ def faulty(what: str) -> Case:
         blocks = 2 if what in CLUSTER_FAULTS else 1
         body = "".join((ASYNC_FAULTS | CLUSTER_FAULTS)[what][:2])
         matrix = tensor_map(("tensor", 0), 4, (4, 16), (16,), (32, 16), 128)
+        line = tensor_map(("tensor", 0), 4, (4, 8, 2), (16, 128), (4, 8), 0, Walk((-1,), (0,), (2,)))
+        image = tensor_map(("tensor", 0), 4, (4, 4, 2, 2), (16, 64, 128), (4, 8), 0, Walk((0, 0), (0, 0), (1, 1)))
         more = Conformance(
-            "", "", tuple, "uint32", 128, threads=128, shared=8192 + 1024 + 8, maps=(matrix,), blocks=blocks,
-            cluster=blocks,
+            "", "", tuple, "uint32", 128, threads=128, shared=8192 + 1024 + 8, maps=(matrix, line, image),
+            blocks=blocks, cluster=blocks,
         )  # fmt: skip
     spec = dataclasses.replace(
         more, name=re.sub(r"\W", "_", what), body=body, inputs=lambda: (np.zeros(64, np.uint32),)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from tilewright.backends.arguments import TENSOR_MAP_BYTES, Arguments
-from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, UsageError, evaluate
+from tilewright.core import Launch, Pairs, TargetUnavailable, TilewrightError, UsageError, Walk, evaluate
 
 Size = tuple[int, int, int]
 """Blocks of a grid, or threads of a block, in x, y and z."""
@@ -73,6 +73,7 @@ class BoxShape:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    walk: Walk | None = None
 
 
 class Event(Protocol):
@@ -281,7 +282,8 @@ def _three(sizes: Sequence[Any], values: Mapping[str, int], symbol: str) -> Size
 def box_shape(given: Mapping[str, Any], values: Mapping[str, int]) -> BoxShape:
     """The shape of a ``tensor_map`` parameter. Raises ``KeyError`` for a launch argument without a value."""
     sizes, strides = (tuple(evaluate(x, values) for x in given[name]) for name in ("sizes", "strides"))
-    return BoxShape(int(given["item"]), sizes, strides, tuple(given["box"]), int(given["swizzle"]))
+    walk = Walk.from_json(given["walk"]) if "walk" in given else None
+    return BoxShape(int(given["item"]), sizes, strides, tuple(given["box"]), int(given["swizzle"]), walk)
 
 
 def _parameter(kind: str, value: Any, values: Mapping[str, int]) -> tuple[str, Any]:

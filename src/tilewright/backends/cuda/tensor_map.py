@@ -20,15 +20,26 @@ _PLAIN, _SECTORS_256, _ZEROS = 0, 3, 0  # interleave, L2 promotion, what is read
 _ALIGN = 64
 
 
-@lru_cache(maxsize=1)
-def _library() -> Any:
-    """``cuTensorMapEncodeTiled``. Raises ``LaunchError`` where the driver has none."""
+@lru_cache(maxsize=2)
+def _function(symbol: str) -> Any:
+    """A function of the driver's. Raises ``LaunchError`` where it has none of that name."""
     for name in _LIBRARIES:
         try:
-            return ctypes.CDLL(name).cuTensorMapEncodeTiled
+            return getattr(ctypes.CDLL(name), symbol)
         except (OSError, AttributeError):
             continue
     raise LaunchError("the driver makes no tensor maps", "Update it to CUDA 12 or later, or use another template")
+
+
+def _boxes(shape: BoxShape) -> tuple[str, tuple[Any, ...]]:
+    """The function for a shape, and its arguments that say what a copy takes."""
+    rank, walk = len(shape.sizes), shape.walk
+    if walk is None:
+        steps = (ctypes.c_uint32 * rank)(*[1] * rank)
+        return "cuTensorMapEncodeTiled", ((ctypes.c_uint32 * rank)(*shape.box), steps)
+    corners = ((ctypes.c_int * (rank - 2))(*x) for x in (walk.lower, walk.upper))  # along W first, as sizes are
+    steps = (ctypes.c_uint32 * rank)(1, *walk.steps, 1)
+    return "cuTensorMapEncodeIm2col", (*corners, *map(ctypes.c_uint32, shape.box), steps)
 
 
 def encode(shape: BoxShape, address: int) -> bytes:
@@ -36,16 +47,16 @@ def encode(shape: BoxShape, address: int) -> bytes:
     whole = ctypes.create_string_buffer(TENSOR_MAP_BYTES + _ALIGN)
     start = -(-ctypes.addressof(whole) // _ALIGN) * _ALIGN
     rank = len(shape.sizes)
-    code = _library()(
+    symbol, boxes = _boxes(shape)
+    code = _function(symbol)(
         ctypes.c_void_p(start), _TYPES[shape.item], ctypes.c_uint32(rank), ctypes.c_void_p(address),
-        (ctypes.c_uint64 * rank)(*shape.sizes), (ctypes.c_uint64 * max(1, rank - 1))(*shape.strides),
-        (ctypes.c_uint32 * rank)(*shape.box), (ctypes.c_uint32 * rank)(*[1] * rank), _PLAIN,
+        (ctypes.c_uint64 * rank)(*shape.sizes), (ctypes.c_uint64 * max(1, rank - 1))(*shape.strides), *boxes, _PLAIN,
         _SWIZZLES[shape.swizzle], _SECTORS_256, _ZEROS,
     )  # fmt: skip
     if code:
         raise LaunchError(
             f"the driver refuses a tensor map (code {code}): sizes {shape.sizes}, strides {shape.strides}, "
-            f"boxes {shape.box}, at {address:#x}",
+            f"boxes {shape.box}, {shape.walk or 'tiled'}, at {address:#x}",
             "Align tensors to 16 bytes",
         )
     return ctypes.string_at(start, TENSOR_MAP_BYTES)

@@ -185,26 +185,33 @@ inline __attribute__((always_inline)) void barrier_arrive(unsigned at, unsigned 
 // ---- copies of boxes of a tensor ------------------------------------------------------------------
 
 // What cuTensorMapEncodeTiled makes of a tensor, in 128 bytes: dimensions from the innermost on, sizes and box in
-// elements, strides in bytes, of all dimensions but the innermost.
+// elements, strides in bytes, of all dimensions but the innermost. Where it walks, as cuTensorMapEncodeIm2col has it, box
+// is channels and pixels, and those dimensions between the innermost and the outermost have corners and steps.
 struct alignas(64) TensorMap {
     unsigned long long address;
-    unsigned rank, item, swizzle, mark;
+    unsigned char rank, item, swizzle, walks;
+    unsigned mark;
     unsigned long long size[5];
-    unsigned box[5], spare;
-    unsigned long long stride[5];
+    unsigned long long stride[4];
+    unsigned short box[5];
+    short lower[3], upper[3];
+    unsigned short steps[3];
 };
+static_assert(sizeof(TensorMap) == 128, "as the driver's");
 constexpr unsigned TENSOR_MAP_MARK = 0x7E450A9u;
 
 // cp.async.bulk.tensor to shared memory: the box at `place` (elements; what lies outside is zero), whose bytes a barrier
 // counts. Data moves at once, or, lazily, when somebody waits for the barrier. Gives the bytes. `mask`: the blocks of the
-// cluster, by rank, to whose memory it goes, and whose barriers count it, at the same addresses in each.
+// cluster, by rank, to whose memory it goes, and whose barriers count it, at the same addresses in each. `offsets`: of a
+// map that walks (.im2col), from a window's first element to the one that is copied; null for a tiled map.
 unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, unsigned mask,
-                   int line);
+                   int line, const unsigned short *offsets);
 void box_published(unsigned at, int line);
 
 inline __attribute__((always_inline)) void multicast_box(
-    unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, unsigned mask, int line) {
-    const unsigned bytes = issue_box(to, map, barrier, place, rank, mask, line);
+    unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, unsigned mask, int line,
+    const unsigned short *offsets = nullptr) {
+    const unsigned bytes = issue_box(to, map, barrier, place, rank, mask, line, offsets);
     for (unsigned r = 0; mask >> r; r++) {
         if (!(mask >> r & 1)) continue;
         annotate(cluster_at(cluster_address(to, r, line), bytes, 128, line), bytes, true);
@@ -212,8 +219,9 @@ inline __attribute__((always_inline)) void multicast_box(
     }
 }
 inline __attribute__((always_inline)) void copy_box(
-    unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line) {
-    multicast_box(to, map, barrier, place, rank, 1u << cluster_rank(), line);
+    unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, int line,
+    const unsigned short *offsets = nullptr) {
+    multicast_box(to, map, barrier, place, rank, 1u << cluster_rank(), line, offsets);
 }
 
 // The way back: cp.async.bulk.tensor from shared memory, in groups of the thread that starts them. What lies outside of the

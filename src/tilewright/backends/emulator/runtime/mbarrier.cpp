@@ -76,24 +76,45 @@ void issue_arrival(unsigned at, unsigned bytes, int line) {
 
 static unsigned box_bytes(const TensorMap &m) {
     unsigned n = m.item;
-    for (unsigned d = 0; d < m.rank; d++) n *= m.box[d];
+    for (unsigned d = 0; d < (m.walks ? 2u : m.rank); d++) n *= m.box[d];
     return n;
 }
 
+// Where row `number` of a box begins, but for the innermost dimension.
+static void row_of(const TensorMap &m, const int *place, const unsigned short *offsets, unsigned number, long long *at) {
+    if (!m.walks) {
+        for (unsigned d = 1; d < m.rank; d++) {
+            at[d] = (long long)place[d] + number % m.box[d];
+            number /= m.box[d];
+        }
+        return;
+    }
+    // Pixels follow each other from the one at `place`, within the corners; the windows' element is at an offset.
+    for (unsigned d = 1; d + 1 < m.rank; d++) {
+        const long long low = m.lower[d - 1], step = m.steps[d - 1];
+        const long long count = ((long long)m.size[d] - 1 + m.upper[d - 1] - low) / step + 1;
+        const long long passed = (place[d] - low) / step + number;
+        at[d] = low + passed % count * step + offsets[d - 1];
+        number = (unsigned)(passed / count);
+    }
+    at[m.rank - 1] = (long long)place[m.rank - 1] + number;
+}
+
 // Elements of a box one by one: where each lies in the tensor (nullptr: outside) and in shared memory.
-template <class F> static void each_element(Block *b, const TensorMap &m, unsigned shared, const int *place, F take) {
+template <class F>
+static void each_element(Block *b, const TensorMap &m, unsigned shared, const int *place, const unsigned short *offsets,
+                         F take) {
     unsigned char *base = memory_at(b, shared);
     const unsigned bytes = box_bytes(m), row = m.box[0] * m.item;
+    long long at[5];
     for (unsigned n = 0; n < bytes; n += m.item) {
-        unsigned rest = n / row;
-        long long at = (long long)place[0] + (n % row) / m.item;
-        bool inside = at >= 0 && at < (long long)m.size[0];
-        unsigned char *global = reinterpret_cast<unsigned char *>((uintptr_t)m.address) + at * m.item;
-        for (unsigned d = 1; d < m.rank; d++) {
-            at = (long long)place[d] + rest % m.box[d];
-            rest /= m.box[d];
-            inside = inside && at >= 0 && at < (long long)m.size[d];
-            global += at * (long long)m.stride[d - 1];
+        if (n % row == 0) row_of(m, place, offsets, n / row, at);
+        at[0] = (long long)place[0] + (n % row) / m.item;
+        bool inside = true;
+        unsigned char *global = reinterpret_cast<unsigned char *>((uintptr_t)m.address) + at[0] * m.item;
+        for (unsigned d = 0; d < m.rank; d++) {
+            inside = inside && at[d] >= 0 && at[d] < (long long)m.size[d];
+            if (d) global += at[d] * (long long)m.stride[d - 1];
         }
         // The pattern hangs on the address: within 8, 4 or 2 rows of 128 bytes, pieces of 16 change places.
         const unsigned address = shared + n;
@@ -104,7 +125,7 @@ template <class F> static void each_element(Block *b, const TensorMap &m, unsign
 
 static void move_box(Block *b, const PendingBox &p) {
     const unsigned item = p.map.item;
-    each_element(b, p.map, p.to, p.place, [item](const unsigned char *global, volatile unsigned char *shared) {
+    each_element(b, p.map, p.to, p.place, p.offsets, [item](const unsigned char *global, volatile unsigned char *shared) {
         for (unsigned i = 0; i < item; i++) shared[i] = global ? global[i] : 0;
     });
 }
@@ -112,7 +133,7 @@ static void move_box(Block *b, const PendingBox &p) {
 static void move_back(Block *b, const PendingStore &p) {
     const unsigned item = p.map.item;
     const int line = p.line;
-    each_element(b, p.map, p.from, p.place, [item, line](unsigned char *global, const unsigned char *shared) {
+    each_element(b, p.map, p.from, p.place, nullptr, [item, line](unsigned char *global, const unsigned char *shared) {
         if (!global) return;
         check_in_range(global, item, true, line, "a store of a box");
         for (unsigned i = 0; i < item; i++) global[i] = shared[i];
@@ -133,30 +154,49 @@ static bool awaited(const Block *b, unsigned barrier) {
     return false;
 }
 
-static unsigned check_box(const TensorMap *map, unsigned shared, unsigned rank, int line) {
+static unsigned check_box(const TensorMap *map, unsigned shared, unsigned rank, bool walks, int line) {
     if (map->mark != TENSOR_MAP_MARK) fault("undefined", line, "a copy of a box without a tensor map");
     if (map->rank != rank)
         fault("undefined", line, "a copy of a box of %u dimensions, from a tensor map of %u", rank, map->rank);
+    if (map->walks != walks)
+        fault("undefined", line, "a copy %s, by a tensor map for the other kind", walks ? "of pixels" : "of a box");
     const unsigned bytes = box_bytes(*map), align = map->swizzle ? map->swizzle * 8 : 128;
     shared_at(shared, bytes, align, line);
     return bytes;
 }
 
-// Without memcpy, which the thread sanitizer would see.
-static void take_map(TensorMap &to, int *at, const TensorMap *from, const int *place) {
-    to.address = from->address;
-    to.rank = from->rank, to.item = from->item, to.swizzle = from->swizzle;
-    for (unsigned d = 0; d < 5; d++) {
-        to.size[d] = from->size[d], to.box[d] = from->box[d], to.stride[d] = from->stride[d];
-        at[d] = d < from->rank ? place[d] : 0;
+// A copy of pixels begins at one of those that are walked over; offsets have as many bits as the corners.
+static void check_walk(const TensorMap *map, const int *place, const unsigned short *offsets, int line) {
+    const unsigned bits = map->rank == 3 ? 16 : map->rank == 4 ? 8 : 5;
+    for (unsigned d = 1; d + 1 < map->rank; d++) {
+        const long long low = map->lower[d - 1], high = (long long)map->size[d] - 1 + map->upper[d - 1];
+        if (place[d] < low || place[d] > high || (place[d] - low) % map->steps[d - 1])
+            fault("undefined", line, "pixel %d of dimension %u is none of those from %lld to %lld by %u", place[d], d, low,
+                  high, map->steps[d - 1]);
+        if (offsets[d - 1] >> bits)
+            fault("undefined", line, "an offset of %u has more than %u bits", offsets[d - 1], bits);
     }
 }
 
+// Without memcpy, which the thread sanitizer would see.
+static void take_map(TensorMap &to, int *at, const TensorMap *from, const int *place) {
+    to.address = from->address;
+    to.rank = from->rank, to.item = from->item, to.swizzle = from->swizzle, to.walks = from->walks;
+    for (unsigned d = 0; d < 5; d++) {
+        to.size[d] = from->size[d], to.box[d] = from->box[d];
+        at[d] = d < from->rank ? place[d] : 0;
+    }
+    for (unsigned d = 0; d < 4; d++) to.stride[d] = from->stride[d];
+    for (unsigned d = 0; d < 3; d++)
+        to.lower[d] = from->lower[d], to.upper[d] = from->upper[d], to.steps[d] = from->steps[d];
+}
+
 unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const int *place, unsigned rank, unsigned mask,
-                   int line) {
+                   int line, const unsigned short *offsets) {
     maybe_interrupt();
     Block *own = self()->owner;
-    const unsigned bytes = check_box(map, to, rank, line);
+    const unsigned bytes = check_box(map, to, rank, offsets != nullptr, line);
+    if (offsets) check_walk(map, place, offsets, line);
     if (!mask || mask >> cluster_size) fault("undefined", line, "a copy of a box to blocks that the cluster has not");
     if (options.profile) {
         const void *site = __builtin_return_address(0);
@@ -165,6 +205,7 @@ unsigned issue_box(unsigned to, const TensorMap *map, unsigned barrier, const in
     PendingBox p = {};
     take_map(p.map, p.place, map, place);
     p.to = to, p.barrier = barrier, p.line = line;
+    for (unsigned d = 0; offsets && d + 2 < rank; d++) p.offsets[d] = offsets[d];
     for (unsigned r = 0; r < cluster_size; r++) {
         if (!(mask >> r & 1)) continue;
         cluster_at(cluster_address(to, r, line), bytes, 16, line);
@@ -219,7 +260,7 @@ unsigned issue_box_store(const TensorMap *map, unsigned from, const int *place, 
     maybe_interrupt();
     Fiber *f = self();
     Block *b = f->owner;
-    const unsigned bytes = check_box(map, from, rank, line), first = f->number / GROUP * GROUP;
+    const unsigned bytes = check_box(map, from, rank, false, line), first = f->number / GROUP * GROUP;
     for (unsigned i = first; i < first + GROUP && i < threads(); i++)
         if (b->fibers[i].wrote)
             fault("undefined", line, "thread %u wrote shared memory, and no fence shows that to the copy engine", i);

@@ -191,6 +191,7 @@ struct PendingBox {
     TensorMap map;
     unsigned to, barrier;
     int place[5];
+    unsigned short offsets[3];  // of a map that walks
     int line;
 };
 struct Cluster {

@@ -1,0 +1,172 @@
+"""Copies of the pixels that a window meets, from images to shared memory, by the copy engine (TMA's im2col mode).
+
+A tensor map that walks (:class:`~tilewright.core.Walk`) names the pixels that a window's first element meets; a copy
+takes some channels of so many of them in a row, from the one at its place on, each moved by the copy's offsets: of the
+element of the window that it is for. What lies outside of an image is zero (PTX ISA, "im2col mode"). Places go from the
+channel outwards, offsets from the innermost dimension of pixels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.core import Walk, tensor_map
+from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, words
+
+RANKS = (3, 4, 5)
+
+
+def _names(rank: int) -> tuple[list[str], list[str]]:
+    return [f"c{i}" for i in range(rank)], [f"o{i}" for i in range(rank - 2)]
+
+
+def _taken(rank: int) -> str:
+    places, offsets = _names(rank)
+    return ", ".join([*(f"int {x}" for x in places), *(f"u16 {x}" for x in offsets)])
+
+
+def _ptx(rank: int, several: bool) -> str:
+    places, offsets = _names(rank)
+    first = 4 if several else 3
+    at = ", ".join(f"%{first + i}" for i in range(rank))
+    moved = ", ".join(f"%{first + rank + i}" for i in range(rank - 2))
+    given = ", ".join([*(f'"r"({x})' for x in places), *(f'"h"({x})' for x in offsets)])
+    kind, more = ("_multicast", ".multicast::cluster") if several else ("", "")
+    mask, last, held = ("u16 mask, ", ", %3", '"h"(mask), ') if several else ("", "", "")
+    return f"""
+TW_DEVICE void tma_im2col{kind}_{rank}d(u32 to, const tensor_map &map, u32 barrier, {mask}{_taken(rank)}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes{more} "
+        "[%0], [%1, {{{at}}}], [%2], {{{moved}}}{last};"
+        :: "r"(to), "l"(&map), "r"(barrier), {held}{given} : "memory");
+}}"""
+
+
+def _emulated(rank: int, several: bool) -> str:
+    places, offsets = (", ".join(x) for x in _names(rank))
+    kind, mask, function, given = (
+        ("_multicast", "u16 mask, ", "multicast_box", " mask,") if several else ("", "", "copy_box", "")
+    )
+    return f"""
+TW_DEVICE void tma_im2col{kind}_{rank}d(
+    u32 to, const tensor_map &map, u32 barrier, {mask}{_taken(rank)}, int line = __builtin_LINE()) {{
+    const int place[{rank}] = {{{places}}};
+    const u16 offset[{rank - 2}] = {{{offsets}}};
+    emu::{function}(to, &map, barrier, place, {rank},{given} line, offset);
+}}"""
+
+
+# Two copies of 32 pixels by 32 words, the second of which goes on behind the last image.
+_PIXELS = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 8192;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        tw::mbarrier_init(barrier, 1);
+        tw::mbarrier_fence();
+    }
+    tw::sync();
+    if (t == 0) {
+        tw::tma_prefetch(map0);
+        tw::mbarrier_expect(barrier, 8192);
+        tw::tma_im2col_{rank}d(base, map0, barrier, {first});
+        tw::tma_im2col_{rank}d(base + 4096, map0, barrier, {second});
+    }
+    tw::mbarrier_wait(barrier, 0);
+    for (int i = t; i < 2048; i += 32) out[i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
+"""
+
+# Each of two blocks copies half of the pixels for both.
+_HALVES = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 8192;
+    const int t = threadIdx.x, rank = (int)tw::cluster_rank();
+    if (t == 0) {
+        tw::mbarrier_init(barrier, 1);
+        tw::mbarrier_fence();
+    }
+    tw::cluster_arrive();
+    tw::cluster_wait();
+    if (t == 0) {
+        tw::mbarrier_expect(barrier, 8192);
+        if (rank == 0) tw::tma_im2col_multicast_{rank}d(base, map0, barrier, 3, {first});
+        if (rank == 1) tw::tma_im2col_multicast_{rank}d(base + 4096, map0, barrier, 3, {second});
+    }
+    tw::mbarrier_wait(barrier, 0);
+    for (int i = t; i < 2048; i += 32) out[2048 * rank + i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
+    tw::cluster_arrive();
+    tw::cluster_wait();
+"""
+
+
+def _copied(images: Array, walk: Walk, place: tuple[int, ...], offsets: tuple[int, ...], pixels: int = 32) -> Array:
+    """Rows of 32 channels, pieces of 16 bytes moved by the row's number; ``images``: innermost dimension last."""
+    sizes = images.shape[::-1]
+    rows, at = np.zeros((pixels, 32), images.dtype), list(place)
+    for row in rows:
+        point = [*(x + o for x, o in zip(at[1:-1], offsets, strict=True)), at[-1]]
+        if all(0 <= x < n for x, n in zip(point, sizes[1:], strict=True)):
+            found = images[tuple(reversed(point))][place[0] : place[0] + 32]
+            row[: len(found)] = found
+        for d, (low, up, step) in enumerate(zip(walk.lower, walk.upper, walk.steps, strict=True), 1):
+            at[d] += step
+            if at[d] <= sizes[d] - 1 + up:
+                break
+            at[d] = low
+        else:
+            at[-1] += 1
+    moved = np.arange(8)[None, :] ^ (np.arange(pixels) % 8)[:, None]
+    return np.take_along_axis(rows.reshape(pixels, 8, 4), moved[:, :, None], 1).reshape(-1)
+
+
+def _case(
+    name: str, sizes: tuple[int, ...], walk: Walk, first: tuple[tuple[int, ...], tuple[int, ...]],
+    second: tuple[tuple[int, ...], tuple[int, ...]], several: bool = False,
+) -> Conformance:  # fmt: skip
+    """Copies of two places and offsets, from images of these sizes, channels first."""
+    strides = tuple(4 * int(np.prod(sizes[:d])) for d in range(1, len(sizes)))
+    holes = {"{rank}": str(len(sizes)), "{first}": "", "{second}": ""}
+    for hole, (place, offsets) in (("{first}", first), ("{second}", second)):
+        holes[hole] = ", ".join(map(str, (*place, *offsets)))
+    body = _HALVES if several else _PIXELS
+    for hole, text in holes.items():
+        body = body.replace(hole, text)
+
+    def expected(x: Array) -> Array:
+        both = np.concatenate([_copied(x.reshape(sizes[::-1]), walk, *one) for one in (first, second)])
+        return np.tile(both, 2) if several else both
+
+    blocks = 2 if several else 1
+    return Conformance(
+        name, body, lambda: (words(int(np.prod(sizes)), 60 + len(sizes)),), "uint32", 2048 * blocks, expected,
+        shared=8192 + 1024 + 8, maps=(tensor_map(("tensor", 0), 4, sizes, strides, (32, 32), 128, walk),),
+        blocks=blocks, cluster=blocks,
+    )  # fmt: skip
+
+
+_FLAT = Walk((-1, -1), (-1, -1), (1, 1))  # windows of 3 by 3, padded by 1
+_APART = Walk((-2, 0), (-1, -2), (2, 3))
+
+PRIMITIVE = Primitive(
+    "tma_im2col",
+    "copies of the pixels of images that a window meets to shared memory, of one block or several of a cluster",
+    90,
+    "".join(_ptx(rank, several) for several in (False, True) for rank in RANKS) + "\n",
+    "".join(_emulated(rank, several) for several in (False, True) for rank in RANKS) + "\n",
+    tuple(f"tma_im2col{kind}_{rank}d" for kind in ("", "_multicast") for rank in RANKS),
+    (
+        _case("line", (36, 21, 2), Walk((-2,), (-2,), (2,)), ((4, -2, 0), (0,)), ((0, 12, 1), (3,))),
+        _case("image", (36, 7, 5, 2), _FLAT, ((0, -1, 1, 0), (0, 0)), ((4, 3, 3, 1), (2, 1))),
+        _case("strided", (32, 9, 8, 3), _APART, ((0, 0, 0, 0), (3, 2)), ((0, 4, 3, 1), (1, 0))),
+        _case(
+            "volume", (32, 3, 4, 5, 1), Walk((-1, -1, 0), (-1, 0, -1), (1, 1, 2)), ((0, -1, 0, 0, 0), (1, 0, 1)),
+            ((0, 0, 3, 2, 0), (2, 1, 0)),
+        ),
+        _case("halves_line", (32, 40, 2), Walk((0,), (-1,), (1,)), ((0, 3, 0), (1,)), ((0, 35, 0), (0,)), True),
+        _case("halves", (36, 7, 5, 2), _FLAT, ((0, -1, 1, 0), (0, 2)), ((4, 3, 3, 1), (2, 1)), True),
+        _case(
+            "halves_volume", (32, 5, 4, 3, 2), Walk((0, -1, 0), (-2, 0, 0), (1, 2, 1)), ((0, 1, 1, 0, 0), (2, 1, 0)),
+            ((0, 0, -1, 2, 1), (0, 0, 0)), True,
+        ),
+    ),
+    most_cc=90,  # for later ones the assembler knows some of it well under names of their own alone (sm_100a, ...)
+)  # fmt: skip
