@@ -142,6 +142,7 @@ WGMMA = tuple(
             "matmul m=33 n=17 k=96 dtype=int8 trans_b=true",
             "batch_matmul b=3 m=40 n=32 k=24 dtype=float16",
             "batch_matmul b=2 m=17 n=64 k=80 dtype=bfloat16 trans_b=true bias=true",
+            "conv2d n=2 ci=40 h=9 w=7 co=24 kh=3 kw=3 padding=1 stride=2 layout=NHWC dtype=float16",
         ),
     )
 )
@@ -294,6 +295,7 @@ DEEP: dict[str, Sequence[Shape]] = {
                 "matmul m=72 n=136 k=520 dtype=bfloat16 trans_a=true",
                 "matmul m=80 n=80 k=1040 dtype=int8 trans_b=true",
                 "batch_matmul b=2 m=70 n=72 k=520 dtype=float16",
+                "conv2d n=2 ci=120 h=9 w=8 co=72 kh=3 kw=3 padding=1 layout=NHWC dtype=bfloat16",
             ),
         )
     ),

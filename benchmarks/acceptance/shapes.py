@@ -33,8 +33,10 @@ conv1d n=2 ci=24 w=33 co=20 kw=5 padding=2 stride=2 dtype=float16
 conv2d n=2 ci=5 h=13 w=17 co=12 kh=3 kw=3 padding=1
 conv2d n=2 ci=32 h=15 w=13 co=40 kh=3 kw=3 padding=1 stride=2 groups=2 layout=NHWC dtype=bfloat16
 conv2d n=1 ci=19 h=14 w=14 co=21 kh=3 kw=3 padding=2 dilation=2 dtype=float16
+conv2d n=3 ci=72 h=15 w=13 co=40 kh=3 kw=5 padding=1,2 stride=2,1 layout=NHWC dtype=bfloat16
 conv2d n=2 ci=24 h=15 w=17 co=24 kh=3 kw=3 padding=1 groups=24 layout=NHWC dtype=bfloat16
 conv3d n=1 ci=8 d=7 h=9 w=8 co=12 kd=3 kh=3 kw=3 padding=1 layout=NDHWC dtype=bfloat16
+conv3d n=2 ci=40 d=5 h=9 w=8 co=24 kd=3 kh=1 kw=2 padding=1,0,0 layout=NDHWC dtype=float16
 conv_transpose2d n=2 ci=16 h=9 w=8 co=12 kh=4 kw=4 stride=2 padding=1 dtype=bfloat16
 conv_transpose2d n=1 ci=16 h=9 w=8 co=12 kh=3 kw=3 stride=2 padding=1 layout=NHWC
 capsule_conv2d n=1 h=8 w=8 ci=8 co=12 kh=3 kw=3 cap_h=4 cap_k=4 cap_w=4 stride=2 padding=1 dtype=float16

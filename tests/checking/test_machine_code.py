@@ -38,6 +38,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "attention 128 sm_90a": ("attention", "sm_90a", {**_HEADS, "d": 128}),
     "conv NHWC sm_80": ("conv2d", "sm_80", {**_CONV, "layout": "NHWC"}),
     "conv NCHW sm_80": ("conv2d", "sm_80", _CONV),
+    "conv NHWC sm_90a": ("conv2d", "sm_90a", {**_CONV, "layout": "NHWC"}),
 }
 
 
@@ -101,6 +102,22 @@ def test_only_cuda_has_machine_code_to_read() -> None:
     [
         ("matmul", {"m": 4000, "n": 4104, "k": 4096, "bias": True}),
         ("attention", {"b": 2, "h": 8, "hk": 2, "lq": 1000, "lk": 1000, "d": 128, "is_causal": True}),
+        (
+            "conv3d",
+            {
+                "n": 32,
+                "ci": 96,
+                "d": 9,
+                "h": 28,
+                "w": 28,
+                "co": 512,
+                "kd": 3,
+                "kh": 3,
+                "kw": 3,
+                "padding": 1,
+                "layout": "NDHWC",
+            },
+        ),
     ],
 )
 def test_the_group_that_copies_keeps_to_the_registers_left_to_it(

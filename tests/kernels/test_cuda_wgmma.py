@@ -130,9 +130,11 @@ def test_blocks_that_walk_over_many_tiles(name: str) -> None:
 # --------------------------------------------------------------------------- sides exchanged
 
 
-def small(name: str, more: Mapping[str, object], sms: int = 2) -> Candidate:
+def small(
+    name: str, more: Mapping[str, object], sms: int = 2, programs: Mapping[str, Callable[[], Program]] = WGMMA
+) -> Candidate:
     """A schedule of small tiles on so many multiprocessors, with some of its decisions given."""
-    task = few(task_of(WGMMA[name](), cuda_target("sm_90a")), sms)
+    task = few(task_of(programs[name](), cuda_target("sm_90a")), sms)
     space = CUDA_WGMMA.space(task)
     depth = next(x for x in space.knobs if x.name == "BK").values[0]
     least = {"SWAP": False, "BM": 64, "GROUPS": 1, "BK": depth, "STAGES": 2, "CLUSTER": "1x1", "store_boxes": False,
@@ -312,7 +314,7 @@ def test_it_is_hoppers_alone_and_its_default(variant: str) -> None:
 REFUSED = {
     "bfloat16_mk_nk_odd": "whole number of 16 bytes",
     "int8_km_nk_even": "8-bit elements",
-    "conv_nhwc": "no tensor map",
+    "conv_nhwc": "has 16 channels, of 64",
     "pairs": "whole number of 16 bytes",
 }
 

@@ -47,6 +47,13 @@ def test_defaults_do_not_spill(case: dict[str, object]) -> None:
     assert not spilled(task, schedule), dict(schedule.values)
 
 
+def test_kernels_of_windows_do_not_spill() -> None:
+    params = {"n": 32, "ci": 72, "h": 28, "w": 30, "co": 256, "kh": 3, "kw": 3, "stride": 2, "padding": 1}
+    task = Task(get_operator("conv2d").workload(**params, layout="NHWC", dtype="float16"), cuda_target("sm_90a"))
+    schedule = CUDA_WGMMA.default(task)
+    assert not spilled(task, schedule), dict(schedule.values)
+
+
 def test_random_schedules_compile() -> None:
     rng = random.Random(5)
     for case in CASES[2:]:

@@ -20,6 +20,7 @@ from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
+from tilewright.kernels.templates.cuda_wgmma.window import depth
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import SearchSpace
 
@@ -55,18 +56,20 @@ def _both(x: float, y: float) -> float:
 
 def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     """Estimated time of a schedule of a product, which stands as the schedule sees it."""
-    item, sms, clock = p.instruction.item, limit(target, "sms"), _number(target, "clock_hz")
+    k, item, sms, clock = depth(p), p.instruction.item, limit(target, "sms"), _number(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     m, n = CLUSTERS[v["CLUSTER"]]
-    tiles, deep = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n, ceildiv(p.k, bk)
+    tiles, deep = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n, k.steps(bk)
     steps = ceildiv(deep, parts)
     whole = tiles // sms if v["tail"] else 0  # rounds of whole tiles
     pieces = (tiles - whole * sms) * parts
     blocks, rounds = tiles * parts, ceildiv(pieces, sms)
     busiest = whole + rounds
     lonely = v["GROUPS"] == 1 or v["ping_pong"]  # one group multiplies at a time
+    taken = k.multiplied(bk)
     products = max(
-        2.0 * bm * bn * bk / peak(target, p.instruction.peak), bm // ROWS * bk * item / 32 * (ROWS + bn) * 32 / 128.0
+        2.0 * bm * bn * taken / peak(target, p.instruction.peak),
+        bm // ROWS * taken * item / 32 * (ROWS + bn) * 32 / 128.0,
     )
     alone = 40.0 if lonely and bm == ROWS else 0.0  # nothing multiplies while the one group waits
     rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
@@ -77,7 +80,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     paired = parts > 1 or not p.c.n.axes or p.c.out_strides[p.c.n.axes[-1]] == 1
     stored = bm * bn * wide / STORED_PER_CYCLE * (1.0 if v["store_boxes"] else 2.0 if paired else 4.0)
     cycles += stored if v["ping_pong"] else stored * busiest
-    far = p.batch * (p.m + p.n) * p.k * item + p.c.outputs * ITEMSIZE[p.c.output.dtype]
+    far = k.read_bytes + p.c.outputs * ITEMSIZE[p.c.output.dtype]
     total = _both(cycles / clock, far / _number(target, "bandwidth"))
     total += FILL * (1 if v["persistent"] else busiest) + (MEET if m * n > 1 else 0.0)
     waiting = v["STAGES"] * (rows + columns) * bk * item * min(blocks, sms)

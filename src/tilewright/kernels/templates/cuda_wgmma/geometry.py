@@ -22,6 +22,7 @@ from tilewright.kernels.templates.cuda_mma.geometry import Tiles
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
+from tilewright.kernels.templates.cuda_wgmma.window import Depth, Window, depth, window
 from tilewright.kernels.templates.tiles import ceildiv
 
 PLACES = 2
@@ -47,15 +48,26 @@ class Side(Tile):
     name: str  # "a" or "b"
     source: Source
     readers: int
+    taps: tuple[int, int] | None  # of windows, and channels of each, where these are filled up: dimensions of their own
+
+    @cached_property
+    def window(self) -> Window | None:
+        """The windows that its rows are."""
+        return window(self.source)
 
     def map_of(self, tensor: int) -> dict[str, Any]:
         """The tensor map of an input of that number."""
         s = self.source
+        if self.window is not None:
+            return self.window.map(tensor, self, self.readers)
         assert s.strides is not None
         batch, row, k = (step * self.item for step in s.strides)
         row = row or s.pitch * s.item  # one row is no distance from a next, but a tensor map wants one
-        batches = (s.batches, batch) if batched(s) else None
-        return self.map(tensor, s.rows, s.depth, k if self.rows_contiguous else row, batches, self.readers)
+        outer, depth = (s.batches, batch) if batched(s) else None, s.depth
+        if self.taps is not None:
+            taps, depth = self.taps
+            outer = taps, depth * k
+        return self.map(tensor, s.rows, depth, k if self.rows_contiguous else row, outer, self.readers)
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,15 @@ class WgmmaTiling(Tiles):
         return self._side("b", self.p.b, self.bn, self.cluster[0])
 
     def _side(self, name: str, source: Source, rows: int, readers: int) -> Side:
-        return Side(rows, self.bk, source.item, source.contiguous == "row", name, source, readers)
+        return Side(rows, self.bk, source.item, source.contiguous == "row", name, source, readers, self.k.padded)
+
+    @cached_property
+    def k(self) -> Depth:
+        return depth(self.p)
+
+    @property
+    def tiles_k(self) -> int:
+        return self.k.steps(self.bk)
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -148,7 +168,7 @@ class WgmmaTiling(Tiles):
     @property
     def steps(self) -> int:
         """Products along k in one tile."""
-        return self.bk * self.instruction.item // STEP_BYTES
+        return self.k.multiplied(self.bk) * self.instruction.item // STEP_BYTES
 
     @property
     def sums(self) -> int:

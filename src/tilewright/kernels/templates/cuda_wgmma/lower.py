@@ -16,6 +16,7 @@ from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, Side, WgmmaTiling
 from tilewright.kernels.templates.cuda_wgmma.match import batched
 from tilewright.kernels.templates.cuda_wgmma.store import results, store
+from tilewright.kernels.templates.tiles import ceildiv
 
 LINE = '#line 1 "kernel"\n'
 
@@ -91,11 +92,13 @@ $if fewer:        tw::fewer_registers<$fewer>();
             tw::tma_prefetch(map_a);
             tw::tma_prefetch(map_b);
 $walk_copier
+$places
 $if paired:                TW_KEEP_LOOP  // few registers are left for copying
                 for (int t = $first; t < $end; t++) {
                     tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
                     const tw::u32 bar = full + $barrier * slot, to = ring + slot * $stage_bytes;
                     tw::mbarrier_expect(bar, $stage_bytes);
+$taps
 $loads
                     next();
                 }
@@ -210,8 +213,33 @@ def _place(tile: str, several: bool, together: int, size: int) -> str:
 def _loads(p: WgmmaTiling, s: Side) -> list[str]:
     """Statements that copy a tile of one operand to a slot, or a part of it to the slots of a cluster."""
     to, origin = ("to", "m0") if s.name == "a" else (f"to + {p.a.bytes}", "n0")
+    if s.window is not None:
+        return s.window.loads(s, f"map_{s.name}", to, "batch", s.readers)
+    if s.taps is not None:
+        return s.loads(f"map_{s.name}", to, origin, "channel", "tap", s.readers)
     batch = "batch" if batched(s.source) else ""
     return s.loads(f"map_{s.name}", to, origin, f"t * {p.bk}", batch, s.readers)
+
+
+def _places(p: WgmmaTiling) -> list[str]:
+    """Statements that declare the place of the window of a tile's first row, or of a block's part of these."""
+    out = []
+    for s, origin in zip(p.sides, ("m0", "n0"), strict=True):
+        if s.window is not None:
+            share = f" + rank * {s.part(s.readers)}" if s.readers > 1 else ""
+            out += [f"const int pixel = {origin}{share};", *s.window.places("pixel")]
+    return out
+
+
+def _taps(p: WgmmaTiling) -> list[str]:
+    """Statements that declare the tap of step ``t``, its first channel, and where the tap lies in the window."""
+    w = p.k.window
+    if w is None:
+        return []
+    each = ceildiv(w.channels, p.bk)
+    if each == 1:
+        return ["const int tap = t, channel = 0;", *w.moves()]
+    return [f"const int tap = t / {each}, channel = t % {each} * {p.bk};", *w.moves()]
 
 
 def _products(p: WgmmaTiling) -> list[str]:
@@ -237,6 +265,7 @@ def _main(p: WgmmaTiling) -> str:
         "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * p.together, "groups": p.groups,
         "fewer": fewer, "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first,
         "end": end,
+        "places": _indent(_places(p), 4 if p.sms else 3), "taps": _indent(_taps(p), 5),
         "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "loads": _indent(loads, 5),
         "walks": p.sms > 0, "boxes": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
         "group_boxes": PLACES * p.store.bytes if p.store is not None else 0,

@@ -11,6 +11,7 @@ from tilewright.kernels.templates.cuda.operand import Operand
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.cuda_wgmma import window
 
 FUNCTIONS = {
     "float16": "wgmma_f16", "bfloat16": "wgmma_bf16", "int8": "wgmma_s8", "float8_e4m3fn": "wgmma_e4m3",
@@ -42,8 +43,10 @@ def views(p: Product) -> Mapping[bool, Product]:
 def refuses(p: Product) -> str:
     """Why the copy engine cannot fetch the operands; empty where it can."""
     for s in (p.a, p.b):
+        if window.window(s) is not None:
+            continue
         name = f"operand {s.tensor}"
-        if s.converted or s.strides is None or s.plain.where.const:
+        if not window.tiled(s) or s.strides is None:
             return f"reads {name} at positions that no tensor map describes"
         batch, row, k = s.strides
         if (k if s.contiguous == "k" else row) != 1:
@@ -55,7 +58,7 @@ def refuses(p: Product) -> str:
             return f"has 8-bit elements of {name} whose K is not contiguous"
         if 0 in (row, k) and s.rows > 1:
             return f"reads the same row of {name} over and over"
-    return ""
+    return window.refuses(p)
 
 
 def batched(s: Source) -> bool:

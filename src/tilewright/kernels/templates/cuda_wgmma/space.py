@@ -25,6 +25,7 @@ from tilewright.kernels.templates.cuda.warpgroups import LINE, REGISTERS
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, most_sums, output_box, shared_bytes, sharing
 from tilewright.kernels.templates.cuda_wgmma.match import views
+from tilewright.kernels.templates.cuda_wgmma.window import depth
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
@@ -77,9 +78,8 @@ class View:
 
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a product on a target."""
-    line = LINE // p.instruction.item
-    depths = (line, 2 * line) if p.k > line else (line,)
-    parts = [s for s in splitk.splits(p.c, ceildiv(p.k, line)) if s <= MAX_PARTS and s * 2 * line <= p.k]
+    k = depth(p)
+    parts = [s for s in splitk.splits(p.c, k.steps(k.line)) if s <= MAX_PARTS and s * 2 * k.line <= p.k]
     seen = {turned: View.of(x) for turned, x in views(p).items()}
     some = tuple(seen.values())
     groups = [raster.groups(ceildiv(x.p.m, x.rows[0]), ceildiv(x.p.n, x.columns[0])) for x in some]
@@ -89,7 +89,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("BM", _any(x.rows for x in some)),
         Choice("GROUPS", tuple(REGISTERS)),
         Choice("BN", _any(x.columns for x in some)),
-        Choice("BK", depths),
+        Choice("BK", k.options),
         Choice("STAGES", tuple(range(2, MAX_STAGES + 1))),
         Choice("CLUSTER", tuple(clusters)),
         Choice("persistent", (False, True)),
@@ -108,7 +108,7 @@ def _any(options: Iterable[Iterable[int]]) -> tuple[int, ...]:
 
 
 def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constraint]:
-    item, most = p.instruction.item, limit(target, "shared_per_block")
+    item, most, k = p.instruction.item, limit(target, "shared_per_block"), depth(p)
 
     def places(SWAP: bool, BN: int) -> int:
         return seen[SWAP].places.get(BN, 0)
@@ -155,5 +155,5 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
             "blocks of a cluster have no tile each, or no whole pieces of it to copy",
             lambda SWAP, BM, BN, CLUSTER: seen[SWAP].tiles(CLUSTER, BM, BN),
         ),
-        rule("a piece of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.whole(ceildiv(p.k, BK), SPLIT)),
+        rule("a piece of k has no tile", lambda BK, SPLIT: SPLIT == 1 or splitk.whole(k.steps(BK), SPLIT)),
     ]

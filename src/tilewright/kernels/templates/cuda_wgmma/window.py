@@ -1,0 +1,248 @@
+"""Operands whose rows are windows over images, channels last: their pixels are copied by TMA's im2col mode.
+
+A row of the product is a place of the window, and k is its taps (the window's elements), each with all channels. A copy
+takes neighbouring rows' pixels of one tap: the tap is an offset that all of them are moved by, and what lies outside of
+an image is zero, as the program's own condition has it. Where channels do not fill the last piece of a tap it is
+filled up with zeros on both sides: the other operand is read with taps as a dimension of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tilewright.core import Walk, tensor_map
+from tilewright.kernels.expression.linear import Linear
+from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.index_forms import IndexForms, affine
+from tilewright.kernels.templates.cuda.text import digits
+from tilewright.kernels.templates.cuda.warpgroups import LINE, STEP_BYTES, Tile
+from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.tiles import ceildiv
+from tilewright.launch import REACH
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where the elements of a windowed operand lie; dimensions from the innermost on, as tensor maps have them.
+
+    ``sizes``: of channels, the dimensions that the window moves along, and images. ``counts``: places of the window
+    along each but channels. ``offsets``: of the taps along the dimensions in between, none below zero. ``taps``: axes
+    of k but the channels, of which each tap has ``channels``. ``first``: elements to a batch's first channel.
+    """
+
+    sizes: tuple[int, ...]
+    counts: tuple[int, ...]
+    walk: Walk
+    offsets: tuple[Linear, ...]
+    taps: Group
+    channels: int
+    first: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    def map(self, tensor: int, tile: Tile, readers: int) -> dict[str, Any]:
+        """The tensor map of an input of that number, whose copies are parts of a tile for so many readers."""
+        strides, step = [], tile.item
+        for size in self.sizes[:-1]:
+            step *= size
+            strides.append(step)
+        box = (tile.line, tile.part(readers))
+        return tensor_map(("tensor", tensor), tile.item, self.sizes, tuple(strides), box, LINE, self.walk)
+
+    def places(self, row: str) -> list[str]:
+        """Statements that declare the place of the window of a row: behind the last, of images that are not there."""
+        names = _names(self.rank)
+        *inside, images = self.counts
+        found = digits(dict(reversed(list(zip(names, (*inside, images + 1), strict=True)))), row)
+        walks = (*zip(self.walk.lower, self.walk.steps, strict=True), (0, 1))
+        return [
+            f"const int at_{x} = {found[x]}{f' * {step}' if step > 1 else ''}{f' + ({low})' if low else ''};"
+            for x, (low, step) in zip(names, walks, strict=True)
+        ]
+
+    def moves(self) -> list[str]:
+        """Statements that declare the offsets of ``tap``."""
+        axes = digits(dict(zip(self.taps.axes, self.taps.extents, strict=True)), "tap")
+        out = []
+        for x, offset in zip(_names(self.rank), self.offsets, strict=False):
+            terms = [f"{axes[a]} * {step}" if step != 1 else axes[a] for a, step in offset.axes.items()]
+            text = " + ".join([*terms, *([str(offset.const)] if offset.const or not terms else [])])
+            out.append(f"const tw::u16 by_{x} = (tw::u16)({text});")
+        return out
+
+    def loads(self, tile: Tile, of: str, to: str, batch: str, readers: int) -> list[str]:
+        """Statements that copy a tile to ``to`` by the map ``of``, of ``channel`` and those that follow."""
+        names, out = _names(self.rank), []
+        several = readers > 1
+        share = f" + rank * {tile.part(readers) * LINE}" if several else ""
+        kind, mask = ("_multicast", f", {(1 << readers) - 1}") if several else ("", "")
+        first = f" + {batch} * {self.first}" if self.first else ""
+        for at, _, k in tile.boxes():
+            where = f"{to}{f' + {at}' if at else ''}{share}"
+            places = ", ".join([f"channel{first}{f' + {k}' if k else ''}", *(f"at_{x}" for x in names)])
+            moved = ", ".join(f"by_{x}" for x in names[:-1])
+            out.append(f"tw::tma_im2col{kind}_{self.rank}d({where}, {of}, bar{mask}, {places}, {moved});")
+        return out
+
+
+def _names(rank: int) -> tuple[str, ...]:
+    """Of the dimensions but channels: those of pixels, and images."""
+    return (*"xyz"[: rank - 2], "image")
+
+
+def tiled(s: Source) -> bool:
+    """Whether rows and k are steps of one size each from an operand's beginning."""
+    return not s.converted and s.strides is not None and not s.plain.where.const
+
+
+@lru_cache(maxsize=256)
+def window(s: Source) -> Window | None:
+    """The windows that an operand's rows are; ``None`` where a tiled tensor map describes it, or it is none."""
+    c, rows = s.operand.c, s.operand.group
+    if tiled(s) or s.converted or s.plain.others or s.contiguous != "k" or not c.k.axes:
+        return None
+    *taps, channel = c.k.axes
+    indices, sizes = _indices(s), list(s.plain.tensor.shape)
+    if indices and not _image(indices[0], rows):  # one image, which is no dimension
+        indices, sizes = [Linear(), *indices], [1, *sizes]
+    if not indices or len(sizes) not in REACH or not _image(indices[0], rows):
+        return None
+    image, *between, last = indices
+    first = {a: n for a, n in last.axes.items() if a != channel}
+    # Batches (groups of a convolution) have channels of their own.
+    if last.of(channel) != 1 or last.const or first.keys() - set(c.batch.axes) or len(c.batch.axes) > 1:
+        return None
+    ways = [_way(index, rows, taps, c.stage.ranges) for index in between]
+    if None in ways:
+        return None
+    moves = [w for w in reversed(ways) if w is not None]
+    outwards = [*(w.axis for w in moves if w.axis), *image.axes]
+    if outwards != [a for a, n in reversed(list(zip(rows.axes, rows.extents, strict=True))) if n > 1]:
+        return None
+    sizes.reverse()
+    walk = Walk(
+        tuple(w.first for w in moves),
+        tuple(w.first + (w.count - 1) * w.step - (size - 1) for w, size in zip(moves, sizes[1:-1], strict=True)),
+        tuple(w.step for w in moves),
+    )
+    if not walk.possible(sizes) or any(w.farthest >= 2 * REACH[len(sizes)] for w in moves):
+        return None
+    images = max((c.stage.ranges[a] for a in image.axes), default=1)
+    return Window(
+        tuple(sizes), (*(w.count for w in moves), images), walk, tuple(w.offset for w in moves), c.group(taps),
+        c.stage.ranges[channel], max(first.values(), default=0),
+    )  # fmt: skip
+
+
+def _indices(s: Source) -> list[Linear] | None:
+    """The linear indices of an operand's read, whose condition is about the edges of its tensor alone."""
+    [read] = s.operand.value.loads()
+    found = [affine(i) for i in read.args]
+    dims = [d for d in found if d is not None]
+    bounds = [] if s.plain.guard is None else IndexForms().bounds(s.plain.guard)
+    if len(dims) != len(found) or bounds is None:
+        return None
+    edges = [e for d, n in zip(dims, s.plain.tensor.shape, strict=True) for e in (d, Linear(n - 1).plus(d, -1))]
+    return dims if all(b in edges for b in bounds) else None
+
+
+def _image(index: Linear, rows: Group) -> bool:
+    """Whether an index is that of an image: an axis of the rows, or always the first."""
+    return not index.const and (not index.coef or [(a in rows.axes, n) for a, n in index.coef.items()] == [(True, 1)])
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a window moves along a dimension: by an axis of the rows, or not at all; where it begins, and its taps."""
+
+    axis: str
+    count: int
+    step: int
+    first: int
+    offset: Linear
+    farthest: int  # of the offsets
+
+
+def _way(index: Linear, rows: Group, taps: Sequence[str], ranges: Mapping[str, int]) -> _Way | None:
+    own = [a for a in index.axes if a in rows.axes]
+    if len(own) > 1 or index.coef.keys() - {*own, *taps}:
+        return None
+    axis = own[0] if own else ""
+    offset = index.without(axis).plus(-index.const)
+    ends = [n * (ranges[a] - 1) for a, n in offset.axes.items()]
+    least, most = sum(min(0, x) for x in ends), sum(max(0, x) for x in ends)
+    return _Way(
+        axis, ranges.get(axis, 1), index.of(axis) or 1, index.const + least, offset.plus(-least), most - least
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------- a product with one such operand
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The k of a product as tiles take it, in ``line`` elements of 128 bytes; ``window``: of the operand that has some.
+
+    ``read_bytes``: of both operands, read of memory once: windows share pixels.
+    """
+
+    k: int
+    line: int
+    window: Window | None
+    read_bytes: int
+
+    @property
+    def options(self) -> tuple[int, ...]:
+        """Depths of a tile: whole lines, which a tap's channels are filled up to."""
+        w, line = self.window, self.line
+        several = self.k > line if w is None else ceildiv(w.channels, line) % 2 == 0
+        return (line, 2 * line) if several else (line,)
+
+    def steps(self, bk: int) -> int:
+        """Tiles of k: those of each tap where an operand is windowed."""
+        w = self.window
+        return ceildiv(self.k, bk) if w is None else w.taps.size * ceildiv(w.channels, bk)
+
+    def multiplied(self, bk: int) -> int:
+        """Steps of k of a tile that are multiplied: where it holds one tap, what it is filled up with is left out."""
+        each = self.line * STEP_BYTES // LINE
+        return bk if self.window is None else min(bk, ceildiv(self.window.channels, each) * each)
+
+    @property
+    def padded(self) -> tuple[int, int] | None:
+        """The taps and the channels of each, where taps are filled up with zeros."""
+        w = self.window
+        return (w.taps.size, w.channels) if w is not None and w.channels % self.line else None
+
+
+@lru_cache(maxsize=256)
+def depth(p: Product) -> Depth:
+    """The k of a product."""
+    bytes_of = [
+        s.item * (p.batch * s.operand.group.size * p.k if window(s) is None else s.plain.tensor.size)
+        for s in (p.a, p.b)
+    ]
+    return Depth(p.k, LINE // p.instruction.item, window(p.a) or window(p.b), sum(bytes_of))
+
+
+def refuses(p: Product) -> str:
+    """What keeps windows from being copied; empty where nothing does, and where there are none."""
+    k, both = depth(p), [w for w in (window(p.a), window(p.b)) if w is not None]
+    if not both:
+        return ""
+    [w, *more] = both
+    if more:
+        return "has windows on both sides"
+    if w.sizes[0] * p.instruction.item % CHUNK:
+        return f"has pixels that are not a whole number of {CHUNK} bytes"
+    if 2 * w.channels < k.line:  # most of a copy would be zeros: the estimate is for single copies then
+        return f"has {w.channels} channels, of {k.line} that are copied at once"
+    if k.padded and p.batch > 1:
+        return "has groups of channels that do not fill copies"
+    return ""

@@ -1,0 +1,178 @@
+"""Convolutions by warp groups, whose windows the copy engine follows: on the emulator, what matches, what is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from convolution_programs import convolution, transposed
+from test_cuda_wgmma import computes, small
+
+from tilewright.backends.cuda.archs import target as cuda_target
+from tilewright.core import Task, Walk
+from tilewright.kernels import te
+from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
+from tilewright.kernels.templates import default_schedule
+from tilewright.kernels.templates.cuda_mma.default import seconds as by_warps
+from tilewright.kernels.templates.cuda_mma.template import CUDA_MMA
+from tilewright.kernels.templates.cuda_wgmma.default import seconds as by_groups
+from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
+from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
+from tilewright.kernels.templates.cuda_wgmma.window import depth, window
+from tilewright.testing.cuda_template import CudaTemplateContract
+
+
+def filters_last(dtype: str, out: str, channels: int, padding: int = 1) -> Program:
+    """3 by 3, the filters' channels next to each other, as PyTorch's ``channels_last`` has them."""
+    x, w = te.input("x", (2, 5, 6, channels), dtype), te.input("w", (24, 3, 3, channels), dtype)
+    acc = "int32" if dtype == "int8" else "float32"
+
+    def at(n: te.Expr, y: te.Expr, z: te.Expr, c: te.Expr) -> te.Expr:
+        return te.select((y >= 0) & (y < 5) & (z >= 0) & (z < 6), te.cast(x[n, y, z, c], acc), 0)
+
+    size = 2 * padding - 2
+    z = te.compute((2, 5 + size, 6 + size, 24), lambda n, i, j, o: te.sum((3, 3, channels), lambda r, s, c: (
+        at(n, i + r - padding, j + s - padding, c) * te.cast(w[o, r, s, c], acc))))  # fmt: skip
+    return te.program(te.compute(z.shape, lambda *at: te.cast(z[at], out)))[0]
+
+
+def one_image() -> Program:
+    """No dimension of images."""
+    x, w = te.input("x", (7, 7, 64), "float16"), te.input("w", (2, 3, 64, 72), "float16")
+    return te.program(te.compute((6, 5, 72), lambda i, j, o: te.sum((2, 3, 64), lambda r, s, c: (
+        te.cast(x[i + r, j + s, c], "float32") * te.cast(w[r, s, c, o], "float32")))))[0]  # fmt: skip
+
+
+def flipped() -> Program:
+    """A true convolution: taps run against the image."""
+    x, w = te.input("x", (3, 9, 64), "float16"), te.input("w", (3, 64, 16), "float16")
+    return te.program(te.compute((3, 7, 16), lambda n, i, o: te.sum((3, 64), lambda r, c: (
+        te.cast(x[n, i + 2 - r, c], "float32") * te.cast(w[r, c, o], "float32")))))[0]  # fmt: skip
+
+
+def channels_first() -> Program:
+    """The result's channels outermost: windows are columns of the product."""
+    x, w = te.input("x", (2, 5, 6, 64), "bfloat16"), te.input("w", (72, 3, 3, 64), "bfloat16")
+
+    def at(n: te.Expr, y: te.Expr, z: te.Expr, c: te.Expr) -> te.Expr:
+        return te.select((y >= 0) & (y < 5) & (z >= 0) & (z < 6), te.cast(x[n, y, z, c], "float32"), 0.0)
+
+    return te.program(te.compute((2, 72, 5, 6), lambda n, o, i, j: te.sum((3, 3, 64), lambda r, s, c: (
+        at(n, i + r - 1, j + s - 1, c) * te.cast(w[o, r, s, c], "float32")))))[0]  # fmt: skip
+
+
+def masked() -> Program:
+    """The first column of the image counts as zero too."""
+    x, w = te.input("x", (2, 5, 6, 64), "bfloat16"), te.input("w", (3, 64, 24), "bfloat16")
+
+    def at(n: te.Expr, y: te.Expr, z: te.Expr, c: te.Expr) -> te.Expr:
+        return te.select((z >= 1) & (z < 6), te.cast(x[n, y, z, c], "float32"), 0.0)
+
+    return te.program(te.compute((2, 5, 6, 24), lambda n, i, j, o: te.sum((3, 64), lambda s, c: (
+        at(n, i, j + s - 1, c) * te.cast(w[s, c, o], "float32")))))[0]  # fmt: skip
+
+
+WINDOWS: Mapping[str, Callable[[], Program]] = {
+    "padded": lambda: convolution("NHWC", "bfloat16", 32, 24, (6, 7), (3, 3), padding=1, bias=True),
+    "strided": lambda: convolution("NHWC", "float16", 72, 72, (9, 11), (3, 3), padding=1, stride=2, dilation=2),
+    "line": lambda: convolution("NWC", "float16", 128, 72, (70,), (5,), padding=2, stride=3),
+    "volume": lambda: convolution("NDHWC", "bfloat16", 40, 72, (3, 4, 3), (3, 1, 2), padding=1),
+    "points": lambda: convolution("NHWC", "float16", 192, 40, (9, 7), (1, 1), stride=2),
+    "groups": lambda: convolution("NHWC", "bfloat16", 128, 48, (6, 7), (3, 3), padding=1, groups=2),
+    "filters_last": lambda: filters_last("bfloat16", "bfloat16", 72),
+    "bytes": lambda: filters_last("int8", "int32", 128),
+    "eight_bit_reals": lambda: filters_last("float8_e4m3fn", "bfloat16", 64),
+    "one_image": one_image,
+    "flipped": flipped,
+    "channels_first": channels_first,
+}
+
+
+class TestContract(CudaTemplateContract):
+    templates = ("cuda_wgmma",)
+    programs = WINDOWS
+    targets = ("sm_90a",)
+    architecture = "sm_90a"
+
+
+CHOSEN: Mapping[str, tuple[dict[str, object], ...]] = {
+    "filters_last": (
+        {"CLUSTER": "1x2", "BN": 16, "persistent": True},
+        {"persistent": True, "ping_pong": True, "GROUPS": 2, "BN": 8, "STAGES": 3},
+    ),
+    "line": ({"CLUSTER": "1x2", "BN": 64, "BK": 128},),
+    "volume": ({"CLUSTER": "1x2", "BN": 64},),
+    "strided": ({"split_k": True, "SPLIT": 4, "BN": 64}, {"SWAP": True, "BN": 8, "persistent": True}),
+    "one_image": ({"CLUSTER": "1x2", "BN": 64},),  # one block's part begins behind the last pixel
+    "channels_first": ({"CLUSTER": "2x1", "BN": 32, "persistent": True},),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_parts_of_windows_compute_the_reference(name: str) -> None:
+    """Pixels that blocks of a cluster copy for each other, that walks go on to, or that pieces of k begin at."""
+    candidates = [small(name, more, programs=WINDOWS) for more in CHOSEN[name]]
+    sources = [CUDA_WGMMA.lower(c).source for c in candidates]
+    assert any("tma_im2col_multicast" in x for x in sources) == any("CLUSTER" in x for x in CHOSEN[name])
+    computes(candidates)
+
+
+# --------------------------------------------------------------------------- what matches
+
+
+def test_what_a_copy_is_told() -> None:
+    """Corners, steps and offsets of a window of 3 by 3 that is spread by 2 and moves by 2."""
+    found = match(WINDOWS["strided"]().dumps())
+    assert found is not None
+    w = window(found.a)
+    assert w is not None
+    assert window(found.b) is None
+    assert (w.sizes, w.counts, w.channels, w.taps.size) == ((72, 11, 9, 2), (5, 4, 2), 72, 9)
+    assert w.walk == Walk((-1, -1), (-3, -3), (2, 2))  # of 11 by 9 pixels the first ones to 7 and 5
+    assert [o.coef for o in w.offsets] == [{"r1": 2}, {"r0": 2}]
+    k = depth(found)
+    assert (k.steps(64), k.options, k.padded, k.multiplied(128)) == (18, (64, 128), (9, 72), 80)
+
+
+REFUSED: Mapping[str, tuple[Callable[[], Program], str]] = {
+    "masked": (masked, "no tensor map"),
+    "channels outermost": (lambda: convolution("NCHW", "float16", 64, 24, (6, 7), (3, 3)), "no tensor map"),
+    "phases": (lambda: transposed("NHWC", "float16", 64, 24, (4, 6), (4, 4)), "no tensor map"),
+    "long steps": (lambda: convolution("NWC", "float16", 64, 24, (70,), (3,), stride=9), "no tensor map"),
+    "far taps": (lambda: convolution("NHWC", "float16", 64, 8, (1, 270), (1, 3), dilation=(1, 130)), "no tensor map"),
+    "few channels": (lambda: convolution("NHWC", "float16", 24, 24, (6, 7), (3, 3)), "24 channels, of 64"),
+    "thin pixels": (lambda: convolution("NHWC", "float16", 36, 24, (6, 7), (3, 3)), "whole number of 16 bytes"),
+    "odd groups": (lambda: convolution("NHWC", "float16", 80, 32, (6, 7), (3, 3), groups=2), "groups of channels"),
+    "bytes apart": (lambda: convolution("NHWC", "int8", 128, 32, (6, 7), (3, 3)), "8-bit elements"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_windows_that_cannot_be_copied_are_refused_with_the_reason(name: str) -> None:
+    program, reason = REFUSED[name]
+    found = match(program().dumps())
+    assert found is not None
+    assert reason in refuses(found)
+
+
+def _task(**more: object) -> Task:
+    sizes = {"n": 32, "ci": 64, "h": 56, "w": 56, "co": 64, "kh": 3, "kw": 3, "padding": 1, "dtype": "bfloat16"}
+    return Task(get_operator("conv2d").workload(**{**sizes, **more}), cuda_target("sm_90a"))
+
+
+def test_it_is_the_default_where_channels_fill_copies() -> None:
+    assert default_schedule(_task(layout="NHWC")).template == "cuda_wgmma"
+    assert default_schedule(_task(layout="NHWC", ci=24)).template == "cuda_mma"
+    relaid = default_schedule(_task())
+    assert relaid.template == "cuda_relaid"
+    assert str(relaid.values["cut"]).endswith("s2:cuda_wgmma")
+
+
+def test_its_estimate_is_below_that_of_single_copies() -> None:
+    task = _task(layout="NHWC")
+    times = []
+    for template, seconds in ((CUDA_WGMMA, by_groups), (CUDA_MMA, by_warps)):
+        found = template.found(task.workload.program)
+        times.append(seconds(found, task.target, template.default(task).values))
+    assert times[0] < 0.7 * times[1]
