@@ -94,13 +94,14 @@ def test_results_live_as_long_as_they_are_held(library: tilewright.Library) -> N
     for n, a in enumerate(kept):
         np.testing.assert_array_equal(a, plan(X)[n % 3])
     given = outs()
+    gc.collect()  # errors hold their frames, those of tests before this one too
     before = [sys.getrefcount(a) for a in (X, *given)]
     for _ in range(100):
         plan(X, out=given)
         plan(X, given)
         with pytest.raises(TypeError, match=r"out\[2\] is None"):
             plan(X, out=(*given[:2], None))
-    gc.collect()  # errors hold their frames
+    gc.collect()
     assert [sys.getrefcount(a) for a in (X, *given)] == before
 
 
