@@ -80,8 +80,11 @@ class IllegalSchedule(TilewrightError, ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``Did you mean ...? `` where a known name is close, else nothing."""
+    """``Did you mean ...? `` where a known name is close, else nothing; all that are equally close."""
     import difflib
 
-    close = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f"Did you mean {close[0]}? " if close else ""
+    names = list(dict.fromkeys(known))
+    ratios = {n: difflib.SequenceMatcher(None, n, name).ratio() for n in names}
+    best = max(ratios.values(), default=0.0)
+    close = [n for n in names if ratios[n] == best >= 0.5]
+    return f"Did you mean {' or '.join(close[:3])}? " if close else ""

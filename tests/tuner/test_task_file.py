@@ -47,7 +47,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("old", "new", "said"), [
     ('"softmax"', '"sofmax"', "FILE, line 9: unknown operator 'sofmax' / Did you mean softmax?"),
-    ("weight = 12", "wieght = 12", "FILE, line 6: 'wieght' is nothing known / Write weight"),
+    ("weight = 12", "wieght = 12", "FILE, line 6: 'wieght' is nothing known / Did you mean weight?"),
     ("weight = 12", "weight = 0", "FILE, line 6: a weight is a number above 0"),
     ("weight = 12", 'weight = "12"', "FILE, line 6: a weight is a number above 0"),
     ("threads = 2", "threads = 0", "FILE, line 11: threads are a whole number above 0"),

@@ -17,7 +17,6 @@ A task of a model (``tilewright extract``) has no operator of its own: ``program
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import TilewrightError, UsageError, Value
+from tilewright.errors import nearest
 from tilewright.kernels.anonymous import from_program
 from tilewright.tuner.api import operator_of
 from tilewright.tuner.many import TuneTask
@@ -110,8 +110,7 @@ def _task(table: Mapping[str, Any], at: Callable[[str], str]) -> TuneTask:
 
 
 def _instead(key: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(key, known, 1)
-    return f"Write {close[0]}" if close else f"A task has {', '.join(known)}"
+    return nearest(key, known).strip() or f"A task has {', '.join(known)}"
 
 
 def _at(path: Path, text: str, place: int, key: str) -> str:

@@ -22,6 +22,7 @@ from tilewright.cli.options import Duration, json_option
 from tilewright.cli.output import console, emit_json, table
 from tilewright.core import UsageError
 from tilewright.database.text import safe_text
+from tilewright.errors import nearest
 from tilewright.paths import config_root
 
 
@@ -276,11 +277,8 @@ def _expected(param: click.Parameter) -> tuple[str, tuple[type, ...]]:
 
 
 def _known(name: str, known: Iterable[str], what: str) -> str:
-    import difflib
-
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"{f'Did you mean {close[0]}? ' if close else ''}Known {what}: {', '.join(names) or 'none'}"
+    return f"{nearest(name, names)}Known {what}: {', '.join(names) or 'none'}"
 
 
 def hide(value: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.core import UsageError, Value, Workload
+from tilewright.errors import nearest
 from tilewright.kernels.templates.user_kernel import source
 from tilewright.kernels.templates.user_kernel.expressions import Expression, parse, parse_list
 from tilewright.kernels.templates.user_kernel.kernel import UserKernel
@@ -165,8 +165,7 @@ def _number(
         if kind.startswith("float"):
             return Argument(kind, float(value or 0))
         raise UsageError(f"parameter {p.name} of {kernel.entry} is {p.type}, and its value {value}", "Take a double")
-    close = difflib.get_close_matches(p.name, [*sizes, *reals], 1, 0.5)
-    hint = f"Did you mean {close[0]}? " if close else ""
+    hint = nearest(p.name, [*sizes, *reals])
     raise UsageError(
         f"parameter {p.name} of {kernel.entry} is no size",
         f"{hint}There are {', '.join([*sizes, *reals])}; or say what each parameter gets: --param",

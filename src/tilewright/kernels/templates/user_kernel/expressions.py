@@ -8,13 +8,13 @@ no other call exists.
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Union
 
 from tilewright.core import UsageError
+from tilewright.errors import nearest
 
 Number = Union[int, Fraction, str]
 _MOST_BITS = 256
@@ -123,9 +123,8 @@ def _check(node: ast.AST, text: str, what: str, known: tuple[str, ...]) -> None:
             raise refuse(f"{node.value!r} is neither a number nor a text")
     elif isinstance(node, ast.Name):
         if node.id not in known:
-            close = difflib.get_close_matches(node.id, known, 1, 0.4)
-            hint = f"Did you mean {close[0]}? " if close else ""
-            raise refuse(f"{node.id!r} is neither a knob nor a size", f"{hint}There are {', '.join(known)}")
+            hint = f"{nearest(node.id, known)}There are {', '.join(known)}"
+            raise refuse(f"{node.id!r} is neither a knob nor a size", hint)
     elif isinstance(node, ast.BinOp):
         if type(node.op) not in _BINARY and not isinstance(node.op, ast.Pow):
             raise refuse(f"{type(node.op).__name__} is not part of the language")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import UsageError, Value, digest
+from tilewright.errors import nearest
 from tilewright.kernels.operator import Operator, operator
 from tilewright.kernels.operator_file import load_operator
 from tilewright.kernels.operators import get_operator
@@ -221,8 +222,5 @@ def _check(kernel: UserKernel) -> None:
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    import difflib
-
-    likely = [w for w in known if w.isupper() or "_" in w] or sorted(known)
-    close = difflib.get_close_matches(name, sorted(likely), 1, 0.4) or difflib.get_close_matches(name, sorted(known), 1)
-    return (f"Did you mean {close[0]}? " if close else "") + "A knob is a macro that the file uses"
+    likely = sorted(w for w in known if w.isupper() or "_" in w)
+    return (nearest(name, likely) or nearest(name, sorted(known))) + "A knob is a macro that the file uses"

@@ -6,13 +6,13 @@ declaration is beyond it.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core import UsageError
+from tilewright.errors import nearest
 
 _HIDDEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
@@ -169,8 +169,7 @@ def find(text: str, entry: str, path: str) -> Function:
     mine = [f for f in found if f.name == entry]
     if not mine:
         names = list(dict.fromkeys(f.name for f in found))
-        close = difflib.get_close_matches(entry, names, 1, 0.5)
-        hint = f"Did you mean {close[0]}? " if close else ""
+        hint = nearest(entry, names)
         if not names and entry in words(text):
             hint = "It must stand at the top level of the file, not in a namespace or class. "
         raise UsageError(
