@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 
 
 def factor(x: te.Expr) -> te.Expr:
@@ -71,6 +72,11 @@ def dense() -> Program:
     return te.program(te.compute((20, 48), finish))[0]
 
 
+def scaled(m: int, n: int, k: int, **more: object) -> Program:
+    """8-bit reals with a scale for each block of them."""
+    return Program.loads(get_operator("scaled_mm").workload(m=m, n=n, k=k, **{"trans_b": True, **more}).program)
+
+
 def quantised() -> Program:
     """8-bit operands, a scale, and a saturated 8-bit result."""
     x, y = te.input("x", (24, 64), "int8"), te.input("y", (32, 64), "int8")
@@ -78,6 +84,18 @@ def quantised() -> Program:
     q = te.compute((24, 32), lambda i, j: te.floor(te.cast(z[i, j], "float32") * 0.5))
     return te.program(te.compute((24, 32), lambda i, j: te.cast(
         te.minimum(te.maximum(q[i, j], -128.0), 127.0), "int8")))[0]  # fmt: skip
+
+
+def dequantised() -> Program:
+    """A padded convolution with whole 8-bit weights, which have a scale for each 32 channels of a tap."""
+    c, o, h, w = 64, 24, 5, 4
+    x, f, s = te.input("x", (2, h, w, c), "bfloat16"), te.input("f", (o, 3, c), "int8"), te.input("s", (o, 3, c // 32))
+
+    def at(b: te.Expr, y: te.Expr, z: te.Expr, q: te.Expr) -> te.Expr:
+        return te.cast(te.select((y >= 0) & (y < h), x[b, y, z, q], 0), "float32")
+
+    return te.program(te.compute((2, h, w, o), lambda b, i, j, p: te.sum((3, c), lambda r, q: at(
+        b, i + r - 1, j, q) * (te.cast(f[p, r, q], "float32") * s[p, r, q // 32]))))[0]  # fmt: skip
 
 
 LAYOUTS = tuple((a, b) for a in ("mk", "km") for b in ("kn", "nk"))
@@ -96,7 +114,7 @@ PRODUCTS |= {
     "column": lambda: product("float16", 70, 1, 33, "km", "nk"),
     "shallow": lambda: product("int8", 5, 7, 1),
     "pairs": lambda: product("bfloat16", 18, 22, 70, "km", "nk"),
-    **{f.__name__: f for f in (batched, conv_nhwc, conv_nchw, dense, quantised)},
+    **{f.__name__: f for f in (batched, conv_nhwc, conv_nchw, dense, quantised, dequantised)},
 }
 
 
@@ -110,5 +128,9 @@ EIGHT_BITS: dict[str, Callable[[], Program]] = {
     "e4m3_mk_kn": lambda: product("float8_e4m3fn", 33, 39, 71, out="bfloat16"),
     "e4m3_mk_nk": lambda: product("float8_e4m3fn", 48, 40, 80, "mk", "nk"),
     "e5m2_km_nk": lambda: product("float8_e5m2", 40, 24, 96, "km", "nk", "float16"),
+    "scaled": lambda: scaled(33, 128, 200, block=64),
+    "scaled_columns": lambda: scaled(
+        40, 39, 300, by_column=True, trans_b=False, bias=True, dtype="float8_e5m2", out_dtype="float32"
+    ),
 }
 """Products of 8-bit reals."""

@@ -10,18 +10,23 @@ import pytest
 
 from tilewright.backends.cuda.archs import target
 from tilewright.backends.emulator import build, run
-from tilewright.core import Launch, LaunchProgram
+from tilewright.core import IllegalSchedule, Launch, LaunchProgram, Task
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
-from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.expr import Expr, axis, load
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.families.group import Group
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import templates_for
 from tilewright.kernels.templates.cuda import raster, splitk
+from tilewright.kernels.templates.cuda.describe import accesses
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.match import CudaContraction, match
 from tilewright.kernels.templates.cuda.operand import operand
+from tilewright.kernels.templates.cuda.scales import alike
+from tilewright.kernels.templates.cuda_mma.match import match as product
+from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.contractions import CONTRACTIONS
 from tilewright.testing.kernels import task_of
 
@@ -46,6 +51,65 @@ def operator(op: str, **params: int) -> CudaContraction:
 
 def axes(c: CudaContraction) -> tuple[tuple[str, ...], ...]:
     return c.batch.axes, c.m.axes, c.n.axes, c.k.axes
+
+
+# ------------------------------------------------------------------ scales of blocks of k
+
+
+def folds(op: str, **params: object) -> CudaContraction:
+    text = Program.loads(get_operator(op).workload(**params).program).dumps()
+    p = product(text)
+    assert p is not None
+    return p.c
+
+
+@pytest.mark.parametrize("n", [256, 200])  # blocks of columns that divide n, and that do not
+@pytest.mark.parametrize("by_column", [False, True])
+def test_scales_of_blocks_multiply_their_sums(n: int, by_column: bool) -> None:
+    c = folds("scaled_mm", m=70, n=n, k=300, by_column=by_column)
+    assert (c.batch.size, c.m.size, c.n.size, c.k.size) == (1, 70, n, 300)
+    assert all(operand(c, side).plain is not None for side in "ab")
+    assert c.scales is not None
+    assert c.scales.depth == 128
+    assert [str(x.value) for e in (c.scales.a, c.scales.b) for x in e.loads()] == ["x2", "x3"]  # type: ignore[union-attr]
+    assert alike(c.scales.b, c.n) == (1 if by_column else 128)  # type: ignore[arg-type]
+    assert {x.tensor for x in accesses(c, split=False)} == {"x0", "x1", "x2", "x3", c.output.name}
+
+
+def test_one_block_is_scaled_behind_the_sum() -> None:
+    c = folds("scaled_mm", m=70, n=200, k=128)
+    assert c.scales is None
+    assert {str(x.value) for x in c.monoid.finish.loads()} == {"x2", "x3"}
+
+
+@pytest.mark.parametrize(("group", "depth"), [(96, 96), (32, 32), (16, 0)])
+def test_groups_of_quantised_weights_are_blocks(group: int, depth: int) -> None:
+    """Where a tile of k lies within a group; others are scaled element by element, by ordinary units."""
+    workload = get_operator("dequant_matmul").workload(m=64, n=64, k=192, group_size=group, dtype="bfloat16")
+    p = product(workload.program)
+    assert (p.c.scales.depth if p is not None and p.c.scales is not None else 0) == depth
+    assert ("cuda_mma" in [t.name for t in templates_for(Task(workload, SM80))]) == (depth > 0)
+
+
+def test_scales_that_change_within_a_tile_are_refused() -> None:
+    workload = get_operator("scaled_mm").workload(m=64, n=64, k=256, block=64, trans_b=True)
+    assert product(workload.program) is not None
+    with pytest.raises(IllegalSchedule, match="scales that change within 128 elements"):
+        CUDA_WGMMA.space(Task(workload, target("sm_90a")))
+    assert product(get_operator("scaled_mm").workload(m=64, n=64, k=256, block=32).program) is None
+
+
+@pytest.mark.parametrize(
+    ("axes", "extents", "index", "same"),
+    [
+        (("i0",), (300,), axis("i0") // 128, 128), (("i0",), (300,), axis("i0"), 1), (("i0",), (300,), axis("i1"), 0),
+        (("i0", "i1"), (3, 64), axis("i0"), 64), (("i0", "i1"), (3, 64), axis("i0") // 2, 128),
+        (("i0", "i1"), (3, 64), axis("i1") // 48, 16), (("i0",), (300,), axis("i0") // 128 + axis("i0") // 96, 32),
+        (("i0",), (300,), (axis("i0") + 1) // 128, 1),
+    ],
+)  # fmt: skip
+def test_neighbours_of_one_scale(axes: tuple[str, ...], extents: tuple[int, ...], index: Expr, same: int) -> None:
+    assert alike(load("x0", "float32", (index,)), Group(axes, extents)) == same
 
 
 # ------------------------------------------------------------------ groups

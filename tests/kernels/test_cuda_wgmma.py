@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pytest
-from mma_programs import LAYOUTS, OUT, PRODUCTS, QUICK, dense, factor, product
+from mma_programs import LAYOUTS, OUT, PRODUCTS, QUICK, dense, factor, product, scaled
 
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.archs import target as cuda_target
@@ -53,6 +54,8 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
     "wide": lambda: product("bfloat16", 130, 520, 72, "mk", "kn", "bfloat16"),
     "e4m3": lambda: product("float8_e4m3fn", 70, 48, 304, "mk", "nk", "bfloat16"),
     "e5m2": lambda: product("float8_e5m2", 64, 40, 96, "mk", "nk"),
+    "scaled": lambda: scaled(66, 256, 528),
+    "scaled_columns": lambda: scaled(13, 136, 400, by_column=True, bias=True, dtype="float8_e5m2"),
     "dense": dense,
     "batched": lambda: batched(False),
     "rounds": lambda: product("bfloat16", 130, 152, 520, "mk", "nk", "bfloat16"),
@@ -245,7 +248,28 @@ def test_tiles_of_the_last_round_are_divided(name: str) -> None:
     computes(candidates)
 
 
-MISTAKES = {
+# --------------------------------------------------------------------------- scales of blocks of k
+
+SCALED: Mapping[str, tuple[dict[str, object], ...]] = {
+    "scaled": (
+        {"BN": 192, "persistent": True},  # two scales of columns a tile
+        {"BN": 64, "BM": 128, "GROUPS": 2, "CLUSTER": "1x2", "store_boxes": True},
+        {"BN": 64, "GROUPS": 2, "persistent": True, "ping_pong": True},
+        {"BN": 32, "persistent": True, "tail": True, "SPLIT": 2},
+    ),
+    "scaled_columns": (
+        {"SWAP": True, "BN": 16, "CLUSTER": "2x1", "persistent": True},
+        {"BN": 32, "persistent": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_sums_of_blocks_are_scaled(name: str) -> None:
+    computes([small(name, more, 3) for more in SCALED[name]])
+
+
+MISTAKES_IN_CLUSTERS = {
     "peer not ready": (
         "    tw::cluster_arrive();\n    tw::cluster_wait();\n    int slot",
         "    tw::sync();\n    int slot",
@@ -259,24 +283,41 @@ MISTAKES = {
 }
 
 
-@pytest.fixture(scope="module")
-def spoilt() -> tuple[Candidate, EmulatedKernel]:
+MISTAKES_IN_FOLDING = {
+    "the block's sum not waited for": ("tw::wgmma_wait<0>();\n                TW_UNROLL", "TW_UNROLL"),
+    "slot given back before": ("multiply(slot, 0);\n", "multiply(slot, 0);\n                release(slot);\n"),
+    "the block before goes on": ("multiply(slot, 0)", "multiply(slot, t > 0)"),
+    "the first block's scales": ("+ h * 8 + lane / 4, t * 128)", "+ h * 8 + lane / 4, 0)"),
+    "the other row's scales": ("of_rows[i][e / 2]", "of_rows[i][e % 2]"),
+    "scales of other columns": ("n0 + j * 64, t", "n0 + 64, t"),
+    "the last block alone": ("acc[i][4 * j + e] += part", "acc[i][4 * j + e] = part"),
+}
+MISTAKES = {
+    "clusters": (MISTAKES_IN_CLUSTERS, "wide", CLUSTERED["wide"][0]),
+    "folding": (MISTAKES_IN_FOLDING, "scaled", SCALED["scaled"][0]),
+}
+
+
+@lru_cache(maxsize=len(MISTAKES))
+def spoilt(kind: str) -> tuple[Candidate, EmulatedKernel]:
     """Kernels of one schedule, each with a mistake, as one unit."""
-    candidate = small("wide", CLUSTERED["wide"][0])
+    mistakes, name, more = MISTAKES[kind]
+    candidate = small(name, more)
     k = CUDA_WGMMA.lower(candidate)
     texts = []
-    for number, (right, wrong) in enumerate(MISTAKES.values()):
+    for number, (right, wrong) in enumerate(mistakes.values()):
         assert right in k.source
         texts.append(k.source.replace(right, wrong).replace(k.symbol, f"spoilt{number}"))
     unit = prelude(candidate.task.target, emulated=True) + "".join(texts)
     return candidate, build(unit, [f"spoilt{n}" for n in range(len(texts))])
 
 
-@pytest.mark.parametrize("what", MISTAKES)
-def test_mistakes_between_blocks_are_noticed(spoilt: tuple[Candidate, EmulatedKernel], what: str) -> None:
-    candidate, kernel = spoilt
+@pytest.mark.parametrize(("kind", "what"), [(kind, what) for kind, (some, *_) in MISTAKES.items() for what in some])
+def test_mistakes_are_noticed(kind: str, what: str) -> None:
+    candidate, kernel = spoilt(kind)
     made = CUDA_WGMMA.lower(candidate).program
-    launches = tuple(dataclasses.replace(x, symbol=f"spoilt{list(MISTAKES).index(what)}") for x in made.launches)
+    number = list(MISTAKES[kind][0]).index(what)
+    launches = tuple(dataclasses.replace(x, symbol=f"spoilt{number}") for x in made.launches)
     program = Program.loads(candidate.task.workload.program)
     inputs = random_arrays(program, 1)
     expected = reference(program, inputs)

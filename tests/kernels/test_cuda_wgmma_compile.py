@@ -12,7 +12,7 @@ from tilewright.backends.cuda.archs import target as cuda_target
 from tilewright.core import Task
 from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates import get_template
+from tilewright.kernels.templates import default_schedule, get_template
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.kernels import task_of
 
@@ -34,6 +34,14 @@ def test_products_of_eight_bit_reals_do_not_spill(dtype: str) -> None:
         task = task_of(product(dtype, 1024, 1024, 1024, "mk", "nk", "bfloat16"), cuda_target(arch))
         chosen = get_template(template)
         assert not spilled(task, chosen.default(task))
+
+
+@pytest.mark.parametrize("by_column", [False, True])
+def test_sums_that_are_scaled_by_blocks_do_not_spill(by_column: bool) -> None:
+    for m, arch in ((4096, "sm_90a"), (16, "sm_90a"), (4096, "sm_89")):
+        workload = get_operator("scaled_mm").workload(m=m, n=4096, k=4096, trans_b=True, by_column=by_column)
+        task = Task(workload, cuda_target(arch))
+        assert not spilled(task, default_schedule(task))
 
 
 def _task(case: dict[str, object]) -> Task:

@@ -12,6 +12,7 @@ import scipy.special
 from tilewright import nn
 from tilewright.core import UsageError, Value
 from tilewright.kernels import te
+from tilewright.kernels.expression.numerics import decode
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
@@ -80,8 +81,6 @@ CASES: list[tuple[str, dict[str, Value]]] = [
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize(("name", "params"), CASES)
 def test_numpy_and_infer_agree(name: str, params: dict[str, Value], dtype: str) -> None:
-    from tilewright.kernels.expression.numerics import decode
-
     op = get_operator(name)
     workload = op.workload(**{**params, "dtype": dtype})
     inputs = random_inputs(workload, 3)
@@ -227,6 +226,26 @@ def test_quantised_results_are_rounded_to_even_and_saturate() -> None:
         np.testing.assert_array_equal(op.numpy(*inputs, **dict(workload.params)), [want])  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("by_column", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
+def test_blocks_of_eight_bit_reals_are_scaled(by_column: bool, trans_b: bool) -> None:
+    op = get_operator("scaled_mm")
+    workload = op.workload(m=5, n=11, k=13, block=4, by_column=by_column, trans_b=trans_b, out_dtype="float32")
+    a, b, scale_a, scale_b = inputs = random_inputs(workload, 1)
+    x, y = (decode(v, "float8_e4m3fn").astype(np.float64) for v in (a, b))
+    y, of_b = (y.T, scale_b.T) if trans_b else (y, scale_b)
+    want = np.zeros((5, 11))
+    for i, j, r in np.ndindex(5, 11, 13):
+        want[i, j] += x[i, r] * scale_a[i, r // 4] * y[r, j] * of_b[r // 4, j if by_column else j // 4]
+    assert of_b.shape == (4, 11 if by_column else 3)
+    np.testing.assert_allclose(evaluate(Program.loads(workload.program), inputs), want, rtol=1e-12, atol=1e-12)
+    got = op.numpy(*inputs, **dict(workload.params))  # type: ignore[misc]
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    told = {k: v for k, v in workload.params if k not in op.sizes}
+    assert op.infer is not None
+    assert op.infer([s.shape for s in workload.inputs], **told) == dict(workload.params)
+
+
 def test_indices_outside_of_a_table_read_its_ends() -> None:
     op = get_operator("embedding")
     workload = op.workload(shape="4", num_embeddings=3, embedding_dim=2)
@@ -274,6 +293,7 @@ WRONG: list[tuple[str, dict[str, object], str]] = [
     ("attention", {"b": 1, "h": 4, "lq": 4, "lk": 4, "d": 4, "mask": "bool", "mask_shape": "4,5"}, "stretch"),
     ("attention", {"b": 64, "h": 64, "lq": 4096, "lk": 4096, "d": 256}, "elements"),
     ("dequant_matmul", {"m": 4, "n": 4, "k": 10, "group_size": 3}, "group_size=3"),
+    ("scaled_mm", {"m": 4, "n": 4, "k": 10, "block": 0}, "block cannot be 0"),
     ("embedding", {"shape": "4", "num_embeddings": 0, "embedding_dim": 4}, "num_embeddings"),
 ]
 
@@ -301,6 +321,8 @@ def test_wrong_parameters_name_operator_attribute_and_rule(name: str, params: di
         lambda x, y, i: nn.grouped_matmul(x, te.input("w", (2, 5, 6)), x),
         nn.dequant_matmul,
         lambda x, y, i: nn.quantized_matmul(x, te.input("w", (5, 6)), x),
+        lambda x, y, i: nn.scaled_mm(x, te.input("w", (5, 6)), x, x),
+        lambda x, y, i: nn.scaled_mm(*(te.input("e", (4, 4), "float8_e5m2") for _ in range(2)), x, x),
         lambda x, y, i: nn.requantize(x, y),
         lambda x, y, i: nn.elementwise("x + y", x=x, y=y),
         lambda x, y, i: nn.elementwise("x"),

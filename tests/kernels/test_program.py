@@ -72,3 +72,11 @@ def test_monoid_round_trip():
     assert again.to_json() == m.to_json()
     assert again.identity[1].value == float("-inf")
     assert const(0.0, "float32").to_json() == again.identity[0].to_json()
+
+
+def test_scales_of_blocks_are_no_operations_of_each_step() -> None:
+    x, w, s = te.input("x", (8, 64)), te.input("w", (64, 6)), te.input("s", (4, 6))
+    by_block = te.compute((8, 6), lambda i, j: te.sum(64, lambda r: x[i, r] * (w[r, j] * s[r // 16, j])))
+    each = te.compute((8, 6), lambda i, j: te.max(64, lambda r: x[i, r] * (w[r, j] * s[r // 16, j])))
+    assert te.program(by_block)[0].flops == 8 * 6 * 64 * 2
+    assert te.program(each)[0].flops == 8 * 6 * 64 * 3  # of a maximum they are

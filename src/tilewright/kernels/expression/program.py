@@ -11,12 +11,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Protocol
 
 from tilewright.core import TensorSpec, cached_property, canonical_json
 from tilewright.extent import Extent, Size
 from tilewright.kernels.expression.expr import FLOAT8, INDEX, LEAVES, TF32, Expr, ValueNumbers, const
+from tilewright.kernels.expression.factors import factors, steps
 from tilewright.serialization import JsonList
 
 
@@ -259,11 +260,23 @@ class Reduced(Protocol):
 
 
 def flops_per_point(stage: Reduced) -> int:
-    """Operations of one body evaluation with its combine; at least one when reducing."""
-    ops = count_ops(*stage.body)
-    if stage.monoid is not None:
-        ops += max(1, count_ops(*stage.monoid.combine))
-    return ops
+    """Operations of one body evaluation with its combine; at least one when reducing.
+
+    Factors of a sum that are the same for blocks of a reduced axis (``s[r // 128]``) are not counted: they are the
+    blocks' sums'.
+    """
+    if stage.monoid is None:
+        return count_ops(*stage.body)
+    combine = stage.monoid.combine
+    body = [_changing(e) for e in stage.body] if combine[0].op == "add" else stage.body
+    return count_ops(*body) + max(1, count_ops(*combine))
+
+
+def _changing(e: Expr) -> Expr:
+    """A reduced value without the factors that change after several steps of a reduced axis each."""
+    found = factors(e)
+    kept = [f for f in found if all(steps(f, a) <= 1 for a in f.axes() if a.startswith("r"))]
+    return e if len(kept) in (0, len(found)) else reduce(lambda x, y: Expr("mul", x.dtype, (x, y)), kept)
 
 
 def landing(stage: Reduced) -> dict[str, Expr]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.kernels.expression.expr import DTYPES as VALUES
 from tilewright.kernels.expression.expr import INDEX, Expr, same
+from tilewright.kernels.expression.factors import factors
 
 
 class NoMatch(Exception):
@@ -58,9 +59,9 @@ class Sides:
             return Expr("mul", e.dtype, tuple(self.body(x) for x in e.args))
         except NoMatch:
             self.a, self.b = saved
-        factors = _factors(e)
-        mine = [f for f in factors if f.op != "const" and self.mark in f.axes()]
-        rest = [f for f in factors if not any(f is x for x in mine)]
+        all_of_it = factors(e)
+        mine = [f for f in all_of_it if f.op != "const" and self.mark in f.axes()]
+        rest = [f for f in all_of_it if not any(f is x for x in mine)]
         if not mine or not rest:
             raise NoMatch
         values = []
@@ -72,10 +73,6 @@ class Sides:
                 raise NoMatch
             values.append(total)
         return Expr("mul", e.dtype, (self._side("a", values[0]), self._side("b", values[1])))
-
-
-def _factors(e: Expr) -> list[Expr]:
-    return [f for x in e.args for f in _factors(x)] if e.op == "mul" else [e]
 
 
 def split(

@@ -65,6 +65,7 @@ from tilewright.kernels.nn.pool import max_pool3d as max_pool3d
 from tilewright.kernels.nn.quantize import dequant_matmul as dequant_matmul
 from tilewright.kernels.nn.quantize import quantized_matmul as quantized_matmul
 from tilewright.kernels.nn.quantize import requantize as requantize
+from tilewright.kernels.nn.quantize import scaled_mm as scaled_mm
 from tilewright.kernels.nn.reduce import amax as amax
 from tilewright.kernels.nn.reduce import amin as amin
 from tilewright.kernels.nn.reduce import argmax as argmax

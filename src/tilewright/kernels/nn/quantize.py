@@ -1,10 +1,11 @@
-"""Products with quantised operands: weights that are widened and scaled, and int8 sums that are scaled again."""
+"""Products with quantised operands: weights that are widened and scaled, int8 sums that are scaled again, 8-bit reals
+with scales for blocks of them."""
 
 from __future__ import annotations
 
 from tilewright.core import UsageError
 from tilewright.kernels import te
-from tilewright.kernels.expression.expr import FLOATS
+from tilewright.kernels.expression.expr import FLOAT8, FLOATS
 from tilewright.kernels.nn.element import value
 from tilewright.kernels.nn.sizes import check_rank
 
@@ -89,6 +90,51 @@ def quantized_matmul(
         return x if bias is None else x + te.cast(bias[j], "float32")
 
     return te.compute((m, n), scaled)
+
+
+def scaled_mm(
+    input: te.TensorRef,
+    weight: te.TensorRef,
+    scale_a: te.TensorRef,
+    scale_b: te.TensorRef,
+    *,
+    block: int = 128,
+    trans_b: bool = False,
+) -> te.TensorRef:
+    """``(input * scale_a) @ (weight * scale_b)`` of 8-bit reals in float32, each scale for a block of elements.
+
+    ``input`` (m, k); ``weight`` (k, n), or (n, k) with ``trans_b``; ``scale_a`` (m, k/block): one scale for so many
+    elements of a row; ``scale_b`` (k/block, n/block), one for a square, or (k/block, n), its axes exchanged with
+    ``trans_b``; blocks at the edges may be smaller.
+    """
+    op = "scaled_mm"
+    check_rank(op, "input", input.shape, 2)
+    check_rank(op, "weight", weight.shape, 2)
+    (m, k), (kw, n) = input.shape, weight.shape[::-1] if trans_b else weight.shape
+    if k != kw:
+        raise UsageError(f"{op} cannot multiply {input.shape} by {weight.shape}", f"k must agree ({k} and {kw})")
+    if input.dtype != weight.dtype or input.dtype not in FLOAT8:
+        raise UsageError(f"{op}: {input.dtype} by {weight.dtype}", f"Both operands are one of {', '.join(FLOAT8)}")
+    if block < 1:
+        raise UsageError(f"{op}: block cannot be {block}", "Use a whole number of at least 1")
+    deep, wide = -(-k // block), -(-n // block)
+    for name, ref, allowed in (("scale_a", scale_a, [(m, deep)]), ("scale_b", scale_b, [(deep, wide), (deep, n)])):
+        allowed = [shape[::-1] if ref is scale_b and trans_b else shape for shape in allowed]
+        if ref.shape not in allowed:
+            raise UsageError(f"{op}: {name} has shape {ref.shape}", f"It is {' or '.join(map(str, allowed))}")
+    by_column = scale_b.shape[0 if trans_b else 1] == n
+
+    def scaled(i: te.Expr, r: te.Expr) -> te.Expr:
+        return value(input[i, r]) * te.cast(scale_a[i, r // block], "float32")
+
+    def scaled_weight(*place: te.Expr) -> te.Expr:
+        r, j = place[::-1] if trans_b else place
+        at = r // block, j if by_column else j // block
+        s = scale_b[at[::-1] if trans_b else at]
+        return value(weight[place]) * te.cast(s, "float32")
+
+    x, y = te.compute(input.shape, scaled), te.compute(weight.shape, scaled_weight)
+    return te.compute((m, n), lambda i, j: te.sum(k, lambda r: x[i, r] * (y[j, r] if trans_b else y[r, j])))
 
 
 def requantize(input: te.TensorRef, scale: te.TensorRef, dtype: str = "int8") -> te.TensorRef:

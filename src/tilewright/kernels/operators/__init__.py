@@ -34,6 +34,7 @@ OPERATORS = (
     "grouped_matmul",
     "dequant_matmul",
     "quantized_matmul",
+    "scaled_mm",
     "einsum",
     "attention",
     "tbs",

@@ -5,6 +5,7 @@ Nests are over the fused axes ``z`` (batch, where there is one), ``m``, ``n`` an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import Expr, axis, const
@@ -55,11 +56,13 @@ def _names(c: CudaContraction) -> dict[str, Expr]:
 @lru_cache(maxsize=256)
 def reads(c: CudaContraction, side: str) -> tuple[Access, ...]:
     """Reads of side ``a`` or ``b``."""
+    return _accessed(c, c.side(side).loads())
+
+
+def _accessed(c: CudaContraction, loads: Iterable[Expr]) -> tuple[Access, ...]:
+    """Reads within the sum."""
     names = _names(c)
-    return tuple(
-        Access(str(read.value), tuple(i.substitute(names) for i in read.args), read.dtype)
-        for read in c.side(side).loads()
-    )
+    return tuple(Access(str(x.value), tuple(i.substitute(names) for i in x.args), x.dtype) for x in loads)
 
 
 @lru_cache(maxsize=256)
@@ -74,6 +77,7 @@ def accesses(
     found: list[Access] = []
     for side, copy in zip(("a", "b"), copied, strict=True):
         found += [copy] if copy is not None else reads(c, side)
+    found += _accessed(c, [x for e in (c.scales.a, c.scales.b) if e is not None for x in e.loads()] if c.scales else [])
     if split:
         at = axis("m") * c.n.size + axis("n")
         if c.batch.size > 1:

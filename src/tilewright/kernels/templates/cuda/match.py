@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.factors import factors
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.sides import NoMatch
 from tilewright.kernels.templates.cuda.phases import clipped, ragged
-from tilewright.kernels.templates.cuda.scales import after
+from tilewright.kernels.templates.cuda.scales import BlockScales, after, in_blocks
 
 ACCUMULATED = ("float32", "float64", "int32", "int64")
 """What may be accumulated. Sides may hold any dtype."""
@@ -31,11 +32,13 @@ class CudaContraction(family.Contraction):
 
     ``strides``, where given, are the steps along these axes in the real output (:mod:`.phases`). ``chosen``, where
     given, is the batch of each row of M, which has one alone: tiles hold rows of one batch (:mod:`.sorting`).
+    ``scales``, where given, multiply the sum of each block of K, and are no part of the sides (:func:`folded`).
     """
 
     clips: tuple[Expr, ...] = ()
     strides: Mapping[str, int] | None = None
     chosen: Expr | None = None
+    scales: BlockScales | None = None
 
     @cached_property
     def out_strides(self) -> dict[str, int]:
@@ -80,13 +83,18 @@ def takes_range(c: CudaContraction) -> bool:
 @lru_cache(maxsize=256)
 def match(text: str) -> CudaContraction | None:
     """The contraction that a program (canonical text) is, or ``None``; the same object each time."""
-    for form in family.contractions(text):
-        found = computed(form)
-        if found is None:
-            continue
-        other = _in_phases(Program.loads(text)) if found.batch.size > 1 else None
-        return other if other is not None and 2 * other.batch.size <= found.batch.size else found
-    return None
+    forms = [c for form in family.contractions(text) if (c := computed(form)) is not None]
+    if not forms:
+        return None
+    found = next((c for c in forms if not _scaled_by_batch(c)), forms[0])
+    other = _in_phases(Program.loads(text)) if found.batch.size > 1 else None
+    return other if other is not None and 2 * other.batch.size <= found.batch.size else found
+
+
+def _scaled_by_batch(c: CudaContraction) -> bool:
+    """Whether a factor of A differs between batches alone: as one of B, blocks of columns are no batches."""
+    batch = set(c.batch.axes)
+    return c.is_product and any(f.axes() & batch and not f.axes() & set(c.m.axes) for f in factors(c.lhs))
 
 
 def computed(c: family.Contraction) -> CudaContraction | None:
@@ -126,6 +134,18 @@ def scaled_after(c: CudaContraction) -> CudaContraction:
     finish = monoid.finish.substitute({"l0": Expr("mul", c.acc, (Expr("var", c.acc, (), "l0"), scale))})
     stage = replace(c.stage, monoid=replace(monoid, finish=finish))
     return replace(c, stage=stage, lhs=lhs, rhs=rhs)
+
+
+def folded(c: CudaContraction) -> CudaContraction:
+    """A sum of products whose quantised factors are scaled by blocks of K: the sum of each block is scaled instead.
+
+    For templates that sum blocks apart; to others such scales are part of the sides.
+    """
+    found = in_blocks((c.lhs, c.rhs), c.k) if c.is_product and c.acc == "float32" and not c.is_sorted else None
+    if found is None:
+        return c
+    (lhs, rhs), scales = found
+    return replace(c, lhs=lhs, rhs=rhs, scales=scales)
 
 
 def _at_zero(e: Expr) -> float | None:

@@ -1,25 +1,44 @@
 """Scales of quantised operands, taken out of the sum: ``sum x*(w*s)`` is ``s * sum x*w`` where ``s`` is free of K.
 
-Only factors beside an 8-bit whole number move: products with it are at most 255 times the other side, so that no sum
-overflows but for operands near the end of their type's range.
+Where ``s`` changes with K in blocks only, the same holds of the sum of each block. Only factors beside 8-bit numbers
+move: products with whole ones are at most 255 times the other side, and those of 8-bit reals are small beside what
+float32 holds, so that no sum overflows but for operands near the end of their type's range.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
+from math import gcd
 
 from tilewright.kernels.expression.expr import Expr
+from tilewright.kernels.expression.factors import factors, steps
+from tilewright.kernels.families.group import Group
 
 WHOLE = ("int8", "uint8")
 
 
+@dataclass(frozen=True, eq=False)
+class BlockScales:
+    """What multiplies the sum of each block of ``depth`` along K: a factor of each side, ``None`` for 1."""
+
+    depth: int
+    a: Expr | None
+    b: Expr | None
+
+    @property
+    def turned(self) -> BlockScales:
+        """Those of the product with its sides exchanged."""
+        return BlockScales(self.depth, self.b, self.a)
+
+
 def after(sides: tuple[Expr, Expr], k: frozenset[str]) -> tuple[tuple[Expr, Expr], Expr] | None:
-    """The two sides without such scales, and the scales' product; ``None`` where there are none."""
+    """The two sides without scales that are free of K, and these scales' product; ``None`` where there are none."""
     kept, moved = [], []
     for value in sides:
-        factors = _factors(value)
-        constant = [f for f in factors if not f.axes() & k]
-        rest = [f for f in factors if f.axes() & k]
+        found = factors(value)
+        constant = [f for f in found if not f.axes() & k]
+        rest = [f for f in found if f.axes() & k]
         if constant and len(rest) == 1 and _is_whole(rest[0]):
             kept.append(rest[0])
             moved += constant
@@ -27,15 +46,45 @@ def after(sides: tuple[Expr, Expr], k: frozenset[str]) -> tuple[tuple[Expr, Expr
             kept.append(value)
     if not moved:
         return None
-    return (kept[0], kept[1]), reduce(lambda x, y: Expr("mul", x.dtype, (x, y)), moved)
+    return (kept[0], kept[1]), _product(moved)
+
+
+def in_blocks(sides: tuple[Expr, Expr], k: Group) -> tuple[tuple[Expr, Expr], BlockScales] | None:
+    """The two sides without scales that are the same for blocks of K, and these; ``None`` where there are none."""
+    kept: list[Expr] = []
+    moved: list[Expr | None] = []
+    depth = 0
+    for value in sides:
+        found = [(f, alike(f, k)) for f in factors(value)]
+        scales = [f for f, n in found if n != 1]
+        rest = [f for f, n in found if n == 1]
+        if scales and len(rest) == 1 and _is_whole(rest[0]):
+            kept.append(rest[0])
+            moved.append(_product(scales))
+            depth = gcd(depth, *(n for _, n in found if n != 1))
+        else:
+            kept.append(value)
+            moved.append(None)
+    return ((kept[0], kept[1]), BlockScales(depth, *moved)) if depth > 1 else None
+
+
+def alike(e: Expr, group: Group) -> int:
+    """Neighbours of a group, from a multiple of their number on, for which a value is the same; 0: all of the group."""
+    inner = 1
+    for number, (axis, extent) in enumerate(zip(reversed(group.axes), reversed(group.extents), strict=True)):
+        step = steps(e, axis) if extent > 1 else 0
+        if step:
+            return inner * (step if number == len(group.axes) - 1 else gcd(step, extent))
+        inner *= extent
+    return 0
+
+
+def _product(values: list[Expr]) -> Expr:
+    return reduce(lambda x, y: Expr("mul", x.dtype, (x, y)), values)
 
 
 def _is_whole(e: Expr) -> bool:
-    """Whether it is a read of 8-bit whole numbers, perhaps under a condition."""
+    """Whether it is a read of 8-bit whole numbers, perhaps under a condition; bits of 8-bit reals are read as such."""
     if e.op == "select":
         return e.args[2].op == "const" and _is_whole(e.args[1])
     return e.op == "cast" and e.args[0].op == "load" and e.args[0].dtype in WHOLE
-
-
-def _factors(e: Expr) -> list[Expr]:
-    return [f for x in e.args for f in _factors(x)] if e.op == "mul" else [e]

@@ -13,6 +13,7 @@ from typing import Any
 from tilewright.core import Target, Value
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda.static import limit
+from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.geometry import copy_bytes
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -60,7 +61,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     warps = v["WARPS_M"] * v["WARPS_N"]
     ring = v["STAGES"] * (bm + bn) * bk * item
     room = limit(target, "shared_per_sm") // (ring + limit(target, "shared_reserved"))
-    registers = min(255, bm * bn // (32 * warps) + 90)
+    registers = min(255, p.sets * bm * bn // (32 * warps) + 90)
     resident = max(1, min(room, limit(target, "registers_per_sm") // (32 * warps * registers), 16))
     blocks = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn) * parts
     steps = ceildiv(ceildiv(p.k, bk), parts)
@@ -70,6 +71,7 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     rate = _number(target, p.instruction.peak) / sms * MATRIX_SHARE * min(1.0, warps * together / 8)
     rate *= min(1.0, (bm * bn / warps / (64 * 64)) ** 0.3)
     products = 2.0 * bm * bn * bk * steps * busiest / rate + STEP_CYCLES / clock * steps * busiest / together
+    products += fold.cycles(p.c, bm, bn) / clock * steps * busiest
     rows = min(bm, p.m), min(bn, p.n)
     started, near, far, before = 0.0, 0.0, 0.0, 0.0
     for source, tile, valid, copy in ((p.a, bm, rows[0], v["copy_a"]), (p.b, bn, rows[1], v["copy_b"])):

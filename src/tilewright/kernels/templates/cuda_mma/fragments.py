@@ -111,7 +111,7 @@ def multiply(p: MmaTiling) -> list[str]:
     """Statements that multiply the fragments ``fa`` and ``fb`` of one step."""
 
     def row(i: str, header: str) -> list[str]:
-        return ["TW_UNROLL", f"for ({header}) tw::{p.instruction.function}(acc[{i}][j], fa[{i}], fb[j]);"]
+        return ["TW_UNROLL", f"for ({header}) tw::{p.instruction.function}({p.summed}[{i}][j], fa[{i}], fb[j]);"]
 
     forth, back = f"int j = 0; j < {p.ni}; j++", f"int j = {p.ni - 1}; j >= 0; j--"
     if p.mi == 1:

@@ -10,6 +10,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.loopnest import Layout
 from tilewright.kernels.templates.cuda import sorting
 from tilewright.kernels.templates.cuda.sizes import pieces
+from tilewright.kernels.templates.cuda_mma.fold import Fold, fold
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, DEPTH_BYTES, ROWS, Instruction
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import Source
@@ -247,6 +248,16 @@ class MmaTiling(Tiles):
         """Tiles of k that the main loop prints out."""
         return self.unroll if self.split_k else min(self.unroll, self.tiles_k)
 
+    @cached_property
+    def fold(self) -> Fold | None:
+        """What scales the sums of blocks of k, where they are scaled."""
+        return fold(self.p.c, self.mi, self.wn, self.edges)
+
+    @property
+    def summed(self) -> str:
+        """Name of what products add to."""
+        return "acc" if self.fold is None else "part"
+
     @property
     def stage_bytes(self) -> int:
         return self.a.bytes + self.b.bytes
@@ -283,7 +294,7 @@ def copy_bytes(copy: str) -> int:
 
 def registers(p: MmaTiling) -> int:
     """Accumulators, fragments, elements on their way, and what addresses need."""
-    sums = p.mi * p.ni * 4
+    sums = p.p.sets * p.mi * p.ni * 4 + (p.fold.held if p.fold is not None else 0)
     fragments = (p.mi * 4 + p.ni * 2) * (2 if p.double_buffer else 1)
     held = p.a.held_registers(p.threads) + p.b.held_registers(p.threads)
     copies = sum(s.rounds(p.threads) for s in p.sides if s.direct)

@@ -74,12 +74,13 @@ $if many_warps:    const int wm = warp / $warps_n, wn = warp % $warps_n;
 $if split:    $pieces
 $declared
     $acc acc[$mi][$ni][4];
+$if scaled:    $acc part[$mi][$ni][4];  // of a tile of k
     TW_UNROLL
     for (int i = 0; i < $mi; i++)
         TW_UNROLL
         for (int j = 0; j < $ni; j++)
             TW_UNROLL
-            for (int e = 0; e < 4; e++) acc[i][j][e] = 0;
+            for (int e = 0; e < 4; e++) $zeroed = 0;
 $if copies:    // Tile t of k, from global memory to slot of the ring.
 $if copies:    const auto copy = [&](int slot, int t) {
 $copy
@@ -125,7 +126,8 @@ def _main(p: MmaTiling) -> str:
         "one_warp": p.threads == 32, "many_warps": p.warps_m > 1 and p.warps_n > 1, "warps_n": p.warps_n,
         "ring_a": p.stages * p.a.bytes, "split": p.split_k,
         "pieces": splitk.pieces(p.tiles_k, "first_tile", "end_tile"), "declared": _indent(declared),
-        "acc": p.instruction.acc, "mi": p.mi, "ni": p.ni,
+        "acc": p.instruction.acc, "mi": p.mi, "ni": p.ni, "scaled": p.fold is not None,
+        "zeroed": "acc[i][j][e]" if p.fold is None else "acc[i][j][e] = part[i][j][e]",
         "copies": direct, "copy": _indent([line for x in direct for line in x.copies()], 2),
         "carries": carried, "fetch": _indent([line for x in carried for line in x.fetch()], 2),
         "put": _indent([line for x in carried for line in x.put()], 2),

@@ -9,10 +9,10 @@ from functools import lru_cache
 from tilewright.kernels.expression.expr import FLOAT8, SIXTEEN, TF32, Expr, load
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.primitives.float8 import ROUNDING
-from tilewright.kernels.templates.cuda.match import CudaContraction
+from tilewright.kernels.templates.cuda.match import CudaContraction, folded
 from tilewright.kernels.templates.cuda.match import match as contraction
 from tilewright.kernels.templates.cuda.operand import Operand
-from tilewright.kernels.templates.cuda_mma.instruction import INSTRUCTIONS, Instruction
+from tilewright.kernels.templates.cuda_mma.instruction import DEPTH_BYTES, INSTRUCTIONS, Instruction
 from tilewright.kernels.templates.cuda_mma.source import Source
 
 
@@ -41,6 +41,15 @@ class Product:
     def k(self) -> int:
         return self.c.k.size
 
+    @property
+    def sets(self) -> int:
+        """Accumulators of each result: one for the block of k under way where blocks are scaled."""
+        return 1 if self.c.scales is None else 2
+
+    def whole(self, depth: int) -> bool:
+        """Whether tiles of so many elements along k lie within the blocks that have one scale."""
+        return self.c.scales is None or self.c.scales.depth % depth == 0
+
 
 # What an operand must be wrapped in, one of these, and what is summed.
 _FACTORS = {
@@ -50,6 +59,8 @@ _FACTORS = {
     "int8": (("cast",), "int32"),
     **dict.fromkeys(FLOAT8, (("cast",), "float32")),
 }
+LEAST_DEPTH = 2 * DEPTH_BYTES
+"""Bytes of k of the shortest tile."""
 BITS = "uint8"
 """What 8-bit reals are here: bits that only the instruction knows the meaning of."""
 
@@ -69,11 +80,12 @@ def product(text: str, recognise: Callable[[str], CudaContraction | None]) -> Pr
     c = recognise(bits)
     if c is None or not c.is_product:
         return None
+    c = folded(c)
     sides = [Operand(c, side) for side in ("a", "b")]
     if real:
         if any(o.plain is None or o.plain.tensor.dtype != BITS or not _multiplied(o, real) for o in sides):
             return None
-        return Product(c, INSTRUCTIONS[real], Source(sides[0], BITS), Source(sides[1], BITS))
+        return _tiled(Product(c, INSTRUCTIONS[real], Source(sides[0], BITS), Source(sides[1], BITS)))
     types = {o.plain.tensor.dtype for o in sides if o.plain is not None}
     # 8-bit whole numbers beside a 16-bit real are multiplied as such reals, which hold them exactly.
     reals = types - set(WHOLE)
@@ -81,7 +93,12 @@ def product(text: str, recognise: Callable[[str], CudaContraction | None]) -> Pr
     if (reals and types != {dtype}) or not all(_multiplied(o, dtype) for o in sides):
         return None
     a, b = (Source(o, dtype) for o in sides)
-    return Product(c, INSTRUCTIONS[dtype], a, b)
+    return _tiled(Product(c, INSTRUCTIONS[dtype], a, b))
+
+
+def _tiled(p: Product) -> Product | None:
+    """A product whose scales, if it has any, are of blocks of whole tiles."""
+    return p if p.whole(LEAST_DEPTH // p.instruction.item) else None
 
 
 def eight_bit(p: Product) -> bool:

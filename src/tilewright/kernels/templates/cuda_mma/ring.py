@@ -41,12 +41,14 @@ tw::sync();"""
 PLAIN = f"""\
 {READY}
 {NEXT}
+$scales
 TW_UNROLL
 for (int q = 0; q < $steps; q++) {{
     tw::u32 fa[$mi][4], fb[$ni][2];
     read(fa, fb, $slot, q);
     multiply(fa, fb);
 }}
+$fold
 $if puts:if (more) put(fill);
 $unless short:slot = $after_slot;
 $unless short:fill = $after_fill;"""
@@ -55,6 +57,7 @@ $unless short:fill = $after_fill;"""
 # reads what nobody multiplies: cheaper than to ask for every tile.
 BUFFERED = f"""\
 {NEXT}
+$scales
 $unless short:const int next = $after_slot;
 $if pairs:TW_UNROLL
 $if pairs:for (int q = 0; q < $last; q += 2) {{
@@ -73,6 +76,7 @@ $if puts:if (more) put(fill);
 {READY}
 read(fa[0], fb[0], $following, 0);
 multiply(fa[1], fb[1]);
+$fold
 $unless short:slot = next;
 $unless short:fill = $after_fill;"""
 
@@ -110,8 +114,13 @@ def ring(p: MmaTiling) -> list[str]:
         "last": p.steps - 2, "pairs": p.steps not in (2, 4), "pair": p.steps == 4,
         "slot": slot, "following": "t + 1" if p.short else "next",
         "after_slot": f"slot + 1 == {p.stages} ? 0 : slot + 1", "after_fill": f"fill + 1 == {p.stages} ? 0 : fill + 1",
-        "unroll": p.unrolled, "rolled": rolled, "guarded": guarded,
+        "unroll": p.unrolled, "rolled": rolled, "guarded": guarded, "scales": [], "fold": [],
     }  # fmt: skip
+    if p.fold is not None:
+        row, column = f"m0 + {p.warp_at('a')}i * 16", f"n0 + {p.warp_at('b')}"
+        holes |= {
+            "scales": p.fold.read(p.batch, row, column, f"t * {p.bk}"), "fold": p.fold.add("[j][e]", again=True),
+        }  # fmt: skip
     depth = 1 if rolled else 3 if guarded else 2
     body = [" " * 4 * depth + x for x in fill(BUFFERED if p.double_buffer else PLAIN, holes).split("\n")]
     parts = [ONE_AHEAD if p.ahead == 1 else AHEAD, *([FIRST] if p.double_buffer else []), TILES]

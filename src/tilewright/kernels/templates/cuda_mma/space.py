@@ -23,7 +23,7 @@ from tilewright.kernels.templates.cuda_mma.geometry import (
     strip,
 )
 from tilewright.kernels.templates.cuda_mma.instruction import CHUNK, COLUMNS, ROWS
-from tilewright.kernels.templates.cuda_mma.match import Product
+from tilewright.kernels.templates.cuda_mma.match import LEAST_DEPTH, Product
 from tilewright.kernels.templates.cuda_mma.source import Source
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
@@ -61,7 +61,7 @@ def copies(source: Source) -> tuple[str, ...]:
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:
     """Every legal schedule of a product on a target."""
     item = p.instruction.item
-    depths = tuple(b // item for b in (64, 128, 256))
+    depths = tuple(d for b in (1, 2, 4) if p.whole(d := b * LEAST_DEPTH // item))
     bms, bns = tiles(p.m, ROWS), tiles(p.n, ROWS)
     shortest = depths[0]
     parts = [s for s in splitk.splits(p.c, ceildiv(p.k, shortest)) if s <= MAX_PARTS and s * 2 * shortest <= p.k]
@@ -116,7 +116,7 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
     ) -> bool:  # fmt: skip
         count = threads(WARPS_M, WARPS_N)
         fragments = BM // WARPS_M // 4 + BN // WARPS_N // 4
-        needed = sums(BM, WARPS_M, BN, WARPS_N) + fragments * (2 if double_buffer else 1) + OVERHEAD_REGISTERS
+        needed = p.sets * sums(BM, WARPS_M, BN, WARPS_N) + fragments * (2 if double_buffer else 1) + OVERHEAD_REGISTERS
         for some, held in (rounds(p.a, BM, count, BK, copy_a), rounds(p.b, BN, count, BK, copy_b)):
             needed += held or some
         return needed <= min(most_registers, registers_per_sm // (count * min_blocks) // 8 * 8)
@@ -131,7 +131,7 @@ def _rules(p: Product, target: Target) -> list[Constraint]:
         rule(f"a block has at most {MAX_WARPS} warps", lambda WARPS_M, WARPS_N: WARPS_M * WARPS_N <= MAX_WARPS),
         rule(
             f"a thread holds at most {MAX_SUMS} accumulators",
-            lambda BM, WARPS_M, BN, WARPS_N: sums(BM, WARPS_M, BN, WARPS_N) <= MAX_SUMS,
+            lambda BM, WARPS_M, BN, WARPS_N: p.sets * sums(BM, WARPS_M, BN, WARPS_N) <= MAX_SUMS,
         ),
         rule(
             f"the tiles do not fit shared memory ({most_shared} bytes a block, {shared_per_sm} in all)",

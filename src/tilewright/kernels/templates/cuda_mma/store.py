@@ -10,13 +10,15 @@ from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.templates.cuda import sorting, splitk
 from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda_mma.fold import defined
 from tilewright.kernels.templates.cuda_mma.geometry import STRIP_GAP, STRIP_RUN, MmaTiling
 from tilewright.kernels.templates.cuda_mma.instruction import COLUMNS, ROWS
 
 
 def results(p: MmaTiling) -> tuple[str, Function]:
-    """Functions by which a thread finishes values, and stores :func:`width` of them."""
-    return splitk.results(p.p.c, width(p), p.edges, p.split_k)
+    """Functions by which a thread scales sums of blocks, finishes values, and stores :func:`width` of them."""
+    text, stored = splitk.results(p.p.c, width(p), p.edges, p.split_k)
+    return text + defined(p.fold), stored
 
 
 def _call(p: MmaTiling, m: str, n: str) -> str:

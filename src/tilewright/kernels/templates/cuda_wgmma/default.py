@@ -15,6 +15,7 @@ from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import peak
+from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing
@@ -72,6 +73,9 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
         bm // ROWS * taken * item / 32 * (ROWS + bn) * 32 / 128.0,
     )
     alone = 40.0 if lonely and bm == ROWS else 0.0  # nothing multiplies while the one group waits
+    folding = fold.cycles(p.c, bm, bn)
+    # Where several groups multiply, one's folding is hidden by the others' products.
+    products = products + folding if lonely else _both(products, folding) if folding else products
     rows, columns = min(bm, p.m), min(bn, p.n)  # of a tile that are read; what lies outside is zero
     near = (rows / n + columns / m) * bk * item / L2_BYTES_PER_CYCLE
     cycles = (whole * deep + rounds * steps) * _both(products + STEP_CYCLES * lonely + alone, near)

@@ -18,6 +18,7 @@ from tilewright.kernels.templates.cuda.warpgroups import (
     Tile,
     most_registers,
 )
+from tilewright.kernels.templates.cuda_mma.fold import Fold, fold
 from tilewright.kernels.templates.cuda_mma.geometry import Tiles
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
@@ -175,6 +176,20 @@ class WgmmaTiling(Tiles):
         """Accumulators of a thread for one product."""
         return self.bn // 2
 
+    @cached_property
+    def fold(self) -> Fold | None:
+        """What scales the sums of blocks of k, where they are scaled."""
+        return fold(self.p.c, self.mi, self.bn, self.edges)
+
+    @property
+    def summed(self) -> str:
+        """Name of what products add to."""
+        return "acc" if self.fold is None else "part"
+
+    def row(self, number: str) -> str:
+        """Text of the first of the 64 rows of a group's products of that number."""
+        return f"m0 + {number} * 64" if self.ping_pong else f"m0 + (group * {self.mi} + {number}) * 64"
+
     @property
     def stage_bytes(self) -> int:
         return self.a.bytes + self.b.bytes
@@ -197,7 +212,8 @@ class WgmmaTiling(Tiles):
     @property
     def registers(self) -> int:
         """Estimated registers of a thread that multiplies."""
-        return min(255, self.mi * self.sums + ROOM)
+        held = self.fold.held if self.fold is not None else 0
+        return min(255, self.p.sets * self.mi * self.sums + held + ROOM)
 
 
 def sharing(groups: int, ping_pong: bool) -> int:

@@ -14,6 +14,7 @@ from tilewright.kernels.templates.cuda_mma.match import rounding
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.cuda_wgmma import tail
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, Side, WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.loop import loop
 from tilewright.kernels.templates.cuda_wgmma.match import batched
 from tilewright.kernels.templates.cuda_wgmma.store import results, store
 from tilewright.kernels.templates.tiles import ceildiv
@@ -113,6 +114,7 @@ $if boxes:        int place = 0;
         const tw::u64 first_a = tw::wgmma_operand(ring$group_place, $across_a, $eight);
         const tw::u64 first_b = tw::wgmma_operand(ring + $bytes_a, $across_b, $eight);
         $acc acc[$mi][$sums];
+$if scaled:        $acc part[$mi][$sums];  // of a slot
         // The products of the tile in a slot. A descriptor counts in 16 bytes.
         const auto multiply = [&](int s, int add) {
             const tw::u64 oa = first_a + (tw::u64)(s * $stage_units), ob = first_b + (tw::u64)(s * $stage_units);
@@ -138,25 +140,7 @@ $if turns:        tw::u32 mine = group ^ 1;  // parity of this group's turn; the
 $walk_groups
 $if turns:            tw::mbarrier_wait(may + $barrier * group, mine);
 $if turns:            mine ^= 1;
-            tw::mbarrier_wait(full + $barrier * slot, turn);
-            TW_UNROLL
-            for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);
-            multiply(slot, 0);
-            int before = slot;
-            next();
-            for (int t = $first + 1; t < $end; t++) {
-                tw::mbarrier_wait(full + $barrier * slot, turn);
-                multiply(slot, 1);
-                tw::wgmma_wait<1>();
-                release(before);
-                before = slot;
-                next();
-            }
-$if turns:            if (lane == 0) tw::mbarrier_arrive(may + $barrier * (group ^ 1));
-            tw::wgmma_wait<0>();
-            TW_UNROLL
-            for (int i = 0; i < $mi; i++) tw::wgmma_hold(acc[i]);
-            release(before);
+$loop
 $store
 $if turns:            skip();
 $if walks:        }
@@ -250,7 +234,7 @@ def _products(p: WgmmaTiling) -> list[str]:
         for i in range(p.mi):
             a, b = ((p.a.step(q) + p.a.block(i)) // 16, p.b.step(q) // 16)
             left, right = f"oa + {a}" if a else "oa", f"ob + {b}" if b else "ob"
-            out.append(f"tw::{p.function}<{kinds}>(acc[{i}], {left}, {right}, {'add' if q == 0 else '1'});")
+            out.append(f"tw::{p.function}<{kinds}>({p.summed}[{i}], {left}, {right}, {'add' if q == 0 else '1'});")
     return out
 
 
@@ -276,5 +260,6 @@ def _main(p: WgmmaTiling) -> str:
         "store": _indent(tail.stored(p, store(p)) if p.tail else store(p), 3),
         "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
+        "loop": _indent(loop(p, BARRIER, first, end), 3), "scaled": p.fold is not None,
         "paired": p.together > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

@@ -30,7 +30,8 @@ def match(text: str) -> Product | None:
 @lru_cache(maxsize=256)
 def turned(p: Product) -> Product:
     """The same product with its sides exchanged, C^T = B^T A^T: what was n is m, and results are stored transposed."""
-    c = replace(p.c, m=p.c.n, n=p.c.m, lhs=p.c.rhs, rhs=p.c.lhs)
+    scales = p.c.scales.turned if p.c.scales is not None else None
+    c = replace(p.c, m=p.c.n, n=p.c.m, lhs=p.c.rhs, rhs=p.c.lhs, scales=scales)
     return replace(p, c=c, a=Source(Operand(c, "a"), p.b.dtype), b=Source(Operand(c, "b"), p.a.dtype))
 
 
@@ -58,6 +59,11 @@ def refuses(p: Product) -> str:
             return f"has 8-bit elements of {name} whose K is not contiguous"
         if 0 in (row, k) and s.rows > 1:
             return f"reads the same row of {name} over and over"
+    deep = window.depth(p)
+    if not p.whole(deep.line):
+        return f"has scales that change within {deep.line} elements along K"
+    if p.sets > 1 and deep.padded:
+        return "has scales of K, which is filled up with zeros"
     return window.refuses(p)
 
 

@@ -22,6 +22,7 @@ from tilewright.kernels.primitives.wgmma import COLUMNS, ROWS
 from tilewright.kernels.templates.cuda import raster, splitk
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import LINE, REGISTERS
+from tilewright.kernels.templates.cuda_mma.fold import fold
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, most_sums, output_box, shared_bytes, sharing
 from tilewright.kernels.templates.cuda_wgmma.match import views
@@ -89,7 +90,7 @@ def space(p: Product, target: Target, template: str, version: int) -> SearchSpac
         Choice("BM", _any(x.rows for x in some)),
         Choice("GROUPS", tuple(REGISTERS)),
         Choice("BN", _any(x.columns for x in some)),
-        Choice("BK", k.options),
+        Choice("BK", tuple(x for x in k.options if p.whole(x))),
         Choice("STAGES", tuple(range(2, MAX_STAGES + 1))),
         Choice("CLUSTER", tuple(clusters)),
         Choice("persistent", (False, True)),
@@ -119,6 +120,11 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
         boxes = GROUPS * places(SWAP, BN) if store_boxes else 0
         return shared_bytes(STAGES, (BM + BN) * BK * item, boxes, GROUPS if ping_pong else 0) <= most
 
+    def held(SWAP: bool, BM: int, GROUPS: int, BN: int, ping_pong: bool) -> bool:
+        mi = BM // (ROWS * sharing(GROUPS, ping_pong))
+        folded = fold(seen[SWAP].p.c, mi, BN, "")
+        return most_sums(GROUPS) >= p.sets * mi * BN // 2 + (folded.held if folded is not None else 0)
+
     def left(SWAP: bool, BM: int, BN: int, CLUSTER: str, persistent: bool, tail: bool) -> bool:
         return not tail or (persistent and seen[SWAP].left(CLUSTER, BM, BN, limit(target, "sms")) > 0)
 
@@ -129,10 +135,7 @@ def _rules(p: Product, seen: Mapping[bool, View], target: Target) -> list[Constr
             f"a warp group has whole pieces of {ROWS} rows",
             lambda BM, GROUPS, ping_pong: BM % (ROWS * sharing(GROUPS, ping_pong)) == 0,
         ),
-        rule(
-            "accumulators and addresses do not fit the registers",
-            lambda BM, GROUPS, BN, ping_pong: most_sums(GROUPS) >= BM // (ROWS * sharing(GROUPS, ping_pong)) * BN // 2,
-        ),
+        rule("accumulators and addresses do not fit the registers", held),
         rule(
             "two groups take turns, whose blocks walk over whole tiles",
             lambda GROUPS, persistent, split_k, ping_pong: (

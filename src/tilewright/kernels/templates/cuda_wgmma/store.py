@@ -10,14 +10,16 @@ from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.templates.cuda import splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.functions import Function
+from tilewright.kernels.templates.cuda_mma.fold import defined
 from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
 
 PAIR = 2
 
 
 def results(p: WgmmaTiling) -> tuple[str, Function]:
-    """Functions by which a thread finishes values, and stores a pair of them."""
-    return splitk.results(p.p.c, PAIR, p.edges, p.split_k)
+    """Functions by which a thread scales sums of blocks, finishes values, and stores a pair of them."""
+    text, stored = splitk.results(p.p.c, PAIR, p.edges, p.split_k)
+    return text + defined(p.fold), stored
 
 
 DIRECT = """\
@@ -71,7 +73,7 @@ $first$batch);
 def store(p: WgmmaTiling) -> list[str]:
     """Statements that store a group's accumulators."""
     batch = "batch" if p.p.batch > 1 else "0"
-    first = "m0 + i * 64" if p.ping_pong else f"m0 + (group * {p.mi} + i) * 64"
+    first = p.row("i")
     if p.store is None:
         call = results(p)[1].call(
             v="v", batch=batch, m=f"{first} + warp * 16 + h * 8 + lane / 4",
