@@ -10,18 +10,19 @@ division stand. What is left must be four reductions over one axis each, in this
 
 and the result an elementwise function of ``mixed / total``. Neither k nor v may depend on the query axis
 ``i``; they may depend on the other axes in any way (``h // c``: heads that share keys). In ``mixed`` the weight may be
-rounded to 16 bits first.
+rounded to 16 bits first, and v may be zero from a number of keys on, which the same axes choose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import FLOATS, SIXTEEN, Expr, axis, cast, same
 from tilewright.kernels.expression.linear import flat_step
 from tilewright.kernels.expression.program import Program, Stage, Tensor, strides_of
+from tilewright.kernels.families.limits import limited
 from tilewright.kernels.families.sides import NoMatch
 
 SCORE, VALUE = "s", "o"
@@ -32,13 +33,20 @@ SCORE, VALUE = "s", "o"
 class Rows:
     """Keys or values: where they are read, and the steps (elements) along keys and along the other axis.
 
-    ``gathered``: another tensor says where each lies, as the table of a paged cache does; ``along`` is 0 then."""
+    ``gathered``: another tensor says where each lies, as the table of a paged cache does; ``along`` is 0 then.
+    ``limit``: rows from this number on (over outer axes) are zeros, whatever is read there."""
 
     load: Expr
     tensor: Tensor
     along: int
     inner: int
     gathered: bool = False
+    limit: Expr | None = None
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """Axes that decide about a row."""
+        return self.load.axes() | (frozenset() if self.limit is None else self.limit.axes())
 
     @property
     def converted(self) -> bool:
@@ -168,9 +176,9 @@ def _recognise(program: Program) -> Attention:
     tops = [s for s in reductions if s.monoid is not None and s.monoid.name == "max"]
     _need(len(tops) == 1)
     top = tops[0]
-    read = {str(x.value) for x in top.body[0].loads()} & names
-    _need(len(read) == 1)
-    scores = next(s for s in reductions if s.name in read)
+    before = {str(x.value) for x in top.body[0].loads()} & names
+    _need(len(before) == 1)
+    scores = next(s for s in reductions if s.name in before)
     rest = [s for s in reductions if s is not top and s is not scores]
     rank = len(top.extents)
     _need(len(rest) == 2 and rank >= 1 and len(scores.extents) == rank + 1 and scores is not stages[-1])
@@ -187,11 +195,14 @@ def _recognise(program: Program) -> Attention:
     value, normalised, rounded = _factor(_replaced(mixed.body[0], scores.name, rows, key), weight)
     ranges = scores.ranges
     q, k_value = _products(scores.body[0], key)
-    k, v = _rows(program, k_value, key, "r0"), _rows(program, value, key, "e")
-    free = [a for a in rows if a not in k.load.axes() and a not in v.load.axes()]
+    value, limit = limited(value, key)
+    _need(limit is None or "e" not in limit.axes())
+    k, v = _rows(program, k_value, key, "r0"), replace(_rows(program, value, key, "e"), limit=limit)
+    free = [a for a in rows if a not in k.axes | v.axes]
     _need(bool(free))
     query = free[-1]
-    _need(not {str(x.value) for e in (q, k.load, v.load) for x in e.loads()} & names)
+    read = [q, k.load, v.load, *([] if limit is None else [limit])]
+    _need(not {str(x.value) for e in read for x in e.loads()} & names)
     finish = _finish(stages[-1], mixed, total, rows, normalised, names)
     _need(all(x.dtype == "float32" for x in _walk_floats(score)))
     return Attention(

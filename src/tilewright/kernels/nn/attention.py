@@ -35,13 +35,12 @@ def scaled_dot_product_attention(
     share keys and values in groups of h/hk (PyTorch's ``enable_gqa``). ``scale``: 1/sqrt(d) unless given.
     ``attn_mask`` stretches to (b, h, lq, lk): bool, where false keys are left out, or real, added to the scaled
     score. ``is_causal``: a query sees the keys up to its own number. ``lengths`` (b,), whole numbers: how many keys a
-    sequence has, known when the kernel runs; later ones are left out, and ``is_causal`` then takes the queries for its
-    last lq positions, as in a cache of keys. ``pages`` (b, n), whole numbers: keys and values are of shape
-    (pages, page, hk, d) and (pages, page, hk, dv), and those of a sequence lie in these n pages, one after the other.
-    ``score_mod``: a formula
-    (``nn.formula``) of :data:`SCORE_NAMES` in place of the scaled score, before masks. A query that sees no
-    key is NaN. Weights, before they are divided by their sum, are rounded to the type of 16-bit values, as matrix units
-    take them; with ``precision`` ``exact`` they are not. Result: (b, h, lq, dv).
+    sequence has, known when the kernel runs; later ones are left out, whatever memory holds there, and ``is_causal``
+    then takes the queries for its last lq positions, as in a cache of keys. ``pages`` (b, n), whole numbers: keys and
+    values are of shape (pages, page, hk, d) and (pages, page, hk, dv), and those of a sequence lie in these n pages,
+    one after the other. ``score_mod``: a formula (``nn.formula``) of :data:`SCORE_NAMES` in place of the scaled score,
+    before masks. A query that sees no key is NaN. Weights, before they are divided by their sum, are rounded to the
+    type of 16-bit values, as matrix units take them; with ``precision`` ``exact`` they are not. Result: (b, h, lq, dv).
     """
     op = "attention"
     for name, ref in (("query", query), ("key", key), ("value", value)):
@@ -99,13 +98,18 @@ def scaled_dot_product_attention(
     total = te.compute((b, h, lq), lambda p, q, i: te.sum(lk, lambda j: power[p, q, i, j]))
     rounded = value.dtype in SIXTEEN and precision != EXACT
 
+    def valued(p: te.Expr, head: te.Expr, j: te.Expr, e: te.Expr) -> te.Expr:
+        """An element of values: zero beyond a length, where memory may hold NaN and a weight of zero is no help."""
+        found = kept(value, p, head, j, e)
+        return found if lengths is None else te.select(j < lengths[p], found, 0.0)
+
     def weight(p: te.Expr, q: te.Expr, i: te.Expr, j: te.Expr) -> te.Expr:
         w = power[p, q, i, j]
         return te.cast(te.cast(w, value.dtype), kind) if rounded else w
 
     mixed = te.compute(
         (b, h, lq, dv),
-        lambda p, q, i, e: te.sum(lk, lambda j: weight(p, q, i, j) * kept(value, p, q, j, e)),
+        lambda p, q, i, e: te.sum(lk, lambda j: weight(p, q, i, j) * valued(p, q, j, e)),
     )
     return te.compute((b, h, lq, dv), lambda p, q, i, e: mixed[p, q, i, e] / total[p, q, i])
 

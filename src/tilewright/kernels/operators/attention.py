@@ -48,7 +48,9 @@ def _numpy(
         score = score + rest[0]
     last = np.arange(lq)[:, None] if is_causal else np.full((lq, 1), lk - 1)
     if lengths:
-        last = rest[mask != "none"].reshape(b, 1, 1, 1) + (np.arange(lq)[:, None] - lq if is_causal else -1)
+        held = rest[mask != "none"].reshape(b, 1, 1, 1)
+        last = held + (np.arange(lq)[:, None] - lq if is_causal else -1)
+        value = np.where(np.arange(lk)[:, None] < held, value, 0)  # what memory holds there may be NaN
     if is_causal or lengths:
         score = np.where(np.arange(lk) <= last, score, -np.inf)
     weights = np.exp(score - score.max(axis=-1, keepdims=True))

@@ -3,8 +3,8 @@
 For each strip, the keys are walked block by block: scores by tiles, then the running maximum, the weights and
 their sum, then the result by tiles, which is scaled when the maximum has grown. Scores lie in the workspace as
 [key][query], the result as [width][query]; it is turned when it is done. Blocks that a mask leaves out are not read:
-infinity or NaN in their values does not spread. Where tasks share the keys of a strip, each leaves its result, maximum
-and sum, and another pass adds them.
+infinity or NaN in their values does not spread. Of values only those before their limit are read. Where tasks
+share the keys of a strip, each leaves its result, maximum and sum, and another pass adds them.
 """
 
 from __future__ import annotations
@@ -375,6 +375,7 @@ $if split: if(mine) o_=mine;
  queries(x$outer,q0,nq,q,s);
  for(long i=0;i<W;i++) { m[i]=-__builtin_inff(); l[i]=0; }
  const float *k=x->k+($base_k), *v=x->v+($base_v);
+$known
  long first=1;
  for(long j=first_key;j<end;j+=x->KB) { long ja=j, jb=tw::imin(j+x->KB,end);
 $if masked:  if(masked(x$outer,q0,q0+nq-1,ja,jb-1)) continue;
@@ -386,6 +387,7 @@ $if masked:   if(!masked(x$outer,q0,q0+nq-1,z,jb-1)) break; }
 $if rest:  if(i<jb) scores_$rest(k+i*${along_k}L,q,d);
 $stages
   weigh(x$outer,q0,nq,ja,jb,s,m,l,c);
+$if known:  jb=tw::imin(jb,known);
   for(long b=0;b<${full}L;b++) values_$block$values
 $unless even:  for(long b=$full;b<${blocks}L;b++) values_$smaller$values
   first=0; }
@@ -408,6 +410,7 @@ def _task(p: AttentionTiling) -> str:
             "depth": a.depth,
             "base_k": _base(p, a.k, "r0"),
             "base_v": _base(p, a.v, "e"),
+            "known": _known(p),
             "keys": a.keys,
             "masked": _blocks(p).masked(a.score) != FALSE,
             "rows": p.key_rows,
@@ -427,6 +430,14 @@ def _task(p: AttentionTiling) -> str:
             "smaller": blocks.size - 1,
         },
     )
+
+
+def _known(p: AttentionTiling) -> list[str]:
+    """Statements that say how many rows of values there are; none where all exist."""
+    limit = p.a.v.limit
+    if limit is None:
+        return []
+    return [*_pointers(p, limit), f" const long known={_printer(p, {}, None, None, {}, None).scalar(limit)};"]
 
 
 # The weight of a part is exp(its maximum - the largest); a part whose scores are all minus infinity has none.

@@ -96,6 +96,11 @@ class AttentionTiling:
         return 32 * self.warps + (THREADS if self.groups else 0)
 
     @property
+    def warp_copies(self) -> bool:
+        """Whether a whole warp copies for the groups: it puts zeros behind values."""
+        return self.f.v.limit is not None
+
+    @property
     def block_q(self) -> int:
         return self.warps * ROWS * self.tiles if self.cores else self.threads // self.lanes * self.rows
 
@@ -216,7 +221,8 @@ class AttentionTiling:
     @property
     def shared(self) -> int:
         tiles = self.bytes("q") + self.stages * self.stage_bytes + self.weight_bytes
-        return tiles + (EIGHT + BARRIER * (1 + 4 * self.stages) if self.groups else 0)
+        barriers = 1 + 4 * self.stages + (self.f.v.limit is not None)
+        return tiles + (EIGHT + BARRIER * barriers if self.groups else 0)
 
     @property
     def registers(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.kernels.expression.expr import ITEMSIZE, SIXTEEN, Expr
@@ -25,7 +25,7 @@ class Side:
 
     ``value`` is an element as it is multiplied, over the axes ``row`` and ``along`` and outer ones. ``load`` is its
     read, ``None`` where it is no single one; ``vector`` elements (0 where they are no neighbours) may be copied
-    at once.
+    at once. ``limit``: rows from this number on are zeros.
     """
 
     value: Expr
@@ -37,6 +37,7 @@ class Side:
     tensor: Tensor | None
     where: Linear | None
     vector: int
+    limit: Expr | None = None
 
     @property
     def gathered(self) -> bool:
@@ -81,7 +82,7 @@ def match(text: str) -> Form | None:
 def _form(a: Attention, other: Form | None = None) -> Form:
     q = _side(a, a.q, a.query, "r0", a.queries, a.depth)
     k = _side(a, _cast(a.k.load), a.key, "r0", a.keys, a.depth)
-    v = _side(a, _cast(a.v.load), a.key, "e", a.keys, a.width)
+    v = replace(_side(a, _cast(a.v.load), a.key, "e", a.keys, a.width), limit=a.v.limit)
     types = {s.dtype for s in (q, k, v)}
     cores = len(types) == 1 and types <= set(SIXTEEN) and all(s.vector > 1 for s in (q, k, v))
     return Form(a, q, k, v, cores, other)

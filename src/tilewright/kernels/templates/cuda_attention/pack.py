@@ -33,7 +33,7 @@ def packed(a: Attention) -> Attention | None:
         return simplified(e.substitute(places), {**ranges, "e": a.width, **more})
 
     def rows(x: Rows) -> Rows:
-        return replace(x, load=put(x.load))
+        return replace(x, load=put(x.load), limit=None if x.limit is None else put(x.limit))
 
     return replace(
         a, outer=tuple(x for x in a.outer if x != heads or left > 1), ranges=ranges, q=put(a.q), k=rows(a.k),
@@ -55,7 +55,7 @@ def joined(a: Attention, where: Linear) -> Linear:
 
 def _sharing(a: Attention, x: str) -> int:
     """How many neighbours along an outer axis read the same keys and values."""
-    nodes = [e for load in (a.k.load, a.v.load) for e in load.walk()]
+    nodes = [e for read in (a.k.load, a.v.load, a.v.limit) if read is not None for e in read.walk()]
     divided = [e for e in nodes if e.op == "floordiv" and e.args[0].op == "axis" and e.args[0].value == x]
     alone = [e for e in nodes if e.op == "axis" and e.value == x]
     found = {whole(e.args[1]) for e in divided}

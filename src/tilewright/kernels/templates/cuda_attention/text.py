@@ -35,9 +35,9 @@ def indented(lines: list[str], depth: int = 1) -> list[str]:
     return [" " * 4 * depth + x for x in lines]
 
 
-def outer_text(p: AttentionTiling, e: Expr) -> str:
-    """Text of an index expression over outer axes."""
-    return _printer(p, {}, {}, e).scalar(e)
+def outer_text(p: AttentionTiling, e: Expr, **axes: str) -> str:
+    """Text of an index expression over outer axes, and others whose text is given."""
+    return _printer(p, axes, {}, e).scalar(e)
 
 
 def _printer(p: AttentionTiling, axes: Mapping[str, str], var: Mapping[str, str], *exprs: Expr) -> DevicePrinter:
@@ -60,8 +60,12 @@ def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str
         head.append(f"const int part = (int)blockIdx.y, start = int(part * {p.key_blocks}u / {p.parts}u), end = {end};")
     group = Group(p.a.outer, tuple(p.a.ranges[x] for x in p.a.outer))
     places = split(group, "block")
-    used = mentioned("\n".join(body), *(f"o_{x}" for x in p.a.outer))
+    limit = p.f.v.limit
+    # How many keys the block's sequence has.
+    known = [] if limit is None else [f"const int known = tw::imin({outer_text(p, limit)}, {p.a.keys});"]
+    used = mentioned("\n".join([*known, *body]), *(f"o_{x}" for x in p.a.outer))
     head += [f"const int o_{x} = {places[x]};" for x in p.a.outer if f"o_{x}" in used]
+    head += known
     taken = ", ".join([*(f"TW_TENSOR_MAP({name})" for name in maps), parameters(p.a.program)])
     lines = [
         f"TW_KERNEL({p.threads}, {p.min_blocks}) void {symbol}({taken}) {{",
@@ -79,7 +83,9 @@ def kernel(p: AttentionTiling, symbol: str, functions: list[str], body: list[str
 
 def _inside(p: AttentionTiling, s: Side, row: str, col: str, padded: int) -> list[str]:
     found = []
-    if s.rows % (p.block_q if s is p.f.q else p.block_k):
+    if s.limit is not None:
+        found.append(f"{row} < known")
+    elif s.rows % (p.block_q if s is p.f.q else p.block_k):
         found.append(f"{row} < {s.rows}")
     if padded != s.length:
         found.append(f"{col} < {s.length}")

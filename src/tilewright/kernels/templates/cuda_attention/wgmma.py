@@ -3,6 +3,9 @@
 A group has tiles of 64 queries. While it multiplies the weights of one block of keys by values, it turns the products
 of the next into weights (Shah and others, "FlashAttention-3", 2024), which it hands on in registers. Keys and values of
 a slot have barriers of their own, so that each is filled again as soon as it has been multiplied.
+
+Where a sequence ends within a block, a whole warp copies: it waits for the block's values, and puts zeros into the
+rows beyond.
 """
 
 from __future__ import annotations
@@ -37,8 +40,10 @@ BODY = """\
 const tw::u32 raw = tw::shared_address(smem), sq = (raw + $less) & ~${less}u, ring = sq + $q_bytes;
 // Barriers: of the queries, then of each slot: keys have come, values have come, keys and values are done with.
 const tw::u32 queries = ring + $ring_bytes, bars = queries + $barrier;
+$if ends:const tw::u32 cut = bars + $stages * $slot_bars;  // values have come that need zeros
 if (tid == 0) {
     tw::mbarrier_init(queries, 1);
+$if ends:    tw::mbarrier_init(cut, 1);
     for (int s = 0; s < $stages; s++) {
         tw::mbarrier_init(bars + $slot_bars * s, 1);
         tw::mbarrier_init(bars + $slot_bars * s + $barrier, 1);
@@ -57,29 +62,32 @@ const auto turned = [&]() {
 };
 if (tw::shuffle(tid / 128, 0) == $groups) {  // the same for a warp, which the compiler is told so
 $if fewer:    tw::fewer_registers<$fewer>();
-    if (tid == $first_copier && now < $end) {
+    if ($copier && now < $end) {
         tw::tma_prefetch(map_q);
         tw::tma_prefetch(map_k);
         tw::tma_prefetch(map_v);
-        {
+        ${one}{
             const tw::u32 bar = queries;
             tw::mbarrier_expect(bar, $q_bytes);
 $load_queries
         }
+$if ends:        tw::u32 cuts = 0;  // parity of how many were cut
         for (; now < $end; now = next(now + 1)) {
             const int j0 = now * $block_k;
             const tw::u32 to = ring + slot * $stage_bytes, bars_of = bars + slot * $slot_bars;
             {
                 const tw::u32 bar = bars_of;
                 tw::mbarrier_wait(bars_of + 2 * $barrier, turn ^ 1);
-                tw::mbarrier_expect(bar, $k_bytes);
+                ${one}tw::mbarrier_expect(bar, $k_bytes);
 $load_keys
             }
             {
-                const tw::u32 bar = bars_of + $barrier;
+$unless ends:                const tw::u32 bar = bars_of + $barrier;
+$if ends:                const tw::u32 bar = j0 + $block_k > known ? cut : bars_of + $barrier;
                 tw::mbarrier_wait(bars_of + 3 * $barrier, turn ^ 1);
-                tw::mbarrier_expect(bar, $v_bytes);
+                ${one}tw::mbarrier_expect(bar, $v_bytes);
 $load_values
+$zeros
             }
             turned();
         }
@@ -223,6 +231,21 @@ $if kept:                    parts(high[m][k][w], low[m][k][w], s[m][n][c], s[m]
 $store"""
 
 
+# Lines of 16 bytes eight a row, whatever their order in it.
+ZEROS = """\
+if (bar == cut) {
+    tw::mbarrier_wait(cut, cuts);
+    cuts ^= 1;
+    for (int n = tw::imax(known - j0, 0) * 8 + lane; n < $block_k * 8; n += 32)
+        TW_UNROLL
+        for (int c = 0; c < $columns; c++)
+            tw::store_shared(smem + (to - raw) + $k_bytes + c * $column_bytes + n * 16, tw::pack<tw::u32, 4>{});
+    tw::shared_fence();
+    tw::sync_warp();
+    if (lane == 0) tw::mbarrier_arrive(bars_of + $barrier);
+}"""
+
+
 def _body(p: AttentionTiling) -> list[str]:
     fewer, more = REGISTERS[p.groups]
     tiles = {n: p.tile(n) for n in "qkv"}
@@ -233,23 +256,29 @@ def _body(p: AttentionTiling) -> list[str]:
         "slot_bars": 4 * BARRIER, "q_bytes": p.bytes("q"), "k_bytes": p.bytes("k"), "v_bytes": p.bytes("v"),
         "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "ring_bytes": p.stages * p.stage_bytes,
         "stages": p.stages, "groups": p.groups, "warps": WARPS * p.groups, "fewer": fewer, "more": more,
-        "first_copier": 32 * p.warps, "next": next_block(p), "start": "start" if p.parts > 1 else "0", "end": p.end,
+        "copier": f"warp == {p.warps}" if p.warp_copies else f"tid == {32 * p.warps}",
+        "one": "if (lane == 0) " if p.warp_copies else "", "ends": p.f.v.limit is not None, "next": next_block(p),
+        "start": "start" if p.parts > 1 else "0", "end": p.end,
         "block_k": p.block_k, "key_steps": p.block_k // DEPTH, "steps": p.steps, "tiles": p.tiles,
         "scored": p.block_k // COLUMNS, "result": p.width // COLUMNS, "tile_bytes": tiles["q"].bytes,
         "tile_units": p.groups * tiles["q"].bytes // 16, "q_line": ROWS * LINE // 16,
         "k_line": p.block_k * LINE // 16, "across": tiles["v"].across, "v_step": tiles["v"].step(1) // 16,
         "load_queries": indented(_queries(p), 3), "load_keys": indented(_load(p, "k", "to", "j0"), 4),
         "load_values": indented(_load(p, "v", f"to + {p.bytes('k')}", "j0"), 4),
+        "columns": p.width * p.item // LINE, "column_bytes": p.block_k * LINE,
     }  # fmt: skip
+    holes["zeros"] = indented(fill(ZEROS, holes).split("\n"), 4) if holes["ends"] else []
     return fill(BODY, holes).split("\n")
 
 
 def _load(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
     """Statements that copy a tile of a side, from its row ``first`` on."""
-    found = matrices(dict(zip("qkv", p.f.sides, strict=True))[name])
+    side = dict(zip("qkv", p.f.sides, strict=True))[name]
+    found = matrices(side)
     assert found is not None
     places = ("0", first) if name == "v" else (first, "0")
-    return p.tile(name).loads(f"map_{name}", to, *places, outer_text(p, found.number) if found.step else "")
+    lines = p.tile(name).loads(f"map_{name}", to, *places, outer_text(p, found.number) if found.step else "")
+    return ["if (lane == 0) {", *indented(lines), "}"] if p.warp_copies and name != "q" else lines
 
 
 def _queries(p: AttentionTiling) -> list[str]:

@@ -33,12 +33,17 @@ def linear(form: Linear, names: Mapping[str, str]) -> str:
     return "+".join(terms)
 
 
-def element(c: Dot, load: Expr, names: Mapping[str, str]) -> str:
-    """C text of one element of an input."""
+def stored(c: Dot, load: Expr, names: Mapping[str, str]) -> str:
+    """C text of one element of an input as it lies in memory."""
     tensor = c.program.tensors[str(load.value)]
     terms = [f"({scalar(c, i, names)})*{s}L" for i, s in zip(load.args, tensor.strides, strict=True)]
-    text = f"((const {STORED[tensor.dtype]}*)x->t[{number_of(c, tensor.name)}])[{'+'.join(terms) or '0'}]"
-    return f"tw::widen({text})" if STORED[tensor.dtype].startswith("tw::") else text
+    return f"((const {STORED[tensor.dtype]}*)x->t[{number_of(c, tensor.name)}])[{'+'.join(terms) or '0'}]"
+
+
+def element(c: Dot, load: Expr, names: Mapping[str, str]) -> str:
+    """C text of one element of an input."""
+    text = stored(c, load, names)
+    return f"tw::widen({text})" if STORED[c.program.tensors[str(load.value)].dtype].startswith("tw::") else text
 
 
 def scalar(c: Dot, e: Expr, names: Mapping[str, str]) -> str:
