@@ -217,7 +217,7 @@ ATTENTIONS = tuple(
             "attention b=1 h=2 lq=70 lk=70 d=24 dtype=bfloat16 is_causal=true",
             "attention b=2 h=4 hk=2 lq=40 lk=130 d=72 dtype=float16",
             "attention b=1 h=1 lq=9 lk=260 d=32 dtype=bfloat16",
-            "attention b=2 h=2 hk=1 lq=40 lk=72 d=16 lengths=true dtype=float16",
+            "attention b=2 h=2 hk=1 lq=40 lk=72 d=16 page=24 lengths=true dtype=float16",
             "attention b=1 h=2 lq=21 lk=37 d=12",
             "attention b=1 h=2 lq=33 lk=40 d=7 is_causal=true",
         ),

@@ -118,7 +118,7 @@ def test_only_cuda_has_machine_code_to_read() -> None:
                 "layout": "NDHWC",
             },
         ),
-        ("attention", {"b": 2, "h": 8, "hk": 2, "lq": 1000, "lk": 1000, "d": 128, "lengths": True}),
+        ("attention", {"b": 2, "h": 8, "hk": 2, "lq": 1000, "lk": 1000, "d": 128, "lengths": True, "page": 40}),
     ],
 )
 def test_the_group_that_copies_keeps_to_the_registers_left_to_it(

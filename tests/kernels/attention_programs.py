@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.core import Value
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
+from tilewright.kernels.operators import get_operator
 
 Modify = Callable[..., te.Expr]
 MINUS_INFINITY = -math.inf
@@ -81,6 +83,10 @@ def attention(
 
 def _divided(e: te.TensorRef, total: te.TensorRef) -> te.TensorRef:
     return te.compute(e.shape, lambda p, g, i, j: e[p, g, i, j] / total[p, g, i])
+
+
+def of_operator(**sizes: Value) -> Program:
+    return Program.loads(get_operator("attention").workload(**sizes).program)
 
 
 def causal(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *_: Any) -> te.Expr:

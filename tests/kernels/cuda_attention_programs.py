@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attention_programs import attention, cached, causal, documents, keep, short, soft_cap, window
+from attention_programs import attention, cached, causal, documents, keep, of_operator, short, soft_cap, window
 
-from tilewright.core import Value
 from tilewright.kernels import te
 from tilewright.kernels.expression.program import Program
-from tilewright.kernels.operators import get_operator
 
 
 def real_bias(score: te.Expr, p: te.Expr, g: te.Expr, i: te.Expr, j: te.Expr, *extra: te.TensorRef) -> te.Expr:
     return score + te.cast(extra[0][g, i, j], "float32")
-
-
-def of_operator(**sizes: Value) -> Program:
-    return Program.loads(get_operator("attention").workload(**sizes).program)
 
 
 HALVES: dict[str, Callable[[], Program]] = {
@@ -77,6 +71,10 @@ GROUPS: dict[str, Callable[[], Program]] = {
         b=2, h=1, lq=40, lk=130, d=16, dv=8, dtype="float16", modify=short, rounded=True,
         inputs=lambda: (te.input("n", (2,), "int32", low=1, high=130),),
     ),
+    "paged": lambda: of_operator(
+        b=2, h=2, hk=1, lq=40, lk=72, d=80, page=24, pages=7, lengths=True, is_causal=True, dtype="bfloat16"
+    ),
+    "large_pages": lambda: of_operator(b=2, h=2, hk=1, lq=40, lk=256, d=16, dv=8, page=128, dtype="float16"),
     "long": lambda: attention(h=1, lq=40, lk=300, d=16, dv=8, dtype="float16", modify=window),
     "residual": lambda: attention(
         lq=33, lk=64, d=8, dv=8, dtype="bfloat16", finish=lambda y, p, g, i, c, x: y * 0.5 + x[g, i, c],

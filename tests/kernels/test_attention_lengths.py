@@ -48,6 +48,8 @@ CASES: dict[str, tuple[str, str, dict[str, Value], dict[str, Value]]] = {
     "warps": ("cuda_attention", "sm_80", {**HALF, "is_causal": True}, {"BK": 32, "stages": 2}),
     "warps pages": ("cuda_attention", "sm_80", {**HALF, **PAGES, "lq": 3}, {"BK": 64, "pack": True}),
     "groups": ("cuda_attention", "sm_90a", {**HALF, "d": 80, "is_causal": True}, ONE_GROUP),
+    "groups pages": ("cuda_attention", "sm_90a", {**HALF, **PAGES, "lq": 70}, {**ONE_GROUP, "groups": 2, "BK": 64}),
+    "groups packed": ("cuda_attention", "sm_90a", {"dtype": "bfloat16", **PAGES, "lq": 30}, {**ONE_GROUP, "pack": True}),
 }  # fmt: skip
 """Templates, targets, sizes and knobs."""
 

@@ -12,6 +12,7 @@ from cuda_attention_programs import GROUPS, HALVES
 from tilewright.backends.cuda.archs import VARIANTS, target
 from tilewright.backends.emulator import build, run
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
+from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
@@ -140,6 +141,53 @@ def test_heads_are_named_by_where_they_begin() -> None:
     assert (values.apart, values.step) == (3 * 3 * 72, 72)  # q, k and v of three heads
     assert values.count == 2 * 70 * 9 - 69 * 9
     assert "+" in repr(values.number) or "add" in repr(values.number)  # values lie behind queries and keys
+
+
+def cache(rows: Callable[[te.Expr, te.TensorRef], tuple[te.Expr, te.Expr]], lk: int = 48) -> Program:
+    """Attention over a cache (9, 24, 16) of keys, which are values too; key j lies at ``rows(j, table)``."""
+    q, kept = te.input("q", (40, 16), "float16"), te.input("kept", (9, 24, 16), "float16")
+    table = te.input("table", (lk,), "int32", low=0, high=8)
+
+    def real(x: te.Expr) -> te.Expr:
+        return te.cast(x, "float32")
+
+    s = te.compute((40, lk), lambda i, j: te.sum(16, lambda r: real(q[i, r]) * real(kept[(*rows(j, table), r)])))
+    t = te.compute((40,), lambda i: te.max(lk, lambda j: s[i, j]))
+    total = te.compute((40,), lambda i: te.sum(lk, lambda j: te.exp(s[i, j] - t[i])))
+    o = te.compute((40, 16), lambda i, e: te.sum(
+        lk, lambda j: real(te.cast(te.exp(s[i, j] - t[i]), "float16")) * real(kept[(*rows(j, table), e)])
+    ))  # fmt: skip
+    return te.program(te.compute((40, 16), lambda i, e: o[i, e] / total[i], dtype="float16"))[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "lk", "page"),
+    [
+        (lambda j, table: (table[j // 24], j % 24), 48, 24),
+        (lambda j, table: (table[j // 8], j % 8), 48, 8),  # the first rows of pages alone
+        (lambda j, table: (table[0], j), 24, 0),  # one page for all: a matrix that the table chooses
+        (lambda j, table: (table[j // 12], j % 12), 48, None),  # no multiple of eight
+        (lambda j, table: (table[j // 16], j % 16), 40, None),  # a last page that is cut
+        (lambda j, table: (table[j // 16], j % 8), 48, None),  # the same rows again
+        (lambda j, table: (table[j], 3), 48, None),  # rows of their own
+    ],
+)
+def test_pages_are_matrices(
+    rows: Callable[[te.Expr, te.TensorRef], tuple[te.Expr, te.Expr]], lk: int, page: int | None
+) -> None:
+    program = cache(rows, lk)
+    found = match(program.dumps())
+    assert found is not None
+    assert fetched(found) == (page is not None)
+    if page is None:
+        return
+    keys = matrices(found.k)
+    assert keys is not None
+    assert (keys.paged, keys.rows) == (page > 0, page or lk)
+    assert [keys.piece(n) for n in (16, 32, 64)] == ([8, 8, 8] if page else [16, 32, 64])
+    values = {"warps": 4, "tiles": 1, "BK": 16, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1}
+    if page != 24:
+        computes(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule(values)])
 
 
 def test_rules_say_why() -> None:

@@ -1,4 +1,7 @@
-"""Queries, keys and values as the copy engine fetches them: tensor maps of matrices that lie evenly in memory."""
+"""Queries, keys and values as the copy engine fetches them: tensor maps of matrices that lie evenly in memory.
+
+Where a table says in which page rows lie, each page is a matrix: a tile is copied in pieces that lie in one page each.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.kernels.expression.expr import ITEMSIZE, Expr
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis, whole
+from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.templates.cuda.warpgroups import Tile
 from tilewright.kernels.templates.cuda_attention.match import Form, Side
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
 
 MOST = 1 << 31
 """Matrices of a map, whose number is an ``int``."""
+EIGHT_ROWS = 8
+"""Rows after which the pattern of a tile in shared memory repeats: a piece of one has a multiple of so many."""
 
 
 @dataclass(frozen=True)
@@ -20,36 +26,64 @@ class Matrices:
     """Rows of a side ``apart`` elements apart; ``number`` names a matrix of them, which begin ``step`` apart.
 
     Heads and batches may lie in any order, and share matrices: all that matters is that where one begins is a multiple
-    of ``step``. ``step`` is 0 where there is a single one.
+    of ``step``. ``step`` is 0 where there is a single one. ``rows`` of one: all, or where they are ``paged`` those of a
+    page, whose ``number`` depends on the row.
     """
 
+    rows: int
     apart: int
     number: Expr
     step: int
     count: int
+    paged: bool
+
+    def piece(self, height: int) -> int:
+        """Rows of a tile of so many that certainly lie in one matrix."""
+        return math.gcd(self.rows, height) if self.paged else height
 
 
 def matrices(s: Side) -> Matrices | None:
     """How a side's matrices lie in memory; ``None`` where no tensor map describes that."""
-    if s.where is None or s.tensor is None:
+    if s.where is None or s.tensor is None or (s.length > 1 and s.where.step(s.along) != 1):
         return None
-    apart, item = s.where.step(s.row), ITEMSIZE[s.tensor.dtype]
-    if apart is None or (s.length > 1 and s.where.step(s.along) != 1):
-        return None
-    if s.rows == 1:
+    item, rows, name, apart = ITEMSIZE[s.tensor.dtype], s.rows, s.row, s.where.step(s.row)
+    paged = apart is None
+    if apart is None:
+        rows = _page(s, s.where)
+        if not rows:
+            return None
+        name = repr(axis(s.row) % rows)
+        apart = s.where.of(name)
+    if rows == 1:
         apart = -(-s.length * item // CHUNK) * CHUNK // item  # no distance to a next, but a tensor map wants one
-    start = s.where.without(s.row, s.along)
+    start = s.where.without(name, s.along)
     step = math.gcd(start.const, *start.coef.values())
     if apart <= 0 or apart * item % CHUNK or step * item % CHUNK:
         return None
-    last = s.tensor.size - (s.rows - 1) * apart - s.length
+    last = s.tensor.size - (rows - 1) * apart - s.length
     count = last // step + 1 if step else 1
-    return Matrices(apart, start.divided(step or 1)[0].expr(), step, count) if count < MOST else None
+    return Matrices(rows, apart, start.divided(step or 1)[0].expr(), step, count, paged) if count < MOST else None
+
+
+def _page(s: Side, where: Linear) -> int:
+    """Rows of a page where rows lie in such, which something else places; 0 where they do not.
+
+    Pages divide all rows, and eight divides a page.
+    """
+    terms = [x for e in where.atoms.values() for x in e.walk()]
+    inner = [x for x in terms if x.op in ("floordiv", "mod") and x.args[0].op == "axis" and x.args[0].value == s.row]
+    alone = [x for x in terms if x.op == "axis" and x.value == s.row]
+    pages = {whole(x.args[1]) for x in inner}
+    if len(pages) != 1 or len(alone) != len(inner) or where.of(s.row):
+        return 0
+    [page] = pages
+    return page if s.rows % page == 0 and page % EIGHT_ROWS == 0 else 0
 
 
 def fetched(f: Form) -> bool:
-    """Whether the copy engine can fetch all operands."""
-    return f.tensor_cores and all(matrices(s) is not None for s in f.sides)
+    """Whether the copy engine can fetch all operands: queries as they lie, keys and values in pages too."""
+    q, k, v = (matrices(s) for s in f.sides)
+    return f.tensor_cores and q is not None and not q.paged and k is not None and v is not None
 
 
 def described(f: Form, s: Side, tile: Tile) -> dict[str, Any]:
@@ -58,5 +92,7 @@ def described(f: Form, s: Side, tile: Tile) -> dict[str, Any]:
     assert m is not None
     assert s.tensor is not None
     number = [t.name for t in f.a.program.inputs].index(s.tensor.name)
-    rows, depth = (s.length, s.rows) if tile.rows_contiguous else (s.rows, s.length)
-    return tile.map(number, rows, depth, m.apart * item, (m.count, m.step * item) if m.step else None)
+    rows, depth = (s.length, m.rows) if tile.rows_contiguous else (m.rows, s.length)
+    height = tile.depth if tile.rows_contiguous else tile.rows
+    batches = (m.count, m.step * item) if m.step else None
+    return tile.map(number, rows, depth, m.apart * item, batches, height // m.piece(height))

@@ -14,6 +14,7 @@ from tilewright.kernels.primitives.wgmma import ROWS as GROUP_ROWS
 from tilewright.kernels.primitives.wgmma import THREADS
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, Tile, most_registers
+from tilewright.kernels.templates.cuda_attention.boxes import matrices
 from tilewright.kernels.templates.cuda_attention.match import Form
 from tilewright.kernels.templates.cuda_mma.source import CHUNK
 from tilewright.kernels.templates.tiles import ceildiv
@@ -97,8 +98,9 @@ class AttentionTiling:
 
     @property
     def warp_copies(self) -> bool:
-        """Whether a whole warp copies for the groups: it puts zeros behind values."""
-        return self.f.v.limit is not None
+        """Whether a whole warp copies for the groups: rows lie in pages, or zeros are put behind them."""
+        sides = [matrices(s) for s in self.f.sides]
+        return self.f.v.limit is not None or any(m is not None and m.paged for m in sides)
 
     @property
     def block_q(self) -> int:

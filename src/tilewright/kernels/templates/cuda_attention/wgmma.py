@@ -4,8 +4,8 @@ A group has tiles of 64 queries. While it multiplies the weights of one block of
 of the next into weights (Shah and others, "FlashAttention-3", 2024), which it hands on in registers. Keys and values of
 a slot have barriers of their own, so that each is filled again as soon as it has been multiplied.
 
-Where a sequence ends within a block, a whole warp copies: it waits for the block's values, and puts zeros into the
-rows beyond.
+Where a table says in which page keys lie, lanes of a warp copy a piece each, with the page's number that they read.
+Where a sequence ends within a block, that warp waits for the block's values, and puts zeros into the rows beyond.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.warpgroups import BARRIER, EIGHT, LINE, REGISTERS, WARPS
 from tilewright.kernels.templates.cuda_attention import softmax
-from tilewright.kernels.templates.cuda_attention.boxes import described, matrices
+from tilewright.kernels.templates.cuda_attention.boxes import Matrices, described, matrices
 from tilewright.kernels.templates.cuda_attention.geometry import COLUMNS, DEPTH, AttentionTiling
+from tilewright.kernels.templates.cuda_attention.match import Side
 from tilewright.kernels.templates.cuda_attention.text import indented, next_block, outer_text
 
 MAPS = ("map_q", "map_k", "map_v")
@@ -276,9 +277,27 @@ def _load(p: AttentionTiling, name: str, to: str, first: str) -> list[str]:
     side = dict(zip("qkv", p.f.sides, strict=True))[name]
     found = matrices(side)
     assert found is not None
+    if found.paged:
+        return _pieces(p, name, side, found, to, first)
     places = ("0", first) if name == "v" else (first, "0")
     lines = p.tile(name).loads(f"map_{name}", to, *places, outer_text(p, found.number) if found.step else "")
     return ["if (lane == 0) {", *indented(lines), "}"] if p.warp_copies and name != "q" else lines
+
+
+def _pieces(p: AttentionTiling, name: str, s: Side, found: Matrices, to: str, first: str) -> list[str]:
+    """Statements by which lanes copy a tile, a piece in one page each; what lies behind a page is zero."""
+    each = found.piece(p.block_k)
+    j = f"{first} + lane * {each}"
+    if s.rows % p.block_k:  # pieces past the last row begin with it: there is no further page
+        j = f"tw::imin({j}, {s.rows - 1})"
+    places = ("0", "row") if name == "v" else ("row", "0")
+    return [
+        f"if (lane < {p.block_k // each}) {{",
+        f"    const int j = {j}, row = int(unsigned(j) % {found.rows}u);",
+        f"    const int page = {outer_text(p, found.number, **{s.row: 'j'})};",
+        *indented(p.tile(name).loads(f"map_{name}", f"{to} + lane * {each * LINE}", *places, "page")),
+        "}",
+    ]
 
 
 def _queries(p: AttentionTiling) -> list[str]:
