@@ -143,6 +143,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "cached": lambda: attention(
         b=2, h=1, lq=9, lk=140, modify=cached, inputs=lambda: (te.input("n", (2,), "int64", low=9, high=140),)
     ),
+    "paged": lambda: of_operator(b=2, h=4, hk=2, lq=17, lk=60, d=12, dv=9, page=10, pages=17, lengths=True),
     "divided": lambda: attention(divide_first=True),
     "half": lambda: attention(dtype="bfloat16", d=18, modify=causal, lq=37),
     "rounded": lambda: attention(dtype="bfloat16", d=18, lq=37, rounded=True),

@@ -41,6 +41,7 @@ ONE_GROUP = {"warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False
 
 CASES: dict[str, tuple[str, str, dict[str, Value], dict[str, Value]]] = {
     "cpu": ("cpu_attention", "cpu:portable", {"mask": "float"}, {"KB": 32}),
+    "cpu causal pages": ("cpu_attention", "cpu:portable", {**HALF, **PAGES, "is_causal": True}, {"KB": 48}),
     "cpu few queries": ("cpu_partition", "cpu:portable", {"lq": 1, "dv": 40}, {}),
     "cpu 16-bit few queries": ("cpu_partition", "cpu:portable", {**HALF, **PAGES, "lq": 1, "dv": 40}, {}),
     "cpu float64": ("cpu_partition", "cpu:portable", {"dtype": "float64", "lq": 3, **PAGES}, {}),
@@ -122,7 +123,7 @@ def computed(
     return results
 
 
-@pytest.mark.parametrize("name", ["cpu", "cpu float64"])
+@pytest.mark.parametrize("name", ["cpu", "cpu causal pages"])
 def test_numpy_ignores_it_too(name: str) -> None:
     """An answer without a tuned kernel."""
     program = program_of(name)

@@ -98,7 +98,7 @@ LEFT = {
     ("attention", "cpu"): {
         "attention grouped": FEW,
         "half attention half_grouped": FEW,
-        "half attention half_paged": "keys in pages",
+        "half attention half_paged": FEW,
     },
     ("winograd", "cpu"): {
         "contraction conv2d": CHANNELS,

@@ -66,8 +66,8 @@ class AttentionTiling:
 
     @property
     def converted(self) -> tuple[Rows, ...]:
-        """Keys and values that are converted to float32 before, one for each tensor."""
-        found = {r.tensor.name: r for r in (self.a.k, self.a.v) if r.converted}
+        """Keys and values that are converted to float32 before, one for each tensor; gathered ones are on their way."""
+        found = {r.tensor.name: r for r in (self.a.k, self.a.v) if r.converted and not r.gathered}
         return tuple(found.values())
 
     def converted_offset(self, rows: Rows) -> int:
@@ -87,6 +87,17 @@ class AttentionTiling:
     def part(self) -> int:
         """Floats of a strip's result and its three rows of statistics."""
         return self.strip * (self.a.width + 3)
+
+    def steps(self, rows: Rows) -> tuple[int, int]:
+        """Floats between the rows that tiles read, and between neighbours in a row: gathered ones lie side by side."""
+        if not rows.gathered:
+            return rows.along, rows.inner
+        return (self.a.depth if rows is self.a.k else self.a.width), 1
+
+    @property
+    def gathered(self) -> int:
+        """Floats of a row of the buffer into which a block's keys are gathered, and its values behind them; 0: none."""
+        return max((self.steps(r)[0] for r in (self.a.k, self.a.v) if r.gathered), default=0)
 
     @property
     def fixed(self) -> int:
@@ -112,7 +123,7 @@ class AttentionTiling:
 
     @property
     def worker_bytes(self) -> IntExpr:
-        floats: IntExpr = ["+", self.fixed, ["*", self.score_rows, self.strip * self.tiles]]
+        floats: IntExpr = ["+", self.fixed, ["*", self.score_rows, self.strip * self.tiles + self.gathered]]
         return ["roundup", ["*", floats, ITEM], PAGE]
 
     @property

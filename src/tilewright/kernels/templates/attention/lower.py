@@ -3,8 +3,9 @@
 For each strip, the keys are walked block by block: scores by tiles, then the running maximum, the weights and
 their sum, then the result by tiles, which is scaled when the maximum has grown. Scores lie in the workspace as
 [key][query], the result as [width][query]; it is turned when it is done. Blocks that a mask leaves out are not read:
-infinity or NaN in their values does not spread. Of values only those before their limit are read. Where tasks
-share the keys of a strip, each leaves its result, maximum and sum, and another pass adds them.
+infinity or NaN in their values does not spread. Of values only those before their limit are read. Rows that another
+tensor places, as a table of pages does, are gathered, a block of keys at a time. Where tasks share the keys of a strip,
+each leaves its result, maximum and sum, and another pass adds them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tilewright.kernels.codegen.access import MemoryPrinter, flat_index, storage
 from tilewright.kernels.codegen.holes import fill
 from tilewright.kernels.codegen.printer import Printer
 from tilewright.kernels.expression.expr import Expr, axis
+from tilewright.kernels.expression.program import Tensor
 from tilewright.kernels.families.attention import SCORE, VALUE, Rows
 from tilewright.kernels.templates.attention.blocks import FALSE, TRUE, Blocks
 from tilewright.kernels.templates.attention.geometry import PAGE, AttentionTiling
@@ -33,6 +35,7 @@ def source(p: AttentionTiling, symbol: str) -> str:
         f"{' float *parts; long KP;' if p.split else ''} }};",
         turn(p.lanes),
         *(_convert(p, r) for r in p.converted),
+        *(_gather(p, r, *names) for r, *names in ((p.a.k, "keys", "r0"), (p.a.v, "values", "e")) if r.gathered),
         _queries(p),
         _masked(p),
         *(_stage(p, r) for r in staged_reads(p.a)),
@@ -124,11 +127,42 @@ def _convert(p: AttentionTiling, rows: Rows) -> str:
         CONVERT,
         {
             "name": t.name,
-            "kind": "signed char" if t.dtype == "bool" else storage(t.dtype),
+            "kind": _kind(t),
             "number": [x.name for x in p.a.program.inputs].index(t.name),
             "chunk": CHUNK,
             "offset": p.converted_offset(rows),
             "size": t.size,
+        },
+    )
+
+
+def _kind(t: Tensor) -> str:
+    """C type in which a tensor's elements are read to be converted."""
+    return "signed char" if t.dtype == "bool" else storage(t.dtype)
+
+
+GATHER = """\
+TW_NOINLINE void gather_$name(const Ctx *x$outer, long ja, long jb, float *d) {$unused
+$pointers
+ for(long j=ja;j<jb;j++,d+=$length) { const $kind *s=(const $kind*)$tensor+($at); long r=0;
+  for(;r+L<=$length;r+=L) tw::store(d+r,tw::load<V>(s+r));
+  if(r<$length) tw::store_n(d+r,tw::load_n<V>(s+r,$length-r),$length-r); } }"""
+
+
+def _gather(p: AttentionTiling, rows: Rows, name: str, inner: str) -> str:
+    """A function that copies rows which lie where another tensor says, converted, one behind the other."""
+    printer = _printer(p, {p.a.key: "j", inner: "0L"}, None, None, {}, None)
+    return fill(
+        GATHER,
+        {
+            "name": name,
+            "outer": _outer_parameters(p),
+            "unused": _unused(p),
+            "pointers": _pointers(p, rows.load),
+            "length": f"{p.steps(rows)[0]}L",
+            "kind": _kind(rows.tensor),
+            "tensor": rows.tensor.name,
+            "at": flat_index(rows.load.args, rows.tensor, printer),
         },
     )
 
@@ -237,7 +271,7 @@ def _stage(p: AttentionTiling, r: StagedRead) -> str:
             "outer": _outer_parameters(p),
             "unused": _unused(p),
             "pointers": _pointers(p, r.load),
-            "kind": "signed char" if t.dtype == "bool" else storage(t.dtype),
+            "kind": _kind(t),
             "tensor": t.name,
             "base": flat_index(r.load.args, t, base),
             "along": r.along,
@@ -353,9 +387,17 @@ def _row_pass(p: AttentionTiling) -> list[str]:
 # --------------------------------------------------------------------------- loops
 
 
-def _base(p: AttentionTiling, rows: Rows, inner: str) -> str:
+def _from(p: AttentionTiling, rows: Rows, inner: str) -> str:
+    """C text of where the rows of a task begin, or of where a block's are gathered."""
+    if rows.gathered:
+        return f"q+{p.fixed}L+{p.tiles}*x->score_rows*W"
     printer = _printer(p, {p.a.key: "0L", inner: "0L"}, None, None, {}, None)
-    return flat_index(rows.load.args, rows.tensor, printer)
+    return f"x->{'k' if rows is p.a.k else 'v'}+({flat_index(rows.load.args, rows.tensor, printer)})"
+
+
+def _row(rows: Rows, number: str) -> str:
+    """C text of a row's number among those that tiles read: of all, or of a block's."""
+    return f"({number}-ja)" if rows.gathered else number
 
 
 # With a causal mask the last strips take longest: they come first, so that threads end together. Whole tiles that are
@@ -374,7 +416,7 @@ $if split: if(mine) o_=mine;
  float *m=o_+${width}L*W, *l=m+W, *c=l+W;
  queries(x$outer,q0,nq,q,s);
  for(long i=0;i<W;i++) { m[i]=-__builtin_inff(); l[i]=0; }
- const float *k=x->k+($base_k), *v=x->v+($base_v);
+ const float *k=$from_k, *v=$from_v;
 $known
  long first=1;
  for(long j=first_key;j<end;j+=x->KB) { long ja=j, jb=tw::imin(j+x->KB,end);
@@ -382,12 +424,14 @@ $if masked:  if(masked(x$outer,q0,q0+nq-1,ja,jb-1)) continue;
 $if masked:  while(ja+$rows<jb&&masked(x$outer,q0,q0+nq-1,ja,ja+$rows_less)) ja+=$rows;
 $if masked:  for(long z;ja+$rows<jb;jb=z) { z=ja+(jb-ja-1)/$rows*$rows;
 $if masked:   if(!masked(x$outer,q0,q0+nq-1,z,jb-1)) break; }
+$if gathers_k:  gather_keys(x$outer,ja,jb,(float*)k);
   float *d=s; long i=ja;
-  for(;i+$rows<=jb;i+=$rows,d+=${tile}L) scores_$rows(k+i*${along_k}L,q,d);
-$if rest:  if(i<jb) scores_$rest(k+i*${along_k}L,q,d);
+  for(;i+$rows<=jb;i+=$rows,d+=${tile}L) scores_$rows(k+$key*${along_k}L,q,d);
+$if rest:  if(i<jb) scores_$rest(k+$key*${along_k}L,q,d);
 $stages
   weigh(x$outer,q0,nq,ja,jb,s,m,l,c);
 $if known:  jb=tw::imin(jb,known);
+$if gathers_v:  gather_values(x$outer,ja,jb,(float*)v);
   for(long b=0;b<${full}L;b++) values_$block$values
 $unless even:  for(long b=$full;b<${blocks}L;b++) values_$smaller$values
   first=0; }
@@ -399,7 +443,7 @@ $if split: if(mine) return;
 def _task(p: AttentionTiling) -> str:
     a = p.a
     outer, blocks = _outer_arguments(p), p.value_blocks
-    start = blocks.start("b")
+    start, (along, inner) = blocks.start("b"), p.steps(a.v)
     return fill(
         TASK,
         {
@@ -408,15 +452,18 @@ def _task(p: AttentionTiling) -> str:
             "part": p.part,
             "key_tiles": -(-a.keys // p.key_rows),
             "depth": a.depth,
-            "base_k": _base(p, a.k, "r0"),
-            "base_v": _base(p, a.v, "e"),
+            "from_k": _from(p, a.k, "r0"),
+            "from_v": _from(p, a.v, "e"),
+            "gathers_k": a.k.gathered,
+            "gathers_v": a.v.gathered,
             "known": _known(p),
+            "key": _row(a.k, "i"),
             "keys": a.keys,
             "masked": _blocks(p).masked(a.score) != FALSE,
             "rows": p.key_rows,
             "rows_less": p.key_rows - 1,
             "tile": p.key_rows * p.strip,
-            "along_k": a.k.along,
+            "along_k": p.steps(a.k)[0],
             "rest": p.key_rest,
             "stages": [
                 f"  stage_{read.name}(x{outer},q0,nq,ja,jb,s+{n}*x->score_rows*W);"
@@ -424,7 +471,7 @@ def _task(p: AttentionTiling) -> str:
             ],
             "full": blocks.full,
             "block": blocks.size,
-            "values": f"(jb-ja,v+ja*{a.v.along}L+{start}*{a.v.inner}L,s,o_+{start}*W,c,first);",
+            "values": f"(jb-ja,v+{_row(a.v, 'ja')}*{along}L+{start}*{inner}L,s,o_+{start}*W,c,first);",
             "even": blocks.even,
             "blocks": blocks.count,
             "smaller": blocks.size - 1,
@@ -488,7 +535,7 @@ ENTRY = """\
 TW_ENTRY($symbol) { using namespace ${symbol}_; Ctx x; x.t=tensors; x.ws=(char*)workspace;
  x.k=$k; x.v=$v; x.KB=$block;
  x.score_rows=tw::imax(x.KB,${depth}L);
- x.bytes=((${fixed}L+$tiles*x.score_rows*W)*4+$page_less)/$page*$page;
+ x.bytes=((${fixed}L+$tiles*x.score_rows*W$rows)*4+$page_less)/$page*$page;
 $if split: x.KP=args[1]; x.parts=(float*)(x.ws+${converted}L+${threads}L*x.bytes);
 $conversions
 $if split: tw::parallel_for(env,$tasks*x.KP,task,&x); if(x.KP>1) tw::parallel_for(env,$tasks,merge,&x);
@@ -500,6 +547,8 @@ def _entry(p: AttentionTiling, symbol: str) -> str:
     numbers = {t.name: n for n, t in enumerate(p.a.program.inputs)}
 
     def where(rows: Rows) -> str:
+        if rows.gathered:
+            return "nullptr"
         if rows.converted:
             return f"(const float*)(x.ws+{p.converted_offset(rows)}L)"
         return f"(const float*)tensors[{numbers[rows.tensor.name]}]"
@@ -514,6 +563,7 @@ def _entry(p: AttentionTiling, symbol: str) -> str:
             "depth": p.a.depth,
             "fixed": p.fixed,
             "tiles": p.tiles,
+            "rows": f"+{p.gathered}*x.score_rows" if p.gathered else "",
             "split": p.split,
             "converted": p.converted_bytes,
             "threads": p.threads,

@@ -12,7 +12,7 @@ from tilewright.kernels.templates.attention.geometry import AttentionTiling
 
 def score_tile(p: AttentionTiling, rows: int) -> str:
     """``s[i][query] = sum over r of k[i][r] * q[r][query]`` for ``rows`` keys."""
-    k, w, lanes = p.a.k, p.strip, p.lanes
+    (along, inner), w, lanes = p.steps(p.a.k), p.strip, p.lanes
     lines = [
         f"TW_NOINLINE void scores_{rows}(const float *TW_RESTRICT k, const float *TW_RESTRICT q, "
         "float *TW_RESTRICT s) {"
@@ -25,16 +25,16 @@ def score_tile(p: AttentionTiling, rows: int) -> str:
         lines.append(f"  {{{loads}")
         for i in range(rows):
             sums = " ".join(f"c{i}_{v}+=x*b{v};" for v in range(p.vectors))
-            lines.append(f"   {{ const V x=tw::splat<V>(k[{i * k.along + u * k.inner}L]); {sums} }}")
+            lines.append(f"   {{ const V x=tw::splat<V>(k[{i * along + u * inner}L]); {sums} }}")
         lines.append("  }")
-    lines.append(f"  q+={p.unroll_depth * w}L; k+={p.unroll_depth * k.inner}L; }}")
+    lines.append(f"  q+={p.unroll_depth * w}L; k+={p.unroll_depth * inner}L; }}")
     lines += [f" tw::store(s+{i * w + v * lanes}L,c{i}_{v});" for i, v in cells]
     return "\n".join([*lines, "}"])
 
 
 def value_tile(p: AttentionTiling, rows: int) -> str:
     """``o[i][query] = o * c[query] + sum over j of v[j][i] * s[j][query]``; from zero where it is the ``first``."""
-    v_rows, w, lanes = p.a.v, p.strip, p.lanes
+    (along, inner), w, lanes = p.steps(p.a.v), p.strip, p.lanes
     lines = [
         f"TW_NOINLINE void values_{rows}(long n, const float *TW_RESTRICT v, const float *TW_RESTRICT s, "
         "float *TW_RESTRICT o, const float *TW_RESTRICT c, long first) {"
@@ -51,7 +51,7 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
         lines.append(f"  {{{loads}")
         for i in range(rows):
             sums = " ".join(f"a{i}_{v}+=x*b{v};" for v in range(p.vectors))
-            lines.append(f"   {{ const V x=tw::splat<V>(v[{u * v_rows.along + i * v_rows.inner}L]); {sums} }}")
+            lines.append(f"   {{ const V x=tw::splat<V>(v[{u * along + i * inner}L]); {sums} }}")
         lines.append("  }")
 
     u = p.unroll_keys
@@ -60,10 +60,10 @@ def value_tile(p: AttentionTiling, rows: int) -> str:
         lines.append(f" for(;j+{u}<=n;j+={u}) {{")
         for n in range(u):
             step(n)
-        lines.append(f"  s+={u * w}L; v+={u * v_rows.along}L; }}")
+        lines.append(f"  s+={u * w}L; v+={u * along}L; }}")
     lines.append(" for(;j<n;j++) {")
     step(0)
-    lines.append(f"  s+={w}L; v+={v_rows.along}L; }}")
+    lines.append(f"  s+={w}L; v+={along}L; }}")
     lines += [f" tw::store(o+{i * w + v * lanes}L,a{i}_{v});" for i, v in cells]
     return "\n".join([*lines, "}"])
 

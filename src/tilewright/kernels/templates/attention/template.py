@@ -19,7 +19,9 @@ CPU_ATTENTION = PlannedTemplate(
     kinds=("cpu",),
     refusal="is no attention",
     find=match,
-    refuses=lambda a: "reads keys or values where another tensor says" if a.k.gathered or a.v.gathered else "",
+    refuses=lambda a: (
+        "gathers keys or values that lie apart" if any(r.gathered and r.inner != 1 for r in (a.k, a.v)) else ""
+    ),
     # Queries for half a vector or less are left to other templates.
     usable=lambda a, target: 2 * a.queries * ITEM > target.vector_bytes,
     # What is converted first is as long as it may be.
