@@ -195,3 +195,33 @@ def test_several_outputs_are_a_tuple_of_tensors(tmp_path: Path, monkeypatch: pyt
         for var, mean in (given, call(x)):
             torch.testing.assert_close(var, x.var(1))
             torch.testing.assert_close(mean, x.mean(1))
+
+
+@pytest.mark.filterwarnings("ignore::tilewright.MissedKernelWarning")
+@pytest.mark.parametrize("tuned", [False, True])
+def test_results_of_other_types_than_the_arguments(tuned: bool, tmp_path: Path) -> None:
+    library = tilewright.Library(tmp_path / "t.db", missing_ok=True)
+    a, b = operands()
+    names = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float16")
+    if tuned:
+        for name in names:
+            tilewright.tune(
+                "cast", shape=f"{M},{K}", out_dtype=name, trials=1, cost_model="random", db=tmp_path / "t.db"
+            )
+        library = tilewright.Library(tmp_path / "t.db")
+    for name in names:
+        wanted = a.to(getattr(torch, name))
+        for _ in range(3):  # the first finds what answers, later ones a table
+            got = library.cast(a, out_dtype=name)
+            assert got.dtype == wanted.dtype
+            assert torch.equal(got.float(), wanted.float())
+    assert library.stats().tiers["exact"] == 12 * tuned
+    few, whole = a.to(torch.float8_e5m2), b.to(torch.int8)
+    product = library.scaled_mm(few, b.to(few.dtype), torch.ones(M, 1), torch.ones(1, 1))
+    assert product.dtype == torch.bfloat16
+    torch.testing.assert_close(product, (few.float() @ b.to(few.dtype).float()).bfloat16())
+    bias = torch.ones(N, dtype=torch.bfloat16)
+    summed = library.quantized_matmul(whole.T.contiguous(), whole, torch.ones(N), bias, bias=True, out_dtype="bfloat16")
+    assert torch.equal(summed, (whole.T.float() @ whole.float() + 1).bfloat16())
+    with pytest.raises(tilewright.UsageError, match=r"matmul takes no float8_e5m2\. It takes float32, "):
+        library.matmul(few, b.to(few.dtype))

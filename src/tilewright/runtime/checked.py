@@ -222,9 +222,8 @@ class Checked:
 
     @staticmethod
     def _as_given(made: Array, spec: TensorSpec, args: Sequence[Any]) -> Array:
-        """A result in the dtype of an input whose name it has and NumPy lacks, if there is one."""
-        added = next((a.dtype for a in args if added_dtype(a) == spec.dtype), None)
-        return made if added is None else made.view(added)
+        """A result in its own dtype where NumPy lacks it and an input is of the package that adds such."""
+        return made.view(np.dtype(spec.dtype)) if spec.dtype in BITS and any(map(added_dtype, args)) else made
 
     def _input(self, spec: TensorSpec, a: Any) -> Array:
         if spec.shape == () and isinstance(a, (int, float, np.number)) and not isinstance(a, bool):

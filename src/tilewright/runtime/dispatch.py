@@ -70,6 +70,7 @@ class Dispatch:
         self._generation = 0  # of the kernels that may be remembered
         self._said: set[str] = set()  # reasons
         self._looked: set[Key] = set()  # kinds of calls without a kernel that takes other arrays
+        self._named: dict[Key, list[str] | None] = {}  # dtypes of results that no kernel makes
         self.table: Callable[..., None] | None = None
         self.clear: Callable[[Callable[..., Any]], None] | None = None
         self.upgrade: Callable[[], None] | None = None
@@ -165,10 +166,9 @@ class Dispatch:
     def _tuned(
         self, kinds: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], attributes: Mapping[str, Any]
     ) -> Served | None:
-        dtype = str(attributes.get("dtype"))
-        bits = BITS.get(dtype)  # only where the dtype is given are whole numbers its bits
+        bits = _bits(attributes)
         names = [(shape, d.name if d.isnative else d.str) for shape, d in kinds]
-        shapes = tuple((shape, dtype if n == bits else n) for shape, n in names)
+        shapes = tuple((shape, bits.get(n, n)) for shape, n in names)
         return self._resolver.by_arrays(self.__name__, shapes, attributes)
 
     def _why_not(self, args: tuple[Array, ...]) -> str:
@@ -186,7 +186,7 @@ class Dispatch:
         if op.infer is None or not args:
             return None
         try:
-            params = op.infer([a.shape for a in args], **{**attributes, "dtype": args[0].dtype.name})
+            params = op.infer([a.shape for a in args], **{"dtype": args[0].dtype.name, **attributes})
             return op.workload(**params)
         except UsageError:  # numpy names what is wrong with the shapes, or takes them (batches)
             return None
@@ -274,16 +274,52 @@ class Dispatch:
     ) -> Any:
         """The answer to arrays of another framework, in that framework's."""
         if lent.bits is not None:
-            attributes = {"dtype": lent.bits, **attributes}
-        out = {"out": returned(lent.outs)} if lent.outs else {}
-        result = self(*lent.args, **attributes, **out)
-        if lent.bits is not None and self.table is not None:  # of arrays that numpy has, the table knows by now
-            answer = self._known.get(_key(lent.args, attributes))
+            attributes = {**self._element(list(lent.dtypes.values())), **attributes}
+        bits = _bits(attributes)
+        seen = [_plain(a, lent.dtypes.get(place, ""), bits) for place, a in enumerate(lent.args)]
+        result = self(*seen, **attributes, **({"out": returned(lent.outs)} if lent.outs else {}))
+        as_they_are = all(a is b for a, b in zip(seen, lent.args, strict=True))
+        # Of arrays that numpy has, the table knows by now.
+        if lent.bits is not None and as_they_are and self.table is not None:
+            answer = self._known.get(_key(seen, attributes))
             if isinstance(answer, Served) and answer.native:
                 self.table(args, keywords, answer.call, None)
-        bits = None if lent.bits is None else np.dtype(BITS[lent.bits])
-        found = [(a, np.asarray(a).dtype) for a in each_out(result)]
-        return returned([lent.give(a, str(lent.bits) if dtype == bits else dtype.name) for a, dtype in found])
+        results = [np.asarray(a) for a in each_out(result)]
+        return returned([lent.give(a, n) for a, n in zip(results, self._names(results, seen, attributes), strict=True)])
+
+    def _element(self, names: Sequence[str]) -> dict[str, str]:
+        """The attribute ``dtype`` of a call with arguments of these dtypes, where it needs it: NumPy lacks some."""
+        if not self.built_in:
+            return {"dtype": next(n for n in names if n in BITS)}
+        from tilewright.kernels.operators import get_operator
+
+        known = get_operator(self.__name__).dtypes
+        dtype = next((n for n in names if n in known), None)
+        if dtype is None:
+            lacked = next(n for n in names if n in BITS)
+            raise UsageError(f"{self.__name__} takes no {lacked}", f"It takes {', '.join(known)}; cast makes them")
+        return {"dtype": dtype} if dtype in BITS else {}
+
+    def _names(self, results: Sequence[Array], args: Sequence[Array], attributes: Mapping[str, Any]) -> list[str]:
+        """The dtypes of the results of a call, of which some may be the bits of what NumPy lacks."""
+        own = [a.dtype.name for a in results]
+        if not any(n in own for n in BITS.values()):
+            return own
+        key = _key(args, attributes)
+        answer = self._known.get(key)
+        if isinstance(answer, Served):
+            told: list[str] | None = [s.dtype for s in answer.checked.outputs]
+        elif not self.built_in:
+            told = None
+        elif key in self._named:
+            told = self._named[key]
+        else:
+            workload = self._workload(tuple(args), attributes)
+            told = None if workload is None else [s.dtype for s in workload.outputs]
+            if len(self._named) < _KEPT:
+                self._named[key] = told
+        told = told or [str(attributes.get("out_dtype"))] * len(own)
+        return [t if BITS.get(t) == n else n for t, n in zip(told, own, strict=True)]
 
     def _numpy(
         self, reason: str | Cell, args: tuple[Any, ...], attributes: dict[str, Any], out: Any, keywords: dict[str, Any]
@@ -309,8 +345,14 @@ class Dispatch:
         from tilewright.kernels.operators import get_operator
 
         op = get_operator(self.__name__)
-        added = {BITS[n]: a.dtype for a in args if (n := added_dtype(a))}
-        arrays = [a.view(BITS[n]) if (n := added_dtype(a)) else np.asarray(a) for a in args]
+        arrays = [np.asarray(a) for a in args]
+        added = any(map(added_dtype, arrays))
+        if added:
+            attributes = {**self._element([a.dtype.name for a in arrays]), **attributes}
+        # NumPy's forms take the bits of one dtype, and real numbers beside them.
+        said, element = _bits(attributes), str(attributes.get("dtype"))
+        own = {BITS[element]: element} if element in BITS else {}
+        arrays = [_plain(a, said.get(a.dtype.name, a.dtype.name), own) for a in arrays]
         if op.infer is None or op.numpy is None:
             raise UsageError(f"{self.__name__} cannot be called by arrays alone", f"Use plan({self.__name__!r}, ...)")
         try:
@@ -318,13 +360,16 @@ class Dispatch:
         except UsageError as wrong:
             if out is not None or len(arrays) < 2:
                 raise
-            *arrays, out = arrays
+            arrays, out = arrays[:-1], args[-1]
             try:
                 params = op.infer([a.shape for a in arrays], **attributes)
             except UsageError:
                 raise wrong from None
         results = [np.asarray(r) for r in each_out(op.numpy(*arrays, **params))]
-        results = [r.view(added[r.dtype.name]) if r.dtype.name in added else r for r in results]
+        if added:
+            results = [
+                r.view(np.dtype(n)) for r, n in zip(results, self._names(results, arrays, attributes), strict=True)
+            ]
         if out is None:
             auto = attributes.get("out_dtype", "auto") == "auto"
             reals = [a.dtype for a in arrays if a.dtype.kind == "f"]  # indices and lengths have no say
@@ -333,6 +378,9 @@ class Dispatch:
                 [r if dtype is None or r.dtype.kind != "f" else r.astype(dtype, copy=False) for r in results]
             )
         for a, r in zip(given_outs(self.__name__, out, len(results)), results, strict=True):
+            name = added_dtype(a) or added_dtype(r)
+            if name and {a.dtype.name, r.dtype.name} <= {name, BITS[name]}:  # bits, on either side
+                a, r = a.view(BITS[name]), r.view(BITS[name])
             np.copyto(a, r, casting="same_kind")
         return out
 
@@ -360,6 +408,25 @@ class Dispatch:
 def _key(args: Sequence[Array], attributes: Mapping[str, Any]) -> Key:
     """What tells calls apart that are answered differently."""
     return (tuple((a.shape, a.dtype) for a in args), tuple(sorted(attributes.items())))
+
+
+def _bits(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """Of which dtype that NumPy lacks whole numbers are the bits: of the one that is given, and bfloat16 beside any."""
+    found = {BITS["bfloat16"]: "bfloat16"} if attributes.get("out_dtype") in BITS else {}
+    dtype = str(attributes.get("dtype"))
+    return {BITS["bfloat16"]: "bfloat16", BITS[dtype]: dtype} if dtype in BITS else found
+
+
+def _plain(a: Array, dtype: str, bits: Mapping[str, str]) -> Array:
+    """An array of a dtype that NumPy lacks, or its bits, as its bits where ``bits`` has these, else as real numbers."""
+    if dtype not in BITS:
+        return a
+    seen = a if a.dtype.name == BITS[dtype] else a.view(BITS[dtype])
+    if bits.get(BITS[dtype]) == dtype:
+        return seen
+    from tilewright.kernels.expression.numerics import decode
+
+    return decode(seen, dtype)
 
 
 def _own_types(args: Sequence[Any], attributes: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.core import TensorSpec, Workload
+from tilewright.kernels.expression.expr import FLOAT8
 from tilewright.runtime import numpy_fallback, pycall
 from tilewright.runtime.binding import ConstantPlan, merged, rest
 from tilewright.runtime.checked import Checked, address, empty, signature, storage
@@ -110,7 +111,8 @@ def _native(
     align, inputs = kernel.program.align, checked.inputs
     native = pycall.builtins_in(process_host().handle._handle) or pycall.builtins_in(kernel.library.handle._handle)
     taken, given = ([pycall.Tensor(s.shape, storage(s.dtype)) for s in specs] for specs in (inputs, checked.outputs))
-    if native is None or max(len(taken) + len(given), len(bound)) > pycall.MAX_TENSORS:
+    unsaid = any(s.dtype in FLOAT8 for s in checked.outputs)  # in C a result in 8-bit reals is whole numbers
+    if native is None or unsaid or max(len(taken) + len(given), len(bound)) > pycall.MAX_TENSORS:
         checked.keep = keep
         return Served(explanation, checked, checked, False, tally, kernel)
     # The array of launches lives in the kernel object; the plan copies it and keeps the object.
