@@ -142,6 +142,7 @@ WGMMA = tuple(
             "matmul m=33 n=17 k=96 dtype=int8 trans_b=true",
             "scaled_mm m=70 n=256 k=272 trans_b=true",
             "scaled_mm m=13 n=136 k=272 trans_b=true by_column=true bias=true",
+            "matmul m=70 n=40 k=100 trans_b=true precision=tf32_truncated",
             "batch_matmul b=3 m=40 n=32 k=24 dtype=float16",
             "batch_matmul b=2 m=17 n=64 k=80 dtype=bfloat16 trans_b=true bias=true",
             "conv2d n=2 ci=40 h=9 w=7 co=24 kh=3 kw=3 padding=1 stride=2 layout=NHWC dtype=float16",

@@ -53,7 +53,7 @@ _ADDRESSES: Mapping[str, tuple[int, ...]] = {
     "tw::tma_multicast_2d": (3, 4, 5), "tw::tma_multicast_3d": (3, 4, 5, 6), "tw::cluster_address": (0, 1),
     **{f"tw::tma_im2col_{n}d": tuple(range(3, 2 * n + 1)) for n in (3, 4, 5)},
     **{f"tw::tma_im2col_multicast_{n}d": tuple(range(3, 2 * n + 2)) for n in (3, 4, 5)},
-    **{f"tw::wgmma_{x}": (1, 2, 3) for x in ("f16", "bf16", "s8")},
+    **{f"tw::wgmma_{x}": (1, 2, 3) for x in ("f16", "bf16", "tf32", "s8")},
     **{f"tw::wgmma_{x}_rs": (2, 3) for x in ("f16", "bf16")},
 }  # fmt: skip
 """Which arguments of a primitive are addresses."""

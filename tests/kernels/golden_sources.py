@@ -22,7 +22,7 @@ from attention_programs import attention
 from convolution_programs import FORMS
 from cuda_attention_programs import GROUPS, HALVES
 from grouped_programs import experts, half_routed
-from mma_programs import PRODUCTS
+from mma_programs import PRODUCTS, cut
 from neighbour_programs import PROGRAMS as NEIGHBOURS
 from partition_programs import convolved, mlp
 from stencil_programs import PROGRAMS as STENCILS
@@ -117,7 +117,8 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
         ("cuda_simt", {**CONTRACTIONS, **FORMS},
          ("matmul", "aligned", "matmul_epilogue", "conv2d", "vector_matrix", "bytes", "turned_last_float32")),
         ("cuda_mma", {**CONTRACTIONS, **FORMS}, ("halves", "halves_odd", "bytes", "turned_last_bfloat16")),
-        ("cuda_wgmma", PRODUCTS, ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense")),
+        ("cuda_wgmma", {**PRODUCTS, "tf32": lambda: cut(48, 40, 80)},
+         ("bfloat16_mk_kn_even", "float16_mk_kn_even", "dense", "tf32")),
         ("cuda_attention", {**ATTENTIONS, **HALVES, "groups": GROUPS["shared"]},
          ("plain", "causal", "half_grouped", "half_rounded_keep", "half_long", "groups")),
         ("cuda_rows", ROWS, ("softmax", "softmax_long", "layer_norm", "row_argmax", "column_sums", "whole_sum")),

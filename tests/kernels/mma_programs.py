@@ -14,7 +14,12 @@ def factor(x: te.Expr) -> te.Expr:
     return te.round_tf32(x) if x.dtype == "float32" else te.cast(x, "int32" if x.dtype == "int8" else "float32")
 
 
-def product(dtype: str, m: int, n: int, k: int, rows: str = "mk", columns: str = "kn", out: str = "") -> Program:
+Factor = Callable[[te.Expr], te.Expr]
+
+
+def product(
+    dtype: str, m: int, n: int, k: int, rows: str = "mk", columns: str = "kn", out: str = "", factor: Factor = factor
+) -> Program:
     """A matrix product: ``rows`` and ``columns`` name the operands' axes, the outer one first."""
     size = {"m": m, "n": n, "k": k}
     x, y = (te.input(name, (size[o[0]], size[o[1]]), dtype) for name, o in (("x", rows), ("y", columns)))
@@ -25,6 +30,11 @@ def product(dtype: str, m: int, n: int, k: int, rows: str = "mk", columns: str =
 
     z = te.compute((m, n), lambda i, j: te.sum(k, lambda r: term(i, j, r)))
     return te.program(te.compute((m, n), lambda i, j: te.cast(z[i, j], out)) if out else z)[0]
+
+
+def cut(m: int, n: int, k: int, rows: str = "mk", columns: str = "nk") -> Program:
+    """A product of float32 operands cut to TF32."""
+    return product("float32", m, n, k, rows, columns, factor=te.truncate_tf32)
 
 
 def batched() -> Program:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from mma_programs import LAYOUTS, OUT, PRODUCTS, QUICK, dense, factor, product, scaled
+from mma_programs import LAYOUTS, OUT, PRODUCTS, cut, dense, factor, product, scaled
 
 from tilewright.backends.cuda.archs import VARIANTS
 from tilewright.backends.cuda.archs import target as cuda_target
@@ -56,6 +56,7 @@ WGMMA: Mapping[str, Callable[[], Program]] = {
     "e5m2": lambda: product("float8_e5m2", 64, 40, 96, "mk", "nk"),
     "scaled": lambda: scaled(66, 256, 528),
     "scaled_columns": lambda: scaled(13, 136, 400, by_column=True, bias=True, dtype="float8_e5m2"),
+    "tf32": lambda: cut(70, 48, 100),
     "dense": dense,
     "batched": lambda: batched(False),
     "rounds": lambda: product("bfloat16", 130, 152, 520, "mk", "nk", "bfloat16"),
@@ -195,6 +196,7 @@ CLUSTERED: Mapping[str, tuple[dict[str, object], ...]] = {
     "deep": ({"CLUSTER": "1x2", "BN": 8, "split_k": True, "SPLIT": 3},),
     "int8_mk_nk": ({"CLUSTER": "1x2", "BN": 32, "persistent": True}, {"CLUSTER": "2x1", "BN": 16}),
     "batched": ({"CLUSTER": "1x2", "BN": 16, "persistent": True},),
+    "tf32": ({"CLUSTER": "2x1", "BN": 32, "store_boxes": True}, {"CLUSTER": "1x2", "BN": 16, "persistent": True}),
 }
 
 
@@ -352,9 +354,16 @@ def test_it_is_hoppers_alone_and_its_default(variant: str) -> None:
         assert default_schedule(task).template == "cuda_wgmma"
 
 
+CUT: Mapping[str, Callable[[], Program]] = {
+    "cut_mk_kn": lambda: cut(48, 40, 80, "mk", "kn"),
+    "cut_mk_nk_odd": lambda: cut(48, 40, 81),
+}
 REFUSED = {
     "bfloat16_mk_nk_odd": "whole number of 16 bytes",
-    "int8_km_nk_even": "8-bit elements",
+    "int8_km_nk_even": "8-bit elements of operand x0 whose K",
+    "float32_mk_nk_even": "rounds operand x0 to TF32",
+    "cut_mk_kn": "32-bit elements of operand x1 whose K",
+    "cut_mk_nk_odd": "whole number of 16 bytes",
     "conv_nhwc": "has 16 channels, of 64",
     "pairs": "whole number of 16 bytes",
 }
@@ -362,7 +371,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_the_copy_engine_cannot_fetch_is_refused_with_the_reason(name: str) -> None:
-    program = PRODUCTS[name]()
+    program = {**PRODUCTS, **CUT}[name]()
     found = match(program.dumps())
     assert found is not None
     assert REFUSED[name] in refuses(found)
@@ -372,8 +381,18 @@ def test_what_the_copy_engine_cannot_fetch_is_refused_with_the_reason(name: str)
         CUDA_WGMMA.space(task)
 
 
-def test_reals_of_32_bits_are_left_to_other_templates() -> None:
-    assert match(QUICK["float32_km_kn_even"]().dumps()) is None
+def test_what_is_to_be_exact_in_32_bits_is_left_to_other_templates() -> None:
+    x, y = te.input("x", (48, 64)), te.input("y", (40, 64))
+    z = te.compute((48, 40), lambda i, j: te.sum(64, lambda r: x[i, r] * y[j, r]))
+    assert match(te.program(z)[0].dumps()) is None
+
+
+def test_products_that_are_cut_to_tf32_take_warp_groups_by_default() -> None:
+    for precision, trans_b, name in (
+        ("tf32_truncated", True, "cuda_wgmma"), ("tf32_truncated", False, "cuda_mma"), ("tf32", True, "cuda_mma"),
+    ):  # fmt: skip
+        task = _matmul(4096, 4096, 4096, "float32", precision=precision, trans_b=trans_b)
+        assert default_schedule(task).template == name
 
 
 # --------------------------------------------------------------------------- schedules

@@ -22,6 +22,7 @@ CASES = (
     {"m": 1000, "n": 520, "k": 512, "dtype": "float16", "trans_a": True},
     {"m": 49, "n": 512, "k": 4608, "dtype": "bfloat16", "trans_b": True, "bias": True, "activation": "silu"},
     {"m": 512, "n": 512, "k": 1024, "dtype": "int8", "trans_b": True},
+    {"m": 4096, "n": 4096, "k": 4096, "dtype": "float32", "trans_b": True, "precision": "tf32_truncated"},
     {"m": 16384, "n": 16384, "k": 1024, "dtype": "bfloat16"},
     {"m": 2304, "n": 2304, "k": 16384, "dtype": "bfloat16"},
     {"m": 16, "n": 14336, "k": 4096, "dtype": "bfloat16", "trans_b": True, "bias": True},

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from convolution_programs import convolution, transposed
+from mma_programs import conv_nhwc
 from test_cuda_wgmma import computes, small
 
 from tilewright.backends.cuda.archs import target as cuda_target
@@ -28,12 +29,15 @@ def filters_last(dtype: str, out: str, channels: int, padding: int = 1) -> Progr
     x, w = te.input("x", (2, 5, 6, channels), dtype), te.input("w", (24, 3, 3, channels), dtype)
     acc = "int32" if dtype == "int8" else "float32"
 
+    def factor(v: te.Expr) -> te.Expr:
+        return te.truncate_tf32(v) if dtype == "float32" else te.cast(v, acc)
+
     def at(n: te.Expr, y: te.Expr, z: te.Expr, c: te.Expr) -> te.Expr:
-        return te.select((y >= 0) & (y < 5) & (z >= 0) & (z < 6), te.cast(x[n, y, z, c], acc), 0)
+        return te.select((y >= 0) & (y < 5) & (z >= 0) & (z < 6), factor(x[n, y, z, c]), 0)
 
     size = 2 * padding - 2
     z = te.compute((2, 5 + size, 6 + size, 24), lambda n, i, j, o: te.sum((3, 3, channels), lambda r, s, c: (
-        at(n, i + r - padding, j + s - padding, c) * te.cast(w[o, r, s, c], acc))))  # fmt: skip
+        at(n, i + r - padding, j + s - padding, c) * factor(w[o, r, s, c]))))  # fmt: skip
     return te.program(te.compute(z.shape, lambda *at: te.cast(z[at], out)))[0]
 
 
@@ -81,6 +85,7 @@ WINDOWS: Mapping[str, Callable[[], Program]] = {
     "points": lambda: convolution("NHWC", "float16", 192, 40, (9, 7), (1, 1), stride=2),
     "groups": lambda: convolution("NHWC", "bfloat16", 128, 48, (6, 7), (3, 3), padding=1, groups=2),
     "filters_last": lambda: filters_last("bfloat16", "bfloat16", 72),
+    "tf32": lambda: filters_last("float32", "float32", 36),
     "bytes": lambda: filters_last("int8", "int32", 128),
     "eight_bit_reals": lambda: filters_last("float8_e4m3fn", "bfloat16", 64),
     "one_image": one_image,
@@ -137,6 +142,7 @@ def test_what_a_copy_is_told() -> None:
 
 REFUSED: Mapping[str, tuple[Callable[[], Program], str]] = {
     "masked": (masked, "no tensor map"),
+    "rounded": (lambda: conv_nhwc("float32"), "rounds operand x0 to TF32"),
     "channels outermost": (lambda: convolution("NCHW", "float16", 64, 24, (6, 7), (3, 3)), "no tensor map"),
     "phases": (lambda: transposed("NHWC", "float16", 64, 24, (4, 6), (4, 4)), "no tensor map"),
     "long steps": (lambda: convolution("NWC", "float16", 64, 24, (70,), (3,), stride=9), "no tensor map"),

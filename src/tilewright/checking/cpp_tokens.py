@@ -28,8 +28,8 @@ _TOKEN = re.compile(
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _TEMPLATES = {
     "pack", "load_global", "store_global", "load_shared", "store_shared", "cp_async", "cp_wait", "floordiv", "mod",
-    "wgmma_wait", "wgmma_f16", "wgmma_bf16", "wgmma_s8", "tma_wait", "sync_some", "fewer_registers", "more_registers",
-    "static_cast", "reinterpret_cast", "const_cast", "min", "max", "template",
+    "wgmma_wait", "wgmma_f16", "wgmma_bf16", "wgmma_tf32", "wgmma_s8", "tma_wait", "sync_some", "fewer_registers",
+    "more_registers", "static_cast", "reinterpret_cast", "const_cast", "min", "max", "template",
 }  # fmt: skip
 
 

@@ -45,6 +45,7 @@ from tilewright.kernels.primitives import (
     wgmma_f16,
     wgmma_s8,
     wgmma_sync,
+    wgmma_tf32,
 )
 from tilewright.kernels.primitives.primitive import Primitive
 
@@ -74,6 +75,7 @@ PRIMITIVES: tuple[Primitive, ...] = (
     wgmma_sync.PRIMITIVE,
     wgmma_f16.PRIMITIVE,
     wgmma_bf16.PRIMITIVE,
+    wgmma_tf32.PRIMITIVE,
     wgmma_s8.PRIMITIVE,
     wgmma_e4m3.PRIMITIVE,
     wgmma_e5m2.PRIMITIVE,

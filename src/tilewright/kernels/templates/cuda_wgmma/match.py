@@ -14,10 +14,10 @@ from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.cuda_wgmma import window
 
 FUNCTIONS = {
-    "float16": "wgmma_f16", "bfloat16": "wgmma_bf16", "int8": "wgmma_s8", "float8_e4m3fn": "wgmma_e4m3",
-    "float8_e5m2": "wgmma_e5m2",
+    "float16": "wgmma_f16", "bfloat16": "wgmma_bf16", "float32": "wgmma_tf32", "int8": "wgmma_s8",
+    "float8_e4m3fn": "wgmma_e4m3", "float8_e5m2": "wgmma_e5m2",
 }  # fmt: skip
-"""The primitive that multiplies operands of a type."""
+"""The primitive that multiplies operands of a type; float32 stands for those cut to TF32."""
 
 
 @lru_cache(maxsize=256)
@@ -44,9 +44,11 @@ def views(p: Product) -> Mapping[bool, Product]:
 def refuses(p: Product) -> str:
     """Why the copy engine cannot fetch the operands; empty where it can."""
     for s in (p.a, p.b):
+        name = f"operand {s.tensor}"
+        if s.rounds:
+            return f"rounds {name} to TF32, which is multiplied as it was fetched; precision=tf32_truncated cuts it"
         if window.window(s) is not None:
             continue
-        name = f"operand {s.tensor}"
         if not window.tiled(s) or s.strides is None:
             return f"reads {name} at positions that no tensor map describes"
         batch, row, k = s.strides
@@ -56,7 +58,7 @@ def refuses(p: Product) -> str:
         if any(step * s.item % CHUNK for step in (batch, outer)):
             return f"has rows of {name} that are not a whole number of {CHUNK} bytes apart"
         if s.contiguous == "row" and s.item != 2:
-            return f"has 8-bit elements of {name} whose K is not contiguous"
+            return f"has {8 * s.item}-bit elements of {name} whose K is not contiguous"
         if 0 in (row, k) and s.rows > 1:
             return f"reads the same row of {name} over and over"
     deep = window.depth(p)

@@ -1,4 +1,4 @@
-"""The Hopper template: sums of products of two tensors by warp groups, of 16-bit and 8-bit operands."""
+"""The Hopper template: sums of products of two tensors by warp groups, of 16-bit, TF32 and 8-bit operands."""
 
 from __future__ import annotations
 
