@@ -243,9 +243,22 @@ GROUPED = tuple(
 )
 """For rows that choose their matrix."""
 
+GROUPED_WGMMA = tuple(
+    map(
+        parse_shape,
+        (
+            "grouped_matmul m=64 n=64 k=64 groups=4 dtype=float16",
+            "grouped_matmul m=37 n=40 k=48 groups=5 dtype=float16",
+            "grouped_matmul m=17 n=72 k=33 groups=3 dtype=bfloat16",
+            "grouped_matmul m=130 n=40 k=136 groups=6 dtype=bfloat16",
+        ),
+    )
+)
+"""For warp groups that multiply them."""
+
 SHAPES: dict[str, Sequence[Shape]] = {
     "cuda_attention": ATTENTIONS, "cuda_simt": SIMT, "cuda_mma": MMA, "cuda_wgmma": WGMMA, "cuda_grouped": GROUPED,
-    "cuda_rows": ROWS,
+    "cuda_grouped_wgmma": GROUPED_WGMMA, "cuda_rows": ROWS,
     "cuda_map": PLAIN, "cuda_stencil": WINDOWS, "cuda_generic": (*ROWS, *PLAIN, *WINDOWS),
 }  # fmt: skip
 
@@ -257,6 +270,15 @@ DEEP: dict[str, Sequence[Shape]] = {
                 "grouped_matmul m=160 n=70 k=200 groups=3",
                 "grouped_matmul m=150 n=72 k=400 groups=3 dtype=float16",
                 "grouped_matmul m=160 n=133 k=401 groups=4 dtype=bfloat16",
+            ),
+        )
+    ),
+    "cuda_grouped_wgmma": tuple(
+        map(
+            parse_shape,
+            (
+                "grouped_matmul m=160 n=72 k=520 groups=3 dtype=float16",
+                "grouped_matmul m=150 n=136 k=651 groups=2 dtype=bfloat16",
             ),
         )
     ),

@@ -40,9 +40,9 @@ from tilewright.core import Candidate, Schedule, Task, TilewrightError
 from tilewright.kernels.templates import get_template
 
 WANTED = 0.95
-CONTRACTIONS = ("cuda_simt", "cuda_mma", "cuda_wgmma", "cuda_grouped")
+CONTRACTIONS = ("cuda_simt", "cuda_mma", "cuda_wgmma", "cuda_grouped", "cuda_grouped_wgmma")
 """Templates whose kernels go round a ring of tiles."""
-PERSISTENT = ("cuda_wgmma",)
+PERSISTENT = ("cuda_wgmma", "cuda_grouped_wgmma")
 """Templates whose blocks walk over tiles: on so few multiprocessors they have several of the small shapes each."""
 FEW_SMS = 2
 ARCH = "sm_90a"

@@ -39,6 +39,7 @@ LEFT = {
     "kernels/templates/contraction/template.py": (1, PRINTER),
     "kernels/templates/cuda_attention/template.py": (1, PRINTER),
     "kernels/templates/cuda_mma/template.py": (1, PRINTER),
+    "kernels/templates/cuda_grouped/template.py": (1, PRINTER),
     "kernels/templates/cuda_wgmma/template.py": (1, PRINTER),
     "kernels/templates/mixed_precision/template.py": (1, PRINTER),
     "kernels/templates/generic/template.py": (1, PRINTER),

@@ -128,6 +128,7 @@ CUDA: dict[str, dict[str, Callable[[], Program]]] = {
         ("cuda_partition", {"mlp": mlp, "convolved": convolved}, ("mlp", "convolved")),
         ("cuda_relaid", {"conv": channels_first}, ("conv",)),
         ("cuda_grouped", {"experts": experts, "half_routed": half_routed}, ("experts", "half_routed")),
+        ("cuda_grouped_wgmma", {"half_routed": half_routed}, ("half_routed",)),
     )
 }  # fmt: skip
 """Programs of CUDA templates."""
@@ -149,6 +150,7 @@ FULL = {
     "cuda_attention": "half_grouped",
     "cuda_generic": "softmax",
     "cuda_grouped": "half_routed",
+    "cuda_grouped_wgmma": "half_routed",
     "cuda_map": "transposed_half",
     "cuda_mma": "halves_odd",
     "cuda_wgmma": "dense",
@@ -160,7 +162,7 @@ FULL = {
 }
 """The program of each template whose sources are committed in full, on the first architecture of CUDA alone that it knows."""
 
-HOPPER = ("cuda_wgmma",)
+HOPPER = ("cuda_grouped_wgmma", "cuda_wgmma")
 """Templates of the second architecture alone."""
 
 

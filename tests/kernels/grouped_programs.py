@@ -54,9 +54,9 @@ def frames() -> Program:
     )  # fmt: skip
 
 
-def half_experts() -> Program:
-    x, w = te.input("x", (21, 32), "bfloat16"), te.input("w", (3, 32, 24), "bfloat16")
-    return _program(nn.cast(nn.grouped_matmul(x, w, te.input("g", (21,), "int32")), "bfloat16"))
+def half_experts(m: int = 21, n: int = 24, k: int = 32) -> Program:
+    x, w = te.input("x", (m, k), "bfloat16"), te.input("w", (3, k, n), "bfloat16")
+    return _program(nn.cast(nn.grouped_matmul(x, w, te.input("g", (m,), "int32")), "bfloat16"))
 
 
 PROGRAMS: dict[str, Callable[[], Program]] = {
@@ -112,6 +112,16 @@ def rounded_experts() -> Program:
     )  # fmt: skip
 
 
+def cut_experts() -> Program:
+    """float32 cut to TF32."""
+    x, w, g = te.input("x", (21, 36)), te.input("w", (3, 20, 36)), te.input("g", (21,), "int32")
+    return _program(
+        te.compute(
+            (21, 20), lambda i, j: te.sum(36, lambda r: te.truncate_tf32(x[i, r]) * te.truncate_tf32(w[g[i], j, r]))
+        )
+    )  # fmt: skip
+
+
 def byte_experts() -> Program:
     x, w, g = te.input("x", (25, 64), "int8"), te.input("w", (3, 40, 64), "int8"), te.input("g", (25,), "int32")
     return _program(
@@ -143,6 +153,7 @@ def eight_bit_experts() -> Program:
 
 
 TENSOR_CORES: dict[str, Callable[[], Program]] = {
-    f.__name__: f for f in (half_odd, half_routed, half_frames, rounded_experts, byte_experts, quantised_experts)
+    f.__name__: f
+    for f in (half_odd, half_routed, half_frames, rounded_experts, cut_experts, byte_experts, quantised_experts)
 }
 """Such as matrix units multiply."""

@@ -5,10 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from grouped_programs import PROGRAMS, TENSOR_CORES, eight_bit_experts, experts, half_experts, half_frames, half_routed
+from grouped_programs import (
+    PROGRAMS,
+    TENSOR_CORES,
+    byte_experts,
+    cut_experts,
+    eight_bit_experts,
+    experts,
+    half_experts,
+    half_frames,
+    half_routed,
+)
 
 from harness.nvrtc import spilled
 from tilewright.backends.cpu.targets import parse_target
@@ -20,17 +31,29 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.grouped import grouped
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.templates import default_schedule, full_source, get_template, lower, templates_for
-from tilewright.kernels.templates.cuda_grouped.plan import member
-from tilewright.testing.cuda_template import CudaTemplateContract, empty_output
+from tilewright.kernels.templates.cuda_grouped.template import ROWS_APART
+from tilewright.kernels.templates.planned import PlannedTemplate
+from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
 from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
 
-GROUPED = get_template("cuda_grouped")
-TARGET = cuda_target("sm_80")
+GROUPED, BY_GROUPS = get_template("cuda_grouped"), get_template("cuda_grouped_wgmma")
+TARGET, HOPPER = cuda_target("sm_80"), cuda_target("sm_90a")
+WARP_GROUPS = (half_experts, half_routed, half_frames, byte_experts, cut_experts, eight_bit_experts)
+"""What warp groups multiply of it."""
 
 
 class TestContract(CudaTemplateContract):
     templates = ("cuda_grouped",)
     programs = {f.__name__: f for f in (experts, half_experts, half_routed, half_frames)}  # noqa: RUF012
+
+
+class TestWarpGroups(CudaTemplateContract):
+    """Hopper's: rows are brought together, then the copy engine fetches tiles of them."""
+
+    templates = ("cuda_grouped_wgmma",)
+    programs = {f.__name__: f for f in WARP_GROUPS[:-1]}  # noqa: RUF012
+    targets = ("sm_90a",)
+    architecture = "sm_90a"
 
 
 class TestEightBitReals(CudaTemplateContract):
@@ -60,6 +83,13 @@ class TestContractThoroughly(CudaTemplateContract):
 
 
 @pytest.mark.nightly
+class TestWarpGroupsThoroughly(TestWarpGroups):
+    programs = {f.__name__: f for f in WARP_GROUPS}  # noqa: RUF012
+    schedules = 12
+    sanitize = ("address", "undefined")
+
+
+@pytest.mark.nightly
 class TestContractSanitized(CudaTemplateContract):
     templates = ("cuda_grouped",)
     programs = PROGRAMS | TENSOR_CORES
@@ -74,9 +104,17 @@ def test_what_computes_a_grouped_contraction(name: str) -> None:
     assert found[0] is GROUPED
     g = grouped(program.dumps())
     assert g is not None
-    chosen = member(g, TARGET)
-    assert chosen is not None
-    assert chosen[0].name == ("cuda_mma" if name in TENSOR_CORES or name == "half_experts" else "cuda_simt")
+    matrix = name in TENSOR_CORES or name == "half_experts"
+    plan = GROUPED.plan(g, TARGET, GROUPED.default(task_of(program, TARGET)).values)
+    assert plan.member.template.name == ("cuda_mma" if matrix else "cuda_simt")
+    by_groups = BY_GROUPS.matches(task_of(program, HOPPER))
+    assert by_groups == (name in {f.__name__ for f in WARP_GROUPS})
+
+
+def few(task: Task) -> Task:
+    """The task on a device of two multiprocessors."""
+    limits = tuple((k, 2 if k == "sms" else v) for k, v in task.target.limits)
+    return replace(task, target=replace(task.target, limits=limits))
 
 
 DEALT: dict[str, Callable[[int, int], np.ndarray]] = {
@@ -90,19 +128,31 @@ DEALT: dict[str, Callable[[int, int], np.ndarray]] = {
 
 
 SPLIT = {"split_k": True, "SPLIT": 2, "BK": 32, "STAGES": 2, "store_shared": False}
+SMALL: dict[str, Value] = {"BM": 64, "GROUPS": 1, "BN": 64, "BK": 64, "STAGES": 2, "split_k": False, "SPLIT": 1}
 
 
 @pytest.mark.parametrize(
-    ("make", "knobs"), [(lambda: experts(m=70), {}), (half_routed, {}), (half_routed, SPLIT)],
-    ids=["float32", "bfloat16", "split"],
-)  # fmt: skip
-def test_rows_may_be_dealt_in_any_way(make: Callable[[], Program], knobs: dict[str, Value]) -> None:
+    ("make", "template", "knobs"),
+    [
+        (lambda: experts(m=70), GROUPED, {}),
+        (half_routed, GROUPED, {}),
+        (half_routed, GROUPED, SPLIT),
+        # Two multiprocessors: blocks walk over tiles, of which some have no rows.
+        (lambda: half_experts(150, 72), BY_GROUPS, SMALL),
+        (lambda: half_experts(150, 136, 200), BY_GROUPS, {**SMALL, "CLUSTER": "1x2", "STAGES": 3}),
+        (lambda: half_experts(150, 24, 267), BY_GROUPS, {**SMALL, "split_k": True, "SPLIT": 2}),
+    ],
+    ids=["float32", "bfloat16", "split", "groups", "groups-pairs", "groups-split"],
+)
+def test_rows_may_be_dealt_in_any_way(
+    make: Callable[[], Program], template: PlannedTemplate[Any, Any], knobs: dict[str, Value]
+) -> None:
     """Empty groups, and tiles that are full to the last row, too; results do not depend on the order of threads."""
     program = make()
-    task = task_of(program, TARGET)
-    values = {**GROUPED.default(task).values, "BM": 16, "GROUP": 1, **knobs}
-    candidate = Candidate(task, GROUPED.space(task).schedule(values))
-    made = GROUPED.lower(candidate)
+    task = task_of(program, TARGET) if template is GROUPED else few(task_of(program, HOPPER))
+    values = {**template.default(task).values, "BM": 16, "GROUP": 1, **knobs}
+    candidate = Candidate(task, template.space(task).schedule(values))
+    made = template.lower(candidate)
     kernel = build(full_source(candidate, emulated=True), [x.symbol for x in made.program.launches])
     inputs = random_arrays(program, 1)
     at = next(n for n, t in enumerate(program.inputs) if t.dtype == "int32")
@@ -111,13 +161,13 @@ def test_rows_may_be_dealt_in_any_way(make: Callable[[], Program], knobs: dict[s
     for name, deal in DEALT.items():
         inputs[at] = deal(inputs[at].size, groups.groups).astype("int32").reshape(inputs[at].shape)
         results = []
-        for order, copies in (("fifo", "lazy"), ("random:3", "eager")):
+        for order, copies in (*ORDERS[:2], ("random:3", "eager")):
             got = empty_output(program.output.shape, program.output.dtype)
             report = run(kernel, made.program, launch_values(candidate), inputs, got, order=order, copies=copies)
             assert report.ok, (name, report.bugs)
             check(program, inputs, got)
             results.append(got.tobytes())
-        assert results[0] == results[1], name
+        assert len(set(results)) == 1, name
 
 
 def test_a_tile_holds_rows_of_one_group() -> None:
@@ -200,9 +250,28 @@ def test_no_default_spills(sizes: dict[str, object], variant: str) -> None:
 
 
 def _unspilled(sizes: dict[str, object], variant: str) -> None:
-    task = Task(get_operator("grouped_matmul").workload(**sizes), cuda_target(variant))
-    schedule = GROUPED.default(task)
-    assert not spilled(task, schedule), dict(schedule.values)
+    task = _mixture(sizes, variant)
+    for template in templates_for(task):
+        schedule = template.default(task)
+        assert not spilled(task, schedule), (template.name, dict(schedule.values))
+
+
+def _mixture(sizes: dict[str, object], variant: str) -> Task:
+    return Task(get_operator("grouped_matmul").workload(**sizes), cuda_target(variant))
+
+
+def test_many_rows_are_brought_together_for_warp_groups() -> None:
+    """Few rows are read where they lie: memory bounds both kernels then, and the copy is a launch more."""
+    few, many = _mixture({**MIXTURES[0], "m": 256}, "sm_90a"), _mixture(MIXTURES[0], "sm_90a")
+    assert [t.name for t in templates_for(many)] == ["cuda_grouped_wgmma", "cuda_grouped"]
+    assert [t.name for t in templates_for(few)] == ["cuda_grouped", "cuda_grouped_wgmma"]
+    assert [x.name for x in BY_GROUPS.nests(many, BY_GROUPS.default(many))] == ["sort", "gather", "s0"]
+
+
+def test_tiles_of_rows_that_lie_apart_have_no_choice_of_some_knobs() -> None:
+    space = BY_GROUPS.space(_mixture(MIXTURES[0], "sm_90a"))
+    values = {k.name: k.values for k in space.knobs}
+    assert {k: v for k, v in values.items() if k in ROWS_APART} == ROWS_APART
 
 
 @pytest.mark.nightly
@@ -213,3 +282,12 @@ def test_many_random_schedules_compile() -> None:
         task = Task(get_operator("grouped_matmul").workload(**sizes), TARGET)
         count += spilled(task, GROUPED.space(task).sample(rng)) > 0
     assert count <= 4, f"{count} of 80 spill"
+
+
+@pytest.mark.nightly
+def test_many_random_schedules_of_warp_groups_compile() -> None:
+    rng, count = random.Random(1), 0
+    for number in range(40):
+        task = _mixture(MIXTURES[number % 2], "sm_90a")
+        count += spilled(task, BY_GROUPS.space(task).sample(rng)) > 0
+    assert count <= 2, f"{count} of 40 spill"

@@ -13,6 +13,7 @@ from importlib import import_module
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task, UsageError
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.templates.base import LoweredKernel, Template
+from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.plugins import find, installed
 from tilewright.search_space import Space, UnionSpace
 
@@ -34,6 +35,7 @@ _TEMPLATES = {
     "cuda_attention": ("cuda_attention", "CUDA_ATTENTION"),
     "cuda_map": ("cuda_elementwise", "CUDA_MAP"),
     "cuda_stencil": ("cuda_reduce_window", "CUDA_STENCIL"),
+    "cuda_grouped_wgmma": ("cuda_grouped", "CUDA_GROUPED_WGMMA"),
     "cuda_grouped": ("cuda_grouped", "CUDA_GROUPED"),
     "cuda_relaid": ("partition", "CUDA_RELAID"),
     "cuda_wgmma": ("cuda_wgmma", "CUDA_WGMMA"),
@@ -96,8 +98,12 @@ def register(template: Template) -> None:
 
 
 def templates_for(task: Task) -> tuple[Template, ...]:
-    """Templates that can compute a task, most specific first; generic ones only when no other can."""
+    """Templates that can compute a task, most specific first; generic ones only when no other can.
+
+    The first one gives the default, so one that is estimated to be slower comes last.
+    """
     usable = [t for t in TEMPLATES.values() if task.target.kind in t.kinds and t.matches(task)]
+    usable.sort(key=lambda t: isinstance(t, PlannedTemplate) and t.is_last(task))
     if not usable:
         for extent in task.workload.ranges.values():
             raise UsageError(

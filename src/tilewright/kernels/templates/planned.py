@@ -33,6 +33,7 @@ class PlannedTemplate(Generic[F, P]):
     version. ``choose``: a good schedule without tuning. ``plan``: everything that the source depends on. ``describe``:
     its loops; ``measures``: what they do not say (:meth:`~.base.Template.static`). ``print``: the source, for a symbol.
     ``refuses``: what keeps it from computing a program of its family, ``has 8-bit reals``; empty where nothing does.
+    ``last``: whether another template of those that match is estimated to have the faster default.
     ``ranges``: whether it takes a size that each call chooses, in the program that it found. ``usable``: whether there
     is a schedule on a target. ``exact``: whether its sums of a program are that's own; where they are not, tasks whose
     precision is :data:`~tilewright.core.EXACT` are refused.
@@ -54,6 +55,7 @@ class PlannedTemplate(Generic[F, P]):
     ranges: Callable[[F], bool] = lambda _: False
     usable: Callable[[F, Target], bool] = lambda *_: True
     exact: Callable[[F], bool] = lambda _: True
+    last: Callable[[F, Target], bool] = lambda *_: False
 
     def matches(self, task: Task) -> bool:
         if task.target.kind not in self.kinds:
@@ -65,6 +67,10 @@ class PlannedTemplate(Generic[F, P]):
             and not self._refuses(found, task.workload.program)
             and self.usable(found, task.target)
         )
+
+    def is_last(self, task: Task) -> bool:
+        """Whether, of templates that match a task, others come first."""
+        return self.last(self.found(task.workload.program), task.target)
 
     def space(self, task: Task) -> SearchSpace:
         """Every legal schedule; of a range that of its greatest size."""

@@ -93,12 +93,12 @@ class Sorting:
             threads *= 2
         return threads
 
-    def declare(self) -> str:
-        """Statements that declare ``order`` and a tile's ``batch``, and end blocks whose tile has no rows."""
+    def declare(self, leave: str = "return") -> str:
+        """Statements that declare ``order`` and a tile's ``batch``, and ``leave`` a tile that has no rows."""
         return (
             f"    const int *order = (const int *)(ws + {wide(self.at)});\n"
             f"    const int batch = tw::load_global<int>((const int *)(ws + {wide(self.batches_at)}) + tile_m);\n"
-            "    if (batch < 0) return;\n"
+            f"    if (batch < 0) {leave};\n"
         )
 
     def launch(self, symbol: str) -> Launch:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from tilewright.kernels.expression.expr import Expr, axis, load, same
-from tilewright.kernels.expression.program import Program, Stage
+from tilewright.kernels.expression.expr import ITEMSIZE, Expr, axis, load, same
+from tilewright.kernels.expression.program import Program, Stage, Tensor
 from tilewright.kernels.families import contraction as family
 from tilewright.kernels.families.grouped import Grouped
 from tilewright.kernels.families.sides import NoMatch
 from tilewright.kernels.templates.cuda.match import CudaContraction, computed
 from tilewright.kernels.templates.cuda.operand import operand
+from tilewright.kernels.templates.cuda_mma.source import CHUNK
 
 GROUP, ROW = "i0", "i1"
 """Axes of a product: the group, and the row."""
@@ -25,6 +26,26 @@ def all_rows(g: Grouped) -> Program:
 def even(g: Grouped) -> Program:
     """The product of each group's matrix with its rows where rows lie in groups of equal size."""
     return _product(g, g.chosen, g.typical, axis(GROUP) * g.typical + axis(ROW))
+
+
+def gathered(g: Grouped) -> Program:
+    """:func:`even` where rows of what they are multiplied by lie in order, a whole number of 16 bytes apart."""
+    program = even(g)
+    stage, *after = program.stages
+    read = next((x for x in stage.loads() if ROW in x.axes()), None)
+    if read is None:
+        return program
+    name, step = f"x{len(program.inputs)}", CHUNK // ITEMSIZE[read.dtype]
+    names = [a for a in (*stage.axes, *stage.reduce_axes) if a in {GROUP, *read.axes()}]
+    *outer, depth = (stage.ranges[a] for a in names)
+    rows = Tensor(name, (*outer, -(-depth // step) * step), read.dtype)
+
+    def moved(e: Expr) -> Expr | None:
+        return load(name, e.dtype, tuple(map(axis, names))) if e is read else None
+
+    stages = (replace(stage, body=tuple(e.map(moved) for e in stage.body)), *after)
+    used = {str(x.value) for s in stages for x in s.loads()}
+    return Program((*(t for t in program.inputs if t.name in used), rows), stages)
 
 
 @lru_cache(maxsize=256)

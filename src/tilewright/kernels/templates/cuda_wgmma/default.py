@@ -112,7 +112,7 @@ def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) ->
 def _candidates(
     seen: Mapping[bool, Product], target: Target, options: Mapping[str, tuple[Any, ...]]
 ) -> Iterator[dict[str, Value]]:
-    sms = limit(target, "sms")
+    sms, walk = limit(target, "sms"), False not in options["persistent"]
     tiled = itertools.product(options["SWAP"], options["BM"], reversed(options["BN"]), WAYS)
     for swap, bm, bn, (groups, ping_pong) in tiled:
         if bm % (ROWS * sharing(groups, ping_pong)):
@@ -123,13 +123,13 @@ def _candidates(
             continue
         splits = [(s, False) for s in options["SPLIT"] if s == 1 or tiles < sms]
         splits += [(s, True) for s in options["SPLIT"] if s > 1 and tiles > sms and not ping_pong]
-        boxes = output_box(p, bn) is not None
+        boxes = True in options["store_boxes"] and output_box(p, bn) is not None
         walks = {c: walked(options["GROUP"], bm, bn, c, sms) for c in options["CLUSTER"]}
         shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], options["CLUSTER"])
         for stages, (parts, tail), bk, cluster in shapes:
             yield {
                 "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
-                "persistent": tiles * parts > sms, "ping_pong": ping_pong, "tail": tail,
+                "persistent": tiles * parts > sms or walk, "ping_pong": ping_pong, "tail": tail,
                 "store_boxes": boxes and (parts == 1 or tail), "split_k": parts > 1 and not tail, "SPLIT": parts,
                 "GROUP": walks[cluster],
             }  # fmt: skip

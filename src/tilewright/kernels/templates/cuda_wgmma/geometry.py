@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,9 @@ from tilewright.core import tensor_map
 from tilewright.kernels.expression.expr import ITEMSIZE
 from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.primitives.wgmma import ROWS, THREADS
+from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda.sizes import roundup
+from tilewright.kernels.templates.cuda.sorting import edges
 from tilewright.kernels.templates.cuda.warpgroups import (
     BARRIER,
     EIGHT,
@@ -22,6 +25,7 @@ from tilewright.kernels.templates.cuda_mma.fold import Fold, fold
 from tilewright.kernels.templates.cuda_mma.geometry import Tiles
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.cuda_wgmma.gathered import ALIGN, Gathered
 from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
 from tilewright.kernels.templates.cuda_wgmma.window import Depth, Window, depth, window
 from tilewright.kernels.templates.tiles import ceildiv
@@ -103,13 +107,21 @@ class WgmmaTiling(Tiles):
     def edges(self) -> str:
         """The axes, of ``mn``, along which tiles reach beyond the output, those that fill up a cluster included."""
         m, n = self.cluster
-        return ("m" if self.p.m % (self.bm * m) else "") + ("n" if self.p.n % (self.bn * n) else "")
+        return edges(self.p.c, self.bm * m, self.bn * n)
 
     @property
     def clusters(self) -> tuple[int, int]:
-        """Clusters along m and n."""
+        """Clusters along m and n; where rows choose their batch the most along m that there may be."""
         m, n = self.cluster
-        return ceildiv(self.p.m, self.bm * m), ceildiv(self.p.n, self.bn * n)
+        along_m = self.gathered.sorting.tiles if self.gathered is not None else ceildiv(self.p.m, self.bm * m)
+        return along_m, ceildiv(self.p.n, self.bn * n)
+
+    @cached_property
+    def gathered(self) -> Gathered | None:
+        """A's rows in the order of the batches that they choose, if they do; partial results lie in front of them."""
+        c = self.p.c
+        at = roundup(splitk.workspace(c, self.split_k), ALIGN)
+        return Gathered(replace(self.p.a, is_packed=False), self.bm, at) if c.is_sorted else None
 
     @property
     def whole(self) -> int:

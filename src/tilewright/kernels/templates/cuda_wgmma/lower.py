@@ -29,7 +29,10 @@ def arguments(p: WgmmaTiling) -> tuple[str, ...]:
 
 def source(p: WgmmaTiling) -> str:
     """Everything after the prelude."""
-    parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n", _main(p)]
+    parts = [LINE, f"namespace {p.symbol}_ {{\n", results(p)[0], "}\n"]
+    if p.gathered is not None:
+        parts += [p.gathered.sorting.kernel(p.symbol), p.gathered.kernel(p.symbol)]
+    parts.append(_main(p))
     if p.split_k:
         parts.append(splitk.kernel(p.p.c, p.symbol))
     if p.tail:
@@ -38,12 +41,14 @@ def source(p: WgmmaTiling) -> str:
 
 
 def launch_program(p: WgmmaTiling) -> LaunchProgram:
-    """The product, and the merge of partial results."""
+    """Rows in order where they choose their batch, the product, and the merge of partial results."""
     inputs = p.p.c.program.inputs
-    blocks = sizes.times(raster.blocks(*p.clusters, p.p.batch, p.split_k), p.together)
+    blocks = sizes.times(raster.blocks(*p.clusters, p.p.c.batches, p.split_k), p.together)
     names = [t.name for t in inputs]
+    g = p.gathered
     given = (
-        *(("tensor_map", s.map_of(names.index(s.source.tensor))) for s in p.sides),
+        ("tensor_map", g.map(p.a, p.a.readers) if g is not None else p.a.map_of(names.index(p.a.source.tensor))),
+        ("tensor_map", p.b.map_of(names.index(p.b.source.tensor))),
         *((("tensor_map", p.store.map(len(inputs))),) if p.store is not None else ()),
         *(("tensor", n) for n in range(len(inputs) + 1)),
         ("workspace", 0),
@@ -53,11 +58,12 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
         p.symbol, arguments(p), grid=(["min", blocks, p.sms] if p.sms else blocks, 1, 1), block=(p.threads, 1, 1),
         shared=p.shared, parameters=given,
     )  # fmt: skip
+    before = (g.sorting.launch(p.symbol), g.launch(p.symbol)) if g is not None else ()
     more = (splitk.launch(p.p.c, p.symbol),) if p.split_k else (tail.launch(p),) if p.tail else ()
-    workspace = tail.workspace(p) if p.tail else splitk.workspace(p.p.c, p.split_k)
+    workspace = tail.workspace(p) if p.tail else g.end if g is not None else splitk.workspace(p.p.c, p.split_k)
     out = Epilogue(p.p.c).width * ITEMSIZE[p.p.c.output.dtype]
     align = max(CHUNK, out, *(ITEMSIZE[t.dtype] for t in inputs))
-    return LaunchProgram((main, *more), workspace=workspace, align=align, rounding=rounding(p.p))
+    return LaunchProgram((*before, main, *more), workspace=workspace, align=align, rounding=rounding(p.p))
 
 
 KERNEL = """\
@@ -163,11 +169,15 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
     ``alone``: of one of two groups, which has every other tile.
     """
     tiles = (
-        f"{p.whole} + {p.left} * SPLIT" if p.tail else integers.text(raster.blocks(*p.clusters, p.p.batch, p.split_k))
+        f"{p.whole} + {p.left} * SPLIT"
+        if p.tail
+        else integers.text(raster.blocks(*p.clusters, p.p.c.batches, p.split_k))
     )
     by = f" / {p.together}" if p.together > 1 else ""
     start = "work" if p.sms else f"(int)blockIdx.x{by}" if by else ""
     lines = [*tail.which(p), *_place_of(p, "which"), *tail.pieces(p)] if p.tail else _place_of(p, start)
+    if p.gathered is not None:
+        lines += _lines(p.gathered.sorting.declare("continue"))
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
     if not p.sms:
@@ -181,10 +191,16 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
 
 def _place_of(p: WgmmaTiling, number: str) -> list[str]:
     """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
-    walked = raster.raster(*p.clusters, p.p.batch, p.split_k, reads=(), start=number)
+    reads = ("tile_m",) if p.gathered is not None else ()
+    walked = raster.raster(*p.clusters, p.p.c.batches, p.split_k, reads=reads, start=number)
     (rows, columns), (m, n) = p.clusters, p.cluster
     places = _place("tile_m", rows > 1, m, p.bm), _place("tile_n", columns > 1 or rows == 1, n, p.bn)
-    return [*(line[4:] for line in walked.splitlines()), f"const int m0 = {places[0]}, n0 = {places[1]};"]
+    return [*_lines(walked), f"const int m0 = {places[0]}, n0 = {places[1]};"]
+
+
+def _lines(text: str) -> list[str]:
+    """Statements of a kernel's outermost block."""
+    return [line[4:] for line in text.splitlines()]
 
 
 def _place(tile: str, several: bool, together: int, size: int) -> str:

@@ -23,8 +23,21 @@ FUNCTIONS = {
 @lru_cache(maxsize=256)
 def match(text: str) -> Product | None:
     """The product that a program (canonical text) is, or ``None``."""
-    p = product(text)
+    return multiplied(product(text))
+
+
+def multiplied(p: Product | None) -> Product | None:
+    """A product, where there is one that warp groups have an instruction for."""
     return p if p is not None and p.instruction.dtype in FUNCTIONS else None
+
+
+def sorted_rows(p: Product | None) -> Product | None:
+    """:func:`multiplied`, where rows choose their batch: A's are read of a copy in which they lie in order.
+
+    Scales of blocks lie in no such order.
+    """
+    found = multiplied(p)
+    return None if found is None or found.c.scales is not None else replace(found, a=found.a.packed)
 
 
 @lru_cache(maxsize=256)
@@ -71,4 +84,4 @@ def refuses(p: Product) -> str:
 
 def batched(s: Source) -> bool:
     """Whether an operand differs from batch to batch."""
-    return s.strides is not None and s.operand.c.batch.size > 1 and s.strides[0] != 0
+    return s.strides is not None and s.batches > 1 and s.strides[0] != 0

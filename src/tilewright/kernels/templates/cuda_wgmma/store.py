@@ -7,7 +7,7 @@ sector; boxes of 64 rows that pass through shared memory are stored as a whole, 
 from __future__ import annotations
 
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.cuda import splitk
+from tilewright.kernels.templates.cuda import sorting, splitk
 from tilewright.kernels.templates.cuda.epilogue import Epilogue
 from tilewright.kernels.templates.cuda.functions import Function
 from tilewright.kernels.templates.cuda_mma.fold import defined
@@ -76,7 +76,7 @@ def store(p: WgmmaTiling) -> list[str]:
     first = p.row("i")
     if p.store is None:
         call = results(p)[1].call(
-            v="v", batch=batch, m=f"{first} + warp * 16 + h * 8 + lane / 4",
+            v="v", batch=batch, m=sorting.row(p.p.c, f"{first} + warp * 16 + h * 8 + lane / 4"),
             n="n0 + j * 8 + lane % 4 * 2",
         )  # fmt: skip
         return fill(DIRECT, {

@@ -98,7 +98,7 @@ def _names(rank: int) -> tuple[str, ...]:
 
 def tiled(s: Source) -> bool:
     """Whether rows and k are steps of one size each from an operand's beginning."""
-    return not s.converted and s.strides is not None and not s.plain.where.const
+    return s.is_packed or (not s.converted and s.strides is not None and not s.plain.where.const)
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,128 @@
+"""A's rows copied into the order of the batches that they choose, from where the copy engine fetches tiles of them.
+
+The copy engine takes rows that follow each other. So where rows choose their batch (:mod:`..cuda.sorting`) a second
+launch copies them, tile by tile, into the workspace behind the sorting's tables; what is no row becomes zero, and tiles
+without rows are left alone, since nothing reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.core import IntExpr, Launch
+from tilewright.kernels.codegen.holes import fill
+from tilewright.kernels.codegen.integers import wide
+from tilewright.kernels.expression.expr import axis
+from tilewright.kernels.loopnest import Access, Loop, LoopNest
+from tilewright.kernels.templates.cuda.describe import reads
+from tilewright.kernels.templates.cuda.sizes import roundup, total
+from tilewright.kernels.templates.cuda.sorting import Sorting
+from tilewright.kernels.templates.cuda.text import parameters
+from tilewright.kernels.templates.cuda.warpgroups import Tile
+from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
+from tilewright.kernels.templates.tiles import ceildiv
+
+THREADS = 256
+ALIGN = 128
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Rows of A (``source``, as it lies in memory) for tiles of ``bm``: the sorting's tables ``at`` bytes into the
+    workspace, then the rows."""
+
+    source: Source
+    bm: int
+    at: IntExpr
+
+    @property
+    def sorting(self) -> Sorting:
+        return Sorting(self.source.operand.c, self.bm, self.at)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all tiles."""
+        return self.sorting.tiles * self.bm
+
+    @property
+    def rows_at(self) -> IntExpr:
+        """Where the rows begin."""
+        return roundup(self.sorting.end, ALIGN)
+
+    @property
+    def end(self) -> IntExpr:
+        """Bytes of workspace up to the end of the rows."""
+        return total(self.rows_at, self.rows * self.source.pitch * self.source.item)
+
+    def map(self, tile: Tile, readers: int) -> dict[str, Any]:
+        """The tensor map of the rows, for copies of tiles by so many blocks each."""
+        s = self.source
+        made = tile.map(0, self.rows, s.depth, s.pitch * s.item, readers=readers)
+        return {**made, "of": ["workspace", self.rows_at]}
+
+    @property
+    def _per_row(self) -> int:
+        return self.source.pitch // self._step
+
+    @property
+    def _step(self) -> int:
+        """Elements of a copy, 16 bytes."""
+        return CHUNK // self.source.item
+
+    def launch(self, symbol: str) -> Launch:
+        blocks = ceildiv(self.rows * self._per_row, THREADS)
+        return Launch(f"{symbol}_gather", self.sorting.arguments, grid=(blocks, 1, 1), block=(THREADS, 1, 1))
+
+    def kernel(self, symbol: str) -> str:
+        """The kernel ``<symbol>_gather``: a thread copies 16 bytes of a row."""
+        s, step = self.source, self._step
+        whole = s.vector == step
+        place = f"c * {step}" if whole else "k"
+        offset = s.offset("0", "row", place)
+        return fill(KERNEL, {
+            "threads": THREADS, "symbol": symbol,
+            "parameters": parameters(s.operand.c.program, self.sorting.arguments),
+            "chunks": wide(self.rows * self._per_row), "per_row": self._per_row, "bm": self.bm,
+            "order_at": wide(self.at), "batches_at": wide(self.sorting.batches_at), "m": s.operand.c.m.size,
+            "whole": whole, "tensor": s.tensor, "offset": offset, "per_word": 4 // s.item, "step": step,
+            "inside": f"if (k < {s.depth}) " if s.pitch != s.depth else "",
+            "bits": s.bits(offset), "item_bits": 8 * s.item, "rows_at": wide(self.rows_at), "item": s.item,
+        })  # fmt: skip
+
+    def nest(self) -> LoopNest:
+        """Its loops, of rows that are there."""
+        c, s = self.source.operand.c, self.source
+        place = (axis("m") * s.pitch + axis("k"),)
+        lanes = THREADS * self._step
+        loops = (
+            Loop("m", c.m.size, 1, "parallel", "l2"),
+            Loop("k", c.k.size, lanes, "parallel", "l2"),
+            Loop("k", lanes, self._step, "vector", "register"),
+            Loop("k", self._step, 1, "unroll", "register"),
+        )
+        return LoopNest(
+            "gather", {"m": c.m.size, "k": c.k.size}, loops,
+            (*reads(c, "a"), Access("gathered_a", place, s.dtype, store=True)), flops_per_point=0, itemsize=s.item,
+        )  # fmt: skip
+
+
+KERNEL = """\
+TW_KERNEL($threads, 1) void ${symbol}_gather($parameters) {
+    const long long e = (long long)blockIdx.x * $threads + threadIdx.x;
+    if (e >= $chunks) return;
+    const int c = int(e % $per_row), place = int(e / $per_row);
+    if (tw::load_global<int>((const int *)(ws + $batches_at) + place / $bm) < 0) return;
+    const int row = tw::load_global<int>((const int *)(ws + $order_at) + place);
+    tw::pack<tw::u32, 4> v = {};
+    if (row < $m) {
+$if whole:        v = tw::load_global<tw::pack<tw::u32, 4>>($tensor + ($offset));
+$unless whole:        TW_UNROLL
+$unless whole:        for (int i = 0; i < $step; i++) {
+$unless whole:            const int k = c * $step + i;
+$unless whole:            ${inside}v.v[i / $per_word] |= $bits << (i % $per_word * $item_bits);
+$unless whole:        }
+    }
+    tw::store_global(ws + $rows_at + e * 16, v);
+}
+"""
