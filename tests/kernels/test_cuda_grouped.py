@@ -30,7 +30,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.grouped import grouped
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates import default_schedule, full_source, get_template, lower, templates_for
+from tilewright.kernels.templates import default_schedule, full_source, get_template, lower, task_space, templates_for
 from tilewright.kernels.templates.cuda_grouped.template import ROWS_APART
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
@@ -195,16 +195,18 @@ def test_a_tile_holds_rows_of_one_group() -> None:
         assert list(held) == [*mine, *[50] * (len(held) - len(mine))]
 
 
-def test_experts_of_two_layers_are_two_kernels() -> None:
+@pytest.mark.parametrize("template", [GROUPED, BY_GROUPS], ids=lambda t: t.name)
+def test_experts_of_two_layers_are_two_kernels(template: PlannedTemplate[Any, Any]) -> None:
     """What lies between is a tensor of the workspace, as are the tables of both."""
     x, g = te.input("x", (40, 32), "bfloat16"), te.input("g", (40,), "int32")
     w, v = te.input("w", (4, 32, 48), "bfloat16"), te.input("v", (4, 48, 32), "bfloat16")
     hidden = nn.cast(nn.relu(nn.grouped_matmul(x, w, g)), "bfloat16")
     program = te.program(nn.cast(nn.grouped_matmul(hidden, v, g), "bfloat16"))[0]
-    task = task_of(program, TARGET)
+    task = task_of(program, TARGET if template is GROUPED else HOPPER)
     schedule = default_schedule(task)
     assert schedule.values["cut"] == "s0+s1:cuda_grouped s2:cuda_grouped"
-    candidate = Candidate(task, schedule)
+    cut = f"s0+s1:{template.name} s2:{template.name}"
+    candidate = Candidate(task, task_space(task).schedule({**schedule.values, "cut": cut}))
     made = lower(candidate)
     kernel = build(full_source(candidate, emulated=True), [s.symbol for s in made.program.launches])
     inputs, got = random_arrays(program, 1), empty_output(program.output.shape, program.output.dtype)

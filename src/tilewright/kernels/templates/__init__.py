@@ -97,13 +97,20 @@ def register(template: Template) -> None:
     _REGISTERED[template.name] = template
 
 
-def templates_for(task: Task) -> tuple[Template, ...]:
-    """Templates that can compute a task, most specific first; generic ones only when no other can.
+def computing(task: Task, excluded: Sequence[str] = ()) -> tuple[Template, ...]:
+    """Templates, but for ``excluded`` names, that can compute a task; generic ones only when no other can.
 
-    The first one gives the default, so one that is estimated to be slower comes last.
+    Most specific first: the first one gives the default, so one that is estimated to be slower comes last.
     """
-    usable = [t for t in TEMPLATES.values() if task.target.kind in t.kinds and t.matches(task)]
+    known = [t for n, t in TEMPLATES.items() if n not in excluded and task.target.kind in t.kinds]
+    usable = [t for t in known if t.matches(task)]
     usable.sort(key=lambda t: isinstance(t, PlannedTemplate) and t.is_last(task))
+    return tuple(t for t in usable if t.name not in FALLBACKS) or tuple(usable)
+
+
+def templates_for(task: Task) -> tuple[Template, ...]:
+    """:func:`computing`. Raises ``UsageError`` where there is none."""
+    usable = computing(task)
     if not usable:
         for extent in task.workload.ranges.values():
             raise UsageError(
@@ -112,7 +119,7 @@ def templates_for(task: Task) -> tuple[Template, ...]:
         raise UsageError(
             f"no template generates code for {task.workload.label} on {task.target.name}", _hint(task.target.kind)
         )
-    return tuple(t for t in usable if t.name not in FALLBACKS) or tuple(usable)
+    return usable
 
 
 def _hint(kind: str) -> str:
@@ -151,8 +158,8 @@ def lower(candidate: Candidate) -> LoweredKernel:
 
 
 __all__ = [
-    "FALLBACKS", "TEMPLATES", "LoweredKernel", "Template", "default_schedule", "get_template", "lower", "register",
-    "task_space", "templates_for",
+    "FALLBACKS", "TEMPLATES", "LoweredKernel", "Template", "computing", "default_schedule", "get_template", "lower",
+    "register", "task_space", "templates_for",
 ]  # fmt: skip
 
 

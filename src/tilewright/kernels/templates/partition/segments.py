@@ -143,13 +143,7 @@ def contractions(program: Program) -> int:
 @lru_cache(maxsize=4096)
 def _candidates(text: str, target: Target, precision: str, excluded: tuple[str, ...]) -> tuple[str, ...]:
     """Names of the templates that compute a program, the generic ones only where there is no other."""
-    task = _task(text, target, precision)
-    usable = [
-        n
-        for n, t in templates.TEMPLATES.items()
-        if n not in excluded and target.kind in t.kinds and t.matches(task)
-    ]  # fmt: skip
-    return tuple(n for n in usable if n not in templates.FALLBACKS) or tuple(usable)
+    return tuple(t.name for t in templates.computing(_task(text, target, precision), excluded))
 
 
 def specific(task: Task, excluded: tuple[str, ...]) -> bool:
