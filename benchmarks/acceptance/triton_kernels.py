@@ -41,6 +41,27 @@ def product(
 
 
 @triton.jit
+def product_by_tma(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TRANS: tl.constexpr):
+    """Tiles come and go by the copy engine (Hopper); with ``TRANS`` ``b`` is (n, k)."""
+    across = tl.cdiv(n, BN)
+    i, j = tl.program_id(0) // across * BM, tl.program_id(0) % across * BN
+    left = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+    if TRANS:
+        right = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
+    else:
+        right = tl.make_tensor_descriptor(b, shape=[k, n], strides=[n, 1], block_shape=[BK, BN])
+    to = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for start in range(0, k, BK):
+        x = left.load([i, start])
+        if TRANS:
+            total = tl.dot(x, right.load([j, start]).T, total)
+        else:
+            total = tl.dot(x, right.load([start, j]), total)
+    to.store([i, j], total.to(c.dtype.element_ty))
+
+
+@triton.jit
 def attention(
     q, k, v, o, scale, length, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr
 ):  # fmt: skip
