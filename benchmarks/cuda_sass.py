@@ -52,7 +52,7 @@ BY_TMA = (
     (64, 256, 64, 4, 4), (128, 256, 32, 8, 4), (128, 128, 64, 4, 3),
 )  # fmt: skip
 """The same for Hopper's copy engine; those whose tiles do not fit shared memory are left out."""
-ATTENTIONS = ((128, 64, 4, 2), (128, 64, 8, 2), (128, 128, 8, 2), (64, 64, 4, 2))
+ATTENTIONS = ((128, 64, 4, 2), (128, 64, 8, 2), (128, 128, 8, 2), (128, 128, 4, 2), (64, 64, 4, 2))
 """Queries and keys of a block, warps, stages."""
 
 
@@ -107,6 +107,9 @@ def tritons(op: str, arch: str, params: dict[str, Any]) -> Iterator[Loop]:
         function, numbers = kernels.attention, {"scale": "fp32", "length": "i32"}
         pointers = dict.fromkeys(("q", "k", "v", "o"), kind)
         tiles = [({"BM": m, "BN": n, "D": params["d"], "CAUSAL": False}, w, s) for m, n, w, s in ATTENTIONS]
+        if arch == "sm_90a":
+            function = kernels.attention_by_tma
+            tiles = [({"BM": m, "BN": n, "D": params["d"]}, w, s) for m, n, w, s in ATTENTIONS]
     else:
         function, numbers = kernels.product, {"m": "i32", "n": "i32", "k": "i32"}
         pointers = {"a": kind, "b": kind, "c": "bf16" if kind.startswith("fp8") else kind}

@@ -53,11 +53,8 @@ def product_by_tma(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.
     to = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, k, BK):
-        x = left.load([i, start])
-        if TRANS:
-            total = tl.dot(x, right.load([j, start]).T, total)
-        else:
-            total = tl.dot(x, right.load([start, j]), total)
+        y = right.load([j, start]).T if TRANS else right.load([start, j])
+        total = tl.dot(left.load([i, start]), y, total)
     to.store([i, j], total.to(c.dtype.element_ty))
 
 
@@ -97,6 +94,32 @@ def attention(
             result = tl.dot(w.to(y.dtype), y, result * less[:, None])
             top = most
     tl.store(o + start + i[:, None] * D + d[None, :], (result / total[:, None]).to(o.dtype.element_ty))
+
+
+@triton.jit
+def attention_by_tma(q, k, v, o, scale, length, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    """As :func:`attention` without a mask; blocks come by the copy engine (Hopper)."""
+    start = tl.program_id(1) * length
+    first = start + tl.program_id(0) * BM
+    rows = tl.num_programs(1) * length
+    queries = tl.make_tensor_descriptor(q, shape=[rows, D], strides=[D, 1], block_shape=[BM, D])
+    keys = tl.make_tensor_descriptor(k, shape=[rows, D], strides=[D, 1], block_shape=[BN, D])
+    values = tl.make_tensor_descriptor(v, shape=[rows, D], strides=[D, 1], block_shape=[BN, D])
+    to = tl.make_tensor_descriptor(o, shape=[rows, D], strides=[D, 1], block_shape=[BM, D])
+    x = queries.load([first, 0])
+    top = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    result = tl.zeros((BM, D), tl.float32)
+    for n in range(0, length, BN):
+        s = tl.dot(x, keys.load([start + n, 0]).T)
+        most = tl.maximum(top, tl.max(s, 1) * scale)
+        w = tl.math.exp2(s * scale - most[:, None])
+        less = tl.math.exp2(top - most)
+        total = total * less + tl.sum(w, 1)
+        y = values.load([start + n, 0])
+        result = tl.dot(w.to(y.dtype), y, result * less[:, None])
+        top = most
+    to.store([first, 0], (result / total[:, None]).to(o.dtype.element_ty))
 
 
 TILES = (
