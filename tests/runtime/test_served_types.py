@@ -71,7 +71,9 @@ def test_an_output_is_written_as_it_is_passed(operands: tuple[Array, Array]) -> 
     assert library.matmul(a.view(own.dtype), b.view(own.dtype), out=bits) is bits
     np.testing.assert_array_equal(own.view(np.uint16), bits)
     np.testing.assert_allclose(own.astype(np.float64), product(a, b), rtol=2.0**-8, atol=1e-6)
-    few, ones = np.ones((9, 4), ml_dtypes.float8_e5m2), np.ones((9, 1), np.float32)
+    few, ones = np.full((9, 4), 1.0, ml_dtypes.float8_e5m2), np.ones((9, 1), np.float32)
+    mixed = library.scaled_mm(few, few.T.astype(ml_dtypes.float8_e4m3fn), ones, ones[:1])
+    np.testing.assert_array_equal(mixed.astype(np.float32), np.full((9, 9), 4.0))
     own = np.zeros((9, 9), ml_dtypes.bfloat16)
     for given in (library.scaled_mm(few, few.T, ones, ones[:1], own), own):
         np.testing.assert_array_equal(given.astype(np.float32), np.full((9, 9), 4.0))

@@ -81,7 +81,9 @@ def storage_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def decode(bits: Array, dtype: str) -> Array:
-    """float32 values of the bit patterns of a dtype of :data:`BITS`; other arrays as they are."""
+    """float32 values of the bit patterns of a dtype of :data:`BITS`; other arrays, and real numbers, as they are."""
+    if bits.dtype.kind == "f":
+        return bits
     if dtype == "bfloat16":
         return from_bfloat16(bits)
     if dtype in BITS:
