@@ -43,6 +43,7 @@ CASES: dict[str, tuple[str, str, dict[str, Value], dict[str, Value]]] = {
     "cpu": ("cpu_attention", "cpu:portable", {"mask": "float"}, {"KB": 32}),
     "cpu causal pages": ("cpu_attention", "cpu:portable", {**HALF, **PAGES, "is_causal": True}, {"KB": 48}),
     "cpu few queries": ("cpu_partition", "cpu:portable", {"lq": 1, "dv": 40}, {}),
+    "cpu one query a head": ("cpu_generic", "cpu:portable", {"dtype": "bfloat16", "lq": 1, "hk": 2}, {}),
     "cpu 16-bit few queries": ("cpu_partition", "cpu:portable", {**HALF, **PAGES, "lq": 1, "dv": 40}, {}),
     "cpu float64": ("cpu_partition", "cpu:portable", {"dtype": "float64", "lq": 3, **PAGES}, {}),
     "ordinary": ("cuda_attention", "sm_80", {"mask": "float", "lq": 12}, {"BK": 32}),

@@ -18,6 +18,7 @@ from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import linearise
 from tilewright.kernels.expression.program import Monoid, Program, Stage, Tensor
 from tilewright.kernels.families.group import Group
+from tilewright.kernels.families.limits import limited
 from tilewright.kernels.families.sides import NoMatch, split
 from tilewright.kernels.rewrite import normal_forms
 
@@ -86,6 +87,16 @@ class Contraction:
         """Whether this is a sum of ``a * b``, to which a step with ``a = 0`` and a finite ``b`` adds nothing."""
         names = [str(x.value) for x in self.body.args if x.op == "var"]
         return self.is_sum and self.body.op == "mul" and sorted(names) == ["a", "b"]
+
+    def limited(self, batch: Sequence[str]) -> tuple[Expr, Expr | None]:
+        """The right side of a product without a condition that makes it zero from a step of K on, and that step.
+
+        The step is read for each point of the axes ``batch``; ``None`` where there is no such condition."""
+        if len(self.k.axes) != 1 or not self.is_product:
+            return self.rhs, None
+        value, limit = limited(self.rhs, self.k.axes[0])
+        known = limit is not None and limit.loads() and limit.axes() <= set(batch)
+        return (value, limit) if known else (self.rhs, None)
 
 
 @lru_cache(maxsize=256)

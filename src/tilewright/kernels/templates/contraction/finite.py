@@ -1,4 +1,4 @@
-"""What a kernel leaves out where its operands are all finite: zeros of triangles, and NaN among extremes.
+"""What a kernel leaves out where its operands are all finite: zeros beyond triangles and limits, NaN among extremes.
 
 The larger of two values is one instruction, and three where NaN is to win. Sums, differences and products of two
 finite values are never NaN, so where both operands of an extreme are finite no step of it looks for NaN.
@@ -35,7 +35,7 @@ def _as_stored(p: ContractionTiling, side: Operand) -> bool:
 
 def functions(p: ContractionTiling) -> str:
     """Function: whether all of ``rows`` of ``cols`` elements, ``ld`` apart, are finite."""
-    if not triangle.guards(p) and not extreme(p):
+    if not triangle.guards(p) and not extreme(p) and p.c.b.limit is None:
         return ""
     return (
         "TW_NOINLINE bool finite(const T *b, long rows, long cols, long ld) { T r=0;\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core import Extent, IntExpr, Launch, LaunchProgram
 from tilewright.kernels.codegen.holes import fill
-from tilewright.kernels.templates.contraction import clip, finite, micro, prepack, triangle
+from tilewright.kernels.templates.contraction import clip, finite, limit, micro, prepack, triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.image import image_rows, image_task
 from tilewright.kernels.templates.contraction.match import Contraction
@@ -53,7 +53,14 @@ def source(p: ContractionTiling, symbol: str) -> str:
         parts.append(pack_b(p))
     if p.image:
         parts.append(image_task(p))
-    parts += [finite.functions(p), clip.tables_of_rows(p), prepack.helpers(p), clip.start_tile(p), e.table_text()]
+    parts += [
+        finite.functions(p),
+        limit.left_out(p),
+        clip.tables_of_rows(p),
+        prepack.helpers(p),
+        clip.start_tile(p),
+        e.table_text(),
+    ]
     if e.pass_over:
         parts.append(e.tile_pass())
     parts += [micro.micro_kernel(p, r, v, t, e) for r, v, t in micro.variants(p)]
@@ -78,10 +85,11 @@ def _row_call(p: ContractionTiling, e: Epilogue) -> str:
     rows, columns = p.row_blocks, p.column_blocks
     masked = micro.masked_variants(p)
     tail = f"(cb=={columns.count - 1}L?{p.tail}L:{p.lanes}L)" if p.tail else f"{p.lanes}L"
-    walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) else "kc"
+    limited = p.c.b.limit is not None
+    walk = "kr" if micro.nested(p) else "kt" if triangle.guards(p) or limited else "kc"
     if p.table:
         walk += ",spans+pc" if clip.first_loop(p) else ",spans"
-    arguments = f"({walk},a,b,c,mode,{tail}{e.arguments(cols_start(p))});"
+    arguments = f"({walk},a,b,c,{'begun' if limited else 'mode'},{tail}{e.arguments(cols_start(p))});"
 
     def by_columns(r: int) -> str:
         out = ""
@@ -146,7 +154,8 @@ $unless in_place: alignas(64) T tile[$tile];
 $if clip:   long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
 $unless clip:   const long mode=(pc>k0)|(pc+kc>=k1?2:0); (void)mode;
 $if clip:   if(x->skips) mode|=1;
-$if pack_b:   pack_b(x,o,cb0,cb1,pc*${unit}L,kc*${unit}L,pb);
+$taken
+$if pack_b:   pack_b(x,o,cb0,cb1,pc*${unit}L,$steps_of_b*${unit}L,pb);
 $looked_through
    for(long rb0=r0;rb0<r1;rb0+=x->MT) { const long rb1=tw::imin(r1,rb0+x->MT);
 $if pack_a:    pack_a(x,o,rb0,rb1,pc*${unit}L,kc*${unit}L,pa);
@@ -201,8 +210,10 @@ def _task(p: ContractionTiling, e: Epilogue) -> str:
             "a": _tile_a(p),
             "b": _tile_b(p),
             "c": f"out+{here}" if c.in_place else "tile",
+            "taken": limit.steps(p),
+            "steps_of_b": _steps_of_b(p),
             "looked_through": triangle.looked_through(p, "cb0", "cb1"),
-            "steps": triangle.steps(p),
+            "steps": triangle.steps(p) + limit.start(p, _valid(p)),
             "before": _bounds(p),
             "call": _row_call(p, e),
             "finish": _finish(p, e, here) if e.pass_over and not p.split_k else [],
@@ -241,10 +252,15 @@ def _tile_a(p: ContractionTiling) -> str:
     return f"A+{along_m(tuple(w.a for w in p.m_walks))}+pc*{p.k_walks[0].a}L"
 
 
+def _steps_of_b(p: ContractionTiling) -> str:
+    """Steps of a block of K for which B is packed."""
+    return "kc" if p.c.b.limit is None else "kt"
+
+
 def _tile_b(p: ContractionTiling) -> str:
     """Where the columns of a register tile begin."""
     if p.b == "pack":
-        return f"pb+(cb-cb0)*kc*{p.unit * p.width}L"
+        return f"pb+(cb-cb0)*{_steps_of_b(p)}*{p.unit * p.width}L"
     if p.b == "prepack":
         return f"B+cb*{p.c.k.size * p.width}L+pc*{p.unit * p.width}L"
     return f"B+{cols_start(p)}+pc*{p.k_walks[0].other}L"

@@ -34,12 +34,16 @@ STORED = (*DTYPES, "int64", "int32", "int8", "uint8", "bool")
 @dataclass(frozen=True)
 class Operand:
     """One side of the body: its value, from where it is read where that is one window of a tensor
-    (``window``), and where it is a plain read, its position (``affine``)."""
+    (``window``), and where it is a plain read, its position (``affine``).
+
+    ``limit``: steps of K from this one on have zero instead; what the value reads there may lie outside of a tensor.
+    """
 
     value: Expr
     tensor: str | None
     affine: Linear | None
     window: Window | None = None
+    limit: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +134,8 @@ def _computed(form: family.Contraction) -> Contraction:
     n = fused(form, form.n)
     batch = form.group([x for x in form.wide if x not in m and x not in n.axes])
     linear = IndexForms(frozenset(batch.axes))
-    a, b = _operand(form.lhs, program, linear), _operand(form.rhs, program, linear)
+    rhs, limit = form.limited(batch.axes)
+    a, b = _operand(form.lhs, program, linear), replace(_operand(rhs, program, linear), limit=limit)
     if not m and (b.affine is None or n.axes[-1] != form.wide[-1]):
         raise NoMatch  # nothing is reused, and vectors would be gathered
     return Contraction(

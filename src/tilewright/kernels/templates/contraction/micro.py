@@ -106,7 +106,7 @@ def micro_kernel(p: ContractionTiling, rows: int, vectors: int, masked: bool, ep
 
     tiles = [(i, j) for i in range(rows) for j in range(vectors)]
     masks = bool(p.tail) and p.c.in_place
-    if p.c.in_place or p.clip:
+    if p.c.in_place or p.clip or p.c.b.limit is not None:
         w(" if(mode&1){")
         if masks and not masked:
             w(f"  if(tail=={p.lanes}){{")

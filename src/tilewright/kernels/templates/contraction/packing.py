@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from tilewright.kernels.codegen.printer import print_expr
 from tilewright.kernels.expression.linear import flat_step
-from tilewright.kernels.families.limits import limited
 from tilewright.kernels.templates.contraction import triangle
 from tilewright.kernels.templates.contraction.geometry import ContractionTiling
 from tilewright.kernels.templates.contraction.text import (
@@ -101,9 +100,9 @@ def pack_b(p: ContractionTiling) -> str:
     if s is not None:
         base = f" const T *base={operand_pointer(p, 'b')}+k0*{s.k}L;\n"
         return head + base + begin + _transpose(p, s.along, s.k) + end
-    limited_rows = _limited_rows(p, columns)
-    if limited_rows:
-        return head + limited_rows
+    gathered = _gathered_rows(p, columns)
+    if gathered:
+        return head + gathered
     runs = _runs(p)
     body = runs if runs is not None else _general(p, "b", f"q[kk*{width}+l]")
     return head + begin + f"  for(long l=n;l<{width};l++) for(long kk=0;kk<kc;kk++) q[kk*{width}+l]=0;\n" + body + end
@@ -131,34 +130,23 @@ def _rows(p: ContractionTiling, k: int, columns: str) -> str:
     ])  # fmt: skip
 
 
-def _limited_rows(p: ContractionTiling, columns: str) -> str:
-    """B with N innermost, zeros from a step of K on that is read for a batch; rows may lie anywhere. Else empty."""
-    c = p.c
-    if len(c.k.axes) != 1 or len(c.n.axes) != 1:
+def _gathered_rows(p: ContractionTiling, columns: str) -> str:
+    """B with N innermost whose rows may lie anywhere, up to a step of K that is read. Else empty."""
+    c, load = p.c, p.c.b.value
+    if c.b.limit is None or len(c.n.axes) != 1 or load.op != "load" or load.dtype != c.acc:
         return ""
     (along,), (inner,) = c.k.axes, c.n.axes
-    load, limit = limited(c.b.value, along)
-    if limit is None or not limit.loads() or not limit.axes() <= set(c.batch.axes):
-        return ""
-    if load.op != "load" or load.dtype != c.acc:
-        return ""
     if flat_step(load.args, c.program.tensors[str(load.value)].strides, inner) != 1:
         return ""
-    axes = {**axis_texts(p, n="0"), along: "(k0+k)", inner: "0"}
-    end = print_expr(limit, axis=axes, load=lambda x: scalar_read(p, x, axes), var={}, lanes=None)
-    read = scalar_read(p, load, axes)
-
-    def stores(value: str) -> str:
-        return " ".join(f"tw::store(d+{v},{value.format(v)});" for v in range(0, p.width, p.lanes))
-
-    panels = f"for(cb=first;cb<ce;cb++,d+=kc*{p.width}L)"
+    read = scalar_read(p, load, {**axis_texts(p, n="0"), along: "(k0+k)", inner: "0"})
+    stores = [
+        " ".join(f"tw::store(d+{v},{value.format(v)});" for v in range(0, p.width, p.lanes))
+        for value in ("tw::load<V>(s+j0+{})", "tw::load_n<V>(s+j0+{0},tw::imax(0,n-{0}))")
+    ]
     return "\n".join([
-        f" const long first=cb, end=({end})-k0; for(long k=0;k<kc;k++) {{ T *d=q+k*{p.width};",
-        f"  if(k>=end) {{ {panels} {{ {stores('V{{}}')} }} continue; }}",
-        f"  const T *s=&{read};",
-        f"  {panels} {{ {columns}",
-        f"   if(n=={p.width}) {{ {stores('tw::load<V>(s+j0+{})')} }}",
-        f"   else {{ {stores('tw::load_n<V>(s+j0+{0},tw::imax(0,n-{0}))')} }} }} }} }}",
+        f" const long first=cb; for(long k=0;k<kc;k++) {{ T *d=q+k*{p.width}; const T *s=&{read};",
+        f"  for(cb=first;cb<ce;cb++,d+=kc*{p.width}L) {{ {columns}",
+        f"   if(n=={p.width}) {{ {stores[0]} }} else {{ {stores[1]} }} }} }} }}",
     ])  # fmt: skip
 
 

@@ -20,6 +20,8 @@ FLAG = 64
 def constant(c: Contraction, which: str) -> int | None:
     """The program input that an operand can be packed in place of: constant, and read by that operand alone."""
     operand, other = (c.a, c.b) if which == "a" else (c.b, c.a)
+    if operand.limit is not None:
+        return None  # calls say how much of it there is
     names = {str(x.value) for x in operand.value.loads()}
     elsewhere = {str(x.value) for x in other.value.loads()}
     elsewhere |= {str(x.value) for s in c.epilogue for x in s.loads()}

@@ -10,7 +10,7 @@ from tilewright.kernels.templates.mixed_precision import kinds, micro, packing
 from tilewright.kernels.templates.mixed_precision.geometry import DotTiling
 from tilewright.kernels.templates.mixed_precision.kinds import UNIT
 from tilewright.kernels.templates.mixed_precision.store import Epilogue
-from tilewright.kernels.templates.mixed_precision.texts import axis_names, declare, linear, number_of
+from tilewright.kernels.templates.mixed_precision.texts import axis_names, declare, linear, number_of, scalar
 from tilewright.kernels.templates.tiles import ChosenBlocks
 
 BLOCKS = ("KC", "MC", "NC")
@@ -37,6 +37,7 @@ def source(p: DotTiling, symbol: str) -> str:
         packing.helpers(p),
         packing.four(p),
         micro.last_unit(p) if p.rest else "",
+        micro.left_out(p),
     ]
     if p.pack_a:
         parts += [packing.row(p, "a"), packing.pack_a(p)]
@@ -122,8 +123,9 @@ $operands
 $if pack_a:  pack_a(x,o,$first_row,$last_row-$first_row,mine);
   for(long cb0=c0;cb0<c1;cb0+=x->NT) { const long cb1=tw::imin(c1,cb0+x->NT);
    for(long k0=first;k0<end;k0+=x->KC) { const long kc=tw::imin(x->KC,end-k0);
+$taken
     const long mode=(k0>first?1:0)|(k0+kc>=${k}L?$last:0), panel=$panel;
-$if blocks:    char *const B=mine+x->a_bytes; pack_b(x,ob,cb0,cb1,k0,kc,B);
+$if blocks:    char *const B=mine+x->a_bytes; pack_b(x,ob,cb0,cb1,k0,$steps,B);
 $if direct_b:    (void)panel;
 $if whole:    const char *const B=x->packed+ob*($whole)+$block;
     $loops {
@@ -142,7 +144,9 @@ def _task(p: DotTiling) -> str:
         b_outer.append(f"{a}*{step}L")
         step *= extent
     i_loop, j_loop = "for(long rb=rb0;rb<rb1;rb++)", "for(long cb=cb0;cb<cb1;cb++)"
-    units = f"kc/{p.kind.group}L" if p.rest else f"(kc+{p.kind.group - 1}L)/{p.kind.group}L"
+    steps = "kc" if c.b.limit is None else "kt"
+    units = f"kc/{p.kind.group}L" if p.rest else f"({steps}+{p.kind.group - 1}L)/{p.kind.group}L"
+    left = "" if c.b.limit is None else ",kc-kt"
     direct = c.in_place or p.split
     where = "m*ldc+n" if direct else f"(m-{rows.start('rb0')})*ldc+n-{cols.start('cb0')}*{p.lanes}L"
     tail = f"(cb=={cols.count - 1}L?{p.tail}L:{p.lanes}L)"
@@ -174,7 +178,9 @@ def _task(p: DotTiling) -> str:
             "first_row": rows.start("rb0"),
             "last_row": rows.start("rb1"),
             "k": p.k,
-            "panel": p.panel("kc"),
+            "taken": _taken(p),
+            "steps": steps,
+            "panel": p.panel(steps),
             "blocks": p.pack_b == "blocks",
             "direct_b": p.pack_b != "blocks" and p.in_place_b,
             "whole": "" if p.pack_b == "blocks" or p.in_place_b else _whole_bytes(p, "x->KC"),
@@ -185,7 +191,7 @@ def _task(p: DotTiling) -> str:
             "lanes": p.lanes,
             "a": f"{a}+k0*{p.kind.bytes}L",
             "b": b,
-            "call": _choose(p, f"(x,{units},a,b,out+{where},ldc,mode,{tail},o,m,n);"),
+            "call": _choose(p, f"(x,{units},a,b,out+{where},ldc,mode,{tail},o,m,n{left});"),
         },
     )
 
@@ -199,6 +205,14 @@ TW_NOINLINE void merge(void *ctx,long t,long w) { const Ctx *x=(const Ctx*)ctx; 
   $pointers
   const long some=${n}L-n; if(some>=L) $whole else $rest } }
 """
+
+
+def _taken(p: DotTiling) -> list[str]:
+    """Declares ``kt``, the elements that are taken of the block of ``kc`` from ``k0``, where B has a limit."""
+    limit = p.c.b.limit
+    if limit is None:
+        return []
+    return [f"    const long kt=tw::imin(tw::imax(({scalar(p.c, limit, axis_names(p.c))})-k0,0L),kc);"]
 
 
 def _merge(p: DotTiling, e: Epilogue) -> str:

@@ -8,7 +8,7 @@ instructions take, or any other value, which is converted while it is copied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.kernels.codegen.ranges import Range, index_range
@@ -44,10 +44,14 @@ class Raw:
 
 @dataclass(frozen=True)
 class Operand:
-    """One side: its value in the sum's type, and how it is read where it is a padded read."""
+    """One side: its value in the sum's type, and how it is read where it is a padded read.
+
+    ``limit``: values from this element of K on are zero instead; what is read there may lie outside of a tensor.
+    """
 
     value: Expr
     raw: Raw | None
+    limit: Expr | None = None
 
     @property
     def dtype(self) -> str | None:
@@ -85,6 +89,8 @@ class Dot(Contraction):
 
         Nothing else may read it: it is not there any more in its own order.
         """
+        if self.b.limit is not None:
+            return None  # calls say how much of it there is
         inputs = {t.name: number for number, t in enumerate(self.program.inputs)}
         reads = [str(x.value) for x in self.b.value.loads()]
         others = [x for s in (self.stage, *self.epilogue) for x in s.loads() if str(x.value) == reads[0]]
@@ -113,13 +119,17 @@ def _computed(form: Contraction) -> Dot:
     if any(t.dtype not in STORED for t in (*program.inputs, program.output)):
         raise NoMatch
     _check_epilogue(program, form.stage, form.epilogue)
+    m, n = fused(form, form.m), fused(form, form.n)
+    batch = form.group([x for x in form.wide if x not in m.axes and x not in n.axes])
     a, b = _operand(form.lhs, program), _operand(form.rhs, program)
+    rhs, limit = form.limited(batch.axes)
+    cut = replace(_operand(rhs, program), limit=limit)
+    if form.acc == "float32" and not a.dtype == cut.dtype == "bfloat16":
+        b = cut  # steps are single elements
     if form.acc == "float32" and not any(x.dtype in HALF for side in (a, b) for x in side.value.loads()):
         raise NoMatch  # nothing here is better at float32 than the contraction template
     if not form.m.axes and (b.raw is None or b.raw.bounds):
         raise NoMatch  # nothing is reused across rows
-    m, n = fused(form, form.m), fused(form, form.n)
-    batch = form.group([x for x in form.wide if x not in m.axes and x not in n.axes])
     return Dot(
         program, form.stage, form.epilogue, batch, m, n, form.k, form.lhs, form.rhs, form.body, a, b
     )  # fmt: skip

@@ -34,7 +34,8 @@ def micro_kernel(p: DotTiling, rows: int, vectors: int, masked: bool, epilogue: 
     """One tile: ``units`` units of A at ``a`` times a panel at ``b``.
 
     ``mode``: 1, add the sums at ``c`` (rows ``ldc`` apart); 2, finish the sums, instead of storing
-    them at ``c``; 4, the end of k. ``tail``: columns in the last vector.
+    them at ``c``; 4, the end of k. ``tail``: columns in the last vector. ``left``: units that are left out behind,
+    where B has a limit.
     """
     tiles = [(i, j) for i in range(rows) for j in range(vectors)]
     tile = _Tile(p, rows, vectors, masked)
@@ -42,7 +43,8 @@ def micro_kernel(p: DotTiling, rows: int, vectors: int, masked: bool, epilogue: 
     w = out.append
     w(
         f"TW_NOINLINE void {name(rows, vectors, masked)}(const Ctx *x,long units,const char *a,const char *b,S *c,"
-        "long ldc,long mode,long tail,long o,long m,long n) { (void)x; (void)o; (void)m; (void)n; (void)ldc;"
+        f"long ldc,long mode,long tail,long o,long m,long n{', long left' if p.c.b.limit is not None else ''}) "
+        "{ (void)x; (void)o; (void)m; (void)n; (void)ldc;"
     )
     tile.start(w)
     w(f" for(;units>={p.unroll};units-={p.unroll}) {{")
@@ -110,7 +112,10 @@ class _Tile:
         p = self.p
         for i in range(self.rows):
             names = [f"c{i}_{j}" for j in range(self.vectors)]
-            if not p.shifted:
+            if p.c.b.limit is not None:
+                w(f" const V first{i}=tw::splat<V>(left_out(a+{i * p.a_step}L+units*{UNIT},left));")
+                values = [f"first{i}"] * self.vectors
+            elif not p.shifted:
                 values = ["{}"] * self.vectors
             elif p.in_place_b:
                 rest = f"+(mode&4?row_sum_rest(a+{i * p.a_step}L+units*{UNIT}):0)" if p.rest else ""
@@ -190,6 +195,18 @@ def row_sums(p: DotTiling) -> str:
  return s; }}
 TW_INLINE int row_sum_rest(const char *a) {{
  int s=0; for(long i=0;i<{p.rest};i++) s+=128*((const signed char*)a)[i]; return s; }}
+"""
+
+
+def left_out(p: DotTiling) -> str:
+    """``left_out(a, n)``: what ``n`` elements of a packed row of A add that B has no values for, 0 or NaN."""
+    if p.c.b.limit is None:
+        return ""
+    return """TW_INLINE float left_out(const char *a,long n) {
+ const float *s=(const float*)a; V t={}; float r=0;
+ for(;n>=L;n-=L,s+=L) t+=tw::load<V>(s)*tw::splat<V>(0);
+ for(;n>0;n--,s++) r+=0**s;
+ return r+tw::hsum(t); }
 """
 
 

@@ -10,33 +10,29 @@ from __future__ import annotations
 from tilewright.kernels.expression.expr import Expr
 from tilewright.kernels.expression.linear import Linear, flat_step
 from tilewright.kernels.families.group import Group
-from tilewright.kernels.families.limits import limited
 from tilewright.kernels.templates.mixed_precision.geometry import DotTiling
-from tilewright.kernels.templates.mixed_precision.kinds import BF16, F32, U8S8, conversions, from_value
+from tilewright.kernels.templates.mixed_precision.kinds import BF16, U8S8, conversions, from_value
 from tilewright.kernels.templates.mixed_precision.match import HALF, STORED, Operand
 from tilewright.kernels.templates.mixed_precision.texts import axis_names, declare, linear, number_of, scalar, stored
 
 
 def source_type(p: DotTiling, operand: Operand) -> str:
     """C type of the elements that an operand's rows are copied from."""
-    cut = _limited(p, operand)
-    tensor = operand.raw.tensor if operand.raw else p.c.program.tensors[str(cut[0].value)] if cut else None
+    load = _gathered(p, operand)
+    tensor = operand.raw.tensor if operand.raw else p.c.program.tensors[str(load.value)] if load is not None else None
     return STORED[tensor.dtype] if tensor else p.kind.element
 
 
-def _limited(p: DotTiling, operand: Operand) -> tuple[Expr, Expr] | None:
-    """What is read, and a k from which on rows are zeros, of a B whose batch says that; rows may lie anywhere."""
-    c = p.c
-    if p.kind != F32 or operand is not c.b or operand.raw or len(c.k.axes) != 1 or len(c.n.axes) != 1:
+def _gathered(p: DotTiling, operand: Operand) -> Expr | None:
+    """What is read of a B with a limit whose rows may lie anywhere, each side by side."""
+    c, load = p.c, operand.value
+    if operand.limit is None or operand.raw or len(c.n.axes) != 1:
         return None
-    load, limit = limited(operand.value, c.k.axes[0])
-    load = load.args[0] if load.op == "cast" and load.dtype == c.acc else load
-    if limit is None or load.op != "load" or load.dtype not in ("float32", *HALF):
-        return None
-    if not limit.axes() <= set(c.batch.axes):
+    load = load.args[0] if load.op == "cast" else load
+    if load.op != "load" or load.dtype not in ("float32", *HALF):
         return None
     strides = c.program.tensors[str(load.value)].strides
-    return (load, limit) if flat_step(load.args, strides, c.n.axes[0]) == 1 else None
+    return load if flat_step(load.args, strides, c.n.axes[0]) == 1 else None
 
 
 def helpers(p: DotTiling) -> str:
@@ -93,11 +89,9 @@ def row(p: DotTiling, which: str) -> str:
     head += declare(outer, "o") + declare(fixed, "at") + "\n"
     raw = operand.raw
     names = axis_names(c)
-    cut = _limited(p, operand)
-    if cut is not None:
-        load, limit = cut
-        at = f"if(at>={scalar(c, limit, names)}) {{ __builtin_memset(d,0,n*sizeof *d); return; }}"
-        return f"{head} {at}\n copy(d,&{stored(c, load, {**names, along.axes[0]: 'f0'})},n); }}\n"
+    load = _gathered(p, operand)
+    if load is not None:
+        return f"{head} copy(d,&{stored(c, load, {**names, along.axes[0]: 'f0'})},n); }}\n"
     if raw is None or not along.axes:
         value = from_value(p.kind, scalar(c, operand.value, names))
         return f"{head} for(long l=0;l<n;l++) {{ {declare(along, '(f0+l)')}\n  d[l]={value}; }} }}\n"

@@ -108,7 +108,7 @@ def space(c: Dot, target: Target, template: str, version: int) -> SearchSpace:
     kind = kind_of(c, target)
     m, n, k = c.m.size, c.n.size, c.k.size
     good = _tiles(c, kind, target)
-    whole = c.b_outer.size * n * k * kind.bytes <= WHOLE_LIMIT
+    whole = c.b.limit is None and c.b_outer.size * n * k * kind.bytes <= WHOLE_LIMIT
     pack_b: tuple[str, ...] = ("blocks", "whole") if whole else ("blocks",)
     if c.constant_b is not None:
         pack_b = ("once",)
