@@ -140,9 +140,10 @@ SMALL: dict[str, Value] = {"BM": 64, "GROUPS": 1, "BN": 64, "BK": 64, "STAGES": 
         # Two multiprocessors: blocks walk over tiles, of which some have no rows.
         (lambda: half_experts(150, 72), BY_GROUPS, SMALL),
         (lambda: half_experts(150, 136, 200), BY_GROUPS, {**SMALL, "CLUSTER": "1x2", "STAGES": 3}),
+        (lambda: half_experts(150, 200, 200), BY_GROUPS, {**SMALL, "CLUSTER": "1x4"}),
         (lambda: half_experts(150, 24, 267), BY_GROUPS, {**SMALL, "split_k": True, "SPLIT": 2}),
     ],
-    ids=["float32", "bfloat16", "split", "groups", "groups-pairs", "groups-split"],
+    ids=["float32", "bfloat16", "split", "groups", "groups-pairs", "groups-fours", "groups-split"],
 )
 def test_rows_may_be_dealt_in_any_way(
     make: Callable[[], Program], template: PlannedTemplate[Any, Any], knobs: dict[str, Value]

@@ -22,6 +22,7 @@ from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import default_schedule, full_source, templates_for
 from tilewright.kernels.templates.cuda_wgmma.default import walked
+from tilewright.kernels.templates.cuda_wgmma.geometry import walkers
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
@@ -207,6 +208,42 @@ def test_clusters_compute_the_reference(name: str) -> None:
     computes(candidates)
 
 
+FOUR: Mapping[str, Callable[[], Program]] = {
+    # Five tiles of rows: the second cluster of four has one of them, and that ends within it.
+    "tall": lambda: product("bfloat16", 290, 40, 264, "mk", "nk", "bfloat16"),
+    "turned": lambda: product("float16", 200, 200, 72, "km", "kn"),
+    "bytes": lambda: product("int8", 70, 40, 304, "mk", "nk", "int32"),
+}
+FORMS = {"4x1": (32, 12), "1x4": (8, 12), "2x2": (16, 16)}
+"""Columns of tiles with which clusters reach beyond the edges of ``tall``; multiprocessors that leave a last round."""
+USES: Mapping[str, dict[str, object]] = {
+    "plain": {"persistent": False, "store_boxes": True},
+    "walking": {"persistent": True, "STAGES": 3},
+    "turns": {"persistent": True, "ping_pong": True, "GROUPS": 2},
+    "split": {"persistent": False, "split_k": True, "SPLIT": 2},
+    "tail": {"persistent": True, "tail": True, "SPLIT": 2},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_clusters_of_four_compute_the_reference(form: str) -> None:
+    columns, sms = FORMS[form]
+    candidates = [small("tall", {"CLUSTER": form, "BN": columns, **more}, sms, FOUR) for more in USES.values()]
+    assert all("TW_CLUSTER(4)" in CUDA_WGMMA.lower(c).source for c in candidates)
+    computes(candidates)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        *(("turned", {"CLUSTER": form, "BN": 64, "persistent": True}) for form in FORMS),
+        ("bytes", {"CLUSTER": "2x2", "BN": 16}),
+    ],
+)
+def test_clusters_of_four_in_other_layouts(name: str, more: dict[str, object]) -> None:
+    computes([small(name, more, programs=FOUR)])
+
+
 # --------------------------------------------------------------------------- groups that take turns
 
 TURNS: Mapping[str, tuple[dict[str, object], ...]] = {
@@ -285,6 +322,19 @@ MISTAKES_IN_CLUSTERS = {
 }
 
 
+MISTAKES_IN_FOURS = {
+    "another row's blocks": ("(3 << rank / 2 * 2)", "3"),
+    "another column's blocks": ("(5 << rank % 2)", "5"),
+    "a column's blocks as a row's": ("(5 << rank % 2)", "(3 << rank / 2 * 2)"),
+    "the same half": ("+ rank / 2 * 32)", "+ rank % 2 * 32)"),
+    "arrivals of all blocks": ("(empty + 8 * s, 12)", "(empty + 8 * s, 16)"),
+    "arrivals of two blocks": ("(empty + 8 * s, 12)", "(empty + 8 * s, 8)"),
+    "column not told": ("if (lane < 2)", "if (lane < 1)"),
+    "block told that shares nothing": ("rank ^ (lane % 2 + 1)", "rank ^ (lane % 2 + 2)"),
+    "peer gone": MISTAKES_IN_CLUSTERS["peer gone"],
+}
+
+
 MISTAKES_IN_FOLDING = {
     "the block's sum not waited for": ("tw::wgmma_wait<0>();\n                TW_UNROLL", "TW_UNROLL"),
     "slot given back before": ("multiply(slot, 0);\n", "multiply(slot, 0);\n                release(slot);\n"),
@@ -296,6 +346,7 @@ MISTAKES_IN_FOLDING = {
 }
 MISTAKES = {
     "clusters": (MISTAKES_IN_CLUSTERS, "wide", CLUSTERED["wide"][0]),
+    "clusters of four": (MISTAKES_IN_FOURS, "wide", CLUSTERED["wide"][0] | {"CLUSTER": "2x2"}),
     "folding": (MISTAKES_IN_FOLDING, "scaled", SCALED["scaled"][0]),
 }
 
@@ -425,6 +476,20 @@ def test_tiles_that_run_at_once_are_nearly_square() -> None:
     assert list(chosen.values()) == [16, 8, 8]
 
 
+def test_clusters_lie_within_groups_of_multiprocessors() -> None:
+    """132 multiprocessors are eight groups of 16 and 18: four are left over by clusters of four."""
+    assert [walkers(132, blocks) for blocks in (1, 2, 4)] == [132, 66, 32]
+    assert [walkers(114, blocks) for blocks in (1, 2, 4)] == [114, 57, 28]
+    assert [walkers(sms, 4) for sms in (2, 8, 18)] == [1, 2, 4]
+
+
+def test_deep_products_of_few_tiles_share_them_among_four() -> None:
+    """Pairs receive such small tiles more slowly than they multiply; those of a large square they do not."""
+    assert CUDA_WGMMA.default(_matmul(1024, 1024, 16384)).values["CLUSTER"] in ("1x4", "4x1", "2x2")
+    for task in (_matmul(1024, 1024, 4096), _matmul(4096, 4096, 4096)):
+        assert CUDA_WGMMA.default(task).values["CLUSTER"] in ("1x2", "2x1")
+
+
 def test_many_short_tiles_are_stored_beside_products() -> None:
     values = CUDA_WGMMA.default(_matmul(16384, 16384, 1024)).values
     assert values["ping_pong"]
@@ -478,6 +543,20 @@ def test_rules_say_why() -> None:
     ):
         with pytest.raises(IllegalSchedule, match=reason):
             CUDA_WGMMA.space(task).schedule({**good, **change})
+
+
+def test_each_block_of_a_cluster_has_a_tile_and_whole_pieces_to_copy() -> None:
+    task = _matmul(256, 144, 512, trans_b=True)
+    least = {"BM": 64, "GROUPS": 1, "BK": 64, "STAGES": 2, "BN": 16, "CLUSTER": "1x1"}
+    good = {**CUDA_WGMMA.default(task).values, **least}
+    for change, legal in (
+        ({"CLUSTER": "4x1", "BN": 32}, True),
+        ({"CLUSTER": "4x1"}, False),  # a quarter of 16 rows of B is no whole pattern of eight
+        ({"CLUSTER": "2x2"}, True),
+        ({"CLUSTER": "1x4", "BN": 32}, True),
+        ({"CLUSTER": "1x4", "BN": 64}, False),  # three tiles
+    ):
+        assert CUDA_WGMMA.space(task).allows({**good, **change}) == legal, change
 
 
 def test_numbers_of_a_schedule() -> None:

@@ -63,6 +63,13 @@ def test_kernels_of_windows_do_not_spill() -> None:
     assert not spilled(task, schedule), dict(schedule.values)
 
 
+@pytest.mark.parametrize(("form", "trans_a"), [("1x4", True), ("2x2", False)])
+def test_clusters_of_four_do_not_spill(form: str, trans_a: bool) -> None:
+    task = _task({"m": 4096, "n": 4096, "k": 4096, "dtype": "bfloat16", "trans_a": trans_a})
+    values = {**CUDA_WGMMA.default(task).values, "CLUSTER": form}
+    assert not spilled(task, CUDA_WGMMA.space(task).schedule(values))
+
+
 def test_random_schedules_compile() -> None:
     rng = random.Random(5)
     for case in CASES[2:]:

@@ -24,9 +24,9 @@ from tilewright.kernels.templates.cuda_wgmma.window import depth, window
 from tilewright.testing.cuda_template import CudaTemplateContract
 
 
-def filters_last(dtype: str, out: str, channels: int, padding: int = 1) -> Program:
+def filters_last(dtype: str, out: str, channels: int, padding: int = 1, filters: int = 24) -> Program:
     """3 by 3, the filters' channels next to each other, as PyTorch's ``channels_last`` has them."""
-    x, w = te.input("x", (2, 5, 6, channels), dtype), te.input("w", (24, 3, 3, channels), dtype)
+    x, w = te.input("x", (2, 5, 6, channels), dtype), te.input("w", (filters, 3, 3, channels), dtype)
     acc = "int32" if dtype == "int8" else "float32"
 
     def factor(v: te.Expr) -> te.Expr:
@@ -36,7 +36,7 @@ def filters_last(dtype: str, out: str, channels: int, padding: int = 1) -> Progr
         return te.select((y >= 0) & (y < 5) & (z >= 0) & (z < 6), factor(x[n, y, z, c]), 0)
 
     size = 2 * padding - 2
-    z = te.compute((2, 5 + size, 6 + size, 24), lambda n, i, j, o: te.sum((3, 3, channels), lambda r, s, c: (
+    z = te.compute((2, 5 + size, 6 + size, filters), lambda n, i, j, o: te.sum((3, 3, channels), lambda r, s, c: (
         at(n, i + r - padding, j + s - padding, c) * factor(w[o, r, s, c]))))  # fmt: skip
     return te.program(te.compute(z.shape, lambda *at: te.cast(z[at], out)))[0]
 
@@ -101,6 +101,7 @@ class TestContract(CudaTemplateContract):
     architecture = "sm_90a"
 
 
+MORE = {**WINDOWS, "many": lambda: filters_last("float16", "float16", 64, padding=4, filters=40)}
 CHOSEN: Mapping[str, tuple[dict[str, object], ...]] = {
     "filters_last": (
         {"CLUSTER": "1x2", "BN": 16, "persistent": True},
@@ -110,14 +111,23 @@ CHOSEN: Mapping[str, tuple[dict[str, object], ...]] = {
     "volume": ({"CLUSTER": "1x2", "BN": 64},),
     "strided": ({"split_k": True, "SPLIT": 4, "BN": 64}, {"SWAP": True, "BN": 8, "persistent": True}),
     "one_image": ({"CLUSTER": "1x2", "BN": 64},),  # one block's part begins behind the last pixel
-    "channels_first": ({"CLUSTER": "2x1", "BN": 32, "persistent": True},),
+    "channels_first": (
+        {"CLUSTER": "2x1", "BN": 32, "persistent": True},
+        {"CLUSTER": "2x2", "BN": 32},
+    ),
+    # Five tiles of pixels, and of filters.
+    "many": (
+        {"CLUSTER": "1x4", "BN": 8, "persistent": True},
+        {"CLUSTER": "2x2", "BN": 16},
+        {"CLUSTER": "4x1", "BN": 32, "persistent": True},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CHOSEN)
 def test_parts_of_windows_compute_the_reference(name: str) -> None:
     """Pixels that blocks of a cluster copy for each other, that walks go on to, or that pieces of k begin at."""
-    candidates = [small(name, more, programs=WINDOWS) for more in CHOSEN[name]]
+    candidates = [small(name, more, programs=MORE) for more in CHOSEN[name]]
     sources = [CUDA_WGMMA.lower(c).source for c in candidates]
     assert any("tma_im2col_multicast" in x for x in sources) == any("CLUSTER" in x for x in CHOSEN[name])
     computes(candidates)

@@ -73,6 +73,37 @@ def _halves(x: Array) -> Array:
     return np.concatenate([both, _box(matrix, -3, 0, 8), both, _box(matrix, 7, 0, 8)])
 
 
+# Two by two blocks: each copies a box for those of its row and one for those of its column, which is every other rank.
+_SQUARE = """
+    TW_SHARED(smem);
+    const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u, barrier = base + 4096;
+    const int t = threadIdx.x, rank = (int)tw::cluster_rank(), row = rank / 2, column = rank % 2;
+    if (t == 0) {
+        tw::mbarrier_init(barrier, 1);
+        tw::mbarrier_fence();
+    }
+    tw::cluster_arrive();
+    tw::cluster_wait();
+    if (t == 0) {
+        tw::mbarrier_expect(barrier, 4096);
+        tw::tma_multicast_2d(base + column * 1024, map0, barrier, (tw::u16)(3 << row * 2), 4 * row, 8 * column);
+        tw::tma_multicast_2d(base + (2 + row) * 1024, map0, barrier, (tw::u16)(5 << column), 4 * column, 8 * row - 3);
+    }
+    tw::mbarrier_wait(barrier, 0);
+    for (int i = t; i < 1024; i += 32) out[1024 * rank + i] = tw::load_shared<tw::u32>(smem + (base - raw) + 4 * i);
+    tw::cluster_arrive();
+    tw::cluster_wait();
+"""
+
+
+def _square(x: Array) -> Array:
+    matrix = x.reshape(16, 36)
+    return np.concatenate([
+        _box(matrix, first + 8 * i, 4 * at, 8)
+        for row in range(2) for column in range(2) for first, at in ((0, row), (-3, column)) for i in range(2)
+    ])  # fmt: skip
+
+
 def _case(name: str, rank: int, more: str, count: int) -> Conformance:
     sizes, strides = ((36, 16, 2), (144, 2304)) if rank == 3 else ((36, 16), (144,))
     made = tensor_map(("tensor", 0), 4, sizes, strides, (32, 8, 1)[:rank], 128)
@@ -90,6 +121,21 @@ PRIMITIVE = Primitive(
     _ptx(2) + _ptx(3) + "\n",
     _emulated(2) + _emulated(3) + "\n",
     ("tma_multicast_2d", "tma_multicast_3d"),
-    (_case("halves", 2, "", 576), _case("halves_batched", 3, ", 1", 1152)),
+    (
+        _case("halves", 2, "", 576),
+        _case("halves_batched", 3, ", 1", 1152),
+        Conformance(
+            "square",
+            _SQUARE,
+            lambda: (words(576, 73),),
+            "uint32",
+            4096,
+            _square,
+            blocks=4,
+            cluster=4,
+            shared=4096 + 1024 + 8,
+            maps=(tensor_map(("tensor", 0), 4, (36, 16), (144,), (32, 8), 128),),
+        ),
+    ),
     most_cc=90,  # for later ones the assembler knows it well under names of their own alone (sm_100a, ...)
 )

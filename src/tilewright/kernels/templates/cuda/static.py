@@ -85,9 +85,9 @@ def static(
     threads: int, shared_bytes: int, registers: int, tile_m: int, tile_n: int, tile_k: int, stages: int, split_k: int,
     shared_bytes_per_flop: float, tensor_core: bool, min_blocks: int, read_bytes: tuple[int, int], asynchronous: int,
     fragments: int, copy_threads: int = 0, persistent: bool = False, readers: tuple[int, int] = (1, 1),
-    turns: int = 1, tail_split: int = 1,
+    turns: int = 1, tail_split: int = 1, tail_tiles: int = 0,
 ) -> dict[str, float]:  # fmt: skip
-    """The numbers of :data:`STATIC`, in that order."""
+    """The numbers of :data:`STATIC`, in that order. ``tail_tiles``: those of the last round that are divided."""
     across, down = readers  # blocks that share a tile of A are neighbours along n
     tiles = c.batch.size * ceildiv(c.m.size, tile_m * down) * ceildiv(c.n.size, tile_n * across) * across * down
     a, b = element_bytes(c, "a") / across, element_bytes(c, "b") / down
@@ -95,7 +95,7 @@ def static(
     if split_k > 1:
         moved += 2 * split_k * c.outputs * VALUE_BYTES[c.acc]
     if tail_split > 1:
-        moved += 2 * tail_split * (tiles % limit(target, "sms")) * tile_m * tile_n * VALUE_BYTES[c.acc]
+        moved += 2 * tail_split * tail_tiles * tile_m * tile_n * VALUE_BYTES[c.acc]
     return numbers(
         target, blocks=tiles * split_k, threads=threads, shared_bytes=shared_bytes, registers=registers, tile_m=tile_m,
         tile_n=tile_n, tile_k=tile_k, stages=stages, split_k=split_k, moved=moved,

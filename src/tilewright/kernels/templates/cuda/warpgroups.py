@@ -47,6 +47,21 @@ def peak(target: Target, name: str) -> float:
 
 
 @dataclass(frozen=True)
+class Readers:
+    """The blocks of a cluster that want the same tile; each copies a part of every box to all of them.
+
+    ``number``: text of which of them a block is; ``mask``: text of the bits of their ranks in the cluster.
+    """
+
+    count: int
+    number: str
+    mask: str
+
+
+ALONE = Readers(1, "0", "1")
+
+
+@dataclass(frozen=True)
 class Tile:
     """An operand's tile in shared memory: ``rows`` of m or n by ``depth`` of k, elements of ``item`` bytes.
 
@@ -104,14 +119,11 @@ class Tile:
         """Lines of a box that one of so many blocks copies for all of them."""
         return (self.depth if self.rows_contiguous else self.rows) // readers
 
-    def loads(self, of: str, to: str, row: str, k: str, batch: str, readers: int = 1) -> list[str]:
-        """Statements that copy a tile to ``to`` by the map ``of``, by texts of its place; ``batch`` may be empty.
-
-        ``readers``: blocks of a cluster, each of which copies a part, by its ``rank``, to all of them.
-        """
-        out, several, part = [], readers > 1, self.part(readers)
-        name, mask = ("multicast", f", {(1 << readers) - 1}") if several else ("load", "")
-        share, lines = (f" + rank * {part * LINE}", f" + rank * {part}") if several else ("", "")
+    def loads(self, of: str, to: str, row: str, k: str, batch: str, readers: Readers = ALONE) -> list[str]:
+        """Statements that copy a tile to ``to`` by the map ``of``, by texts of its place; ``batch`` may be empty."""
+        out, several, part, number = [], readers.count > 1, self.part(readers.count), readers.number
+        name, mask = ("multicast", f", {readers.mask}") if several else ("load", "")
+        share, lines = (f" + {number} * {part * LINE}", f" + {number} * {part}") if several else ("", "")
         for at, r, d in self.boxes():
             places = [row + (f" + {r}" if r else ""), k + (f" + {d}" if d else "")]
             if not self.rows_contiguous:

@@ -68,11 +68,11 @@ CUDA_GROUPED = template(
     "cuda_grouped", (WARPS, Member(CUDA_SIMT, lambda text, recognise: recognise(text))), GPUS
 )  # fmt: skip
 
-# Blocks walk, so that they pass over tiles without rows. Both tiles of a pair along m would have to be of one group;
+# Blocks walk, so that they pass over tiles without rows. Tiles of a cluster along m would have to be of one group;
 # groups that take turns count on all tiles; rows of a tile are no box of the output.
 ROWS_APART = {
     "SWAP": (False,), "persistent": (True,), "ping_pong": (False,), "tail": (False,), "store_boxes": (False,),
-    "CLUSTER": ("1x1", "1x2"),
+    "CLUSTER": ("1x1", "1x2", "1x4"),
 }  # fmt: skip
 
 WARP_GROUPS = Member(

@@ -18,7 +18,7 @@ from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
 from tilewright.kernels.templates.cuda_mma.default import cheapest
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing
+from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing, walkers
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.cuda_wgmma.window import depth
@@ -33,7 +33,9 @@ L2_BYTES_PER_CYCLE = 48.0
 HIDDEN = 0.1
 """Share of the time of one thing that shows although another one, at the same time, takes longer."""
 MEET = 0.5e-6
-"""Seconds for which blocks of a cluster wait for each other at their beginning and end."""
+"""Seconds for which a block waits for each other one of its cluster, at their beginning and end."""
+DOUBT = 1.1
+"""Factor of the time of clusters of four: fewer may run at once than is assumed, and each block waits for more."""
 STEP_CYCLES = 30.0
 """For a barrier and the start of the next slot's products."""
 FILL = 1.5e-6
@@ -55,11 +57,18 @@ def _both(x: float, y: float) -> float:
     return max(x, y) + HIDDEN * min(x, y)
 
 
+def at_once(target: Target, cluster: str) -> int:
+    """Blocks that run at once, in clusters."""
+    m, n = CLUSTERS[cluster]
+    return m * n * walkers(limit(target, "sms"), m * n)
+
+
 def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     """Estimated time of a schedule of a product, which stands as the schedule sees it."""
-    k, item, sms, clock = depth(p), p.instruction.item, limit(target, "sms"), _number(target, "clock_hz")
+    k, item, clock = depth(p), p.instruction.item, _number(target, "clock_hz")
     bm, bn, bk, parts = v["BM"], v["BN"], v["BK"], v["SPLIT"]
     m, n = CLUSTERS[v["CLUSTER"]]
+    sms = at_once(target, v["CLUSTER"])
     tiles, deep = p.batch * ceildiv(p.m, bm * m) * ceildiv(p.n, bn * n) * m * n, k.steps(bk)
     steps = ceildiv(deep, parts)
     whole = tiles // sms if v["tail"] else 0  # rounds of whole tiles
@@ -86,12 +95,19 @@ def seconds(p: Product, target: Target, v: Mapping[str, Any]) -> float:
     cycles += stored if v["ping_pong"] else stored * busiest
     far = k.read_bytes + p.c.outputs * ITEMSIZE[p.c.output.dtype]
     total = _both(cycles / clock, far / _number(target, "bandwidth"))
-    total += FILL * (1 if v["persistent"] else busiest) + (MEET if m * n > 1 else 0.0)
+    total += FILL * (1 if v["persistent"] else busiest) + MEET * (m * n - 1)
     waiting = v["STAGES"] * (rows + columns) * bk * item * min(blocks, sms)
     total = max(total, far / (waiting / 0.9e-6))  # bytes under way for a latency of 0.9 us
+    total *= DOUBT if m * n > 2 else 1.0
     if parts > 1:
         total += LAUNCH + 2 * pieces * rows * columns * 4 / _number(target, "bandwidth")
     return float(total)
+
+
+def starved(p: Product, target: Target, bm: int, bn: int) -> bool:
+    """Whether tiles are multiplied faster than the L2 cache sends what a pair of blocks reads for them."""
+    products = 2.0 * bm * bn / peak(target, p.instruction.peak)
+    return products < (bm + bn - max(bm, bn) / 2) * p.instruction.item / L2_BYTES_PER_CYCLE
 
 
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
@@ -105,7 +121,7 @@ def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]
 def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) -> int:
     """Rows of tiles to walk together: those with which tiles computed at once read the fewest rows and columns."""
     m, n = CLUSTERS[cluster]
-    together = sms // (m * n)
+    together = walkers(sms, m * n)
     return min(groups, key=lambda g: g * m * bm + ceildiv(together, g) * n * bn)
 
 
@@ -124,12 +140,15 @@ def _candidates(
         splits = [(s, False) for s in options["SPLIT"] if s == 1 or tiles < sms]
         splits += [(s, True) for s in options["SPLIT"] if s > 1 and tiles > sms and not ping_pong]
         boxes = True in options["store_boxes"] and output_box(p, bn) is not None
-        walks = {c: walked(options["GROUP"], bm, bn, c, sms) for c in options["CLUSTER"]}
-        shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], options["CLUSTER"])
+        fours = starved(p, target, bm, bn)
+        clusters = [c for c in options["CLUSTER"] if fours or CLUSTERS[c][0] * CLUSTERS[c][1] <= 2]
+        busy = {c: at_once(target, c) for c in clusters}
+        walks = {c: walked(options["GROUP"], bm, bn, c, sms) for c in clusters}
+        shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], clusters)
         for stages, (parts, tail), bk, cluster in shapes:
             yield {
                 "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
-                "persistent": tiles * parts > sms or walk, "ping_pong": ping_pong, "tail": tail,
+                "persistent": tiles * parts > busy[cluster] or walk, "ping_pong": ping_pong, "tail": tail,
                 "store_boxes": boxes and (parts == 1 or tail), "split_k": parts > 1 and not tail, "SPLIT": parts,
                 "GROUP": walks[cluster],
             }  # fmt: skip

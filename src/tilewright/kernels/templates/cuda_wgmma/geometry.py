@@ -18,6 +18,7 @@ from tilewright.kernels.templates.cuda.warpgroups import (
     EIGHT,
     LINE,
     STEP_BYTES,
+    Readers,
     Tile,
     most_registers,
 )
@@ -30,6 +31,8 @@ from tilewright.kernels.templates.cuda_wgmma.match import FUNCTIONS, batched
 from tilewright.kernels.templates.cuda_wgmma.window import Depth, Window, depth, window
 from tilewright.kernels.templates.tiles import ceildiv
 
+GPC = 18
+"""Multiprocessors of a whole graphics processing cluster of Hopper."""
 PLACES = 2
 """Boxes of results of a group in shared memory: one is filled while the other is stored."""
 
@@ -45,14 +48,11 @@ def most_sums(groups: int) -> int:
 
 @dataclass(frozen=True)
 class Side(Tile):
-    """One operand's tile in a slot of the ring: ``rows`` of m or n by ``depth`` of k.
-
-    ``readers``: the blocks of a cluster that want the same tile; each copies a part of every box to all of them.
-    """
+    """One operand's tile in a slot of the ring: ``rows`` of m or n by ``depth`` of k."""
 
     name: str  # "a" or "b"
     source: Source
-    readers: int
+    readers: Readers
     taps: tuple[int, int] | None  # of windows, and channels of each, where these are filled up: dimensions of their own
 
     @cached_property
@@ -64,7 +64,7 @@ class Side(Tile):
         """The tensor map of an input of that number."""
         s = self.source
         if self.window is not None:
-            return self.window.map(tensor, self, self.readers)
+            return self.window.map(tensor, self, self.readers.count)
         assert s.strides is not None
         batch, row, k = (step * self.item for step in s.strides)
         row = row or s.pitch * s.item  # one row is no distance from a next, but a tensor map wants one
@@ -72,7 +72,7 @@ class Side(Tile):
         if self.taps is not None:
             taps, depth = self.taps
             outer = taps, depth * k
-        return self.map(tensor, s.rows, depth, k if self.rows_contiguous else row, outer, self.readers)
+        return self.map(tensor, s.rows, depth, k if self.rows_contiguous else row, outer, self.readers.count)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class WgmmaTiling(Tiles):
     bk: int
     groups: int
     stages: int
-    sms: int  # blocks that are launched at most where they walk over tiles; 0: one a tile
+    walkers: int  # clusters that are launched at most where they walk over tiles; 0: one a tile
     store_boxes: bool
     split_k: bool
     cluster: tuple[int, int]  # neighbouring tiles along m and n that a cluster of blocks computes
@@ -102,6 +102,17 @@ class WgmmaTiling(Tiles):
     def together(self) -> int:
         """Blocks of a cluster."""
         return self.cluster[0] * self.cluster[1]
+
+    @property
+    def peers(self) -> int:
+        """Other blocks of a cluster that share an operand's tile with a block: those of its row, and of its column."""
+        return self.cluster[0] + self.cluster[1] - 2
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Texts of a block's row and column in its cluster, whose ranks go along rows."""
+        m, n = self.cluster
+        return (f"rank / {n}", f"rank % {n}") if m > 1 and n > 1 else ("rank", "rank")
 
     @property
     def edges(self) -> str:
@@ -126,7 +137,7 @@ class WgmmaTiling(Tiles):
     @property
     def whole(self) -> int:
         """Tiles (of clusters) that are computed whole where those of the last round are divided."""
-        return self._walked // self._walkers * self._walkers
+        return self._walked // self.walkers * self.walkers
 
     @property
     def left(self) -> int:
@@ -139,10 +150,6 @@ class WgmmaTiling(Tiles):
         return self.p.batch * m * n
 
     @property
-    def _walkers(self) -> int:
-        return self.sms // self.together
-
-    @property
     def function(self) -> str:
         return FUNCTIONS[self.instruction.dtype]
 
@@ -152,13 +159,19 @@ class WgmmaTiling(Tiles):
 
     @cached_property
     def a(self) -> Side:
-        return self._side("a", self.p.a, self.bm, self.cluster[1])
+        m, n = self.cluster
+        row, column = self.place
+        mask = (1 << n) - 1
+        return self._side("a", self.p.a, self.bm, Readers(n, column, _moved(mask, f"{row} * {n}" if m > 1 else "")))
 
     @cached_property
     def b(self) -> Side:
-        return self._side("b", self.p.b, self.bn, self.cluster[0])
+        m, n = self.cluster
+        row, column = self.place
+        mask = sum(1 << n * i for i in range(m))
+        return self._side("b", self.p.b, self.bn, Readers(m, row, _moved(mask, column if n > 1 else "")))
 
-    def _side(self, name: str, source: Source, rows: int, readers: int) -> Side:
+    def _side(self, name: str, source: Source, rows: int, readers: Readers) -> Side:
         return Side(rows, self.bk, source.item, source.contiguous == "row", name, source, readers, self.k.padded)
 
     @cached_property
@@ -226,6 +239,19 @@ class WgmmaTiling(Tiles):
         """Estimated registers of a thread that multiplies."""
         held = self.fold.held if self.fold is not None else 0
         return min(255, self.p.sets * self.mi * self.sums + held + ROOM)
+
+
+def _moved(mask: int, by: str) -> str:
+    return f"(tw::u16)({mask} << {by})" if by else str(mask)
+
+
+def walkers(sms: int, blocks: int) -> int:
+    """Clusters of so many blocks that run at once, one block a multiprocessor.
+
+    A cluster lies within one GPC. These are taken to be nearly equal in size, as they are not on every chip: its driver
+    alone knows (``cudaOccupancyMaxActiveClusters``).
+    """
+    return max(1, min(sms, ceildiv(sms, GPC) * (GPC // blocks * blocks)) // blocks)
 
 
 def sharing(groups: int, ping_pong: bool) -> int:

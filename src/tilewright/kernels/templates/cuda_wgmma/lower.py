@@ -47,15 +47,16 @@ def launch_program(p: WgmmaTiling) -> LaunchProgram:
     names = [t.name for t in inputs]
     g = p.gathered
     given = (
-        ("tensor_map", g.map(p.a, p.a.readers) if g is not None else p.a.map_of(names.index(p.a.source.tensor))),
+        ("tensor_map", g.map(p.a, p.a.readers.count) if g is not None else p.a.map_of(names.index(p.a.source.tensor))),
         ("tensor_map", p.b.map_of(names.index(p.b.source.tensor))),
         *((("tensor_map", p.store.map(len(inputs))),) if p.store is not None else ()),
         *(("tensor", n) for n in range(len(inputs) + 1)),
         ("workspace", 0),
         *(("int32", name) for name in arguments(p)),
     )
+    grid = ["min", blocks, p.walkers * p.together] if p.walkers else blocks
     main = Launch(
-        p.symbol, arguments(p), grid=(["min", blocks, p.sms] if p.sms else blocks, 1, 1), block=(p.threads, 1, 1),
+        p.symbol, arguments(p), grid=(grid, 1, 1), block=(p.threads, 1, 1),
         shared=p.shared, parameters=given,
     )  # fmt: skip
     before = (g.sorting.launch(p.symbol), g.launch(p.symbol)) if g is not None else ()
@@ -128,10 +129,10 @@ $if scaled:        $acc part[$mi][$sums];  // of a slot
 $products
             tw::wgmma_commit();
         };
-$if paired:        const tw::u32 other = tw::cluster_address(empty, rank ^ 1);  // that block copies to these slots too
+$if paired:        const tw::u32 other = tw::cluster_address(empty, $peer);  // that block copies to these slots too
         const auto release = [&](int s) {
             if (lane == 0) tw::mbarrier_arrive(empty + $barrier * s);
-$if paired:            if (lane == 0) tw::mbarrier_arrive_cluster(other + $barrier * s);
+$if paired:            if ($told) tw::mbarrier_arrive_cluster(other + $barrier * s);
         };
 $if turns:        const auto skip = [&]() {  // the slots of the other group's tile
 $if turns:            slot += $rest;
@@ -152,7 +153,7 @@ $if turns:            skip();
 $if walks:        }
 $if boxes:        if (tid % 128 == 0) tw::tma_wait<0>();
     }
-$if paired:    // Neither block ends while the other may still tell it of a slot.
+$if paired:    // $still may still tell it of a slot.
 $if paired:    tw::cluster_arrive();
 $if paired:    tw::cluster_wait();
 }
@@ -174,13 +175,13 @@ def _walk(p: WgmmaTiling, depth: int, alone: bool = False) -> list[str]:
         else integers.text(raster.blocks(*p.clusters, p.p.c.batches, p.split_k))
     )
     by = f" / {p.together}" if p.together > 1 else ""
-    start = "work" if p.sms else f"(int)blockIdx.x{by}" if by else ""
+    start = "work" if p.walkers else f"(int)blockIdx.x{by}" if by else ""
     lines = [*tail.which(p), *_place_of(p, "which"), *tail.pieces(p)] if p.tail else _place_of(p, start)
     if p.gathered is not None:
         lines += _lines(p.gathered.sorting.declare("continue"))
     if p.split_k:
         lines.append(splitk.pieces(p.tiles_k, "first_tile", "end_tile"))
-    if not p.sms:
+    if not p.walkers:
         return _indent(lines, depth)
     first, step = f"(int)blockIdx.x{by}", f"(int)gridDim.x{by}"
     if alone:
@@ -193,8 +194,8 @@ def _place_of(p: WgmmaTiling, number: str) -> list[str]:
     """Statements that declare the place of a tile, or of a block's tile of a cluster; ``number``: its text."""
     reads = ("tile_m",) if p.gathered is not None else ()
     walked = raster.raster(*p.clusters, p.p.c.batches, p.split_k, reads=reads, start=number)
-    (rows, columns), (m, n) = p.clusters, p.cluster
-    places = _place("tile_m", rows > 1, m, p.bm), _place("tile_n", columns > 1 or rows == 1, n, p.bn)
+    (rows, columns), (m, n), (row, column) = p.clusters, p.cluster, p.place
+    places = _place("tile_m", rows > 1, m, row, p.bm), _place("tile_n", columns > 1 or rows == 1, n, column, p.bn)
     return [*_lines(walked), f"const int m0 = {places[0]}, n0 = {places[1]};"]
 
 
@@ -203,11 +204,11 @@ def _lines(text: str) -> list[str]:
     return [line[4:] for line in text.splitlines()]
 
 
-def _place(tile: str, several: bool, together: int, size: int) -> str:
-    """Text of a tile's first row or column; of those of a cluster a block has the one of its rank."""
+def _place(tile: str, several: bool, together: int, own: str, size: int) -> str:
+    """Text of a tile's first row or column; of those of a cluster a block has the one of its ``own`` place."""
     if together == 1:
         return f"{tile} * {size}" if several else "0"
-    return f"({tile} * {together} + rank) * {size}" if several else f"rank * {size}"
+    return f"({tile} * {together} + {own}) * {size}" if several else f"{own} * {size}"
 
 
 def _loads(p: WgmmaTiling, s: Side) -> list[str]:
@@ -226,7 +227,7 @@ def _places(p: WgmmaTiling) -> list[str]:
     out = []
     for s, origin in zip(p.sides, ("m0", "n0"), strict=True):
         if s.window is not None:
-            share = f" + rank * {s.part(s.readers)}" if s.readers > 1 else ""
+            share = f" + {s.readers.number} * {s.part(s.readers.count)}" if s.readers.count > 1 else ""
             out += [f"const int pixel = {origin}{share};", *s.window.places("pixel")]
     return out
 
@@ -254,6 +255,20 @@ def _products(p: WgmmaTiling) -> list[str]:
     return out
 
 
+def _told(p: WgmmaTiling) -> dict[str, str]:
+    """Texts of which blocks hear of a free slot: ranks go along rows, so those of its row and column differ in a bit.
+
+    In a row or column of four the third differs in both bits. A lane of a warp tells each.
+    """
+    if p.peers == 1:
+        return {"peer": "rank ^ 1", "told": "lane == 0", "still": "Neither block ends while the other"}
+    return {
+        "peer": f"rank ^ (lane % {p.peers} + 1)",
+        "told": f"lane < {p.peers}",
+        "still": "No block ends while another one",
+    }
+
+
 def _main(p: WgmmaTiling) -> str:
     fewer, more = REGISTERS[p.groups]
     first, end = ("first_tile", "end_tile") if p.split_k or p.tail else ("0", str(p.tiles_k))
@@ -262,12 +277,12 @@ def _main(p: WgmmaTiling) -> str:
     return fill(KERNEL, {
         "threads": p.threads, "symbol": p.symbol, "parameters": parameters(p.p.c.program, arguments(p)),
         "less": EIGHT - 1, "eight": EIGHT, "barriers": ring + p.box_bytes, "bytes_of_full": BARRIER * p.stages,
-        "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * p.together, "groups": p.groups,
+        "barrier": BARRIER, "stages": p.stages, "warps": WARPS * p.sharing * (1 + p.peers), "groups": p.groups,
         "fewer": fewer, "more": more, "first_copier": 128 * p.groups, "walk_copier": _walk(p, 3), "first": first,
         "end": end,
-        "places": _indent(_places(p), 4 if p.sms else 3), "taps": _indent(_taps(p), 5),
+        "places": _indent(_places(p), 4 if p.walkers else 3), "taps": _indent(_taps(p), 5),
         "stage_bytes": p.stage_bytes, "stage_units": p.stage_bytes // 16, "loads": _indent(loads, 5),
-        "walks": p.sms > 0, "boxes": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
+        "walks": p.walkers > 0, "boxes": p.store is not None, "acc": p.instruction.acc, "boxes_at": ring,
         "group_boxes": PLACES * p.store.bytes if p.store is not None else 0,
         "map_out": ", TW_TENSOR_MAP(map_out)" if p.store is not None else "",
         "group_place": "" if p.ping_pong else f" + group * {p.a.block(p.mi)}",
@@ -277,5 +292,5 @@ def _main(p: WgmmaTiling) -> str:
         "turns": p.ping_pong, "group_warps": WARPS, "rest": p.tiles_k % p.stages, "rounds": p.tiles_k // p.stages % 2,
         "walk_groups": _walk(p, 2, p.ping_pong), "alone": p.together == 1,
         "loop": _indent(loop(p, BARRIER, first, end), 3), "scaled": p.fold is not None,
-        "paired": p.together > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
+        **_told(p), "paired": p.together > 1, "cluster": f" TW_CLUSTER({p.together})" if p.together > 1 else "",
     })  # fmt: skip

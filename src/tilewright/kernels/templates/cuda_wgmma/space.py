@@ -3,13 +3,13 @@
 Knobs of the binary: ``SWAP`` exchanges the sides, so that n takes the rows of warp groups and a small m their columns;
 m and n are then each other's in what follows. ``BM`` x ``BN`` is an output tile and ``BK`` the depth of one slot of a
 block's ring; ``GROUPS`` warp groups multiply, a further one copies; ``STAGES`` slots lie in shared memory; ``CLUSTER``
-says how many neighbouring tiles along m and n are computed by blocks that run together: the operand's tile that they
-share is read once, half of it by each, and goes to both; ``persistent`` blocks, one a multiprocessor, walk over all
-tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or with ``ping_pong``
-each of two has tiles of its own, and stores one while the other group multiplies; ``store_boxes`` passes the results
-through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart, ``tail`` those of the
-tiles that a last round of blocks has. Knobs passed at each call: ``GROUP`` rows of tiles (of clusters) are walked
-together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
+says how many neighbouring tiles along m and n are computed by blocks that run together: a tile of an operand that
+several share is read once, a part of it by each, and goes to all of them; ``persistent`` blocks, one a multiprocessor,
+walk over all tiles, so that one tile is copied while the one before is stored; groups share the rows of a tile, or
+with ``ping_pong`` each of two has tiles of its own, and stores one while the other group multiplies; ``store_boxes``
+passes the results through shared memory, from which the copy engine stores them; ``split_k`` sums pieces of k apart,
+``tail`` those of the tiles that a last round of blocks has. Knobs passed at each call: ``GROUP`` rows of tiles (of
+clusters) are walked together (for the L2 cache), ``SPLIT`` is the number of pieces of k.
 """
 
 from __future__ import annotations
@@ -24,16 +24,22 @@ from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import LINE, REGISTERS
 from tilewright.kernels.templates.cuda_mma.fold import fold
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import PLACES, most_sums, output_box, shared_bytes, sharing
+from tilewright.kernels.templates.cuda_wgmma.geometry import (
+    PLACES,
+    most_sums,
+    output_box,
+    shared_bytes,
+    sharing,
+    walkers,
+)
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.window import depth
 from tilewright.kernels.templates.tiles import ceildiv
 from tilewright.search_space import Choice, Constraint, SearchSpace, rule
 
 MAX_STAGES = 8
-CLUSTERS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2)}
-"""Tiles of a cluster along m and n. Pairs fit on every Hopper, whose multiprocessors come in pairs; of four blocks some
-would wait where a group of multiprocessors has fewer than it could."""
+CLUSTERS = {"1x1": (1, 1), "2x1": (2, 1), "1x2": (1, 2), "4x1": (4, 1), "1x4": (1, 4), "2x2": (2, 2)}
+"""Tiles of a cluster along m and n. Pairs leave no multiprocessor of a Hopper idle, clusters of four may leave some."""
 MAX_PARTS = 64
 """Pieces of k."""
 
@@ -67,14 +73,14 @@ class View:
     def tiles(self, cluster: str, bm: int, bn: int) -> bool:
         """Whether all blocks of a cluster have a tile, and its parts are whole pieces of shared memory."""
         m, n = CLUSTERS[cluster]
-        halved = m == 1 or self.p.b.contiguous == "row" or bn % 16 == 0
-        return (m == 1 or self.p.m > bm) and (n == 1 or self.p.n > bn) and halved
+        parted = m == 1 or self.p.b.contiguous == "row" or bn % (8 * m) == 0
+        return self.p.m > bm * (m - 1) and self.p.n > bn * (n - 1) and parted
 
     def left(self, cluster: str, bm: int, bn: int, sms: int) -> int:
         """Tiles of clusters that a last round has after full ones; 0 where there is no such round."""
         m, n = CLUSTERS[cluster]
-        tiles, walkers = self.p.batch * ceildiv(self.p.m, bm * m) * ceildiv(self.p.n, bn * n), sms // (m * n)
-        return tiles % walkers if tiles > walkers else 0
+        tiles, at_once = self.p.batch * ceildiv(self.p.m, bm * m) * ceildiv(self.p.n, bn * n), walkers(sms, m * n)
+        return tiles % at_once if tiles > at_once else 0
 
 
 def space(p: Product, target: Target, template: str, version: int) -> SearchSpace:

@@ -13,7 +13,7 @@ from tilewright.kernels.templates.cuda.warpgroups import available
 from tilewright.kernels.templates.cuda_mma.match import Product, eight_bit
 from tilewright.kernels.templates.cuda_wgmma import space as spaces
 from tilewright.kernels.templates.cuda_wgmma.default import default
-from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling
+from tilewright.kernels.templates.cuda_wgmma.geometry import WgmmaTiling, walkers
 from tilewright.kernels.templates.cuda_wgmma.lower import launch_program, source
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses, views
 from tilewright.kernels.templates.cuda_wgmma.nests import nests
@@ -23,10 +23,10 @@ from tilewright.kernels.templates.planned import PlannedTemplate
 def _plan(p: Product, target: Target, v: Mapping[str, Value]) -> WgmmaTiling:
     p = views(p)[bool(v["SWAP"])]
     cluster = spaces.CLUSTERS[str(v["CLUSTER"])]
-    tiles = cluster[0] * cluster[1]
+    walking = walkers(limit(target, "sms"), cluster[0] * cluster[1]) if v["persistent"] else 0
     return WgmmaTiling(
         p=p, symbol="", bm=int(v["BM"]), bn=int(v["BN"]), bk=int(v["BK"]), groups=int(v["GROUPS"]),
-        stages=int(v["STAGES"]), sms=limit(target, "sms") // tiles * tiles if v["persistent"] else 0,
+        stages=int(v["STAGES"]), walkers=walking,
         store_boxes=bool(v["store_boxes"]), split_k=bool(v["split_k"]), cluster=cluster,
         tail=bool(v["tail"]), ping_pong=bool(v["ping_pong"]),
     )  # fmt: skip
@@ -41,8 +41,8 @@ def _static(p: WgmmaTiling, values: Mapping[str, Value], target: Target) -> Mapp
         target, p.p.c, threads=p.threads, shared_bytes=p.shared, registers=p.registers, tile_m=p.bm, tile_n=p.bn,
         tile_k=p.bk, stages=p.stages, split_k=1 if p.tail else parts, shared_bytes_per_flop=per_flop, tensor_core=True,
         min_blocks=1, read_bytes=(16, 16), asynchronous=2, fragments=1, copy_threads=THREADS,
-        persistent=p.sms > 0, readers=(p.a.readers, p.b.readers), turns=p.groups if p.ping_pong else 1,
-        tail_split=parts if p.tail else 1,
+        persistent=p.walkers > 0, readers=(p.a.readers.count, p.b.readers.count), turns=p.groups if p.ping_pong else 1,
+        tail_split=parts if p.tail else 1, tail_tiles=p.left * p.together if p.tail else 0,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tilewright.kernels.expression.linear import Linear
 from tilewright.kernels.families.group import Group
 from tilewright.kernels.families.index_forms import IndexForms, affine
 from tilewright.kernels.templates.cuda.text import digits
-from tilewright.kernels.templates.cuda.warpgroups import LINE, STEP_BYTES, Tile
+from tilewright.kernels.templates.cuda.warpgroups import LINE, STEP_BYTES, Readers, Tile
 from tilewright.kernels.templates.cuda_mma.match import Product
 from tilewright.kernels.templates.cuda_mma.source import CHUNK, Source
 from tilewright.kernels.templates.tiles import ceildiv
@@ -76,12 +76,12 @@ class Window:
             out.append(f"const tw::u16 by_{x} = (tw::u16)({text});")
         return out
 
-    def loads(self, tile: Tile, of: str, to: str, batch: str, readers: int) -> list[str]:
+    def loads(self, tile: Tile, of: str, to: str, batch: str, readers: Readers) -> list[str]:
         """Statements that copy a tile to ``to`` by the map ``of``, of ``channel`` and those that follow."""
         names, out = _names(self.rank), []
-        several = readers > 1
-        share = f" + rank * {tile.part(readers) * LINE}" if several else ""
-        kind, mask = ("_multicast", f", {(1 << readers) - 1}") if several else ("", "")
+        several = readers.count > 1
+        share = f" + {readers.number} * {tile.part(readers.count) * LINE}" if several else ""
+        kind, mask = ("_multicast", f", {readers.mask}") if several else ("", "")
         first = f" + {batch} * {self.first}" if self.first else ""
         for at, _, k in tile.boxes():
             where = f"{to}{f' + {at}' if at else ''}{share}"
