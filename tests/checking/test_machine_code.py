@@ -19,7 +19,7 @@ from tilewright.checking.check import subject_of
 from tilewright.checking.machine_code import costs
 from tilewright.core import Candidate, Task, UsageError
 from tilewright.kernels.operators import get_operator
-from tilewright.kernels.templates import default_schedule
+from tilewright.kernels.templates import default_schedule, get_template
 
 GOLDEN = Path(__file__).with_name("cuda_loops.json")
 _CONV = {"n": 16, "ci": 256, "h": 28, "w": 28, "co": 256, "kh": 3, "kw": 3, "padding": 1, "dtype": "float16"}
@@ -128,7 +128,22 @@ def test_the_group_that_copies_keeps_to_the_registers_left_to_it(
 ) -> None:
     """What ``setmaxnreg`` gave away must not be used: the compiler says nothing of it."""
     task = Task(get_operator(operator).workload(**params, dtype="bfloat16"), archs.target("sm_90a"))
-    [cost] = [c for c in costs(subject_of(Candidate(task, default_schedule(task)))) if c.bound is not None]
+    copies_in_its_registers(Candidate(task, default_schedule(task)))
+
+
+def test_the_group_that_copies_for_four_blocks_keeps_to_them_too(nvrtc: str) -> None:
+    """Masks and parts by a block's row and column, beside the most that copying takes: a window's places."""
+    params = {"n": 32, "ci": 96, "d": 9, "h": 28, "w": 28, "co": 512, "kd": 3, "kh": 3, "kw": 3, "padding": 1}
+    task = Task(
+        get_operator("conv3d").workload(**params, layout="NDHWC", dtype="bfloat16"), archs.target("sm_90a")
+    )  # fmt: skip
+    values = {**default_schedule(task).values, "CLUSTER": "2x2"}
+    copies_in_its_registers(Candidate(task, get_template("cuda_wgmma").space(task).schedule(values)))
+
+
+def copies_in_its_registers(candidate: Candidate) -> None:
+    """Asserts that the code behind the hand-over copies, and names no register that was given away."""
+    [cost] = [c for c in costs(subject_of(candidate)) if c.bound is not None]
     code = cost.code.instructions
     [given] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.DEALLOC")]
     [taken] = [n for n, x in enumerate(code) if x.opcode.startswith("USETMAXREG.TRY_ALLOC")]
