@@ -266,7 +266,7 @@ def test_a_number_for_a_scalar(library: Library) -> None:
 
 
 def test_unknown_operators_are_missing_attributes(library: Library) -> None:
-    with pytest.raises(AttributeError, match=r"no operator 'sqidst'\. Known are .*sqdist"):
+    with pytest.raises(AttributeError, match=r"no operator 'sqidst'\. Did you mean sqdist\? Known are .*sqdist"):
         _ = library.sqidst
     assert not hasattr(library, "_ipython_display_")
     assert {"matmul", "sqdist", "softmax", "plan"} <= set(dir(library))

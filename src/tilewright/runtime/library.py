@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.closing import Closing
 from tilewright.core import TilewrightError, UsageError, Workload
+from tilewright.errors import nearest
 from tilewright.runtime.dispatch import Dispatch, native_dispatcher
 from tilewright.runtime.explain import Explanation
 from tilewright.runtime.kernels import open_kernels
@@ -220,7 +221,10 @@ class Library(Closing):
 
         built_in = name in OPERATORS
         if not built_in and name not in self._store.names():
-            raise AttributeError(f"{self.path} has no operator {name!r}. Known are {', '.join(self.operators())}")
+            known = self.operators()
+            raise AttributeError(
+                f"{self.path} has no operator {name!r}. {nearest(name, known)}Known are {', '.join(known)}"
+            )
         if self._watch:
             self.look()
             watcher.add(self)

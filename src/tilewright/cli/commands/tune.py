@@ -329,10 +329,11 @@ def _gate(gate: Mapping[str, Any]) -> str:
     return f"{gate['seen']} kernels, refused without a run: {refused}; it cost {share:.1%} of compiling"
 
 
-def _keyword(param: str) -> str:
-    """A parameter as a call has it: ``m=512``, ``layout='NHWC'``."""
-    name, _, value = param.partition("=")
-    return f"{name}={value if value.isdigit() or value in ('True', 'False') else repr(value)}"
+def _keyword(param: str, values: Mapping[str, object]) -> str:
+    """A parameter, of these values, as a call has it: ``m=512``, ``bias=True``, ``layout='NHWC'``."""
+    name, _, text = param.partition("=")
+    value = values.get(name)
+    return f"{name}={value if isinstance(value, bool | int | float) else text!r}"
 
 
 def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: tuple[str, ...]) -> None:
@@ -367,7 +368,8 @@ def _panel(result: TuneResult, comparison: Comparison | None, op: str, params: t
     elif backend_for(task.target).in_process:
         lines.append(f"next       {program()} bench {op} {' '.join(params)}{target} --db {database}")
         if ":" not in op:
-            arguments = ", ".join([repr(op), *map(_keyword, params)])
+            values = dict(task.workload.params)
+            arguments = ", ".join([repr(op), *(_keyword(p, values) for p in params)])
             lines.append(f"in Python  tilewright.Library({database!r}).plan({arguments})")
     else:
         target = f" --target {task.target.name}"
