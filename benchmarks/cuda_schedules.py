@@ -217,7 +217,7 @@ def emulate(
 def compile_rate(template: str, arch: str, count: int, workers: int, cache: Path, seed: int = 0) -> Compiling:
     """Compile ``count`` random schedules of sizes that people tune."""
     target = cuda_target(arch)
-    listed = RATE_SHAPES.get(template, RATE_SHAPES["cuda_mma"])
+    listed = RATE_SHAPES[template]
     rng = random.Random(seed)
     cases = []
     for n in range(count):
@@ -322,7 +322,7 @@ def _template(template: str, args: argparse.Namespace, data: dict[str, Any], fol
             compiling = compile_cases(template, arch, cases, args.jobs, folder / f"{template}-{arch}")
             data["compiling"].append(compiling.to_json())
             drawn += compiling.passed
-        if "rate" not in args.skip:
+        if "rate" not in args.skip and template in RATE_SHAPES:
             rate = compile_rate(template, arch, args.rate, args.jobs, folder / f"rate-{template}-{arch}", args.seed)
             data["rates"].append(rate.to_json())
             say(f"{template} {arch}: {rate.rate:.1f} compiles a second")
