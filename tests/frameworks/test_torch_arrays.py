@@ -215,7 +215,12 @@ def test_results_of_other_types_than_the_arguments(tuned: bool, tmp_path: Path) 
             got = library.cast(a, out_dtype=name)
             assert got.dtype == wanted.dtype
             assert torch.equal(got.float(), wanted.float())
-    assert library.stats().tiers["exact"] == 12 * tuned
+            given = torch.empty_like(wanted)
+            for args, out in (((a, given), {}), ((a,), {"out": given})):
+                assert library.cast(*args, **out, out_dtype=name) is given
+                assert torch.equal(given.float(), wanted.float())
+                given.zero_()
+    assert library.stats().tiers["exact"] == 36 * tuned
     few, whole = a.to(torch.float8_e5m2), b.to(torch.int8)
     product = library.scaled_mm(few, b.to(few.dtype), torch.ones(M, 1), torch.ones(1, 1))
     assert product.dtype == torch.bfloat16

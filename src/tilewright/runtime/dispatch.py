@@ -277,6 +277,8 @@ class Dispatch:
             attributes = {**self._element(list(lent.dtypes.values())), **attributes}
         bits = _bits(attributes)
         seen = [_plain(a, lent.dtypes.get(place, ""), bits) for place, a in enumerate(lent.args)]
+        if len(seen) > 1 and lent.dtypes.get(len(seen) - 1) == attributes.get("out_dtype"):
+            seen[-1] = lent.args[-1]  # the output, if it is one, is written and not read
         result = self(*seen, **attributes, **({"out": returned(lent.outs)} if lent.outs else {}))
         as_they_are = all(a is b for a, b in zip(seen, lent.args, strict=True))
         # Of arrays that numpy has, the table knows by now.
