@@ -202,11 +202,12 @@ def test_the_anchor_is_timed_again_from_time_to_time(
 
     first = measure(2)
     assert session.incumbent is not None
-    session.incumbent.own *= 1000  # as if the device had slowed down when it was timed
+    # As if the device had slowed down when it was timed, and by more than a busy machine can.
+    session.incumbent.own *= 1e9
     before, *_, after = measure(6)
-    assert before < first[0] / 100
-    assert after > first[0] / 10  # found out within three candidates
-    assert session.incumbent.own < 10 * first[0]
+    assert before < first[0] / 1e5
+    assert after > first[0] / 1e4  # found out within three candidates
+    assert session.incumbent.own < 1e4 * first[0]
 
 
 def test_a_kernel_that_never_ends_is_killed(gpu_task: Task, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
