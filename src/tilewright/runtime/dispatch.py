@@ -12,7 +12,7 @@ In C, a table answers shapes that were seen before; what it does not know comes 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -276,7 +276,7 @@ class Dispatch:
         if lent.bits is not None:
             attributes = {**self._element(list(lent.dtypes.values())), **attributes}
         bits = _bits(attributes)
-        seen = [_plain(a, lent.dtypes.get(place, ""), bits) for place, a in enumerate(lent.args)]
+        seen = [_plain(a, lent.dtypes.get(place, ""), bits.values()) for place, a in enumerate(lent.args)]
         if len(seen) > 1 and lent.dtypes.get(len(seen) - 1) == attributes.get("out_dtype"):
             seen[-1] = lent.args[-1]  # the output, if it is one, is written and not read
         result = self(*seen, **attributes, **({"out": returned(lent.outs)} if lent.outs else {}))
@@ -353,8 +353,7 @@ class Dispatch:
             attributes = {**self._element([a.dtype.name for a in arrays]), **attributes}
         # NumPy's forms take the bits of one dtype, and real numbers beside them.
         said, element = _bits(attributes), str(attributes.get("dtype"))
-        own = {BITS[element]: element} if element in BITS else {}
-        arrays = [_plain(a, said.get(a.dtype.name, a.dtype.name), own) for a in arrays]
+        arrays = [_plain(a, said.get(a.dtype.name, a.dtype.name), (element,)) for a in arrays]
         if op.infer is None or op.numpy is None:
             raise UsageError(f"{self.__name__} cannot be called by arrays alone", f"Use plan({self.__name__!r}, ...)")
         try:
@@ -414,17 +413,17 @@ def _key(args: Sequence[Array], attributes: Mapping[str, Any]) -> Key:
 
 def _bits(attributes: Mapping[str, Any]) -> dict[str, str]:
     """Of which dtype that NumPy lacks whole numbers are the bits: of the one that is given, and bfloat16 beside any."""
-    found = {BITS["bfloat16"]: "bfloat16"} if attributes.get("out_dtype") in BITS else {}
     dtype = str(attributes.get("dtype"))
-    return {BITS["bfloat16"]: "bfloat16", BITS[dtype]: dtype} if dtype in BITS else found
+    own = {BITS[dtype]: dtype} if dtype in BITS else {}
+    return {BITS["bfloat16"]: "bfloat16", **own} if own or attributes.get("out_dtype") in BITS else {}
 
 
-def _plain(a: Array, dtype: str, bits: Mapping[str, str]) -> Array:
-    """An array of a dtype that NumPy lacks, or its bits, as its bits where ``bits`` has these, else as real numbers."""
+def _plain(a: Array, dtype: str, kept: Collection[str]) -> Array:
+    """An array of a dtype that NumPy lacks, or its bits: as its bits if the dtype is ``kept``, else as real numbers."""
     if dtype not in BITS:
         return a
     seen = a if a.dtype.name == BITS[dtype] else a.view(BITS[dtype])
-    if bits.get(BITS[dtype]) == dtype:
+    if dtype in kept:
         return seen
     from tilewright.kernels.expression.numerics import decode
 
