@@ -91,6 +91,17 @@ def spaces(draw: st.DrawFn) -> SearchSpace:
     return SearchSpace("drawn", 1, tuple(knobs), tuple(rules))
 
 
+@given(spaces(), st.data())
+def test_some_knobs_are_allowed_where_no_rule_about_them_forbids_them(space: SearchSpace, data: st.DataObject) -> None:
+    names = data.draw(st.sets(st.sampled_from([k.name for k in space.knobs]), min_size=1))
+    knobs = tuple(k for k in space.knobs if k.name in names)
+    told = SearchSpace("told", 1, knobs, tuple(c for c in space.constraints if names.issuperset(c.reads)))
+    legal = [dict(s.values) for s in brute_force(told)]
+    for values in itertools.product(*(k.values for k in knobs)):
+        named = {k.name: v for k, v in zip(knobs, values, strict=True)}
+        assert space.allows(named) == (named in legal)
+
+
 class TestBlocking(SpaceContract):
     @pytest.fixture
     def space(self) -> SearchSpace:

@@ -84,9 +84,10 @@ class SearchSpace:
         return self._make(vector)
 
     def allows(self, values: Mapping[str, Value]) -> bool:
-        """Whether :meth:`schedule` takes these values of all knobs."""
-        known = all(values[k.name] in k.values for k in self.knobs)
-        return known and all(rule.holds({n: values[n] for n in rule.reads}) for rule in self.constraints)
+        """Whether :meth:`schedule` takes these values; of some knobs alone, whether no rule about them forbids it."""
+        known = all(values[k.name] in k.values for k in self.knobs if k.name in values)
+        told = (rule for rule in self.constraints if all(n in values for n in rule.reads))
+        return known and all(rule.holds({n: values[n] for n in rule.reads}) for rule in told)
 
     def check(self, schedule: Schedule) -> None:
         """Raises ``IllegalSchedule`` unless ``schedule`` is a member of this space."""

@@ -78,8 +78,8 @@ class PlannedTemplate(Generic[F, P]):
         return _space(self, program_at(task.workload.program), task.target, self.version)
 
     def default(self, task: Task) -> Schedule:
-        within = self.space(task)
-        return within.schedule(self.choose(self.found(program_at(task.workload.program)), task.target, within))
+        self._task(task)
+        return _default(self, program_at(task.workload.program), task.target, self.version)
 
     def nests(self, task: Task, schedule: Schedule) -> tuple[LoopNest, ...]:
         return self.describe(self._plan(task, schedule), schedule.values)
@@ -131,3 +131,9 @@ class PlannedTemplate(Generic[F, P]):
 @lru_cache(maxsize=256)
 def _space(template: PlannedTemplate[Any, Any], program: str, target: Target, version: int) -> SearchSpace:
     return template.span(template.found(program), target, template.name, version)
+
+
+@lru_cache(maxsize=256)
+def _default(template: PlannedTemplate[Any, Any], program: str, target: Target, version: int) -> Schedule:
+    within = _space(template, program, target, version)
+    return within.schedule(template.choose(template.found(program), target, within))

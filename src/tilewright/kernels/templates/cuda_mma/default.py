@@ -7,7 +7,7 @@ bytes from the L2 cache, and from memory with as many on their way as the ring h
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tilewright.core import Target, Value
@@ -99,17 +99,19 @@ def _packing(source: Source, bandwidth: float) -> float:
 
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
     """The best of some hundred schedules by :func:`seconds`; among equals the first."""
-    return cheapest(within, lambda v: seconds(p, target, v), lambda options: _candidates(p, target, options))
+    return cheapest(within, lambda v: seconds(p, target, v), _candidates(p, target, options(within)))
+
+
+def options(within: SearchSpace) -> dict[str, tuple[Any, ...]]:
+    """The values of each knob."""
+    return {x.name: x.values for x in within.knobs}
 
 
 def cheapest(
-    within: SearchSpace,
-    cost: Callable[[Mapping[str, Any]], float],
-    candidates: Callable[[Mapping[str, tuple[Any, ...]]], Iterator[dict[str, Value]]],
+    within: SearchSpace, cost: Callable[[Mapping[str, Any]], float], candidates: Iterable[dict[str, Value]]
 ) -> dict[str, Value]:
-    """The legal candidate of least cost, the first among equals. ``candidates`` takes the values of each knob."""
-    options: dict[str, tuple[Any, ...]] = {x.name: x.values for x in within.knobs}
-    for values in sorted(candidates(options), key=cost):
+    """The legal candidate of least cost, the first among equals."""
+    for values in sorted(candidates, key=cost):
         if within.allows(values):
             return values
     return dict(next(iter(within)).values)  # a target with very little shared memory: whatever is legal

@@ -16,9 +16,9 @@ from tilewright.kernels.primitives.wgmma import ROWS
 from tilewright.kernels.templates.cuda.static import limit
 from tilewright.kernels.templates.cuda.warpgroups import peak
 from tilewright.kernels.templates.cuda_mma import fold
-from tilewright.kernels.templates.cuda_mma.default import cheapest
+from tilewright.kernels.templates.cuda_mma.default import cheapest, options
 from tilewright.kernels.templates.cuda_mma.match import Product
-from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, sharing, walkers
+from tilewright.kernels.templates.cuda_wgmma.geometry import output_box, walkers
 from tilewright.kernels.templates.cuda_wgmma.match import views
 from tilewright.kernels.templates.cuda_wgmma.space import CLUSTERS
 from tilewright.kernels.templates.cuda_wgmma.window import depth
@@ -111,11 +111,9 @@ def starved(p: Product, target: Target, bm: int, bn: int) -> bool:
 
 
 def default(p: Product, target: Target, within: SearchSpace) -> dict[str, Value]:
-    """The best of some hundred schedules by :func:`seconds`; among equals the first."""
+    """The best of some thousand schedules by :func:`seconds`; among equals the first."""
     seen = views(p)
-    return cheapest(
-        within, lambda v: seconds(seen[v["SWAP"]], target, v), lambda options: _candidates(seen, target, options)
-    )
+    return cheapest(within, lambda v: seconds(seen[v["SWAP"]], target, v), _candidates(seen, target, within))
 
 
 def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) -> int:
@@ -125,30 +123,30 @@ def walked(groups: tuple[int, ...], bm: int, bn: int, cluster: str, sms: int) ->
     return min(groups, key=lambda g: g * m * bm + ceildiv(together, g) * n * bn)
 
 
-def _candidates(
-    seen: Mapping[bool, Product], target: Target, options: Mapping[str, tuple[Any, ...]]
-) -> Iterator[dict[str, Value]]:
-    sms, walk = limit(target, "sms"), False not in options["persistent"]
-    tiled = itertools.product(options["SWAP"], options["BM"], reversed(options["BN"]), WAYS)
-    for swap, bm, bn, (groups, ping_pong) in tiled:
-        if bm % (ROWS * sharing(groups, ping_pong)):
+def _candidates(seen: Mapping[bool, Product], target: Target, within: SearchSpace) -> Iterator[dict[str, Value]]:
+    has, sms = options(within), limit(target, "sms")
+    walk = False not in has["persistent"]
+    for swap, bm, bn, (groups, ping_pong) in itertools.product(has["SWAP"], has["BM"], reversed(has["BN"]), WAYS):
+        tile = {"SWAP": swap, "BM": bm, "BN": bn, "GROUPS": groups, "ping_pong": ping_pong}
+        if not within.allows(tile):
             continue
         p = seen[swap]
         tiles = p.batch * ceildiv(p.m, bm) * ceildiv(p.n, bn)
         if ping_pong and tiles <= sms:
             continue
-        splits = [(s, False) for s in options["SPLIT"] if s == 1 or tiles < sms]
-        splits += [(s, True) for s in options["SPLIT"] if s > 1 and tiles > sms and not ping_pong]
-        boxes = True in options["store_boxes"] and output_box(p, bn) is not None
+        splits = [(s, False) for s in has["SPLIT"] if s == 1 or tiles < sms]
+        splits += [(s, True) for s in has["SPLIT"] if s > 1 and tiles > sms and not ping_pong]
+        boxes = True in has["store_boxes"] and output_box(p, bn) is not None
         fours = starved(p, target, bm, bn)
-        clusters = [c for c in options["CLUSTER"] if fours or CLUSTERS[c][0] * CLUSTERS[c][1] <= 2]
-        busy = {c: at_once(target, c) for c in clusters}
-        walks = {c: walked(options["GROUP"], bm, bn, c, sms) for c in clusters}
-        shapes = itertools.product(reversed(options["STAGES"]), splits, options["BK"], clusters)
-        for stages, (parts, tail), bk, cluster in shapes:
-            yield {
-                "SWAP": swap, "BM": bm, "GROUPS": groups, "BN": bn, "BK": bk, "STAGES": stages, "CLUSTER": cluster,
-                "persistent": tiles * parts > busy[cluster] or walk, "ping_pong": ping_pong, "tail": tail,
-                "store_boxes": boxes and (parts == 1 or tail), "split_k": parts > 1 and not tail, "SPLIT": parts,
-                "GROUP": walks[cluster],
-            }  # fmt: skip
+        clusters = [c for c in has["CLUSTER"] if fours or CLUSTERS[c][0] * CLUSTERS[c][1] <= 2]
+        busy = {c: at_once(target, c) for c in clusters if within.allows({**tile, "CLUSTER": c})}
+        walks = {c: walked(has["GROUP"], bm, bn, c, sms) for c in busy}
+        for (parts, tail), bk in itertools.product(splits, has["BK"]):
+            shape = {**tile, "BK": bk, "SPLIT": parts, "store_boxes": boxes and (parts == 1 or tail)}
+            rings = [s for s in has["STAGES"] if within.allows({**shape, "STAGES": s})]
+            for cluster in busy if rings else ():
+                yield {
+                    **shape, "STAGES": rings[-1], "CLUSTER": cluster, "tail": tail,  # none is slower for a deeper ring
+                    "persistent": tiles * parts > busy[cluster] or walk, "split_k": parts > 1 and not tail,
+                    "GROUP": walks[cluster],
+                }  # fmt: skip
