@@ -59,7 +59,7 @@ def test_runs_of_the_database(cli: Any, tmp_path: Path) -> None:
     db = tmp_path / "t.db"
     assert completed("show", "--db", str(tmp_path / "none.db"), "") == ["last"]
     made = cli("tune", "matmul", "m=8", "n=8", "k=8", "--trials", "1", "--db", db, "--json").json["run"]
-    assert completed("show", "--db", str(db), "") == ["last", made]
+    assert completed("show", "--db", str(db), "") == ["last", made, "matmul"]
     assert completed("explain", "--db", str(db), "la") == ["last"]
 
 

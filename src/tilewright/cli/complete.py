@@ -31,7 +31,7 @@ def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
     from tilewright.kernels.operator_file import load_operator
     from tilewright.kernels.operators import get_operator
 
-    op = str(ctx.params.get("op"))
+    op = str(ctx.params.get("op") or ctx.params.get("run"))
     try:
         known = {p.name: p for p in (load_operator(op) if ":" in op else get_operator(op)).parameters}
     except (TilewrightError, OSError):
@@ -58,14 +58,16 @@ def parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest runs of the database, and ``last``."""
+    """The newest runs of the database, ``last``, and the operators of these runs."""
     from tilewright.core import TilewrightError
     from tilewright.database import Database
     from tilewright.paths import default_path
 
     try:
         with Database.open(ctx.params.get("db") or default_path(), create=False, readonly=True) as database:
-            return _matching(("last", *(r.id for r in database.runs(NEWEST))), incomplete)
+            found = database.runs(NEWEST)
+        ops = dict.fromkeys(r.task.workload.op for r in found)
+        return _matching(("last", *(r.id for r in found), *ops), incomplete)
     except (TilewrightError, OSError):
         return _matching(("last",), incomplete)
 

@@ -10,9 +10,10 @@ import click
 
 from tilewright.cli import complete
 from tilewright.core import Target, UsageError, Workload
+from tilewright.errors import NotFound
 
 if TYPE_CHECKING:
-    from tilewright.database import Database
+    from tilewright.database import Database, StoredRun
     from tilewright.kernels.operator import Operator
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +51,12 @@ device_option = click.option(
     show_envvar=True,
     help="What to measure on: cpu:0, cpu:0-1, cuda:0, opencl:0.",
 )
+
+
+def run_argument(command: F) -> F:
+    """``[RUN] [KEY=VALUE]...``: a run, for :func:`chosen_run`."""
+    params = click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
+    return click.argument("run", default="last", metavar="[RUN]", shell_complete=complete.runs)(params(command))
 
 
 def open_database(db: str | None, *, create: bool = False, readonly: bool = True) -> Database:
@@ -116,6 +123,27 @@ def matches(workload: Workload, params: Mapping[str, Any]) -> bool:
     """Whether a workload has these parameters, its defaults included, as they are written."""
     own = {name: str(value) for name, value in (*workload.defaults, *workload.params)}
     return {name: str(value) for name, value in params.items()}.items() <= own.items()
+
+
+def runs_of(database: Database, op: str | None, params: Sequence[str]) -> list[StoredRun]:
+    """Runs of an operator's workloads with these parameters, newest first. Raises ``UsageError``."""
+    asked = parse_params(params, None)
+    return [r for r in database.runs(op=op) if matches(r.task.workload, asked)]
+
+
+def chosen_run(database: Database, run: str, params: Sequence[str]) -> StoredRun:
+    """A run by its identifier, ``last``, or the newest of an operator, with these parameters.
+
+    Raises ``UsageError`` where there is none.
+    """
+    found = runs_of(database, None if run == "last" else run, params) if params else database.runs(1, run)
+    if found:
+        return found[0]
+    if not params:
+        return database.run(run)
+    raise NotFound(
+        f"{database.location} holds no run of {' '.join((run, *params))}", "List the runs with tilewright runs"
+    )
 
 
 def stored_workload(op: str, params: Sequence[str], dtype: str | None, db: str | None) -> Workload:

@@ -21,7 +21,7 @@ from tilewright.database.errors import already_holds
 from tilewright.database.location import Location
 from tilewright.database.process import Process
 from tilewright.database.records import RUN_STATES, StoredRun
-from tilewright.database.store import Store
+from tilewright.database.store import Store, keys_named
 from tilewright.errors import NotFound
 from tilewright.installed import installed_version
 
@@ -183,10 +183,11 @@ class Runs(Store):
             raise self._no_run(run_id)
         return found[0]
 
-    def runs(self, limit: int | None = None) -> list[StoredRun]:
-        """Runs, newest first."""
+    def runs(self, limit: int | None = None, op: str | None = None) -> list[StoredRun]:
+        """Runs, newest first. ``op``: of this operator, also where its program was first stored under another name."""
         t = schema.run
-        return self._runs(select(t).order_by(t.c.started.desc(), t.c.id.desc()).limit(limit))
+        wanted = select(t) if op is None else select(t).where(t.c.workload_key.in_(keys_named(op)))
+        return self._runs(wanted.order_by(t.c.started.desc(), t.c.id.desc()).limit(limit))
 
     def _no_run(self, run_id: str) -> UsageError:
         if run_id == "last":

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli import complete
 from tilewright.cli.commands.plot import Source
-from tilewright.cli.options import db_option, json_option, open_database
+from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
 from tilewright.cli.output import console, emit_json, say
 from tilewright.database.text import safe_text
 
@@ -20,22 +19,22 @@ if TYPE_CHECKING:
 
 
 @click.command("explain")
-@click.argument("run", default="last", shell_complete=complete.runs)
+@run_argument
 @click.option("-o", "--output", metavar="FILE", help="Draw it too: a file.svg, .png or .pdf.")
 @click.option("--dark", is_flag=True, help="Light on a dark ground.")
 @db_option
 @json_option
-def command(run: str, output: str | None, dark: bool, db: str | None, as_json: bool) -> None:
+def command(run: str, params: tuple[str, ...], output: str | None, dark: bool, db: str | None, as_json: bool) -> None:
     """Explain one run: the winner and what bounds it, why the search ended, which knobs mattered and how sure that
     is, and what to try next.
 
-    RUN is a run's identifier, or "last". The limits are those of the device that the run was on, as the run stored
-    them.
+    RUN is a run's identifier, "last", or an operator: the newest run of it, with parameters KEY=VALUE. The
+    limits are those of the device that the run was on, as the run stored them.
 
     \b
     Examples:
       tilewright explain
-      tilewright explain last -o run.svg
+      tilewright explain matmul m=1024 -o run.svg
       tilewright explain 20261120-101500-ab12 --json
     """
     from tilewright.insight.explain import charts, explain
@@ -43,7 +42,7 @@ def command(run: str, output: str | None, dark: bool, db: str | None, as_json: b
 
     target = check_path(Path(output).expanduser()) if output is not None else None
     with open_database(db) as database:
-        source = Source(database, database.run(run))
+        source = Source(database, chosen_run(database, run, params))
         found = explain(source.run, source.records, source.points, db)
         drawn = charts(found, source.points)
     if target is not None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import complete
-from tilewright.cli.options import db_option, json_option, open_database
+from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
 from tilewright.cli.output import emit_json, say
 from tilewright.core import TrialRecord, UsageError
 from tilewright.insight import best, calibration, compare, failures, importance, knobs, roofline
@@ -86,7 +85,7 @@ ALL = "all"
 
 
 @click.command("plot")
-@click.argument("run", default="last", shell_complete=complete.runs)
+@run_argument
 @click.option("-o", "--output", metavar="FILE", help="Where to: a file.svg, .png or .pdf; a folder for all charts.")
 @click.option("--chart", type=click.Choice([*CHARTS, ALL]), help="What to draw. [default: best]")
 @click.option("--knob", metavar="NAME", help="Draw the times by this knob's values.")
@@ -99,13 +98,13 @@ ALL = "all"
 @db_option
 @json_option
 def command(
-    run: str, output: str | None, chart: str | None, knob: str | None, others: tuple[str, ...], dark: bool, suffix: str,
-    db: str | None, as_json: bool,
+    run: str, params: tuple[str, ...], output: str | None, chart: str | None, knob: str | None, others: tuple[str, ...],
+    dark: bool, suffix: str, db: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Draw one run into a file.
 
-    RUN is a run's identifier, or "last". A file that is there is replaced. With --json the chart's numbers are
-    printed, and no file is needed.
+    RUN is a run's identifier, "last", or an operator: the newest run of it, with parameters KEY=VALUE. A file
+    that is there is replaced. With --json the chart's numbers are printed, and no file is needed.
 
     \b
     Charts:
@@ -126,7 +125,7 @@ def command(
     _check_use(name, knob, others)
     target = _target(name, output, as_json)
     with open_database(db) as database:
-        source = Source(database, database.run(run), tuple(database.run(o) for o in others), knob or "")
+        source = Source(database, chosen_run(database, run, params), tuple(database.run(o) for o in others), knob or "")
         charts = _all(source) if name == ALL else {name: CHARTS[name](source)}
     charts = {n: _titled(c, source.label) for n, c in charts.items()}
     files = _write(charts, target, suffix if name == ALL else "", dark) if target else {}

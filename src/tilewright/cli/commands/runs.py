@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.options import db_option, json_option, open_database
-from tilewright.cli.output import console, emit_json, seconds, table
+from tilewright.cli import complete
+from tilewright.cli.options import db_option, json_option, open_database, runs_of
+from tilewright.cli.output import console, emit_json, program, say, seconds, table
 from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
@@ -40,21 +41,30 @@ def run_row(run: StoredRun) -> dict[str, Any]:
 
 
 @click.command("runs")
+@click.argument("op", required=False, metavar="[OP]", shell_complete=complete.operators)
+@click.argument("params", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete.parameters)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @db_option
 @json_option
-def command(limit: int, db: str | None, as_json: bool) -> None:
+def command(op: str | None, params: tuple[str, ...], limit: int, db: str | None, as_json: bool) -> None:
     """List tuning runs, newest first.
+
+    OP: of this operator only, of whatever file it came from; KEY=VALUE: whose parameters are these.
 
     \b
     Examples:
       tilewright runs
+      tilewright runs matmul dtype=bfloat16
       tilewright runs --limit 5 --json
     """
     with open_database(db) as database:
-        runs = database.runs(limit)
+        runs = runs_of(database, op, params)[:limit] if params else database.runs(limit, op)
     if as_json:
         emit_json({"runs": [run_row(r) for r in runs]})
+        return
+    if not runs:
+        what = f" of {' '.join((op, *params))}" if op else ""
+        say(f"no run{what} is stored here. Start one: {program()} tune {op or 'OP'} {' '.join(params)}".rstrip())
         return
     columns = ("run", "started", "workload", "target", "state", "trials", "failed", "best")
     shown = table(*columns, overflow="fold", whole="run")

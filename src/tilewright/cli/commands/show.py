@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli import complete
 from tilewright.cli.commands.plot import CHARTS, Source
 from tilewright.cli.commands.runs import run_row
-from tilewright.cli.options import db_option, json_option, open_database
+from tilewright.cli.options import chosen_run, db_option, json_option, open_database, run_argument
 from tilewright.cli.output import console, emit_json, percent, rate, seconds, table
 from tilewright.core import Failure, Measurement, TrialRecord, Workload
 from tilewright.database.text import safe_text
@@ -26,24 +25,27 @@ FASTEST = 10
 
 
 @click.command("show")
-@click.argument("run", default="last", shell_complete=complete.runs)
+@run_argument
 @click.option("--trials", "all_trials", is_flag=True, help="List every trial, not only the fastest ten.")
 @click.option("--all-charts", is_flag=True, help="More charts: over time, the cost model, the roofline, importance.")
 @db_option
 @json_option
-def command(run: str, all_trials: bool, all_charts: bool, db: str | None, as_json: bool) -> None:
+def command(
+    run: str, params: tuple[str, ...], all_trials: bool, all_charts: bool, db: str | None, as_json: bool
+) -> None:
     """Show one run: its best-so-far curve, fastest trials, and failures by kind.
 
-    RUN is a run's identifier, or "last". Pictures in files: tilewright plot.
+    RUN is a run's identifier, "last", or an operator: the newest run of it, with parameters KEY=VALUE. Pictures
+    in files: tilewright plot.
 
     \b
     Examples:
       tilewright show
-      tilewright show last --all-charts
+      tilewright show matmul m=1024 --all-charts
       tilewright show 20261120-101500-ab12 --trials
     """
     with open_database(db) as database:
-        stored = database.run(run)
+        stored = chosen_run(database, run, params)
         if as_json:
             _print_json(stored, database.trials(stored.id))
             return
