@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
@@ -221,3 +223,26 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
         ArtifactCache(tmp_path / "c")
     with pytest.raises(TilewrightError, match="cannot be used"):
         ArtifactCache(tmp_path / "c" / "below")
+
+
+def test_what_every_kernel_needs_is_made_by_one_and_awaited_by_the_others(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def make() -> bytes:
+        made.append(len(made))
+        if len(made) == 1:
+            raise TilewrightError("the first of them fails")
+        time.sleep(0.05)
+        return b"support"
+
+    def ask(_: int) -> str | None:
+        with contextlib.suppress(TilewrightError):
+            return ArtifactCache(tmp_path / "c").made_once("k", make)
+        return None
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, range(4)))
+    assert len(made) == 2
+    path = ArtifactCache(tmp_path / "c").get("k")
+    assert path is not None
+    assert sorted(found, key=str) == sorted([path, path, path, None], key=str)

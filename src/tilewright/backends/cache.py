@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import itertools
 import os
 import random
@@ -108,6 +109,14 @@ class ArtifactCache:
         path = self.get(key)
         return (self.put(key, make()), False) if path is None else (path, True)
 
+    def made_once(self, key: str, make: Callable[[], bytes]) -> str:
+        """Path of what every kernel needs: whoever comes while it is made waits for it, in other processes too."""
+        path = self.get(key)
+        if path is None:
+            with self._alone():
+                path, _ = self.made(key, make)
+        return path
+
     def path(self, named: str) -> Path:
         """Where data of this hash lies, or would lie."""
         return self._blob(named)
@@ -137,6 +146,20 @@ class ArtifactCache:
                 freed += size
         self._sweep(now)
         return freed
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        # Locking the folder itself leaves no file behind. Where folders cannot be locked, several may make the same.
+        descriptor = os.open(self._base, os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                # Unlocked by name: a forked child's copy of the descriptor would keep it locked.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
 
     def _sweep(self, now: float) -> None:
         # Keys whose data went, and what killed writers left.

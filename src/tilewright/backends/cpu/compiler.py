@@ -190,7 +190,7 @@ def support_object(target: Target, compiler: Compiler, cache: ArtifactCache, dea
     """Path of the compiled support object for a target and compiler; built once and cached."""
     options = support_flags(target, compiler)
     key = digest(["support", support_hash(), compiler.key, list(options)])
-    return cache.made(key, lambda: _support(options, compiler, deadline))[0]
+    return cache.made_once(key, lambda: _support(options, compiler, deadline))
 
 
 def _support(options: tuple[str, ...], compiler: Compiler, deadline: float) -> bytes:

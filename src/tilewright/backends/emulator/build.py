@@ -173,16 +173,17 @@ def runtime_object(compiler: Compiler, sanitize: Sequence[str], shared_library: 
     options = [*_COMMON, *_RUNTIME, *(_GCC_RUNTIME if compiler.family == "gcc" else ()), *defines]
     unused = ("host.cpp", "crash.cpp") if shared_library else ("library.cpp",)
     key = digest(["emulator", runtime_hash(), compiler.key, options, shared_library])
-    found = cache.get(key)
-    if found is not None:
-        return found
+    return cache.made_once(key, lambda: _runtime([*compiler.command, *options, f"-I{RUNTIME}"], unused))
+
+
+def _runtime(command: Sequence[str], unused: Sequence[str]) -> bytes:
+    # One translation unit: the C library's headers are read once.
+    names = sorted(p.name for p in RUNTIME.glob("*.cpp") if p.name not in unused)
+    unit = "".join(f'#include "{name}"\n' for name in names)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        # One translation unit: the C library's headers are read once.
-        names = sorted(p.name for p in RUNTIME.glob("*.cpp") if p.name not in unused)
-        unit = "".join(f'#include "{name}"\n' for name in names)
         out = os.path.join(folder, "runtime.o")
-        run_compiler([*compiler.command, *options, f"-I{RUNTIME}", "-c", "-x", "c++", "-", "-o", out], unit, DEADLINE)
-        return cache.put(key, Path(out).read_bytes())
+        run_compiler([*command, "-c", "-x", "c++", "-", "-o", out], unit, DEADLINE)
+        return Path(out).read_bytes()
 
 
 _DEFINES = {"address": "ASAN", "undefined": "UBSAN", "thread": "TSAN"}
