@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from tilewright.backends.confine import one_line
@@ -77,7 +77,7 @@ class Instruction:
     @property
     def kind(self) -> str:
         """Its class (:data:`CLASSES`), or ``other``."""
-        return next((k for k, p in _PATTERNS.items() if p.match(self.opcode)), "other")
+        return _kind(self.opcode)
 
     @property
     def multiply_adds(self) -> int:
@@ -123,6 +123,11 @@ class Instruction:
         """Bytes that it reads from global memory, for a warp, all lanes taking part."""
         name, *rest = self.opcode.split(".")
         return _width(rest) * WARP if name in ("LDG", "LD", "LDGSTS") else 0
+
+
+@cache
+def _kind(opcode: str) -> str:
+    return next((k for k, p in _PATTERNS.items() if p.match(opcode)), "other")
 
 
 def _width(modifiers: list[str]) -> int:
