@@ -17,8 +17,8 @@ from tilewright.core import Target
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> ArtifactCache:
-    return ArtifactCache(tmp_path_factory.mktemp("cache"))
+def cache() -> ArtifactCache:
+    return ArtifactCache()
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from handwritten import SAXPY
 
 from tilewright.backends import BACKENDS, get_backend, parse_target
+from tilewright.backends.cache import ArtifactCache
 from tilewright.core import Target, UsageError
 from tilewright.testing.backend import BackendContract
 
@@ -15,6 +18,10 @@ class TestCpuBackend(BackendContract):
 
     def saxpy(self, target: Target) -> str:
         return SAXPY
+
+    @pytest.fixture
+    def shared_cache(self, cache: ArtifactCache) -> Path:  # type: ignore[override]
+        return cache.root
 
     def broken(self, target: Target) -> str:
         return SAXPY + "\nint twice(int x) { return 2 * y; }\n"

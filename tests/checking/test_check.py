@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from checked_kernel import PROGRAM, SOURCE, WORKLOAD, line_of, subject
 
+from harness.caches import with_runtime
 from tilewright.backends.cuda.archs import target
 from tilewright.checking import cost as check_cost
 from tilewright.checking.check import (
@@ -152,7 +153,8 @@ def test_a_sanitizer_that_does_not_run_is_not_clean(
     fake.chmod(0o755)
     monkeypatch.setenv("CXX", str(fake))
     watching = checker.watching(("thread",))
-    watching.cache, watching.plain, watching.first = tmp_path / "cache", True, True
+    watching.cache = with_runtime(tmp_path / "cache", shared_library=False).root
+    watching.plain, watching.first = True, True
     result = watching.check(subject())
     assert result.state == "unchecked", result.to_json()
     assert "thread" in " ".join(result.unchecked)

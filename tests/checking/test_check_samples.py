@@ -15,6 +15,7 @@ import cuda_cases as cases  # noqa: E402
 import cuda_mutants  # noqa: E402
 import cuda_schedules  # noqa: E402
 from mutants import mutants  # noqa: E402
+from tilewright.backends.cache import ArtifactCache  # noqa: E402
 from tilewright.backends.cuda.archs import target  # noqa: E402
 from tilewright.kernels.templates import get_template  # noqa: E402
 
@@ -50,19 +51,19 @@ def test_random_schedules_compile_and_are_right(template: str, tmp_path: Path) -
     assert not compiling.errors, compiling.errors
     assert compiling.compiled == compiling.kernels
     pairs = cuda_schedules.distinct(compiling.passed)
-    running = cuda_schedules.emulate(template, pairs, "orders", 2, tmp_path / "emulated")
+    running = cuda_schedules.emulate(template, pairs, "orders", 2, ArtifactCache().root)
     assert running.right == running.kernels == len(pairs), running.bugs
     assert running.runs == 6 * len(pairs)
     data = {"compiling": [compiling.to_json()], "rates": [], "running": [running.to_json()]}
     assert f"| {template} | orders | {len(pairs)} |" in cuda_schedules.table(json.loads(json.dumps(data)))
 
 
-def test_a_wrong_kernel_is_counted(tmp_path: Path) -> None:
+def test_a_wrong_kernel_is_counted() -> None:
     from dataclasses import replace
 
     ((case, subject), *_) = cuda_schedules.distinct(cuda_schedules.draw("cuda_simt", "sm_80", 1, seed=1))
     broken = replace(subject, source=subject.source.replace("tw::sync();", ";"))
-    running = cuda_schedules.emulate("cuda_simt", [(case, broken)], "orders", 1, tmp_path)
+    running = cuda_schedules.emulate("cuda_simt", [(case, broken)], "orders", 1, ArtifactCache().root)
     assert (running.right, len(running.bugs)) == (0, 1)
     assert running.to_json()["bugs"][0]["bugs"][0]["kind"]
 
@@ -71,9 +72,9 @@ def test_a_wrong_kernel_is_counted(tmp_path: Path) -> None:
     ("template", "shape"),
     [("cuda_simt", "matmul m=33 n=37 k=70"), ("cuda_mma", "matmul m=33 n=40 k=136 dtype=float16")],
 )
-def test_a_sample_of_mutants_is_killed(template: str, shape: str, tmp_path: Path) -> None:
+def test_a_sample_of_mutants_is_killed(template: str, shape: str) -> None:
     kernel = cuda_mutants.default_kernel(template, cases.parse_shape(shape))
-    row = cuda_mutants.examine(kernel, cache=tmp_path, sample=24, sanitize=False)
+    row = cuda_mutants.examine(kernel, sample=24, sanitize=False)
     assert len(row["verdicts"]) == 24
     summary = cuda_mutants.summary([row])
     # Without the sanitizers some live; the whole run is benchmarks/cuda_mutants.py.

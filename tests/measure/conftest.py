@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 from handmade import SIZES, lower
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import find_compiler, support_object
 from tilewright.backends.cpu.targets import detect
 from tilewright.building.builder import Builder
 from tilewright.core import Artifact, Candidate, Device, Schedule, Target, Task
@@ -39,18 +37,8 @@ def device() -> Device:
 
 
 @pytest.fixture(scope="session")
-def support_only(tmp_path_factory: pytest.TempPathFactory, target: Target) -> ArtifactCache:
-    """A cache that holds the support object and nothing else: compiling it takes a second."""
-    cache = ArtifactCache(tmp_path_factory.mktemp("support") / "cache")
-    support_object(target, find_compiler(), cache)
-    return cache
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory, support_only: ArtifactCache) -> ArtifactCache:
-    root = tmp_path_factory.mktemp("cache") / "cache"
-    shutil.copytree(support_only.root, root)
-    return ArtifactCache(root)
+def cache() -> ArtifactCache:
+    return ArtifactCache()
 
 
 @pytest.fixture(scope="session")

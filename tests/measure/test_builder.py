@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 from handmade import lower
 
+from harness.caches import with_support
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cpu.build import CpuToolchain
 from tilewright.building.builder import NICE, Builder
@@ -33,9 +33,8 @@ def candidate(task: Task, name: str, reps: int = 1) -> Candidate:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, support_only: ArtifactCache) -> ArtifactCache:
-    shutil.copytree(support_only.root, tmp_path / "cache")
-    return ArtifactCache(tmp_path / "cache")
+def fresh(tmp_path: Path, target: Target) -> ArtifactCache:
+    return with_support(tmp_path / "cache", target)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -192,15 +192,25 @@ def test_bfloat16_keeps_nan_and_rounds_to_even() -> None:
 # --------------------------------------------------------------------------- templates
 
 
+@pytest.fixture(scope="module")
+def builder(target: Target, cache: ArtifactCache) -> Iterator[Builder]:
+    with Builder(target, cache=cache) as b:
+        yield b
+
+
+@pytest.fixture(scope="module")
+def runner(device: Device, target: Target) -> Iterator[LocalRunner]:
+    with LocalRunner(device, target, references="") as r:
+        yield r
+
+
 @pytest.mark.parametrize("params", [*TYPES, *LAYERS], ids=name)
-def test_templates_compute_them(params: dict[str, Any], device: Device, target: Target, cache: ArtifactCache) -> None:
+def test_templates_compute_them(params: dict[str, Any], target: Target, builder: Builder, runner: LocalRunner) -> None:
     task = Task(workload_of(m=17, n=37, k=65, **params), target)
     templates = map(get_template, ("cpu_contraction", "cpu_generic"))
     candidates = [Candidate(task, t.default(task)) for t in templates if t.matches(task)]
-    with Builder(target, cache=cache) as builder:
-        built = builder.build(candidates)
-    with LocalRunner(device, target, references="") as runner:
-        for candidate, artifact in zip(candidates, built, strict=True):
-            assert isinstance(artifact, Artifact), artifact
-            problem = runner.verify(task, (candidate, artifact))
-            assert problem is None, f"{problem} of {candidate.schedule.to_json()}"
+    assert candidates
+    for candidate, artifact in zip(candidates, builder.build(candidates), strict=True):
+        assert isinstance(artifact, Artifact), artifact
+        problem = runner.verify(task, (candidate, artifact))
+        assert problem is None, f"{problem} of {candidate.schedule.to_json()}"

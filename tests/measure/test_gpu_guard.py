@@ -46,9 +46,8 @@ def task() -> Task:
 
 
 @pytest.fixture(scope="module")
-def make(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Make:
+def make(task: Task, cache: ArtifactCache) -> Make:
     candidates = [Candidate(task, Schedule("handmade", 1, (("body", n),), (("reps", 1),))) for n in NAMES]
-    cache = ArtifactCache(tmp_path_factory.mktemp("gpu") / "cache")
     with Builder(task.target, cache=cache, lower=lower, emulated=True) as b:
         built = b.build(candidates)
     items = {}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from gpu_handmade import SIZES, lower
 
+from harness.caches import with_runtime
 from tilewright.backends import get_backend
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.cuda import archs
@@ -31,13 +32,8 @@ def gpu_task() -> Task:
 
 
 @pytest.fixture(scope="module")
-def gpu_cache(tmp_path_factory: pytest.TempPathFactory) -> ArtifactCache:
-    return ArtifactCache(tmp_path_factory.mktemp("gpu") / "cache")
-
-
-@pytest.fixture(scope="module")
-def gpu_builder(gpu_task: Task, gpu_cache: ArtifactCache) -> Iterator[Builder]:
-    with Builder(gpu_task.target, cache=gpu_cache, lower=lower, emulated=True) as b:
+def gpu_builder(gpu_task: Task, cache: ArtifactCache) -> Iterator[Builder]:
+    with Builder(gpu_task.target, cache=cache, lower=lower, emulated=True) as b:
         yield b
 
 
@@ -310,8 +306,8 @@ def test_names_of_devices() -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), [("threads", "threads"), ("shared", "shared memory"), ("grid", "grid")])
-def test_what_cannot_run_is_never_compiled(gpu_task: Task, gpu_cache: ArtifactCache, name: str, reason: str) -> None:
-    with Builder(gpu_task.target, cache=gpu_cache, lower=lower, emulated=True) as b:
+def test_what_cannot_run_is_never_compiled(gpu_task: Task, cache: ArtifactCache, name: str, reason: str) -> None:
+    with Builder(gpu_task.target, cache=cache, lower=lower, emulated=True) as b:
         (refused,) = b.build([candidate(gpu_task, name)])
         counts = b.gate_counts()
     assert isinstance(refused, Failure)
@@ -320,7 +316,7 @@ def test_what_cannot_run_is_never_compiled(gpu_task: Task, gpu_cache: ArtifactCa
 
 
 def test_a_broken_kernel_fails_alone_and_kernels_share_a_unit(gpu_task: Task, tmp_path: Path) -> None:
-    cache = ArtifactCache(tmp_path / "c")
+    cache = with_runtime(tmp_path / "c", shared_library=True)
     names = ["good", "broken", "slow", "two"]
     with Builder(gpu_task.target, cache=cache, lower=lower, emulated=True) as b:
         built = b.build([candidate(gpu_task, n) for n in names])

@@ -226,9 +226,9 @@ def test_references_are_still_written(device: Device, target: Target, builder: B
     assert list(tmp_path.iterdir())
 
 
-def test_the_emulator_runs_in_it(tmp_path: Path) -> None:
+def test_the_emulator_runs_in_it(cache: ArtifactCache) -> None:
     task = Task(get_operator("matmul").workload(**gpu_handmade.SIZES), archs.target("sm_90a"))
-    with Builder(task.target, cache=ArtifactCache(tmp_path), lower=gpu_handmade.lower, emulated=True) as builder:
+    with Builder(task.target, cache=cache, lower=gpu_handmade.lower, emulated=True) as builder:
         candidates = [
             Candidate(task, Schedule("handmade", 1, (("body", name),), (("reps", 1),))) for name in ("good", "wrong")
         ]

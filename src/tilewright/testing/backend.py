@@ -167,8 +167,8 @@ class BackendContract(ABC):
 
     # ------------------------------------------------------------------ what is not a library
 
-    def test_damaged_bytes_are_refused(self, backend: Backend, target: Target, tmp_path: Path) -> None:
-        built = backend.build([self.saxpy(target)], target, tmp_path)
+    def test_damaged_bytes_are_refused(self, backend: Backend, target: Target, shared_cache: Path) -> None:
+        built = backend.build([self.saxpy(target)], target, shared_cache)
         data = bytearray(Path(built.path).read_bytes())
         data[len(data) // 2] ^= 1
         with pytest.raises(TilewrightError) as e:
