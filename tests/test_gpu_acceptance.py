@@ -5,13 +5,17 @@ What they find on a GPU is not for tests. Kernels that crash, hang or are wrong 
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -25,6 +29,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCRIPT = BENCHMARKS / "gpu_acceptance.py"
 sys.path.insert(0, str(BENCHMARKS))
 
+import gpu_acceptance  # noqa: E402
 from acceptance import rivals, rows, shapes  # noqa: E402
 from acceptance.children import Children, Job  # noqa: E402
 from tilewright.baselines.pytorch import compared  # noqa: E402
@@ -43,12 +48,18 @@ def alone(tmp_path: Path) -> dict[str, str]:
 
 
 def run(
-    command: str, folder: Path, *words: str, env: Mapping[str, str] | None = None, timeout: float = 300
+    command: str, folder: Path, *words: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), command, "--out", str(folder), "--driver", "emulator", *words],
-        capture_output=True, text=True, check=False, timeout=timeout, env=env,
-    )  # fmt: skip
+    """A command in this process; what it does, children of it do, and these are the script's."""
+    argv = [command, "--out", str(folder), "--driver", "emulator", *words]
+    out, err = io.StringIO(), io.StringIO()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with patch.dict(os.environ, env or {}), redirect_stdout(out), redirect_stderr(err):
+            code = gpu_acceptance.main(argv)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
 
 def states(folder: Path, command: str) -> dict[str, str]:
@@ -82,7 +93,7 @@ def test_primitives_and_templates_are_checked_in_children(tmp_path: Path) -> Non
 
 @pytest.mark.nightly
 def test_everything_that_must_be_right_on_a_gpu_is_right_here(tmp_path: Path) -> None:
-    done = run("correctness", tmp_path, "--only", "conformance,odd", "--seconds", "1500", timeout=1600)
+    done = run("correctness", tmp_path, "--only", "conformance,odd", "--seconds", "1500")
     assert done.returncode == 0, done.stdout + done.stderr
     found = rows.read(tmp_path / "correctness.jsonl")
     assert sum(r["state"] == "same" for r in found) == len(cases())
@@ -197,12 +208,12 @@ def test_another_architecture_is_told_and_prepared_here(tmp_path: Path, alone: d
         "1",
     ]
     assert tilewright([*words, "--verify", "0", "--out", str(tmp_path / "old" / "m")]) == 0
-    words = ["--prepared", str(tmp_path / "old"), "--only", MATMUL, "--schedules", "1"]
+    words = ["--prepared", str(tmp_path / "old"), "--only", MATMUL, "--schedules", "2"]
     run("first-light", tmp_path, *words, env=alone)
     found = {r["id"]: r for r in rows.read(tmp_path / "first-light.jsonl")}
     said = found[f"{MATMUL}/prepared"]["message"]
     assert "was prepared for cuda:sm_80 on the emulator: prepared here for cuda:sm_90a" in said
-    assert sum(r["state"] == "measured" for r in found.values()) == 2
+    assert sum(r["state"] == "measured" for r in found.values()) == 2  # the best two, of which one is the default
     assert len(list((tmp_path / "prepared").glob("*/prepared.json"))) == 1
 
 
@@ -231,7 +242,7 @@ def test_the_deadline_ends_it_and_the_next_run_goes_on(
 
 
 def test_a_shape_is_tuned_for_some_seconds(tmp_path: Path, prepared: Path, alone: dict[str, str]) -> None:
-    done = run("tune", tmp_path, "--prepared", str(prepared), "--only", "tune/matmul", "--each", "1", env=alone)
+    done = run("tune", tmp_path, "--prepared", str(prepared), "--only", "tune/matmul", "--each", "0.1", env=alone)
     assert done.returncode == 3, done.stdout + done.stderr  # there is nothing to compare with
     [found] = [r for r in rows.read(tmp_path / "tune.jsonl") if r["state"] == "found"]
     assert found["trials"] >= 3

@@ -24,7 +24,7 @@ from tilewright.tuner.prepare import prepare, write
 PAIR_SECONDS = 1.5
 """For each ratio."""
 POOL = 256
-"""Schedules that are ranked where nothing was prepared."""
+"""Schedules that are ranked where nothing was prepared; a few for the emulator."""
 
 Item = tuple[Candidate, Artifact]
 
@@ -74,8 +74,9 @@ def items_of(world: World, tell: Teller, task: Task, wanted: Wanted) -> list[Ite
     tell.at(name)
     tell.row(name, "note", message=f"{found}: prepared here for {task.target.name}")
     folder = wanted.out / "prepared" / slug(task.workload.label)
+    pool = 8 if world.emulated else POOL
     made = prepare(
-        task, folder, keep=wanted.count, pool=max(POOL, wanted.count), verify=0, workers=available_cores(),
+        task, folder, keep=wanted.count, pool=max(pool, wanted.count), verify=0, workers=available_cores(),
         emulated=world.emulated,
     )  # fmt: skip
     write(made, folder)
