@@ -268,6 +268,14 @@ def drop(kind: str) -> Callable[[list[dict[str, Any]]], None]:
     return apply
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An export of one run."""
+    path = tmp_path_factory.mktemp("whole") / "a.db"
+    tuned(path)
+    return text(path)
+
+
 @pytest.mark.parametrize(
     ("spoil", "line", "cause"),
     [
@@ -299,10 +307,9 @@ def drop(kind: str) -> Callable[[list[dict[str, Any]]], None]:
     ],
 )
 def test_a_damaged_line_is_named_and_its_run_left_out(
-    tmp_path: Path, spoil: Callable[[list[dict[str, Any]]], None], line: int, cause: str
+    tmp_path: Path, whole: str, spoil: Callable[[list[dict[str, Any]]], None], line: int, cause: str
 ) -> None:
-    tuned(tmp_path / "a.db")
-    records = lines_of(text(tmp_path / "a.db"))
+    records = lines_of(whole)
     if "unknown kind" in cause:
         records.insert(3, {"kind": "artifact"})
     spoil(records)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,12 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield db
 
 
+@pytest.fixture(scope="module")
+def stored(filled: Database) -> dict[str, list[TrialRecord]]:
+    """The trials of every run."""
+    return {run.id: filled.trials(run.id) for run in filled.runs()}
+
+
 def test_totals(filled: Database) -> None:
     runs, found = filled.runs(), filled.totals()
     assert found.runs == Counter(r.state for r in runs)
@@ -164,21 +170,22 @@ def test_outcomes_by_run(filled: Database) -> None:
 def test_runs_by_filter_and_page(filled: Database, state: str | None) -> None:
     runs = filled.runs()
     key = tasks()[0].workload.key
-    for op, keys in ((None, None), ("matmul", {t.workload.key for t in tasks()[:3]}), ("mine", {key}), ("no", {})):
-        for model in (None, *MODELS):
-            for workload in (None, key):
-                expected = [
-                    r
-                    for r in runs
-                    if state in (None, r.state)
-                    and (keys is None or r.task.workload.key in keys)
-                    and model in (None, r.device_model)
-                    and workload in (None, r.task.workload.key)
-                ]
-                where = RunFilter(op, state, model, workload)
-                assert filled.count_runs(where) == len(expected)
-                assert filled.list_runs(where, 100) == expected
-                assert filled.list_runs(where, 2, 1) == expected[1:3]
+    ops: Any = ((None, None), ("matmul", {t.workload.key for t in tasks()[:3]}), ("mine", {key}), ("no", {}))
+    for i, (op, keys) in enumerate(ops):
+        for j, model in enumerate((None, *MODELS)):
+            workload = (None, key)[(i + j) % 2]  # each value with each of the others
+            expected = [
+                r
+                for r in runs
+                if state in (None, r.state)
+                and (keys is None or r.task.workload.key in keys)
+                and model in (None, r.device_model)
+                and workload in (None, r.task.workload.key)
+            ]
+            where = RunFilter(op, state, model, workload)
+            assert filled.count_runs(where) == len(expected)
+            assert filled.list_runs(where, 100) == expected
+            assert filled.list_runs(where, 2, 1) == expected[1:3]
     random_ones = [r for r in runs if r.strategy == "random" and state in (None, r.state)]
     assert filled.list_runs(RunFilter(state=state, strategy="random"), 100) == random_ones
     assert filled.list_runs(limit=100) == runs
@@ -244,9 +251,9 @@ def test_trials_that_are_searched_for(filled: Database) -> None:
     assert found("failed", status="ok") == found("MR=66") == found("100%") == []
 
 
-def test_seconds_between_trials(filled: Database) -> None:
+def test_seconds_between_trials(filled: Database, stored: dict[str, list[TrialRecord]]) -> None:
     for run in filled.runs():
-        created = sorted(t.created for t in filled.trials(run.id) if t.number > run.next_number - 1 - LATELY)
+        created = sorted(t.created for t in stored[run.id] if t.number > run.next_number - 1 - LATELY)
         each = filled.progress(run.id).each
         assert filled.progress_of(run) == filled.progress(run.id)
         if len(set(created)) < 2:
@@ -318,7 +325,9 @@ def test_best_kernels(filled: Database) -> None:
 
 
 def test_trials_by_filter_order_and_page(filled: Database) -> None:
-    for run in filled.runs()[-5:]:  # of SIZES, the first ones: among them an empty one and one with gaps
+    pages = cycle(((7, 5), (20, 25), (1, 0)))  # so that each comes with each order, up and down
+    runs = filled.runs()
+    for run in (runs[-4], runs[-3], runs[-1]):  # of 60 trials with gaps, of 7, of none
         trials = filled.trials(run.id)
         for status in (None, "ok", "timeout"):
             for template in (None, "generic"):
@@ -331,7 +340,7 @@ def test_trials_by_filter_order_and_page(filled: Database) -> None:
                 for order in ("number", "seconds", "prediction", "created"):
                     for down in (False, True):
                         expected = by(own, order, down)
-                        for limit, offset in ((500, 0), (7, 5), (20, 25)):
+                        for limit, offset in ((500, 0), next(pages)):
                             assert (
                                 filled.list_trials(
                                     run.id, status=status, template=template, order=order, descending=down,
@@ -344,9 +353,9 @@ def test_trials_by_filter_order_and_page(filled: Database) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 20, 59, 1000])
-def test_thinning_keeps_what_matters(filled: Database, limit: int) -> None:
+def test_thinning_keeps_what_matters(filled: Database, stored: dict[str, list[TrialRecord]], limit: int) -> None:
     for run in filled.runs():
-        trials = filled.trials(run.id)
+        trials = stored[run.id]
         points = {r.number: point(run.id, r) for r in trials}
         found = filled.points(run.id, limit)
         assert all(points[p.number] == p for p in found)
@@ -368,11 +377,11 @@ def test_thinning_keeps_what_matters(filled: Database, limit: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 40, 1000])
-def test_trials_of_an_operator(filled: Database, limit: int) -> None:
+def test_trials_of_an_operator(filled: Database, stored: dict[str, list[TrialRecord]], limit: int) -> None:
     for op in ("matmul", "mine", "softmax", "nothing"):
         for model in (None, MODELS[0]):
             runs = filled.list_runs(RunFilter(op, device_model=model), 100)
-            every = {run.id: filled.trials(run.id) for run in runs}
+            every = {run.id: stored[run.id] for run in runs}
             found = filled.operator_trials(op, limit, model)
             assert len(found) <= limit
             place = [(list(every).index(x.run_id), x.trial.number) for x in found]
