@@ -58,10 +58,19 @@ def numbers(size: int = SIZE) -> Floats:
 
 
 def perform(
-    kernel: EmulatedKernel, name: str, order: str = "fifo", copies: str = "lazy", timeout: float = 30.0
+    kernel: EmulatedKernel,
+    name: str,
+    order: str = "fifo",
+    copies: str = "lazy",
+    timeout: float = 30.0,
+    blocks: int = BLOCKS,
 ) -> tuple[Report, Floats]:
-    output = np.empty(SIZE, np.float32)
-    report = run(kernel, program(name), {"n": SIZE}, [numbers()], output, order=order, copies=copies, timeout=timeout)
+    size = blocks * THREADS
+    output = np.empty(size, np.float32)
+    inputs = [numbers(size)]
+    report = run(
+        kernel, program(name, blocks), {"n": size}, inputs, output, order=order, copies=copies, timeout=timeout
+    )
     return report, output
 
 
