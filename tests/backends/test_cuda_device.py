@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,35 @@ Ask = Callable[..., Any]
 needs_no_gpu = pytest.mark.skipif(bool(gpus_or_none()), reason="this machine has a GPU")
 
 
+ASKED = """
+import json, os, sys
+from tilewright.backends import get_backend, parse_target
+from tilewright.backends.cuda import archs
+from tilewright.backends.cuda.device import *
+from tilewright.backends.cuda.nvrtc import driver_version, find_nvrtc
+from tilewright.backends.cuda.targets import gpus
+from tilewright.core import TilewrightError
+
+for line in sys.stdin:
+    expression, settings = json.loads(line)
+    if os.fork():
+        _, status = os.wait()
+        if status:
+            sys.exit("no answer")
+        continue
+    os.environ.update(settings)
+    try:
+        value = eval(expression)
+    except TilewrightError as e:
+        value = [type(e).__name__, e.message, e.hint]
+    print(json.dumps(value), flush=True)
+    break
+"""
+"""A process that answers each question in a fork of its own, where nothing was asked of the driver before."""
+
+
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Evaluate an expression where the stand-in is the driver; its value by way of JSON."""
     folder = tmp_path_factory.mktemp("stub")
     source = Path(__file__).with_name("stub_cuda.cpp")
@@ -35,36 +62,22 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     out = folder / "libcuda.so.1"
     subprocess.run([*compiler.command, "-shared", "-fPIC", str(source), "-o", str(out)], check=True)
 
-    def run(expression: str, **settings: int) -> Any:
-        code = (
-            "import json\n"
-            "from tilewright.backends import get_backend, parse_target\n"
-            "from tilewright.backends.cuda import archs\n"
-            "from tilewright.backends.cuda.device import *\n"
-            "from tilewright.backends.cuda.nvrtc import driver_version, find_nvrtc\n"
-            "from tilewright.backends.cuda.targets import gpus\n"
-            "from tilewright.core import TilewrightError\n"
-            f"try: value = {expression}\n"
-            "except TilewrightError as e: value = [type(e).__name__, e.message, e.hint]\n"
-            "print(json.dumps(value))"
-        )
-        env = {
-            **os.environ,
-            "LD_LIBRARY_PATH": str(folder),
-            **{f"STUB_{k.upper()}": str(v) for k, v in settings.items()},
-        }
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}  # no threads: it forks
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", ASKED], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
 
-    return run
+        def run(expression: str, **settings: int) -> Any:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            stub = {f"STUB_{k.upper()}": str(v) for k, v in settings.items()}
+            process.stdin.write(json.dumps([expression, stub]) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            assert answer, "it died"
+            return json.loads(answer)
+
+        yield run
 
 
 def test_limits_come_from_the_device(ask: Ask) -> None:

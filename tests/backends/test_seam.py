@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import tilewright
@@ -79,10 +80,16 @@ LEFT = {
 """File -> how often it names a backend or imports from one, and why it may."""
 
 
+MENTION = re.compile(rf"[\"'](?:{'|'.join(BACKENDS)})|tilewright\.backends")
+
+
 def mentions(path: Path) -> int:
     """How often a file names a backend, a target or a device as a string, or imports from a backend's folder."""
     count = 0
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    if not MENTION.search(text):
+        return 0  # reading all takes a second
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             name, _, rest = node.value.partition(":")
             count += name in BACKENDS and " " not in rest and (rest != "" or node.value == name)
