@@ -42,13 +42,13 @@ def given(suite: Path) -> list[str]:
 
 def start(suite: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(SCRIPT), "--jobs", "0", "--busy", "1", "--logs", str(suite / "logs"), *options, *given(suite)],
+        [sys.executable, str(SCRIPT), "--jobs", "0", "--logs", str(suite / "logs"), *options, *given(suite)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
 def test_a_failing_order_is_named_with_the_command_that_repeats_it(suite: Path) -> None:
-    process = start(suite, "--runs", "2", "--seed", str(FAILING))
+    process = start(suite, "--runs", "2", "--seed", str(FAILING), "--busy", "0")
     out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (1, ""), out
     _, failing, name, passing, log, again = out.splitlines()
@@ -58,7 +58,7 @@ def test_a_failing_order_is_named_with_the_command_that_repeats_it(suite: Path) 
     assert passing.startswith(f"seed {PASSING}: ")
     assert passing.endswith(" s, 3 passed, 0 failed, 0 skipped")
     assert "assert seen ==" in Path(log.partition(";")[0]).read_text()
-    options = ["--runs", "1", "--seed", str(FAILING), "--jobs", "0", "--busy", "1"]
+    options = ["--runs", "1", "--seed", str(FAILING), "--jobs", "0", "--busy", "0"]
     assert shlex.split(again) == [sys.executable, str(SCRIPT), *options, *given(suite)]
 
 
@@ -67,7 +67,7 @@ def test_ctrl_c_ends_everything(suite: Path) -> None:
         "import os, pathlib, time\n\ndef test_it():\n"
         "    pathlib.Path(__file__).with_name('pid').write_text(f'{os.getpid()}\\n')\n    time.sleep(600)\n"
     )
-    process = start(suite)
+    process = start(suite, "--busy", "1")
     pid = suite / "pid"
     until = time.monotonic() + 60
     while not pid.exists() or not pid.read_text().endswith("\n"):
