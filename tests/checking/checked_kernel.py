@@ -9,7 +9,7 @@ from tilewright.checking.check import Subject
 from tilewright.core import Launch, LaunchProgram
 from tilewright.kernels.operators import get_operator
 
-M, N, K = 70, 37, 29
+M, N, K = 38, 37, 29
 
 _SOURCE = """\
 TW_KERNEL(128, 1) void demo(const float *__restrict__ x0, const float *__restrict__ x1, float *__restrict__ out, unsigned char *ws) {
@@ -58,7 +58,7 @@ TW_KERNEL(128, 1) void demo(const float *__restrict__ x0, const float *__restric
 
 SOURCE = re.sub(r"\b[MNK]\b", lambda x: str({"M": M, "N": N, "K": K}[x.group()]), _SOURCE)
 WORKLOAD = get_operator("matmul").workload(m=M, n=N, k=K)
-PROGRAM = LaunchProgram((Launch("demo", grid=(6, 1, 1), block=(128, 1, 1), shared=6144),), align=4)
+PROGRAM = LaunchProgram((Launch("demo", grid=(4, 1, 1), block=(128, 1, 1), shared=6144),), align=4)
 
 
 def subject(*changes: tuple[str, str], program: LaunchProgram = PROGRAM) -> Subject:

@@ -53,7 +53,7 @@ def test_a_right_kernel_passes_every_check() -> None:
     ("change", "kinds"),
     [
         (("tw::cp_wait<1>();", "tw::cp_wait<2>();"), {"uninitialized", "wrong_result", "exit_with_pending_copies"}),
-        (("m < 70 && n < 37", "m < 70"), {"wrong_result", "out_of_bounds_global"}),
+        (("m < 38 && n < 37", "m < 38"), {"wrong_result", "out_of_bounds_global"}),
         (("out + m * 37 + n", "out + m * 37 + n + 1"), {"out_of_bounds_global", "uninitialized"}),
         (("as + k * 32 + row + i", "as + k * 320 + row + i"), {"out_of_bounds_shared", "wrong_result"}),
         (("in ? 4 : 0", "4"), {"out_of_bounds_global", "wrong_result"}),
@@ -159,7 +159,7 @@ def test_a_sanitizer_that_does_not_run_is_not_clean(
     assert result.state == "unchecked", result.to_json()
     assert "thread" in " ".join(result.unchecked)
     # A bug that the plain build shows is a bug nevertheless.
-    assert watching.check(subject(("m < 70 && n < 37", "m < 70"))).state == "bug"
+    assert watching.check(subject(("m < 38 && n < 37", "m < 38"))).state == "bug"
 
 
 def test_several_kernels_at_a_time(checker: Checker) -> None:

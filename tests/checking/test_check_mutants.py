@@ -43,9 +43,9 @@ def test_every_kind_of_mistake_is_made(found: list[Mutant]) -> None:
 
 
 def test_one_mistake_in_the_text(found: list[Mutant]) -> None:
-    line = SOURCE.split("\n")[line_of("m < 70") - 1]
-    without = applied(SOURCE, of(found, "guard", "m < 70")).split("\n")[line_of("m < 70") - 1]
-    assert without == line.replace("m < 70", "true")
+    line = SOURCE.split("\n")[line_of("m < 38") - 1]
+    without = applied(SOURCE, of(found, "guard", "m < 38")).split("\n")[line_of("m < 38") - 1]
+    assert without == line.replace("m < 38", "true")
     assert "acc[(i) + 1][j] += " in applied(SOURCE, next(m for m in found if m.line == line_of("acc[i][j] +=")))
     gone = applied(SOURCE, of(found, "sync", "tw::sync()"))
     assert "tw::sync()" not in gone
@@ -66,7 +66,7 @@ def test_all_mistakes_in_one_kernel_behind_a_switch(found: list[Mutant]) -> None
 
 def test_the_switch_does_what_the_text_alone_does(found: list[Mutant]) -> None:
     checker = Checker(WORKLOAD, first=True, orders=("fifo/lazy", "random:1/lazy"))
-    few = [of(found, "sync", "tw::sync"), of(found, "cp_wait", ""), of(found, "reset", ""), of(found, "guard", "m < 70"),
+    few = [of(found, "sync", "tw::sync"), of(found, "cp_wait", ""), of(found, "reset", ""), of(found, "guard", "m < 38"),
            of(found, "index", "address 0 of tw::store_global"), of(found, "stage", "tw::cp_wait"),
            of(found, "guard", "kt + 2 < nk")]  # fmt: skip
     switched = Switched(subject(), checker, few)
@@ -101,7 +101,7 @@ TW_KERNEL(64, 1) void demo(const float *x0, const float *x1, float *out, unsigne
     float *s = (float *)smem;
     tw::store_shared(s, 0.f);
     tw::sync();
-    if (threadIdx.x == 0) for (int e = 0; e < 2590; e++) {
+    if (threadIdx.x == 0) for (int e = 0; e < 1406; e++) {
         float sum = tw::load_shared<float>(s);
         for (int k = 0; k < 29; k++)
             sum += tw::load_global<float>(x0 + e / 37 * 29 + k) * tw::load_global<float>(x1 + k * 37 + e % 37);
@@ -131,7 +131,7 @@ def test_mutants_that_do_not_compile_stand_alone_and_count_for_nothing() -> None
 
 
 def test_a_wrong_kernel_has_no_mutants() -> None:
-    wrong = subject(("m < 70", "m < 69"))
+    wrong = subject(("m < 38", "m < 37"))
     with pytest.raises(TilewrightError, match="not right to begin with"):
         list(run_mutants(wrong, Checker(WORKLOAD, first=True), found=[]))
 
