@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import SIZE, THREADS, Floats, compiled, line_of, numbers, perform, program, reversed_blocks, unit
+from emulated import BLOCKS, SIZE, THREADS, Floats, compiled, line_of, numbers, perform, program, reversed_blocks, unit
 
 from tilewright.backends.cache import ArtifactCache
 from tilewright.backends.emulator import CompileError, EmulatedKernel, build, run
@@ -70,8 +70,8 @@ def right(folder: Path) -> EmulatedKernel:
     return compiled(RIGHT, folder)
 
 
-def zeroed(name: str) -> LaunchProgram:
-    whole = program(name, workspace=256 + 4 * SIZE)
+def zeroed(name: str, blocks: int = BLOCKS) -> LaunchProgram:
+    whole = program(name, blocks, workspace=256 + 4 * SIZE)
     return LaunchProgram(whole.launches, whole.workspace, zero_fill=256, align=16)
 
 
@@ -90,14 +90,15 @@ def test_right_kernels_in_every_order(right: EmulatedKernel, name: str) -> None:
 def test_right_kernels_under_sanitizers(folder: Path, sanitize: tuple[str, ...]) -> None:
     kernel = compiled(RIGHT, folder, sanitize)
     assert kernel.sanitize == sanitize
+    size = 2 * THREADS
     for n, name in enumerate(RIGHT):
-        output = np.empty(SIZE, np.float32)
+        output = np.empty(size, np.float32)
         order, copies = ORDERS[n % len(ORDERS)]
-        report = run(kernel, zeroed(name), {"n": SIZE}, [numbers()], output, order=order, copies=copies)
+        report = run(kernel, zeroed(name, 2), {"n": size}, [numbers(size)], output, order=order, copies=copies)
         if report.unchecked:
             pytest.skip(report.unchecked)
         assert report.ok, (name, report.bugs)
-        np.testing.assert_array_equal(output, reversed_blocks(numbers()))
+        np.testing.assert_array_equal(output, reversed_blocks(numbers(size)))
 
 
 def test_more_blocks_than_fibers_under_the_thread_sanitizer(folder: Path) -> None:
@@ -115,7 +116,7 @@ def test_more_blocks_than_fibers_under_the_thread_sanitizer(folder: Path) -> Non
 def test_the_portable_context_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What machines other than x86-64 and ARM use.
     module = import_module("tilewright.backends.emulator.build")
-    monkeypatch.setattr(module, "_RUNTIME", (*module._RUNTIME, "-DTW_EMU_PORTABLE"))
+    monkeypatch.setattr(module, "_RUNTIME", (*module._RUNTIME, "-O1", "-DTW_EMU_PORTABLE"))
     kernel = compiled({"barriers": RIGHT["barriers"]}, tmp_path)
     report, output = perform(kernel, "barriers", "random:2")
     assert report.ok, report.bugs

@@ -45,7 +45,7 @@ with Database.open(path) as db:
     task = example_task(m=who)
     run_id = db.add_run(task, DEVICE, "random", who, 1, {})
     codes = [example_artifact(bytes([who, i]) * 500) for i in range(3)]
-    for i in range(200):
+    for i in range(60):
         db.add_trials(run_id, [example_record(2 * i), example_record(2 * i + 1)])
         if i % 10 == 0:
             code = codes[i // 10 % 3]
@@ -115,11 +115,11 @@ def test_four_processes_create_and_fill_one_file(tmp_path: Path, start: Start) -
     with Database.open(path) as db:
         for out, _ in outputs:
             run = db.run(out.strip())
-            assert (run.state, run.trials) == ("done", 400)
+            assert (run.state, run.trials) == ("done", 120)
             best = db.best(run.task, DEVICE.model)
             assert best is not None
-            assert best.trial_number == 190
-        assert [miss.count for miss in db.misses()] == [800]
+            assert best.trial_number == 50
+        assert [miss.count for miss in db.misses()] == [240]
         assert db.stats().rows["artifact"] == 4
     assert healthy(path)
 
