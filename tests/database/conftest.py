@@ -12,9 +12,9 @@ from tilewright.database.migrate import upgrade_database
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A running server, and no settings of the user's own for libpq."""
-    started = Server()
+    started = Server(tmp_path_factory)
     with pytest.MonkeyPatch.context() as patch:
         for name in [n for n in os.environ if n.startswith("PG") or n == "TILEWRIGHT_DB_PASSWORD"]:
             patch.delenv(name)

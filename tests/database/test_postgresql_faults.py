@@ -211,9 +211,9 @@ def test_a_server_that_stays_away_is_reported(server: Server, url: str) -> None:
         assert db.misses()[0].count == 1
 
 
-def test_a_server_without_connections_left_is_waited_for() -> None:
+def test_a_server_without_connections_left_is_waited_for(tmp_path_factory: pytest.TempPathFactory) -> None:
     """At once when it is opened, too: the server is there."""
-    small = Server(max_connections="4", superuser_reserved_connections="0")
+    small = Server(tmp_path_factory, max_connections="4", superuser_reserved_connections="0")
     try:
         from tilewright.database.migrate import upgrade_database
 
