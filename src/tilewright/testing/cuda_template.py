@@ -63,7 +63,9 @@ class CudaTemplateContract(ScheduleContract):
         for candidate, lowered in made.items():
             for order, copies in ORDERS:
                 got = [empty_output(t.shape, t.dtype) for t in program.outputs]
-                report = run(kernel, lowered.program, launch_values(candidate), inputs, *got, order=order, copies=copies)
+                report = run(
+                    kernel, lowered.program, launch_values(candidate), inputs, *got, order=order, copies=copies
+                )
                 told = f"{pair} with {dict(candidate.schedule.values)}, {order}, {copies} copies"
                 if report.unchecked:
                     pytest.skip(report.unchecked)
