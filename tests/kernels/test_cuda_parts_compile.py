@@ -42,6 +42,7 @@ def test_defaults_compile_without_spills(template: str, variant: str) -> None:
     _, log = nvrtc.compile(prelude(on) + "".join(k.source for k in made.values()), flags(on))
     found = parse_log(log)
     assert not found.warnings
+    assert "warning" not in log, log
     for label, kernel in made.items():
         for symbol in (x.symbol for x in kernel.program.launches):
             used = found.kernels[symbol]
