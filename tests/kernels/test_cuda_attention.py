@@ -147,6 +147,11 @@ def computed(program: Program, inputs: list[Array], groups: int = 0, **changes: 
     return got
 
 
+def plain(dtype: str, rounded: bool) -> Program:
+    """Several blocks of keys, the last of which is cut, and of queries."""
+    return attention(h=1, lq=36, lk=300, d=16, dv=8, dtype=dtype, rounded=rounded)
+
+
 @KINDS
 def test_a_query_that_sees_no_key_is_nan(dtype: str, rounded: bool, groups: int) -> None:
     """And no other is."""
@@ -201,7 +206,7 @@ def test_blocks_of_queries_that_see_no_key_leave_no_copy_behind(
 
 @KINDS
 def test_nan_stays_in_its_row(dtype: str, rounded: bool, groups: int) -> None:
-    program = attention(h=1, lq=34, lk=21, d=16, dv=8, dtype=dtype, rounded=rounded)
+    program = plain(dtype, rounded)
     q, k, v = random_arrays(program)
     q[0, 0, 3, 5] = np.nan
     got = computed(program, [q, k, v], groups)
@@ -226,7 +231,7 @@ def test_scores_far_apart(dtype: str, rounded: bool, groups: int, rise: float) -
 
     Other rows neither see that nor change by it.
     """
-    program = attention(h=1, lq=36, lk=300, d=16, dv=8, dtype=dtype, rounded=rounded)
+    program = plain(dtype, rounded)
     q, k, v = random_arrays(program)
     q[..., 0], k[0, 0, :, 0] = 0.0, np.arange(300) / 4
     level = computed(program, [q, k, v], groups)

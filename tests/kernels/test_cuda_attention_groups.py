@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from attention_programs import attention, causal
 from cuda_attention_programs import GROUPS, HALVES
 
 from tilewright.backends.cuda.archs import VARIANTS, target
-from tilewright.backends.emulator import build, run
+from tilewright.backends.emulator import EmulatedKernel, build, run
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task
 from tilewright.kernels import te
 from tilewright.kernels.codegen.prelude import prelude
@@ -18,6 +19,7 @@ from tilewright.kernels.expression.program import Program
 from tilewright.kernels.operators import get_operator
 from tilewright.kernels.reference import evaluate
 from tilewright.kernels.templates import get_template
+from tilewright.kernels.templates.base import LoweredKernel
 from tilewright.kernels.templates.cuda_attention.boxes import fetched, matrices
 from tilewright.kernels.templates.cuda_attention.match import match
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
@@ -47,38 +49,64 @@ def sampled(program: Program, count: int, seed: int = 0) -> list[Schedule]:
     return found
 
 
-def computes(program: Program, schedules: list[Schedule], sanitize: tuple[str, ...] = ()) -> None:
+Made = dict[Candidate, LoweredKernel]
+
+
+def lowered(program: Program, schedules: list[Schedule]) -> Made:
+    candidates = [Candidate(task_of(program, HOPPER), s) for s in schedules]
+    return {c: TEMPLATE.lower(c) for c in candidates}
+
+
+def built(*several: Made, sanitize: tuple[str, ...] = ()) -> EmulatedKernel:
+    """One unit of them all."""
+    kernels = [k for made in several for k in made.values()]
+    symbols = dict.fromkeys(x.symbol for k in kernels for x in k.program.launches)
+    source = prelude(HOPPER, emulated=True) + "".join(k.source for k in kernels)
+    return build(source, list(symbols), sanitize=sanitize)
+
+
+def computes(program: Program, made: Made, kernel: EmulatedKernel) -> None:
     """Schedules in every order, compared with the reference."""
-    task, inputs = task_of(program, HOPPER), random_arrays(program, 1)
-    candidates = [Candidate(task, s) for s in schedules]
-    made = {c: TEMPLATE.lower(c) for c in candidates}
-    symbols = dict.fromkeys(x.symbol for k in made.values() for x in k.program.launches)
-    source = "".join(k.source for k in made.values())
-    kernel = build(prelude(HOPPER, emulated=True) + source, list(symbols), sanitize=sanitize)
     if kernel.unchecked:
         pytest.skip(kernel.unchecked)
+    inputs = random_arrays(program, 1)
     right = evaluate(program, inputs)
-    for candidate, lowered in made.items():
+    for candidate, one in made.items():
         for order, copies in ORDERS:
             got = empty_output(program.output.shape, program.output.dtype)
-            report = run(kernel, lowered.program, launch_values(candidate), inputs, got, order=order, copies=copies)
+            report = run(kernel, one.program, launch_values(candidate), inputs, got, order=order, copies=copies)
             if report.unchecked:
                 pytest.skip(report.unchecked)
             assert report.ok, (dict(candidate.schedule.values), order, copies, report.bugs)
             check(program, inputs, got, right)
 
 
+@cache
+def drawn(name: str) -> Made:
+    program = GROUPS[name]()
+    return lowered(program, sampled(program, 1))
+
+
+TOGETHER = 7
+"""Programs whose kernels are one unit: much of each is what warp groups' products mean."""
+
+
+@cache
+def unit(part: int) -> EmulatedKernel:
+    return built(*map(drawn, list(GROUPS)[part * TOGETHER : (part + 1) * TOGETHER]))
+
+
 @pytest.mark.parametrize("name", GROUPS)
 def test_schedules_compute_the_reference(name: str) -> None:
-    program = GROUPS[name]()
-    computes(program, sampled(program, 1))
+    computes(GROUPS[name](), drawn(name), unit(list(GROUPS).index(name) // TOGETHER))
 
 
 def test_parts_of_the_keys_are_merged() -> None:
     """Of four parts the last ones have no key that a query sees."""
     program = attention(h=1, lq=40, lk=300, d=16, dv=8, dtype="bfloat16", modify=causal, rounded=True)
     values = {"warps": 4, "tiles": 1, "BK": 32, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1}
-    computes(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule({**values, "KP": 4})])
+    made = lowered(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule({**values, "KP": 4})])
+    computes(program, made, built(made))
 
 
 @pytest.mark.nightly
@@ -86,7 +114,8 @@ def test_parts_of_the_keys_are_merged() -> None:
 def test_many_schedules_compute_the_reference(name: str) -> None:
     program = GROUPS[name]()
     for seed in range(1, 4):
-        computes(program, sampled(program, 6, seed))
+        made = lowered(program, sampled(program, 6, seed))
+        computes(program, made, built(made))
 
 
 @pytest.mark.nightly
@@ -94,7 +123,7 @@ def test_many_schedules_compute_the_reference(name: str) -> None:
 @pytest.mark.parametrize("name", GROUPS)
 def test_no_sanitizer_reports(sanitize: tuple[str, ...], name: str) -> None:
     program = GROUPS[name]()
-    computes(program, sampled(program, 1), sanitize)
+    computes(program, drawn(name), built(drawn(name), sanitize=sanitize))
 
 
 # ------------------------------------------------------------------ what matches
@@ -143,7 +172,7 @@ def test_heads_are_named_by_where_they_begin() -> None:
     assert "+" in repr(values.number) or "add" in repr(values.number)  # values lie behind queries and keys
 
 
-def cache(rows: Callable[[te.Expr, te.TensorRef], tuple[te.Expr, te.Expr]], lk: int = 48) -> Program:
+def of_cache(rows: Callable[[te.Expr, te.TensorRef], tuple[te.Expr, te.Expr]], lk: int = 48) -> Program:
     """Attention over a cache (9, 24, 16) of keys, which are values too; key j lies at ``rows(j, table)``."""
     q, kept = te.input("q", (40, 16), "float16"), te.input("kept", (9, 24, 16), "float16")
     table = te.input("table", (lk,), "int32", low=0, high=8)
@@ -175,7 +204,7 @@ def cache(rows: Callable[[te.Expr, te.TensorRef], tuple[te.Expr, te.Expr]], lk: 
 def test_pages_are_matrices(
     rows: Callable[[te.Expr, te.TensorRef], tuple[te.Expr, te.Expr]], lk: int, page: int | None
 ) -> None:
-    program = cache(rows, lk)
+    program = of_cache(rows, lk)
     found = match(program.dumps())
     assert found is not None
     assert fetched(found) == (page is not None)
@@ -187,7 +216,8 @@ def test_pages_are_matrices(
     assert [keys.piece(n) for n in (16, 32, 64)] == ([8, 8, 8] if page else [16, 32, 64])
     values = {"warps": 4, "tiles": 1, "BK": 16, "stages": 2, "q_registers": False, "min_blocks": 1, "groups": 1}
     if page != 24:
-        computes(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule(values)])
+        made = lowered(program, [TEMPLATE.space(task_of(program, HOPPER)).schedule(values)])
+        computes(program, made, built(made))
 
 
 def test_rules_say_why() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tilewright.backends import emulator
 from tilewright.backends.cuda import archs
 from tilewright.backends.cuda.build import flags
 from tilewright.backends.cuda.nvrtc import NoNvrtc, find_nvrtc
-from tilewright.core import UsageError, Walk, tensor_map
+from tilewright.core import Launch, LaunchProgram, UsageError, Walk, tensor_map
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.primitives import PRIMITIVES
 from tilewright.kernels.primitives.conformance import (
@@ -33,6 +34,7 @@ from tilewright.kernels.primitives.primitive import Conformance, Primitive, word
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "conformance"
 CASES = {c.name: c for c in cases()}
+TOGETHER = 15  # cases of up to four tensors, of which a process takes 64
 PRELUDE = prelude(archs.target("sm_90a"), emulated=True)  # the one that has them all
 
 
@@ -41,13 +43,42 @@ def kernel() -> emulator.EmulatedKernel:
     return emulator.build(PRELUDE + unit(cases()), [c.symbol for c in cases()])
 
 
-def run(kernel: emulator.EmulatedKernel, case: Case, order: str = "fifo", copies: str = "lazy") -> Array:
+def run(kernel: emulator.EmulatedKernel, case: Case) -> Array:
     output = case.output()
-    report = emulator.run(kernel, case.program, case.launch, case.inputs, output, order=order, copies=copies)
+    report = emulator.run(kernel, case.program, case.launch, case.inputs, output)
     if report.unchecked:
         pytest.skip(report.unchecked)
     assert report.ok, report.bugs
     return output
+
+
+def run_all(kernel: emulator.EmulatedKernel, order: str = "fifo", copies: str = "lazy") -> dict[str, Any]:
+    """A recording of the suite, whose kernels run after each other, as many in a process as it has room for tensors."""
+    suite, got = list(CASES.values()), dict[str, Array]()
+    for some in (suite[n : n + TOGETHER] for n in range(0, len(suite), TOGETHER)):
+        inputs, outputs = [x for c in some for x in c.inputs], [c.output() for c in some]
+        launches, first = list[Launch](), 0
+        for number, case in enumerate(some):
+            places = [*range(first, first + len(case.inputs)), len(inputs) + number]
+            first += len(case.inputs)
+            (launch,) = case.program.launches
+            listed = launch.parameters or (*(("tensor", i) for i in range(len(places))), ("workspace", 0))
+            launches.append(dataclasses.replace(launch, parameters=tuple(moved(p, places) for p in listed)))
+        program = LaunchProgram(tuple(launches), align=16)
+        report = emulator.run(kernel, program, {}, inputs, *outputs, order=order, copies=copies)
+        if report.unchecked:
+            pytest.skip(report.unchecked)
+        assert report.ok, report.bugs
+        got |= {c.name: out for c, out in zip(some, outputs, strict=True)}
+    return record(lambda case: got[case.name])
+
+
+def moved(parameter: tuple[str, Any], places: list[int]) -> tuple[str, Any]:
+    """A parameter of a kernel whose tensors are those at ``places`` of more."""
+    kind, value = parameter
+    if kind == "tensor_map":
+        return kind, {**value, "of": ("tensor", places[value["of"][1]])}
+    return kind, places[value] if kind == "tensor" else value
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,15 +103,12 @@ def test_the_suite_is_clean_under_sanitizers(sanitize: tuple[str, ...]) -> None:
     built = emulator.build(PRELUDE + unit(cases()), [c.symbol for c in cases()], sanitize=sanitize)
     if built.unchecked:
         pytest.skip(built.unchecked)
-    got = record(lambda case: run(built, case))
-    assert check_against(load(GOLDEN), got) == ()
+    assert check_against(load(GOLDEN), run_all(built)) == ()
 
 
 @pytest.mark.parametrize(("order", "copies"), [("lifo", "eager"), ("random:7", "lazy"), ("random:8", "eager")])
 def test_every_order_gives_the_same(kernel: emulator.EmulatedKernel, order: str, copies: str) -> None:
-    golden = load(GOLDEN)
-    got = record(lambda case: run(kernel, case, order, copies))
-    assert check_against(golden, got) == ()
+    assert check_against(load(GOLDEN), run_all(kernel, order, copies)) == ()
 
 
 def test_the_recordings_cover_the_suite_and_say_where_they_are_from(

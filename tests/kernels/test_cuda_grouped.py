@@ -30,6 +30,7 @@ from tilewright.kernels import nn, te
 from tilewright.kernels.expression.program import Program
 from tilewright.kernels.families.grouped import grouped
 from tilewright.kernels.operators import get_operator
+from tilewright.kernels.reference import evaluate as reference
 from tilewright.kernels.templates import default_schedule, full_source, get_template, lower, task_space, templates_for
 from tilewright.kernels.templates.cuda_grouped.template import ROWS_APART
 from tilewright.kernels.templates.planned import PlannedTemplate
@@ -161,12 +162,12 @@ def test_rows_may_be_dealt_in_any_way(
     assert groups is not None
     for name, deal in DEALT.items():
         inputs[at] = deal(inputs[at].size, groups.groups).astype("int32").reshape(inputs[at].shape)
-        results = []
+        results, right = [], reference(program, inputs)
         for order, copies in (*ORDERS[:2], ("random:3", "eager")):
             got = empty_output(program.output.shape, program.output.dtype)
             report = run(kernel, made.program, launch_values(candidate), inputs, got, order=order, copies=copies)
             assert report.ok, (name, report.bugs)
-            check(program, inputs, got)
+            check(program, inputs, got, right)
             results.append(got.tobytes())
         assert len(set(results)) == 1, name
 

@@ -189,24 +189,24 @@ def test_defaults_of_the_usual_shapes(variant: str) -> None:
 @pytest.mark.parametrize("dtype", OUT)
 def test_members_keep_within_the_machine(dtype: str) -> None:
     rng = random.Random(dtype)
-    for layout in ({}, {"trans_a": True, "trans_b": True}):
-        for variant in ("sm_80", "sm_90a", "sm_120"):
-            task = _matmul(1000, 513, 260, variant, dtype, **layout)
-            limits = task.target.limit
-            space = MMA.space(task)
-            assert space.size > 1000
-            for schedule in (space.sample(rng) for _ in range(10)):
-                p = MMA.plan(MMA.found(task.workload.program), task.target, schedule.values)
-                blocks = p.min_blocks
-                assert p.shared <= limits["shared_per_block"]
-                assert blocks * (p.shared + limits["shared_reserved"]) <= limits["shared_per_sm"]
-                assert p.registers <= 255
-                assert p.registers * p.threads * blocks <= limits["registers_per_sm"]
-                assert p.threads * blocks <= limits["threads_per_sm"]
-                for s in p.sides:
-                    assert s.direct == (s.copy > 0)
-                    assert s.copy <= s.source.vector * s.item
-                    assert s.rounds(p.threads) <= 16 or not s.direct
+    turned = {"trans_a": True, "trans_b": True}
+    for variant, layout in (("sm_80", turned), ("sm_90a", {}), ("sm_90a", turned), ("sm_120", {})):
+        task = _matmul(1000, 513, 260, variant, dtype, **layout)
+        limits = task.target.limit
+        space = MMA.space(task)
+        assert space.size > 1000
+        for schedule in (space.sample(rng) for _ in range(10)):
+            p = MMA.plan(MMA.found(task.workload.program), task.target, schedule.values)
+            blocks = p.min_blocks
+            assert p.shared <= limits["shared_per_block"]
+            assert blocks * (p.shared + limits["shared_reserved"]) <= limits["shared_per_sm"]
+            assert p.registers <= 255
+            assert p.registers * p.threads * blocks <= limits["registers_per_sm"]
+            assert p.threads * blocks <= limits["threads_per_sm"]
+            for s in p.sides:
+                assert s.direct == (s.copy > 0)
+                assert s.copy <= s.source.vector * s.item
+                assert s.rounds(p.threads) <= 16 or not s.direct
 
 
 def test_rules_say_why() -> None:

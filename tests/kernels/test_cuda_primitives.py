@@ -26,7 +26,8 @@ from tilewright.kernels.primitives.conformance import cases, unit
 from tilewright.kernels.primitives.primitive import Primitive
 
 TARGETS = [archs.target(v) for v in archs.VARIANTS]
-by_variant = pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.variant)
+ALIKE = ("sm_86", "sm_87")
+"""Architectures with all of sm_80's instructions, and no primitive of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,11 @@ def test_primitives_beyond_the_architecture_are_left_out(monkeypatch: pytest.Mon
         assert "only_new" not in text(103, emulated)
 
 
-@by_variant
+def test_architectures_alike_have_one_prelude() -> None:
+    assert {prelude(t) for t in TARGETS if t.variant in ALIKE} == {prelude(archs.target("sm_80"))}
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.variant not in ALIKE], ids=lambda t: t.variant)
 def test_every_primitive_compiles_without_a_warning(nvrtc: Nvrtc, target: Target) -> None:
     strict = [f for f in flags(target) if not f.startswith("--diag-suppress")]
     known = [c for c in cases() if c.primitive.known_to(int(target.limit["cc"]))]

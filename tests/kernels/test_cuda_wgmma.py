@@ -26,7 +26,7 @@ from tilewright.kernels.templates.cuda_wgmma.geometry import walkers
 from tilewright.kernels.templates.cuda_wgmma.match import match, refuses
 from tilewright.kernels.templates.cuda_wgmma.template import CUDA_WGMMA
 from tilewright.testing.cuda_template import ORDERS, CudaTemplateContract, empty_output
-from tilewright.testing.kernels import check, launch_values, random_arrays, task_of
+from tilewright.testing.kernels import Array, check, launch_values, random_arrays, task_of
 
 
 def batched(shared: bool, k: int = 72) -> Program:
@@ -128,7 +128,7 @@ def test_blocks_that_walk_over_many_tiles(name: str) -> None:
         and int(s.values["BN"]) <= 64
         and int(s.values["STAGES"]) <= 4
     ]
-    chosen = [s for way in (True, False) for s in [x for x in small if x.values["store_boxes"] == way][:3]]
+    chosen = [s for way in (True, False) for s in [x for x in small if x.values["store_boxes"] == way][:2]]
     computes([Candidate(task, s) for s in chosen])
 
 
@@ -365,6 +365,14 @@ def spoilt(kind: str) -> tuple[Candidate, EmulatedKernel]:
     return candidate, build(unit, [f"spoilt{n}" for n in range(len(texts))])
 
 
+@lru_cache(maxsize=len(MISTAKES))
+def known(kind: str) -> tuple[list[Array], Array]:
+    """Their inputs, and what is right."""
+    program = Program.loads(spoilt(kind)[0].task.workload.program)
+    inputs = random_arrays(program, 1)
+    return inputs, reference(program, inputs)
+
+
 @pytest.mark.parametrize(("kind", "what"), [(kind, what) for kind, (some, *_) in MISTAKES.items() for what in some])
 def test_mistakes_are_noticed(kind: str, what: str) -> None:
     candidate, kernel = spoilt(kind)
@@ -372,24 +380,24 @@ def test_mistakes_are_noticed(kind: str, what: str) -> None:
     number = list(MISTAKES[kind][0]).index(what)
     launches = tuple(dataclasses.replace(x, symbol=f"spoilt{number}") for x in made.launches)
     program = Program.loads(candidate.task.workload.program)
-    inputs = random_arrays(program, 1)
-    expected = reference(program, inputs)
-    noticed = []
-    for order, copies in ORDERS:
+    inputs, expected = known(kind)
+
+    def noticed(order: str, copies: str) -> bool:
         got = empty_output(program.output.shape, program.output.dtype)
         report = run(
             kernel, dataclasses.replace(made, launches=launches), launch_values(candidate), inputs, got, order=order,
             copies=copies,
         )  # fmt: skip
-        wrong = bool(report.bugs)
-        if not wrong:
-            try:
-                check(program, inputs, got, expected)
-            except AssertionError:
-                wrong = True
-        noticed.append(wrong)
-    assert any(noticed)
-    assert what != "peer gone" or all(noticed)
+        if report.bugs:
+            return True
+        try:
+            check(program, inputs, got, expected)
+        except AssertionError:
+            return True
+        return False
+
+    in_orders = (noticed(order, copies) for order, copies in ORDERS)
+    assert all(in_orders) if what == "peer gone" else any(in_orders)
 
 
 # --------------------------------------------------------------------------- what matches

@@ -72,7 +72,7 @@ def test_clusters_of_four_do_not_spill(form: str, trans_a: bool) -> None:
 
 def test_random_schedules_compile() -> None:
     rng = random.Random(5)
-    for case in CASES[2:]:
+    for case in CASES[2::2]:
         task = _task(case)
         assert not spilled(task, CUDA_WGMMA.space(task).sample(rng))
 

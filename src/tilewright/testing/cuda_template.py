@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import random
 import re
+from functools import cache
 
 import numpy as np
 import pytest
 
 from tilewright.backends.cuda.archs import target as cuda_target
-from tilewright.backends.emulator import build, run
-from tilewright.core import Candidate, Schedule, evaluate
+from tilewright.backends.emulator import EmulatedKernel, build, run
+from tilewright.core import Candidate, Schedule, TilewrightError, evaluate
 from tilewright.kernels.codegen.prelude import prelude
 from tilewright.kernels.expression.numerics import storage_dtype
 from tilewright.kernels.reference import evaluate as reference
@@ -33,6 +34,9 @@ from tilewright.testing.template import ScheduleContract
 
 ORDERS = (("fifo", "lazy"), ("lifo", "eager"), ("random:7", "lazy"))
 """Order of threads and blocks, and when asynchronous copies happen."""
+
+TOGETHER = 16
+"""Kernels that are compiled as one unit, where pairs have no more of their own."""
 
 RAW = re.compile(r"\b(asm|__\w+sync\w*|__syncthreads\w*|__shfl\w*|__ld\w+|__builtin_ia32\w*|atomic[A-Z]\w*)\b")
 """What only the prelude may use."""
@@ -48,27 +52,20 @@ class CudaTemplateContract(ScheduleContract):
     """Sanitizers to run under; where one cannot run, the test is skipped, never passed."""
 
     def test_every_schedule_computes_the_reference(self, pair: tuple[str, str], target_name: str) -> None:
-        template, program, _ = self.portable(pair)
-        task = task_of(program, cuda_target(target_name), pair[1])
-        if not template.matches(task):
+        made = self._lowered(pair, target_name)
+        if not made:
             pytest.skip(f"{pair[0]} generates nothing for {target_name}")
-        rng = random.Random(f"{pair} {target_name}")
-        space = template.space(task)
-        schedules = [template.default(task), *(space.sample(rng) for _ in range(self.schedules))]
-        candidates = [Candidate(task, s) for s in dict.fromkeys(schedules)]
-        lowered = [template.lower(c) for c in candidates]
-        sources = {k.symbol: k.source for k in lowered}
-        symbols = dict.fromkeys(x.symbol for k in lowered for x in k.program.launches)
-        unit = prelude(task.target, emulated=True) + "".join(sources.values())
-        kernel = build(unit, list(symbols), sanitize=self.sanitize)
+        kernel, program = self._built(pair, target_name), self.portable(pair)[1]
         if kernel.unchecked:
             pytest.skip(kernel.unchecked)
         inputs = random_arrays(program, 1)
         expected = [(one, reference(one, inputs)) for one in program.of_each()]
-        for candidate, made in zip(candidates, lowered, strict=True):
+        for candidate, lowered in made.items():
             for order, copies in ORDERS:
                 got = [empty_output(t.shape, t.dtype) for t in program.outputs]
-                report = run(kernel, made.program, launch_values(candidate), inputs, *got, order=order, copies=copies)
+                report = run(
+                    kernel, lowered.program, launch_values(candidate), inputs, *got, order=order, copies=copies
+                )
                 told = f"{pair} with {dict(candidate.schedule.values)}, {order}, {copies} copies"
                 if report.unchecked:
                     pytest.skip(report.unchecked)
@@ -78,6 +75,36 @@ class CudaTemplateContract(ScheduleContract):
                         check(one, inputs, result, right)
                 except AssertionError as error:
                     raise AssertionError(f"{told}:\n{error}") from error
+
+    @classmethod
+    @cache
+    def _lowered(cls, pair: tuple[str, str], target_name: str) -> dict[Candidate, LoweredKernel]:
+        """The schedules of a pair that are run; none where its template generates nothing for this target."""
+        template, program, _ = cls().portable(pair)
+        task = task_of(program, cuda_target(target_name), pair[1])
+        if not template.matches(task):
+            return {}
+        rng, space = random.Random(f"{pair} {target_name}"), template.space(task)
+        drawn = dict.fromkeys([template.default(task), *(space.sample(rng) for _ in range(cls.schedules))])
+        return {c: template.lower(c) for c in (Candidate(task, s) for s in drawn)}
+
+    def _built(self, pair: tuple[str, str], target_name: str) -> EmulatedKernel:
+        """Kernels of a pair and of its neighbours, which share the compiler's start and what primitives mean."""
+        pairs, several = self._pairs(), max(1, TOGETHER // (1 + self.schedules))
+        first = pairs.index(pair) // several * several
+        try:
+            return self._unit(tuple(pairs[first : first + several]), target_name)
+        except TilewrightError:  # of one of them
+            return self._unit((pair,), target_name)
+
+    @classmethod
+    @cache
+    def _unit(cls, pairs: tuple[tuple[str, str], ...], target_name: str) -> EmulatedKernel:
+        kernels = [k for pair in pairs for k in cls._lowered(pair, target_name).values()]
+        sources = {k.symbol: k.source for k in kernels}
+        symbols = dict.fromkeys(x.symbol for k in kernels for x in k.program.launches)
+        unit = prelude(cuda_target(target_name), emulated=True) + "".join(sources.values())
+        return build(unit, list(symbols), sanitize=cls.sanitize)
 
     def test_sources_use_the_prelude_only(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
@@ -91,7 +118,7 @@ class CudaTemplateContract(ScheduleContract):
     def test_launches_and_static_numbers(self, pair: tuple[str, str]) -> None:
         template, _, task = self.portable(pair)
         rng = random.Random(2)
-        for schedule in [template.default(task), *(template.space(task).sample(rng) for _ in range(12))]:
+        for schedule in [template.default(task), *(template.space(task).sample(rng) for _ in range(6))]:
             kernel = template.lower(Candidate(task, schedule))
             check_launches(kernel, schedule, task.target.limit)
             numbers = template.static(task, schedule)
