@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
+from operator import is_
 from typing import Any, Union
 
 Number = Union[int, float, bool]
@@ -172,8 +173,7 @@ class Expr:
             if known is not None:
                 return known
             args = tuple([rebuild(a) for a in node.args])
-            kept = all(a is b for a, b in zip(args, node.args, strict=True))
-            fresh = node if kept else Expr(node.op, node.dtype, args, node.value)
+            fresh = node if all(map(is_, args, node.args)) else Expr(node.op, node.dtype, args, node.value)
             replacement = fn(fresh)
             done[id(node)] = result = fresh if replacement is None else replacement
             return result

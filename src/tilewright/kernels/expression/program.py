@@ -213,6 +213,10 @@ class Program(JsonList, sparse=("results",)):
 
     def dumps(self) -> str:
         """Canonical text: equal for programs that compute the same thing the same way."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return canonical_json(self.to_json())
 
     @staticmethod

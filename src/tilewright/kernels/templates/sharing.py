@@ -112,9 +112,15 @@ def _worth(threads: int, outer: int, axes: tuple[Axis, ...]) -> dict[Division, f
     )
     least = LOWEST * max(b for _, b, _ in judged)
     kept: dict[Division, float] = {}
+    # The best balance of those that move less, and of those that move far less: they come first.
+    less = far = 0.0
+    n = m = 0
     for moved, even, d in judged:
-        beaten = any(b > even if t * MORE >= moved else b >= even for t, b, _ in judged if t < moved)
-        if even >= least and not beaten:
+        while judged[n][0] < moved:
+            less, n = max(less, judged[n][1]), n + 1
+        while judged[m][0] * MORE < moved:
+            far, m = max(far, judged[m][1]), m + 1
+        if even >= least and even >= less and even > far:
             kept[d] = even
     return kept
 
