@@ -124,6 +124,9 @@ def check_source(text: str, symbols: Iterable[str], kind: str) -> None:
             raise refused(at, name, f"{_shown(words)} {_REFUSED[name][1]}")
         if name in ("comment", "line"):
             continue
+        if name == "word":
+            before = words
+            continue
         word = words.split(" ")[0]
         if word in _CLOSING:
             if not opened or opened[-1][0] not in _CLOSING[word]:
