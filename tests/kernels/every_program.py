@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 
 import attention_programs
 import convolution_programs
@@ -47,7 +48,8 @@ _SETS: dict[str, dict[str, Callable[[], Program]]] = {
 }
 
 
-def every_program() -> dict[str, Program]:
+@cache
+def every_program() -> Mapping[str, Program]:
     """Names and programs."""
     found = {f"{kind} {name}": make() for kind, makers in _SETS.items() for name, make in makers.items()}
     for name in OPERATORS:
