@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tilewright.core import Candidate, IllegalSchedule, Target, UsageError
+from tilewright.core import Candidate, IllegalSchedule, Schedule, Target, UsageError
 from tilewright.kernels.templates import (
     FALLBACKS,
     TEMPLATES,
@@ -18,13 +18,15 @@ from tilewright.kernels.templates import (
 )  # fmt: skip
 from tilewright.testing import programs
 from tilewright.testing.kernels import task_of
+from tilewright.testing.schedules import covering
 from tilewright.testing.template import TemplateContract
 
 PORTABLE = Target("cpu", "portable", "x86_64", (), 16, 16)
 
 
 class TestContract(TemplateContract):
-    pass
+    # test_contraction_run, test_dot and test_rows have products, convolutions and rows of these forms, run alike.
+    elsewhere = ("cpu_contraction", "cpu_dot", "cpu_rows")
 
 
 @pytest.mark.nightly
@@ -72,3 +74,12 @@ def test_a_schedule_of_another_version_is_refused() -> None:
     old = dataclasses.replace(default_schedule(task), version=0)
     with pytest.raises(IllegalSchedule, match="version 0"):
         lower(Candidate(task, old))
+
+
+def test_few_schedules_are_those_that_show_most() -> None:
+    first, same, other, last = (
+        Schedule("t", 1, (("a", a), ("b", b)), (("c", c),)) for a, b, c in [(1, 1, 1), (1, 1, 2), (2, 2, 1), (2, 1, 2)]
+    )
+    assert covering([first, first, same, other, last], 2) == [first, other]
+    assert covering([first, same, other, last], 3) == [first, other, same]
+    assert covering([first, first], 3) == [first]

@@ -1,0 +1,19 @@
+"""Few schedules that show much: for tests that run some of a space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilewright.core import Schedule, Value
+
+
+def covering(schedules: Iterable[Schedule], count: int) -> list[Schedule]:
+    """So many of ``schedules``, each the one that adds the most values of knobs to those before it."""
+    left, chosen = list(dict.fromkeys(schedules)), list[Schedule]()
+    shown: set[tuple[str, Value]] = set()
+    while left and len(chosen) < count:
+        best = max(left, key=lambda s: len(set(s.values.items()) - shown))
+        left.remove(best)
+        chosen.append(best)
+        shown.update(best.values.items())
+    return chosen
