@@ -32,12 +32,12 @@ def heat(m: int = 21, n: int = 83, steps: int = 4) -> Program:
     return _program(x)
 
 
-def clamped(m: int = 19, n: int = 70, steps: int = 3) -> Program:
+def clamped(m: int = 19, n: int = 70, steps: int = 3, wide: int = 3) -> Program:
     """The nearest element stands for those outside."""
     x = te.input("x", (m, n))
     for _ in range(steps):
         x = te.compute(
-            x.shape, lambda i, j, x=x: te.max((3, 3), lambda r, s: x[_near(i + r - 1, m), _near(j + s - 1, n)])
+            x.shape, lambda i, j, x=x: te.max((3, wide), lambda r, s: x[_near(i + r - 1, m), _near(j + s - 1, n)])
         )
     return _program(x)
 
