@@ -20,7 +20,7 @@ TARGET = get_backend("cpu").targets(1)[0]
 class TestGrouped(TemplateContract):
     templates = ("cpu_grouped",)
     programs = PROGRAMS
-    schedules = 3
+    schedules = 1
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -24,11 +24,12 @@ from tilewright.kernels.templates.mixed_precision.match import match as dot
 from tilewright.kernels.templates.partition.segments import cuts
 from tilewright.kernels.templates.partition.template import EXCLUDED
 from tilewright.testing.kernels import Array, check, compile_kernels, launch_values, run_kernel, task_of
+from tilewright.testing.schedules import covering
 
 BATCH, K = 3, 48
 LIMITS = [0, 17, 64]
 """Of each of the batch: no step, steps that end within a block, all."""
-SAMPLES = 4
+SAMPLES, DRAWN = 2, 20
 TARGET = replace(get_backend("cpu").targets(1)[0], threads=3)
 
 
@@ -113,7 +114,7 @@ def test_what_lies_beyond_is_not_read_and_what_it_meets_counts(name: str) -> Non
     program = make()
     task, rng = task_of(program, TARGET), random.Random(2)
     space = template.space(task)
-    schedules = [template.default(task), *(space.sample(rng) for _ in range(SAMPLES))]
+    schedules = [template.default(task), *covering((space.sample(rng) for _ in range(DRAWN)), SAMPLES)]
     candidates = [Candidate(task, s) for s in schedules]
     kernels = [template.lower(c) for c in candidates]
     library = compile_kernels(kernels, TARGET)
