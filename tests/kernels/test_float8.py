@@ -47,7 +47,7 @@ def test_bits_are_those_of_ml_dtypes(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
-def test_kernels_convert_to_the_bit(dtype: str, tmp_path: Path) -> None:
+def test_kernels_convert_to_the_bit(dtype: str) -> None:
     x = edges(dtype)
     n = len(x)
     narrow, wide = te.input("x", (n,)), te.input("x", (256,), dtype)
@@ -60,7 +60,7 @@ def test_kernels_convert_to_the_bit(dtype: str, tmp_path: Path) -> None:
     assert all([t.name for t in templates_for(t)] == ["cpu_generic"] for t in tasks)
     candidates = [Candidate(t, template.default(t)) for t in tasks]
     kernels = [template.lower(c) for c in candidates]
-    library = compile_kernels(kernels, target, tmp_path)
+    library = compile_kernels(kernels, target)
     outs = [
         run_kernel(library, k, launch_values(c), [given], c.task.workload.output)
         for k, c, given in zip(kernels, candidates, (x, CODES), strict=True)

@@ -149,7 +149,10 @@ EXPORT void again_{n}_{size}_{ordered}(const {kind} *x, {kind} *y) {{
     return "".join(text)
 
 
-@pytest.mark.parametrize("target", [t for t in CPU.targets() if CPU.runs_here(t)], ids=lambda t: t.variant)
+# Of targets with vectors of one width that run here the first: the text is the same.
+@pytest.mark.parametrize(
+    "target", {t.vector_bytes: t for t in reversed(CPU.targets()) if CPU.runs_here(t)}.values(), ids=lambda t: t.variant
+)
 def test_neighbours_are_taken_apart_and_put_together(target: Target) -> None:
     library = ctypes.CDLL(CPU.build([prelude(target), _round_trips()], target).path)
     rng = np.random.default_rng(0)
