@@ -145,7 +145,7 @@ def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
         wrong = [name for name, error in errors.items() if not error <= TOLERANCE]
         if wrong:
             raise SystemExit(f"{', '.join(wrong)}: outputs are not onnxruntime's: {errors}")
-        times = rounds(ways, given.rounds)
+        times = rounds(ways, given.rounds, 0.0 if given.check else TURN_SECONDS)
     ours = times["tilewright"]
     rivals = {n: t for n, t in times.items() if n != "tilewright"}
     row: dict[str, Any] = {
@@ -163,13 +163,13 @@ def measure(given: argparse.Namespace, work: Path) -> dict[str, Any]:
     return row
 
 
-def rounds(ways: Mapping[str, tuple[Contestant, str]], count: int) -> dict[str, list[float]]:
-    """Seconds of a run, by way and round: medians of turns."""
+def rounds(ways: Mapping[str, tuple[Contestant, str]], count: int, turn: float) -> dict[str, list[float]]:
+    """Seconds of a run, by way and round: medians of turns, of about ``turn`` seconds each."""
     names = list(ways)
     runs = {}
     for name, (contestant, way) in ways.items():
         once = min(contestant.turn(way, 2))
-        runs[name] = max(1, round(TURN_SECONDS / once))
+        runs[name] = max(1, round(turn / once))
         time.sleep(QUIET_SECONDS)
     times: dict[str, list[float]] = {n: [] for n in names}
     for r in range(count):

@@ -13,20 +13,14 @@ from tilewright.bundles.build import build
 from tilewright.database import Database
 
 
-@pytest.fixture(scope="session")
-def bundles_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def _own_places(monkeypatch: pytest.MonkeyPatch, bundles_cache: Path, tmp_path: Path) -> None:
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(bundles_cache))
+def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEWRIGHT_DB", str(tmp_path / "default.db"))
     monkeypatch.setenv("TILEWRIGHT_TRUSTED_KEYS", str(tmp_path / "trusted_keys"))
 
 
 @pytest.fixture(scope="session")
-def tuned_database(tmp_path_factory: pytest.TempPathFactory, bundles_cache: Path) -> Path:
+def tuned_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """matmul, also with a constant input, for bfloat16 and for two threads, and softmax; of one trial each."""
 
     def tune(folder: Path) -> None:
@@ -42,9 +36,7 @@ def tuned_database(tmp_path_factory: pytest.TempPathFactory, bundles_cache: Path
             tilewright.tune(op, trials=1, db=path, **params)
         tilewright.tune("matmul", trials=1, db=path, threads=2, m=96, n=96, k=96)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILEWRIGHT_CACHE", str(bundles_cache))
-        return made_once(tmp_path_factory, "bundled", tune) / "t.db"
+    return made_once(tmp_path_factory, "bundled", tune) / "t.db"
 
 
 @pytest.fixture(scope="session")

@@ -10,16 +10,19 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tilewright.bundles.build import build
 from tilewright.bundles.contents import Kernel, kernels, source_of
 from tilewright.bundles.export.functions import Function, choose, functions
 from tilewright.bundles.export.library import CLibrary, build_c, write_c
 from tilewright.bundles.export.wheel import write_wheel
 from tilewright.core import TilewrightError, UsageError
+from tilewright.database import Database
 from tilewright.runtime.bundle.reader import Bundle
 
 RNG = np.random.default_rng(0)
@@ -96,15 +99,22 @@ def chosen(opened: Bundle) -> list[Function]:
     return functions(choose(kernels(opened), None, None, 1))
 
 
-def compiled(opened: Bundle, chosen: list[Function], name: str = "mine") -> CLibrary:
-    library = build_c(opened, chosen, name)
-    assert library.checked == len(chosen) == 5
-    return library
+@pytest.fixture(scope="module")
+def libraries(tuned_database: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CLibrary]:
+    """The same kernels under two names."""
+    path = tmp_path_factory.mktemp("libraries") / "kernels.twb"
+    with Database.open(tuned_database, create=False, readonly=True) as database:
+        build(database, path, None)
+    opened = Bundle(path, "unsigned")
+    chosen = functions(choose(kernels(opened), None, None, 1))
+    made = {name: build_c(opened, chosen, name) for name in ("mine", "my_kernels")}
+    assert all(library.checked == len(chosen) == 5 for library in made.values())
+    return made
 
 
 @pytest.mark.parametrize("link", ["static", "shared"])
-def test_a_c_program_links_it(opened: Bundle, chosen: list[Function], tmp_path: Path, link: str) -> None:
-    write_c(compiled(opened, chosen), tmp_path / "lib", "mine")
+def test_a_c_program_links_it(libraries: dict[str, CLibrary], tmp_path: Path, link: str) -> None:
+    write_c(libraries["mine"], tmp_path / "lib", "mine")
     (tmp_path / "main.c").write_text(PROGRAM)
     flags = ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-long-long", "-D_XOPEN_SOURCE=700"]
     library = [str(tmp_path / "lib/libmine.a")] if link == "static" else [f"-L{tmp_path}/lib", "-lmine"]
@@ -120,10 +130,8 @@ def test_a_c_program_links_it(opened: Bundle, chosen: list[Function], tmp_path: 
     np.testing.assert_allclose(results[1], WANT, rtol=1e-4, atol=1e-5)
 
 
-def test_the_header_is_for_cpp_too_and_nothing_else_is_visible(
-    opened: Bundle, chosen: list[Function], tmp_path: Path
-) -> None:
-    write_c(compiled(opened, chosen), tmp_path, "mine")
+def test_the_header_is_for_cpp_too_and_nothing_else_is_visible(libraries: dict[str, CLibrary], tmp_path: Path) -> None:
+    write_c(libraries["mine"], tmp_path, "mine")
     (tmp_path / "main.cpp").write_text("#include \"mine.h\"\nint main() { return *mine_error(0) != 's'; }\n")
     command = [
         "g++",
@@ -145,21 +153,24 @@ def test_the_header_is_for_cpp_too_and_nothing_else_is_visible(
         assert all(n.startswith("mine_") for n in names)
 
 
-def test_two_libraries_in_one_program(opened: Bundle, chosen: list[Function], tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        write_c(compiled(opened, chosen, name), tmp_path, name)
+def test_two_libraries_in_one_program(libraries: dict[str, CLibrary], tmp_path: Path) -> None:
+    for name, library in libraries.items():
+        write_c(library, tmp_path, name)
     (tmp_path / "main.c").write_text(
-        '#include "one.h"\n#include "two.h"\nstatic float a[8 * 100], b[8 * 100];\nint main(void) {'
-        " return one_softmax_shape_8_100_float32(a, b) || two_softmax_shape_8_100_float32(a, b) || b[0] != 0.01f; }\n"
+        '#include "mine.h"\n#include "my_kernels.h"\nstatic float a[8 * 100], b[8 * 100];\nint main(void) {'
+        " return mine_softmax_shape_8_100_float32(a, b) || my_kernels_softmax_shape_8_100_float32(a, b)"
+        " || b[0] != 0.01f; }\n"
     )
-    command = ["gcc", "-Wall", str(tmp_path / "main.c"), str(tmp_path / "libone.a"), str(tmp_path / "libtwo.a"), "-lm"]
+    command = ["gcc", "-Wall", str(tmp_path / "main.c"), *(str(tmp_path / f"lib{n}.a") for n in libraries), "-lm"]
     subprocess.run([*command, "-lpthread", "-o", str(tmp_path / "main")], check=True)
     subprocess.run([str(tmp_path / "main")], check=True)
 
 
-def test_the_same_bytes_again(opened: Bundle, chosen: list[Function], tmp_path: Path) -> None:
-    first, second = (build_c(opened, chosen, "mine", check=False) for _ in range(2))
-    assert first == second
+def test_the_same_bytes_again(
+    libraries: dict[str, CLibrary], opened: Bundle, chosen: list[Function], tmp_path: Path
+) -> None:
+    first, second = libraries["mine"], build_c(opened, chosen, "mine", check=False)
+    assert first == replace(second, checked=first.checked)
     one = write_wheel(first, chosen, tmp_path / "one", "mine", "1.0")
     two = write_wheel(second, chosen, tmp_path / "two", "mine", "1.0")
     assert one.read_bytes() == two.read_bytes()
@@ -197,8 +208,8 @@ def called(wheel: Path, site: Path, program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_wheel_needs_numpy_alone(opened: Bundle, chosen: list[Function], tmp_path: Path) -> None:
-    wheel = write_wheel(compiled(opened, chosen, "my_kernels"), chosen, tmp_path, "my_kernels", "1.2")
+def test_a_wheel_needs_numpy_alone(libraries: dict[str, CLibrary], chosen: list[Function], tmp_path: Path) -> None:
+    wheel = write_wheel(libraries["my_kernels"], chosen, tmp_path, "my_kernels", "1.2")
     assert wheel.name.startswith("my_kernels-1.2-py3-none-linux_")
     with zipfile.ZipFile(wheel) as archive:
         record = {
@@ -282,8 +293,6 @@ def test_what_goes_together(opened: Bundle) -> None:
 
 
 def test_sizes_that_are_not_fixed(opened: Bundle) -> None:
-    from dataclasses import replace
-
     (kernel,) = choose(kernels(opened), "softmax", None, None)
     spec = replace(kernel.entry.outputs[0], shape=("1..8", 100))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has no fixed sizes"):

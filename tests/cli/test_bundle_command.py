@@ -16,16 +16,13 @@ import tilewright
 @pytest.fixture(scope="module")
 def bundle_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bundle") / "t.db"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILEWRIGHT_CACHE", str(path.parent / "cache"))
-        tilewright.tune("matmul", trials=1, db=path, m=16, n=16, k=16)
+    tilewright.tune("matmul", trials=1, db=path, m=16, n=16, k=16)
     return path
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bundle_db: Path) -> None:
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEWRIGHT_TRUSTED_KEYS", str(tmp_path / "conf" / "trusted_keys"))
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(bundle_db.parent / "cache"))
     monkeypatch.chdir(tmp_path)
 
 

@@ -188,7 +188,7 @@ def test_what_cannot_be_checked_is_exit_code_3(cli: Any, monkeypatch: pytest.Mon
 
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", "from tilewright.cli import main; main()", "check", "matmul", "m=130", "n=120", "k=90", "--schedule",
+        [sys.executable, "-c", "from tilewright.cli import main; main()", "check", "matmul", *SIZES, "--schedule",
          "random:400", "--jobs", "1", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         env={**os.environ, "TILEWRIGHT_CACHE": str(tmp_path)},

@@ -32,7 +32,7 @@ def sqdist(m: int, n: int, k: int):
 def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with one tuned matmul."""
     path = str(tmp_path_factory.mktemp("cli") / "t.db")
-    assert run(["tune", "matmul", *SIZES, "--trials", "12", "--seed", "1", "--db", path, "--json"]) == 0
+    assert run(["tune", "matmul", *SIZES, "--trials", "4", "--seed", "1", "--db", path, "--json"]) == 0
     return path
 
 
@@ -69,13 +69,13 @@ def test_mistakes_are_answered_by_what_may_be_meant(cli: Any) -> None:
 
 def test_tune_json_has_what_scripts_need(cli: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t.db")
-    reply = cli("tune", "matmul", *SIZES, "--trials", "8", "--db", path, "--json")
+    reply = cli("tune", "matmul", *SIZES, "--trials", "4", "--db", path, "--json")
     assert reply.code == 0
     data = reply.json
     assert {"workload", "target", "run", "trials", "failed", "seconds", "best", "curve"} <= set(data)
-    assert data["trials"] == 8
+    assert data["trials"] == 4
     assert data["best"]["seconds"] > 0
-    assert data["curve"][-1]["trial"] < 8
+    assert data["curve"][-1]["trial"] < 4
     assert "trials" in reply.err
 
 
@@ -112,7 +112,7 @@ def test_a_folder_that_others_write_is_refused_before_anything_is_tuned(cli: Any
 
 
 def test_tune_prints_a_panel(cli: Any, tmp_path: Path) -> None:
-    reply = cli("tune", "matmul", *SIZES, "--trials", "4", "--db", str(tmp_path / "t.db"))
+    reply = cli("tune", "matmul", *SIZES, "--trials", "2", "--db", str(tmp_path / "t.db"))
     assert reply.code == 0
     for word in ("best", "of the FMA peak", "numpy", "saved in", "next"):
         assert word in reply.out
@@ -155,12 +155,12 @@ def test_best_of_something_untuned_says_how_to_tune_it(cli: Any, db: str) -> Non
 
 def test_runs_newest_first_and_show(cli: Any, db: str, tmp_path: Path) -> None:
     db = str(shutil.copy(db, tmp_path))
-    assert cli("tune", "matmul", *SIZES, "--trials", "4", "--seed", "8", "--db", db, "--json").code == 0
+    assert cli("tune", "matmul", *SIZES, "--trials", "2", "--seed", "8", "--db", db, "--json").code == 0
     runs = cli("runs", "--db", db, "--json").json["runs"]
     assert [r["seed"] for r in runs] == [8, 1]
     shown = cli("show", "last", "--db", db, "--json").json
     assert shown["run"] == runs[0]["run"]
-    assert [t["number"] for t in shown["trial_records"]] == [3, 2, 1, 0]
+    assert [t["number"] for t in shown["trial_records"]] == [1, 0]
     assert "best so far" in cli("show", runs[1]["run"], "--db", db).out
 
 
@@ -224,7 +224,7 @@ def test_user_operator_from_a_file(cli: Any, tmp_path: Path) -> None:
     source.write_text(OPERATOR)
     path = str(tmp_path / "t.db")
     sizes = ("m=20", "n=24", "k=9")
-    assert cli("tune", f"{source}:sqdist", *sizes, "--trials", "4", "--db", path, "--json").code == 0
+    assert cli("tune", f"{source}:sqdist", *sizes, "--trials", "2", "--db", path, "--json").code == 0
     source.unlink()
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((20, 9), dtype=np.float32), rng.standard_normal((24, 9), dtype=np.float32)

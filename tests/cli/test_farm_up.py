@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.backends.cpu.device import affinity, available_cores, format_cores
+from tilewright.cli.app import run
 from tilewright.farm.pki.certificates import create_authority
 from tilewright.farm.workers.slurm import visible_gpus
 from tilewright.measure.devices import find_all
@@ -30,7 +32,7 @@ DEVICE = f"cpu:{format_cores(affinity()[:CORES])}"
 
 
 class Up:
-    """One ``farm up``. ``folder``: its cache and state, by whose name its processes are known."""
+    """One ``farm up``. ``folder``: its temporary files and cache, by whose name its processes are known."""
 
     def __init__(self, folder: Path, *words: str, **environment: str) -> None:
         self.folder = folder
@@ -54,7 +56,7 @@ class Up:
         return (self.folder / "log").read_text()
 
     def left(self) -> dict[int, str]:
-        """Processes with our cache in their environment, or our folder in their arguments."""
+        """Processes with our folder in their environment or in their arguments."""
         found = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -70,12 +72,11 @@ class Up:
         return next(pid for pid, line in self.left().items() if all(w in line for w in words))
 
     def tune(self, *words: str) -> dict[str, object]:
-        done = subprocess.run(
-            [sys.executable, "-m", "tilewright", *TUNE, "--db", str(self.folder / "t.db"), *words],
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        found: dict[str, object] = json.loads(done.stdout)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            code = run([*TUNE, "--db", str(self.folder / "t.db"), *words])
+        assert code == 0, self.said()
+        found: dict[str, object] = json.loads(out.getvalue())
         return found
 
     def ended(self) -> int:
@@ -127,8 +128,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
         farm.close()
 
 
-def test_it_says_its_address_tunes_and_drains(start: Start) -> None:
-    farm = start()
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A cache for the farms that tune, who all compile the same."""
+    return str(tmp_path_factory.mktemp("farms") / "cache")
+
+
+def test_it_says_its_address_tunes_and_drains(start: Start, compiled: str) -> None:
+    farm = start(TILEWRIGHT_CACHE=compiled)
     address = farm.first_line()
     assert address.startswith("tcp://127.0.0.1:")
     assert farm.tune("--farm", address)["trials"] == 2
@@ -142,10 +149,10 @@ def test_it_says_its_address_tunes_and_drains(start: Start) -> None:
     assert farm.said().count("draining, at most") == 3  # farm up, the runner, the builder
 
 
-def test_with_certificates_and_json(start: Start, tmp_path: Path) -> None:
+def test_with_certificates_and_json(start: Start, compiled: str, tmp_path: Path) -> None:
     certs = tmp_path / "certs"
     create_authority(certs, ["localhost"], 30)
-    farm = start("--json", "--certs", str(certs))
+    farm = start("--json", "--certs", str(certs), TILEWRIGHT_CACHE=compiled)
     found = json.loads(farm.first_line())
     assert set(found) == {"schema", "address"}
     assert found["address"].startswith("tls://localhost:")
@@ -279,14 +286,14 @@ SLURM_NODEID=0 exec "$@"
 """
 
 
-def test_in_a_slurm_allocation(start: Start, tmp_path: Path) -> None:
+def test_in_a_slurm_allocation(start: Start, compiled: str, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "srun").write_text(SRUN)
     (tools / "srun").chmod((tools / "srun").stat().st_mode | stat.S_IXUSR)
     farm = start(
         "--slurm", "--runners", "1", SLURM_JOB_ID="7", SLURM_JOB_NUM_NODES="1", FOLDER=str(tmp_path),
-        PATH=f"{tools}{os.pathsep}{os.environ['PATH']}",
+        PATH=f"{tools}{os.pathsep}{os.environ['PATH']}", TILEWRIGHT_CACHE=compiled,
     )  # fmt: skip
     address = farm.first_line()
     options = (tmp_path / "srun").read_text().split("\n")

@@ -180,10 +180,7 @@ def test_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "cuda" in get_template("cuda_simt").kinds
 
 
-def test_tuning_begins_with_the_shortlist(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+def test_tuning_begins_with_the_shortlist(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["tune", "matmul", *SIZES, "--target", "cuda:sm_80", "--device", "emulator", "--trials", "4",
                  "--db", str(tmp_path / "t.db"), "--prepared", str(folder), "--json"]  # fmt: skip
     assert run([*arguments, "--dtype", "float16"]) == 0

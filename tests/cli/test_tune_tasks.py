@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tilewright.cli.app import run
+from tilewright.tuner import many
 
 FILE = """
 [[task]]
@@ -32,12 +33,13 @@ def test_tasks_under_one_budget(
     tasks: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert run(["tune", *tasks, "--trials", "20", "--json"]) == 0
+    monkeypatch.setattr(many, "FIRST", 4)
+    assert run(["tune", *tasks, "--trials", "8", "--json"]) == 0
     out, said = capsys.readouterr()
     found = json.loads(out)["tasks"]
     assert [t["weight"] for t in found] == [3.0, 1.0]
     assert found[1]["params"] == {"m": 48, "n": 32, "k": 40, "activation": "relu"}
-    assert sum(t["trials"] for t in found) == 20
+    assert sum(t["trials"] for t in found) == 8
     assert all(t["operator"] == "matmul" and t["run"] and t["best"]["seconds"] > 0 for t in found)
     assert "matmul m=32 n=48 k=40: run " in said
     assert run(["tune", *tasks, "--time-budget", "0.01s"]) == 0

@@ -38,12 +38,14 @@ CASES = [
 def test_estimates_are_finite_and_within_the_hardware(case: tuple[int, int, int, str], variant: str) -> None:
     t = task(*case, variant)
     rng = random.Random(1)
-    schedules = [task_space(t).sample(rng) for _ in range(40)]
+    space = task_space(t)
+    features = FeatureExtractor(t, space=space)
+    schedules = [space.sample(rng) for _ in range(40)]
     for name in ("gpu", "roofline"):
-        scores = get_cost_model(name)(t).predict(schedules)
+        scores = get_cost_model(name)(t, features=features).predict(schedules)
         assert np.isfinite(scores).all()
         assert len(set(scores.tolist())) > 10
-    seconds = np.exp(-GpuPrior(t).predict(schedules))
+    seconds = np.exp(-GpuPrior(t, features=features).predict(schedules))
     peak = max(tensor_peak(t), scalar_peak(t))
     assert seconds.min() > t.workload.flops / peak
     assert seconds.min() > compulsory_bytes(t.workload) / float(t.target.limit["bandwidth"])

@@ -76,9 +76,15 @@ def library(tmp_path: Path, filled_database: Path) -> Library:
 
 
 @pytest.fixture(scope="session")
-def gpu_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def emulators_cache(own_folders: Path) -> ArtifactCache:
+    """That of all tests, for what is compiled for the emulator: a library looks for kernels of processors alone."""
+    return ArtifactCache()
+
+
+@pytest.fixture(scope="session")
+def gpu_kernels(tmp_path_factory: pytest.TempPathFactory, emulators_cache: ArtifactCache) -> Path:
     """A database with kernels for the emulated device."""
-    return fill(tmp_path_factory.mktemp("gpu"))
+    return fill(tmp_path_factory.mktemp("gpu"), emulators_cache)
 
 
 @pytest.fixture

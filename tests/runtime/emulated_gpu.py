@@ -81,10 +81,9 @@ def store(path: Path, cache: ArtifactCache, workload: Workload, template: str, s
         database.set_kernels(task, "emulator", None, [stored], [artifact])
 
 
-def fill(folder: Path) -> Path:
+def fill(folder: Path, cache: ArtifactCache) -> Path:
     """A database with a matmul of one launch, one of two launches with scratch memory, and of bfloat16 one that takes
     addresses and one that takes tensor maps."""
-    cache = ArtifactCache(folder / "cache")
     matmul = get_operator("matmul")
     store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=24), "cuda_simt")
     store(folder / "t.db", cache, matmul.workload(m=33, n=40, k=128), "cuda_simt", split=True)
@@ -93,9 +92,9 @@ def fill(folder: Path) -> Path:
     return folder / "t.db"
 
 
-def fill_other(path: Path, folder: Path) -> None:
+def fill_other(path: Path, cache: ArtifactCache) -> None:
     """Put another kernel in the place of the one with scratch memory."""
-    store(path, ArtifactCache(folder / "other"), get_operator("matmul").workload(m=33, n=40, k=128), "cuda_simt")
+    store(path, cache, get_operator("matmul").workload(m=33, n=40, k=128), "cuda_simt")
 
 
 def random(*shape: int, seed: int = 0) -> Array:

@@ -22,7 +22,7 @@ A, B = random(5, 7), random(7, 6, seed=1)
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_root: Path) -> Path:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -153,7 +153,10 @@ def test_without_xgboost_it_is_the_templates_default(monkeypatch: pytest.MonkeyP
     assert defaults._schedule(task, None) == (default_schedule(task), "default")
 
 
-def test_the_nearest_tuned_sizes_give_the_schedule(tmp_path: Path) -> None:
+def test_the_nearest_tuned_sizes_give_the_schedule(
+    tmp_path: Path, cache_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(cache_root))  # it holds what measures the processor's peaks
     db = tmp_path / "tuned.db"
     for n in (19, 170):
         tilewright.tune("matmul", m=31, n=n, k=23, trials=2, cost_model="random", db=db)

@@ -7,10 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tilewright.backends.cache import ArtifactCache
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_call_is_launches_and_little_else(tmp_path: Path) -> None:
+def test_a_call_is_launches_and_little_else(
+    tmp_path: Path, emulators_cache: ArtifactCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(emulators_cache.root))
     out = tmp_path / "out.json"
     script = str(ROOT / "benchmarks/gpu_call_overhead.py")
     command = [sys.executable, script, "--check", "--rounds", "2", "--calls", "100", "--out", str(out)]

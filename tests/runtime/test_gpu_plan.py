@@ -138,10 +138,12 @@ def test_what_no_plan_is_made_for(library: tilewright.Library, device: Watched) 
         library.plan_gpu("matmul", a, b)
 
 
-def test_rows_that_choose_their_matrix(tmp_path: Path, driver: OneContext, device: Watched) -> None:
+def test_rows_that_choose_their_matrix(
+    tmp_path: Path, emulators_cache: ArtifactCache, driver: OneContext, device: Watched
+) -> None:
     """Two launches, the first of which leaves tables in the workspace."""
     workload = get_operator("grouped_matmul").workload(m=33, n=40, k=24, groups=3)
-    store(tmp_path / "t.db", ArtifactCache(tmp_path / "cache"), workload, "cuda_grouped")
+    store(tmp_path / "t.db", emulators_cache, workload, "cuda_grouped")
     with tilewright.Library(tmp_path / "t.db", watch=False) as library:
         library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         x, w = random(33, 24), random(3, 24, 40, seed=1)
@@ -156,9 +158,9 @@ def test_rows_that_choose_their_matrix(tmp_path: Path, driver: OneContext, devic
 # --------------------------------------------------------------------------- several outputs
 
 
-def test_several_outputs(tmp_path: Path, driver: OneContext, device: Watched) -> None:
+def test_several_outputs(tmp_path: Path, emulators_cache: ArtifactCache, driver: OneContext, device: Watched) -> None:
     workload = get_operator("var_mean").workload(shape="9,40", dim=1)
-    store(tmp_path / "t.db", ArtifactCache(tmp_path / "cache"), workload, "cuda_partition")
+    store(tmp_path / "t.db", emulators_cache, workload, "cuda_partition")
     with tilewright.Library(tmp_path / "t.db", watch=False) as library:
         library._resolver.gpu = GpuRuntime(library._store, library._counters, driver.open)
         x = DeviceArray(device, random(9, 40))
@@ -284,13 +286,13 @@ def test_calls_by_name_stop_with_the_library(library: tilewright.Library, device
 
 
 def test_a_replaced_kernel_serves_the_next_call(
-    library: tilewright.Library, driver: OneContext, device: Watched, tmp_path: Path
+    library: tilewright.Library, driver: OneContext, device: Watched, emulators_cache: ArtifactCache
 ) -> None:
     a, b, out = arrays(device, 128)
     plan = library.plan_gpu("matmul", a, b)
     before = library.explain_gpu("matmul", a, b)
     library.matmul(a, b, out=out)
-    fill_other(Path(library.path), tmp_path)
+    fill_other(Path(library.path), emulators_cache)
     library.matmul(a, b, out=out)
     assert device.launches[-1][0] is device.launches[0][0]  # until it looks
     library.refresh()
@@ -310,11 +312,11 @@ def test_a_replaced_kernel_serves_the_next_call(
 
 
 def test_a_replaced_kernel_that_is_damaged_is_not_served(
-    library: tilewright.Library, device: Watched, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    library: tilewright.Library, device: Watched, emulators_cache: ArtifactCache, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b, out = arrays(device, 128)
     library.matmul(a, b, out=out)
-    fill_other(Path(library.path), tmp_path)
+    fill_other(Path(library.path), emulators_cache)
     with sqlite3.connect(library.path) as connection:
         connection.execute("UPDATE artifact SET data = zeroblob(64)")
     connection.close()

@@ -102,12 +102,13 @@ def test_tuned_bfloat16_is_found_by_its_arrays(tmp_path: Path, operands: tuple[A
 def test_arrays_alone_say_of_which_dtype_an_untuned_operator_is(name: str) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     library, op = tilewright.Library("none.db", missing_ok=True), get_operator(name)
+    cases = small_cases(op)[:4]
 
     def own(a: Array, dtype: str) -> Array:
         return a.view(getattr(ml_dtypes, dtype)) if dtype in BITS else a
 
     for dtype in op.dtypes:
-        for case, params in enumerate(small_cases(op)[:4]):
+        for case, params in enumerate(cases):
             try:
                 workload = op.workload(**{**params, "dtype": dtype})
             except UsageError:  # attributes that are for other dtypes

@@ -43,7 +43,7 @@ class OnDevice:
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RangeResult]:
     db = tmp_path_factory.mktemp("ranges") / "ranges.db"
-    return db, tune_range("matmul", params=SIZES, trials=3, kernels=2, cost_model="random", db=db, **DEVICE)
+    return db, tune_range("matmul", params=SIZES, trials=2, kernels=2, cost_model="random", db=db, **DEVICE)
 
 
 def test_intervals_cover_the_range(tuned: tuple[Path, RangeResult]) -> None:

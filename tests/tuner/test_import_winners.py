@@ -54,7 +54,7 @@ def test_a_kernel_of_someones_own_waits_for_trust(tmp_path: Path) -> None:
 
 def test_a_winner_competes_with_what_is_stored(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 2)):
-        tilewright.tune("matmul", trials=4, seed=seed, cost_model="random", db=tmp_path / f"{name}.db", **SIZES)
+        tilewright.tune("matmul", trials=2, seed=seed, cost_model="random", db=tmp_path / f"{name}.db", **SIZES)
     with Database.open(tmp_path / "b.db") as db:
         (before,) = [k for k in db.kernels() if k.rank == 1]
     bring(tmp_path / "a.db", tmp_path / "b.db")

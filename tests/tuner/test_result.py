@@ -22,7 +22,7 @@ B = np.random.default_rng(1).standard_normal((16, 20)).astype(np.float32)
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
     db = tmp_path_factory.mktemp("result") / "t.db"
-    return tilewright.tune("matmul", m=24, n=20, k=16, trials=6, cost_model="random", db=db)
+    return tilewright.tune("matmul", m=24, n=20, k=16, trials=3, cost_model="random", db=db)
 
 
 def test_the_kernel_can_be_called(result: TuneResult) -> None:
@@ -46,7 +46,7 @@ def test_it_is_shown_in_a_line_and_as_a_table(result: TuneResult) -> None:
     assert result.best is not None
     shown = repr(result)
     assert len(shown) < 300
-    for part in ("matmul m=24 n=20 k=16", "FLOP/s", "6 in ", result.run, result.best.template):
+    for part in ("matmul m=24 n=20 k=16", "FLOP/s", "3 in ", result.run, result.best.template):
         assert part in shown
         assert part in result._repr_html_()
     assert "no trial succeeded" in repr(dataclasses.replace(result, best=None))
@@ -73,15 +73,15 @@ def test_what_a_notebook_shows_is_escaped(result: TuneResult) -> None:
 
 def test_trials_as_a_frame(result: TuneResult) -> None:
     frame = result.to_dataframe()
-    assert list(frame["trial"]) == list(range(6))
+    assert list(frame["trial"]) == list(range(3))
     assert set(frame["run"]) == {result.run}
-    assert (frame["status"] == "ok").sum() == frame["seconds"].notna().sum() == 6 - sum(result.failed.values())
+    assert (frame["status"] == "ok").sum() == frame["seconds"].notna().sum() == 3 - sum(result.failed.values())
     assert frame["created"].is_monotonic_increasing
     knobs = [c for c in frame.columns if c.startswith("knob.")]
     assert knobs
     assert frame[knobs].notna().any(axis=None)
     with Database.open(result.database) as database:
-        assert len(database.trials_frame()) == 6
+        assert len(database.trials_frame()) == 3
         with pytest.raises(UsageError, match="no run"):
             database.trials_frame("nothing")
 

@@ -44,14 +44,14 @@ def test_sizes_of_ranges_are_tasks_beside_the_others() -> None:
 
 def test_they_share_a_budget(tmp_path: Path) -> None:
     db = tmp_path / "t.db"
-    results = tune_tasks([RANGE, WHOLE, OTHER], trials=12, cost_model="random", db=db)
+    results = tune_tasks([RANGE, WHOLE, OTHER], trials=2, cost_model="random", db=db)
     ranged, whole, other = results
     assert isinstance(ranged, RangeResult)
     assert isinstance(whole, TunedTask)
     assert isinstance(other, TunedTask)
     assert whole.task == WHOLE
     assert whole.result is ranged.searched[1].result
-    assert sum(t.result.trials for t in (*ranged.searched, other)) >= 12
+    assert sum(t.result.trials for t in (*ranged.searched, other)) >= 2
     assert [(k.low, k.high) for k in ranged.kernels] == [(1, 4)]
     library = tilewright.Library(db)
     assert library.explain("matmul", m=3, n=40, k=24).tier == "range"
@@ -65,14 +65,15 @@ def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:
         def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
             stop.set()
 
-    total = 4 * FIRST
-    (first, _) = tune_tasks([RANGE, OTHER], trials=total, db=db, observer=lambda _n: Stops(), stop=stop)
+    (first, _) = tune_tasks(
+        [RANGE, OTHER], trials=4 * FIRST, cost_model="random", db=db, observer=lambda _n: Stops(), stop=stop
+    )
     assert isinstance(first, RangeResult)
     assert first.interrupted
     assert first.sizes == (1, 4)
     assert [(k.low, k.high) for k in first.kernels] == [(1, 4)]
     before = {t.result.run: t.result.trials for t in first.searched}
-    (again, _) = tune_tasks([RANGE, OTHER], trials=4, db=db, resume=True)
+    (again, _) = tune_tasks([RANGE, OTHER], trials=4, cost_model="random", db=db, resume=True)
     assert isinstance(again, RangeResult)
     assert not again.interrupted
     assert {t.result.run for t in again.searched} == set(before)
@@ -82,7 +83,7 @@ def test_a_stopped_one_compares_what_it_has_and_goes_on(tmp_path: Path) -> None:
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, db = tmp_path / "tasks.toml", str(tmp_path / "t.db")
     path.write_text(FILE)
-    asked = ["tune", "--tasks", str(path), "--trials", "4", "--cost-model", "random", "--db", db]
+    asked = ["tune", "--tasks", str(path), "--trials", "2", "--cost-model", "random", "--db", db]
     assert run([*asked, "--json"]) == 0
     ranged, other = json.loads(capsys.readouterr().out)["tasks"]
     assert [(k["low"], k["high"]) for k in ranged["kernels"]] == [(1, 4)]

@@ -56,7 +56,7 @@ class Deaf(Recorder):
                 signal.raise_signal(signal.SIGINT)
 
         self.trials.append(record)
-        if len(self.trials) == 5:
+        if len(self.trials) == 1:
             Matrix()
 
 
@@ -66,7 +66,7 @@ def test_ctrl_c_in_a_finaliser_ends_the_search(tmp_path: Path) -> None:
     result = tune("matmul", trials=200, db=tmp_path / "t.db", observer=Deaf(), params=SIZES)
     assert result.interrupted
     assert result.ended == "stopped"
-    assert 5 <= result.trials < 20
+    assert 1 <= result.trials < 20
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -114,7 +114,7 @@ def test_the_same_seed_starts_with_the_same_proposals(tuned: tuple[TuneResult, R
 
 def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> None:
     db = tmp_path / "t.db"
-    watcher = Recorder(stop_after=5)
+    watcher = Recorder(stop_after=2)
     result = tune("matmul", trials=24, db=db, observer=watcher, params=SIZES)
     assert result.interrupted
     assert result.best is not None
@@ -122,10 +122,10 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on(tmp_path: Path) -> No
         stored = database.run("last")
         kept = database.trials(stored.id)
     assert stored.state == "interrupted"
-    assert len(kept) >= 5
-    resumed = tune("matmul", trials=10, db=db, resume="last", params=SIZES)
+    assert len(kept) >= 2
+    resumed = tune("matmul", trials=8, db=db, resume="last", params=SIZES)
     assert resumed.run == result.run
-    assert resumed.trials == 10
+    assert resumed.trials == 8
     with Database.open(db) as database:
         assert [t.key for t in (r.schedule for r in database.trials(stored.id)[: len(kept)])] == [
             r.schedule.key for r in kept

@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.core import Measurement, Proposal, Schedule, TrialRecord, UsageError
 from tilewright.database import Database
-from tilewright.tuner import Observer, TuneTask, tune_many
+from tilewright.tuner import Observer, TuneTask, many, tune_many
 from tilewright.tuner.many import FIRST, SLICE, _search, _worth
 
 SMALL = {"m": 32, "n": 48, "k": 40}
@@ -100,7 +100,11 @@ def test_of_tasks_that_stand_for_each_other_only_what_can_overtake_is_worth_tria
     assert shares([steep, ahead], [1.0, 1.0], 2 * FIRST + 4 * SLICE, "aa") == [FIRST + 4 * SLICE, FIRST]
 
 
-def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(tmp_path: Path) -> None:
+def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many, "FIRST", 4)
+    monkeypatch.setattr(many, "SLICE", 4)
     tasks = [TuneTask("matmul", SMALL, 3.0), TuneTask("matmul", OTHER)]
     started: list[int] = []
 
@@ -111,10 +115,10 @@ def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(tmp_path: Path
 
         return Watch()
 
-    tuned = tune_many(tasks, trials=40, db=tmp_path / "t.db", observer=watcher)
+    tuned = tune_many(tasks, trials=12, db=tmp_path / "t.db", observer=watcher)
     assert started == [0, 1]
-    assert sum(t.result.trials for t in tuned) == 40
-    assert all(t.result.trials >= FIRST for t in tuned)
+    assert sum(t.result.trials for t in tuned) == 12
+    assert all(t.result.trials in (4, 8) for t in tuned)
     data = tuned[0].to_json()
     assert (data["operator"], data["params"], data["weight"]) == ("matmul", SMALL, 3.0)
     assert data["best"]["seconds"] > 0
@@ -123,20 +127,21 @@ def test_tasks_share_a_budget_and_are_stored_as_runs_of_their_own(tmp_path: Path
         assert {r.state for r in database.runs()} == {"done"}
 
 
-def test_a_stopped_one_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_stopped_one_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "FIRST", 4)
     tasks, stop = [TuneTask("matmul", SMALL), TuneTask("matmul", OTHER)], threading.Event()
 
     class Stops(Observer):
         def trial(self, record: TrialRecord, best: TrialRecord | None) -> None:
             stop.set()
 
-    first = tune_many(tasks, trials=24, db=tmp_path / "t.db", observer=lambda _n: Stops(), stop=stop)
+    first = tune_many(tasks, trials=8, db=tmp_path / "t.db", observer=lambda _n: Stops(), stop=stop)
     assert all(t.result.interrupted for t in first)
-    assert 0 < sum(t.result.trials for t in first) < 24
-    again = tune_many(tasks, trials=24, db=tmp_path / "t.db", resume=True)
+    assert 0 < sum(t.result.trials for t in first) < 8
+    again = tune_many(tasks, trials=8, db=tmp_path / "t.db", resume=True)
     assert [t.result.run for t in again] == [t.result.run for t in first]
-    assert sum(t.result.trials for t in again) == 24
-    anew = tune_many(tasks[:1], trials=4, db=tmp_path / "t.db", resume=True)
+    assert sum(t.result.trials for t in again) == 8
+    anew = tune_many(tasks[:1], trials=1, db=tmp_path / "t.db", resume=True)
     assert anew[0].result.run != again[0].result.run
 
 
