@@ -92,14 +92,15 @@ def until(page: Page, condition: str, argument: Any = None, seconds: float = 60)
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"not within {seconds} s: {condition}"
-        page.wait_for_timeout(20)
+        page.wait_for_timeout(50)
 
 
 def findings(page: Page) -> list[str]:
     """What axe-core finds serious or critical in the page as it is now; skips where axe-core is not installed."""
     if not AXE.exists():
         pytest.skip(f"needs axe-core: npm install axe-core, which makes {AXE.relative_to(AXE.parents[2])}")
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    if page.evaluate("!window.axe"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{v['id']} ({v['impact']}): {v['help']}: {node['html'][:200]} {node['failureSummary']}"

@@ -16,7 +16,9 @@ from filled import make_filled
 from hostile import HOSTILE, make_hostile
 from serving import dashboard
 
+from harness.farm import SimulatedFarm, SleepingMeasurer
 from harness.million import fill
+from tilewright.dashboard import live
 from tilewright.database import Database
 from tilewright.database.records import RunFilter
 from tilewright.insight.links import run_link
@@ -133,14 +135,18 @@ def test_hostile_names_do_nothing(record: Record, tmp_path: Path) -> None:
     record.check()
 
 
-def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
-    """From an empty database on, until the run is stopped by hand."""
+def test_a_real_run_is_followed_live(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From an empty database on, until the run is stopped by hand; the farm that it measures on only pretends."""
+    monkeypatch.setattr(live, "PERIOD", 0.1)
+    monkeypatch.setattr(live, "SLOW_PERIOD", 0.5)
     path = tmp_path / "real.db"
     Database.open(path).close()
     page = record.page
     command = [sys.executable, "-m", "tilewright", "tune", "matmul", "m=48", "n=48", "k=48", "--trials", "100000"]
-    with dashboard(path) as base:
+    with dashboard(path) as base, SimulatedFarm(tmp_path, [SleepingMeasurer(0.1)]) as farm:
+        farm.soon(farm.start_builder)
         page.goto(base)
+        command += ["--farm", farm.address, "--cost-model", "random"]
         tuning = subprocess.Popen([*command, "--db", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             until(page, "document.querySelector('[data-live-text=running]').textContent === '1'")
@@ -154,7 +160,7 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path) -> None:
             for _ in range(2):
                 until(page, f"{trials} !== '{page.evaluate(trials)}'")
             tuning.send_signal(signal.SIGINT)
-            tuning.wait(120)  # the final waits for the processor, which other tests' measurements hold too
+            tuning.wait(120)
             until(page, "document.querySelector('[data-live-text=state]').textContent === 'interrupted'")
             until(page, "document.querySelector('#live-status').textContent === 'ended'")
         except BaseException:
@@ -181,7 +187,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize(
     ("runs", "trials"),
-    [(100, 20_000), pytest.param(4500, 100_000, marks=pytest.mark.nightly, id="a million trials")],
+    [(30, 6000), pytest.param(4500, 100_000, marks=pytest.mark.nightly, id="a million trials")],
 )
 def test_a_large_database(record: Record, tmp_path: Path, runs: int, trials: int) -> None:
     """Every kind of page opens, that of a long run too; how fast is measured by benchmarks/dashboard.py."""

@@ -113,8 +113,8 @@ def test_servers_are_lost_in_the_middle_of_many_jobs(
                 time.sleep(0.05)
             begun = itertools.count(1)
             for m in cluster.measurers:
-                m.on_item = lambda _candidate: next(begun) == 40 and cluster.call(cluster.lose(lost))
-            finish(jobs := start(160))
+                m.on_item = lambda _candidate: next(begun) == 20 and cluster.call(cluster.lose(lost))
+            finish(jobs := start(80))
             assert lost not in cluster.hubs
             for n, f in enumerate(jobs):
                 (outcome,) = f.result()["outcomes"]

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tilewright
+from harness.shared import made_once
 
 M, N, K = 8, 16, 12
 
 
 @pytest.fixture(scope="session")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tuned") / "t.db"
+    return made_once(tmp_path_factory, "tuned", _tune) / "t.db"
+
+
+def _tune(folder: Path) -> None:
+    how: dict[str, Any] = {"m": M, "n": N, "k": K, "trials": 1, "cost_model": "random", "db": folder / "t.db"}
     for dtype in ("float32", "bfloat16", "float16"):
-        tilewright.tune("matmul", m=M, n=N, k=K, dtype=dtype, trials=2, cost_model="random", db=path)
-    tilewright.tune("matmul", m=M, n=N, k=K, constant="b", trials=2, cost_model="random", db=path)
-    return path
+        tilewright.tune("matmul", dtype=dtype, **how)
+    tilewright.tune("matmul", constant="b", **how)
 
 
 @pytest.fixture

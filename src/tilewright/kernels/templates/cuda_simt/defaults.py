@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tilewright.core import Target, Value
@@ -150,13 +151,19 @@ def _along(c: CudaContraction, side: str) -> str:
     return operand(c, side).contiguous
 
 
+@lru_cache(maxsize=512)
+def _in_vectors(c: CudaContraction, side: str) -> bool:
+    """Whether a side can be read in more than one element at a time; asked for each of thousands of tiles."""
+    return operand(c, side).width(_along(c, side)) > 1
+
+
 def _waste(c: CudaContraction, t: Tile) -> float:
     """What it costs that rows of the tiles are shorter than a sector of memory."""
     worst = 1.0
     for side, extent in (("a", t.bm), ("b", t.bn)):
         along = _along(c, side)
         size = min(extent, c.free(side).size) if along == "mn" else min(t.bk, c.k.size)
-        if operand(c, side).width(along) > 1:
+        if _in_vectors(c, side):
             worst = max(worst, SECTOR / (size * element_bytes(c, side)))
     return 1 + 0.25 * (worst - 1)
 
