@@ -74,7 +74,7 @@ def items_of(world: World, tell: Teller, task: Task, wanted: Wanted) -> list[Ite
     tell.at(name)
     tell.row(name, "note", message=f"{found}: prepared here for {task.target.name}")
     folder = wanted.out / "prepared" / slug(task.workload.label)
-    pool = 8 if world.emulated else POOL
+    pool = 16 if world.emulated else POOL
     made = prepare(
         task, folder, keep=wanted.count, pool=max(pool, wanted.count), verify=0, workers=available_cores(),
         emulated=world.emulated,
