@@ -51,9 +51,10 @@ def test_a_plot_of_it(cli: Any, db: tuple[str, dict[int, str]]) -> None:
 def test_what_no_run_is_of_is_refused(cli: Any, db: tuple[str, dict[int, str]]) -> None:
     path, ids = db
     for asked, said in (
-        (("matmul", "m=77"), "holds no run of matmul m=77. List the runs with tilewright runs"),
+        (("matmul", "m=77"), "holds no run 'matmul m=77'. List the runs with tilewright runs"),
         (("softmax",), "holds no run 'softmax'. List the runs with tilewright runs"),
-        ((ids[8], "m=8"), f"holds no run of {ids[8]} m=8"),
+        (("matmull",), "holds no run 'matmull'. Did you mean matmul? List the runs with tilewright runs"),
+        ((ids[8], "m=8"), f"holds no run '{ids[8]} m=8'"),
         (("matmul", "m"), "'m'"),
     ):
         reply = cli("show", *asked, "--db", path)

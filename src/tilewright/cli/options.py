@@ -10,7 +10,7 @@ import click
 
 from tilewright.cli import complete
 from tilewright.core import Target, UsageError, Workload
-from tilewright.errors import NotFound
+from tilewright.errors import NotFound, nearest
 
 if TYPE_CHECKING:
     from tilewright.database import Database, StoredRun
@@ -140,9 +140,15 @@ def chosen_run(database: Database, run: str, params: Sequence[str]) -> StoredRun
     if found:
         return found[0]
     if not params:
-        return database.run(run)
+        try:
+            return database.run(run)
+        except NotFound:
+            if run == "last":
+                raise
+    known = {r.task.workload.op for r in database.runs(complete.NEWEST)} | {"last"}
+    near = "" if run in known else nearest(run, sorted(known))
     raise NotFound(
-        f"{database.location} holds no run of {' '.join((run, *params))}", "List the runs with tilewright runs"
+        f"{database.location} holds no run {' '.join((run, *params))!r}", f"{near}List the runs with tilewright runs"
     )
 
 
