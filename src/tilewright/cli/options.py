@@ -125,10 +125,11 @@ def matches(workload: Workload, params: Mapping[str, Any]) -> bool:
     return {name: str(value) for name, value in params.items()}.items() <= own.items()
 
 
-def runs_of(database: Database, op: str | None, params: Sequence[str]) -> list[StoredRun]:
+def runs_of(database: Database, op: str | None, params: Sequence[str], limit: int | None = None) -> list[StoredRun]:
     """Runs of an operator's workloads with these parameters, newest first. Raises ``UsageError``."""
     asked = parse_params(params, None)
-    return [r for r in database.runs(op=op) if matches(r.task.workload, asked)]
+    found = database.runs(None if asked else limit, op)
+    return [r for r in found if matches(r.task.workload, asked)][:limit]
 
 
 def chosen_run(database: Database, run: str, params: Sequence[str]) -> StoredRun:
@@ -136,15 +137,15 @@ def chosen_run(database: Database, run: str, params: Sequence[str]) -> StoredRun
 
     Raises ``UsageError`` where there is none.
     """
-    found = runs_of(database, None if run == "last" else run, params) if params else database.runs(1, run)
-    if found:
-        return found[0]
     if not params:
         try:
             return database.run(run)
         except NotFound:
             if run == "last":
                 raise
+    found = runs_of(database, None if run == "last" else run, params, 1)
+    if found:
+        return found[0]
     known = {r.task.workload.op for r in database.runs(complete.NEWEST)} | {"last"}
     near = "" if run in known else nearest(run, sorted(known))
     raise NotFound(

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,6 +65,12 @@ def console(stderr: bool = False) -> Console:
 def say(line: str) -> None:
     """A line for a person, on stderr."""
     click.echo(f"tilewright: {line}", err=True)
+
+
+def say_none(kind: str, make: str, op: str | None, params: Sequence[str]) -> None:
+    """That a database holds no such ``kind`` of thing of an operator, and the command to ``make`` one."""
+    of = f" of {' '.join((op, *params))}" if op else ""
+    say(f"no {kind}{of} is stored here. {make} one: {program()} tune {op or 'OP'} {' '.join(params)}".rstrip())
 
 
 class Ticker:

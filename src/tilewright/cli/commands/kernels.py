@@ -6,7 +6,7 @@ import click
 
 from tilewright.cli import complete
 from tilewright.cli.options import db_option, json_option, matches, open_database, parse_params
-from tilewright.cli.output import console, emit_json, program, say, seconds, table
+from tilewright.cli.output import console, emit_json, say_none, seconds, table
 from tilewright.database.text import safe_text
 
 
@@ -54,8 +54,7 @@ def command(op: str | None, params: tuple[str, ...], db: str | None, as_json: bo
         )
         return
     if not kept:
-        what = f" of {' '.join((op, *params))}" if op else ""
-        say(f"no kernel{what} is stored here. Tune one: {program()} tune {op or 'OP'} {' '.join(params)}".rstrip())
+        say_none("kernel", "Tune", op, params)
         return
     columns = ("workload", "target", "time", "rate", "template", "state", "run")
     shown = table(*columns, overflow="fold", whole="run")

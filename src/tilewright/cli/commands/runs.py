@@ -9,7 +9,7 @@ import click
 
 from tilewright.cli import complete
 from tilewright.cli.options import db_option, json_option, open_database, runs_of
-from tilewright.cli.output import console, emit_json, program, say, seconds, table
+from tilewright.cli.output import console, emit_json, say_none, seconds, table
 from tilewright.database.text import safe_text
 
 if TYPE_CHECKING:
@@ -58,13 +58,12 @@ def command(op: str | None, params: tuple[str, ...], limit: int, db: str | None,
       tilewright runs --limit 5 --json
     """
     with open_database(db) as database:
-        runs = runs_of(database, op, params)[:limit] if params else database.runs(limit, op)
+        runs = runs_of(database, op, params, limit)
     if as_json:
         emit_json({"runs": [run_row(r) for r in runs]})
         return
     if not runs:
-        what = f" of {' '.join((op, *params))}" if op else ""
-        say(f"no run{what} is stored here. Start one: {program()} tune {op or 'OP'} {' '.join(params)}".rstrip())
+        say_none("run", "Start", op, params)
         return
     columns = ("run", "started", "workload", "target", "state", "trials", "failed", "best")
     shown = table(*columns, overflow="fold", whole="run")
