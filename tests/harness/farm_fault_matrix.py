@@ -94,7 +94,7 @@ def runner_killed(s: Scene) -> str:
     """A runner ends in the middle of a job, for good."""
     dead = _noted(s, 0.5, s.kill)
     s.tune()
-    expect(dead[0] not in s.members(), "it is still there")
+    s.wait_for(lambda: dead[0] not in s.members())
     return s.said(f"runner {dead[0]} left")
 
 
