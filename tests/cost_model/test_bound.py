@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,11 @@ def test_what_is_not_known_of_a_users_kernel_gives_no_estimate() -> None:
     assert math.isfinite(least_cycles(t, known) or math.nan)
     for unknown in ({**known, "global_bytes": math.nan}, {"waves": 1.0}):
         assert math.isnan(least_cycles(t, unknown) or 0.0)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_an_attention_in_segments_has_schedules_and_an_estimate(d: int) -> None:
+    t = task("sm_90a", "attention", b=2, h=16, lq=2048, lk=2048, d=d, dtype="bfloat16")
+    template, rng = get_template("cuda_partition"), random.Random(0)
+    for _ in range(200):
+        assert math.isfinite(least_cycles(t, template.static(t, template.space(t).sample(rng))) or math.nan)

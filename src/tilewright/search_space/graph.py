@@ -18,7 +18,7 @@ from typing import Protocol
 
 from tilewright.core import IllegalSchedule
 
-EDGE_LIMIT = 200_000
+EDGE_LIMIT = 500_000
 """Above this many tested edges a component is searched by rejection instead of counted up front."""
 
 NEAR = 0.6

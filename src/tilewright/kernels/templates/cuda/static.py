@@ -45,7 +45,7 @@ STATIC: Mapping[str, str] = {
 }
 """Names and meanings, in order. Where a template has no such choice: 1 block, reader or set, no asynchronous copies."""
 
-RESOURCES = tuple(STATIC)[:7]
+RESOURCES = (*tuple(STATIC)[:7], "copy_threads")
 """Names of what one launch takes, and how many of its blocks run at once."""
 
 
