@@ -6,7 +6,8 @@ import numpy as np
 
 from tilewright.kernels.primitives.primitive import Array, Conformance, Primitive, special, words
 
-# ``to_tf32`` leaves open what a Tensor Core does not look at, the low 13 bits: one instruction less.
+# ``to_tf32`` leaves open what a Tensor Core does not look at, the low 13 bits: one instruction less. A NaN that has
+# nothing but those, which no arithmetic makes, becomes infinite there, as it does where operands are not rounded.
 _TRUNCATE = """
 TW_DEVICE float truncate_tf32(float x) { return bits_float(float_bits(x) & 0xffffe000u); }
 """
@@ -15,7 +16,7 @@ _PTX = (
     _TRUNCATE
     + """
 TW_DEVICE u32 to_tf32(float x) { u32 b; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(b) : "f"(x)); return b; }
-TW_DEVICE float round_tf32(float x) { return bits_float(to_tf32(x) & 0xffffe000u); }
+TW_DEVICE float round_tf32(float x) { return x != x ? x : bits_float(to_tf32(x) & 0xffffe000u); }
 """
 )
 
@@ -32,7 +33,8 @@ TW_DEVICE u32 to_tf32(float x) { return float_bits(round_tf32(x)); }
 _BODY = """
     for (int i = threadIdx.x; i < 128; i += 32) {
         out[i] = tw::round_tf32(x0[i]);
-        out[128 + i] = tw::bits_float(tw::to_tf32(x0[i]) & 0xffffe000u);
+        const float known = x0[i] != x0[i] ? tw::bits_float(0x7fc00000u) : x0[i];
+        out[128 + i] = tw::bits_float(tw::to_tf32(known) & 0xffffe000u);
         out[256 + i] = tw::truncate_tf32(x0[i]);
     }
 """
