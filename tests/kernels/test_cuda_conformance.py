@@ -241,6 +241,9 @@ ASYNC_FAULTS = {
         FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_2d(base + 8192, map0, bar, 0, 0); }",
         "out_of_bounds_shared",
     ),
+    "tma before": (
+        FENCED, "    if (t == 0) { tw::tma_store_2d(map0, base, 0, -1); tw::tma_commit(); tw::tma_wait<0>(); }", "undefined",
+    ),
     "tma rank": (
         FENCED, "    if (t == 0) { tw::mbarrier_expect(bar, 2048); tw::tma_load_3d(base, map0, bar, 0, 0, 0); }", "undefined",
     ),
@@ -279,6 +282,11 @@ CLUSTER_FAULTS = {
     ),
     "cluster gone": (
         CLUSTERED, "    if (rank == 1 && t == 0) tw::mbarrier_arrive_cluster(tw::cluster_address(bar, 0));", "undefined",
+    ),
+    "cluster met, not told": (
+        CLUSTERED,
+        f"    if (rank == 1 && t == 0) tw::mbarrier_arrive_cluster(tw::cluster_address(bar, 0)); {MEET}",
+        "undefined",
     ),
     "multicast to nobody": (
         CLUSTERED, "    if (t == 0) tw::tma_multicast_2d(base, map0, bar, 5, 0, 0);", "undefined",

@@ -313,7 +313,7 @@ MISTAKES_IN_CLUSTERS = {
         "    tw::cluster_arrive();\n    tw::cluster_wait();\n    int slot",
         "    tw::sync();\n    int slot",
     ),
-    "peer gone": ("    tw::cluster_arrive();\n    tw::cluster_wait();\n}", "}"),
+    "peer gone": ("tw::mbarrier_wait(empty + 8 * slot, turn ^ 1);\n                next();", "next();"),
     "peer not told": ("if (lane == 0) tw::mbarrier_arrive_cluster", "if (false) tw::mbarrier_arrive_cluster"),
     "told itself": ("tw::cluster_address(empty, rank ^ 1)", "tw::cluster_address(empty, rank)"),
     "arrivals of one block": ("(empty + 8 * s, 8)", "(empty + 8 * s, 4)"),

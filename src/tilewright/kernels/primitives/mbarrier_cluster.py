@@ -1,7 +1,8 @@
 """Arrivals at the barriers of another block of the cluster, by an address in its shared memory.
 
 An arrival says that the thread's reads of shared memory are over, to whoever copies there next. It does not show its
-ordinary writes to other blocks.
+ordinary writes to other blocks. No block may end before what it is told has come, so each waits for its own barriers:
+the cluster's barrier does not wait for arrivals.
 """
 
 from __future__ import annotations

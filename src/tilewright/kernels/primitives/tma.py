@@ -116,7 +116,8 @@ _BATCHED = """
 """
 
 
-# Boxes of a matrix, words one more each, that reach over its edges.
+# Boxes of a matrix that reach over its lower and its right edge. None may begin before it: that is an illegal
+# instruction on an H200, though copies the other way may.
 _STORED = """
     TW_SHARED(smem);
     const tw::u32 raw = tw::shared_address(smem), base = (raw + 1023) & ~1023u;
@@ -143,13 +144,13 @@ _STORED = """
 
 def _stored_by(rank: str, more: str) -> str:
     text = _STORED.replace("{rank}", rank)
-    return text.replace("{first}", f"0, -3{more}").replace("{second}", f"20, 9{more}")
+    return text.replace("{first}", f"0, 12{more}").replace("{second}", f"32, 0{more}")
 
 
 def _stored(x: Array) -> Array:
     out = np.full((16, 36), 7, np.uint32)
-    out[0:13, 0:32] = x[:512].reshape(16, 32)[3:]
-    out[9:, 20:] = x[512:].reshape(16, 32)[:7, :16]
+    out[12:, :32] = x[:512].reshape(16, 32)[:4]
+    out[:, 32:] = x[512:].reshape(16, 32)[:, :4]
     return out.reshape(-1)
 
 

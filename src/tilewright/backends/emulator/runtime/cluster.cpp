@@ -28,10 +28,6 @@ unsigned char *cluster_at(unsigned address, unsigned bytes, unsigned align, int 
     return b->memory.base + (here - own->memory.base);
 }
 
-unsigned cluster_covers(const Fiber *f) {
-    return f->in_cluster ? f->cluster_turn + 2 : f->owner->first->cluster.turn + 1;
-}
-
 void fenced_in_cluster(Fiber *f) { sanitizer_release(&f->owner->first->cluster.made); }
 
 void cluster_arrive(int line) {

@@ -184,8 +184,7 @@ struct Barrier {  // an mbarrier
     unsigned at, expected, pending, phase;
     long bytes;  // announced and not yet come
     Fiber *unfenced;
-    int foreign;       // line of an arrival from another block that nothing is ordered behind yet, or 0
-    unsigned covered;  // turns of the cluster's barrier after which something is
+    int foreign;  // line of an arrival from another block that the block has not waited for, or 0
 };
 struct PendingBox {
     TensorMap map;
@@ -227,7 +226,6 @@ extern unsigned cluster_size;                     // blocks
 constexpr unsigned OWN_ADDRESS = (1u << 24) - 1;  // bits of an address that tell the place within a block
 Block *block_at(unsigned address);                // whose shared memory it is
 void fenced_in_cluster(Fiber *f);                 // barriers that it made, for those who wait for the cluster
-unsigned cluster_covers(const Fiber *f);  // turns after which what it does now is known in the whole cluster
 inline unsigned threads() { return block_size.x * block_size.y * block_size.z; }
 void start_groups(Block *b, unsigned threads);
 void release_groups(Block *b);

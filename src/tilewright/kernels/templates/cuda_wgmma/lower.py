@@ -111,6 +111,11 @@ $loads
                     next();
                 }
 $if walks:            }
+$if paired:            // $still may still tell it of a slot.
+$if paired:            for (int s = 0; s < $stages; s++) {
+$if paired:                tw::mbarrier_wait(empty + $barrier * slot, turn ^ 1);
+$if paired:                next();
+$if paired:            }
         }
     } else {
 $if more:        tw::more_registers<$more>();
@@ -153,9 +158,6 @@ $if turns:            skip();
 $if walks:        }
 $if boxes:        if (tid % 128 == 0) tw::tma_wait<0>();
     }
-$if paired:    // $still may still tell it of a slot.
-$if paired:    tw::cluster_arrive();
-$if paired:    tw::cluster_wait();
 }
 """
 
