@@ -37,7 +37,7 @@ DEADLINES = {"correctness": 300.0, "first-light": 540.0, "tune": 540.0}
 """Seconds that a command may take."""
 PATIENCE = {"sanitizer": 120.0, "triton": 180.0}
 """Seconds that a child may take between two signs of life, where a minute is too little: slow tools, Triton tuning."""
-AT_ONCE = 4
+AT_ONCE = max(4, (os.cpu_count() or 1) // 2)
 """Children of correctness, which times nothing, that run beside each other."""
 
 
@@ -49,9 +49,11 @@ def names(options: argparse.Namespace, world: World) -> Iterator[str]:
     shapes = [s.workload for s in timed(world.emulated)]
     if options.command == "correctness":
         from acceptance.correctness import TOOLS, primitives
+        from acceptance.serving import FRAMEWORKS
 
         yield from (f"conformance/{p}" for p in primitives(world))
         yield from (f"odd/{s.workload.label}" for s in ODD)
+        yield from (f"serving/{what}" for what in (*FRAMEWORKS, "range"))
         yield from (f"sanitizer/{tool}" for tool in TOOLS)
     elif options.command == "first-light":
         yield from (f"light/{w.label}" for w in shapes)
@@ -120,6 +122,10 @@ def _do(
         correctness.odd(world, tell, _shape(ODD, rest))
     elif part == "sanitizer":
         correctness.sanitize(world, tell, rest)
+    elif part == "serving":
+        from acceptance.serving import serve
+
+        serve(world, tell, rest, options.out)
     elif part == "tune":
         from acceptance.tuning import tuned
 
