@@ -49,6 +49,33 @@ def test_kernels_instructions_and_loops_of_a_listing() -> None:
     assert found["other"].main_loop[0].multiply_adds == 32
 
 
+GROUPS = """
+.text.product:
+        /*0000*/                   HGMMA.64x16x16.F32.BF16 R24, gdesc[UR8].tnspA, RZ, !UPT ;
+        /*0010*/                   HGMMA.64x16x16.F32.BF16 R24, gdesc[UR20].tnspA, R24, gsb0 ;
+        /*0020*/                   HGMMA.64x8x16.F32.BF16 R40, gdesc[UR8], RZ, !UPT, gsb0 ;
+        /*0030*/                   {first} ;
+        /*0040*/                   WARPGROUP.DEPBAR.LE gsb0, 0x1 ;
+        /*0050*/                   {second} ;
+        /*0060*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0070*/                   F2FP.BF16.F32.PACK_AB R8, R41, R40 ;
+        /*0080*/                   EXIT ;
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "hasty"),
+    [
+        ("IADD3 R23, R32, 0x1, RZ", "F2FP.BF16.F32.PACK_AB R8, R25, R24", []),
+        ("F2FP.BF16.F32.PACK_AB R8, R31, R30", "NOP", ["F2FP.BF16.F32.PACK_AB"]),
+        ("NOP", "MOV R43, RZ", ["MOV"]),
+    ],
+)
+def test_sums_that_are_not_there_yet(first: str, second: str, hasty: list[str]) -> None:
+    product = parse(GROUPS.format(first=first, second=second))["product"]
+    assert [x.opcode for x in product.hasty] == hasty
+
+
 def test_a_kernel_without_loops_is_its_own_main_loop() -> None:
     assert len(code("FADD", "STG.E.128", "EXIT").main_loop) == 3
     assert parse("") == {}

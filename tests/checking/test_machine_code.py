@@ -5,6 +5,7 @@ The table is of one NVRTC; ``pytest --update-golden`` writes it again.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from functools import cache
@@ -164,3 +165,25 @@ def copies_in_its_registers(candidate: Candidate) -> None:
     used = [int(r) for x in copies for r in re.findall(r"\bR(\d+)\b", x.operands)]
     assert any(x.opcode.startswith("UTMALDG") for x in copies)
     assert max(used) < 24
+
+
+def test_no_sum_is_touched_before_it_is_there(nvrtc: str) -> None:
+    """Of groups that take turns: where the turn was given behind the loop, this kernel was wrong on an H200."""
+    task = Task(get_operator("matmul").workload(m=16, n=4096, k=4096, dtype="bfloat16"), archs.target("sm_90a"))
+    template = get_template("cuda_wgmma")
+    turns = {
+        "SWAP": True, "BM": 64, "GROUPS": 2, "BN": 16, "BK": 128, "STAGES": 7, "CLUSTER": "1x1", "persistent": True,
+        "ping_pong": True, "store_boxes": False, "split_k": False, "tail": False, "SPLIT": 1, "GROUP": 8,
+    }  # fmt: skip
+    subject = subject_of(Candidate(task, template.space(task).schedule(turns)))
+    [cost] = costs(subject)
+    assert not cost.code.hasty
+    early = re.compile(r"if \(t \+ 1 == 32 && lane == 0\) (tw::mbarrier_arrive\(.*\);)\n")
+    found = early.search(subject.source)
+    assert found is not None
+    late = early.sub("\n", subject.source).replace(
+        "tw::wgmma_wait<0>();", f"if (lane == 0) {found[1]} tw::wgmma_wait<0>();"
+    )
+    [cost] = costs(dataclasses.replace(subject, source=late))
+    assert [x.opcode for x in cost.code.hasty] == ["F2FP.BF16.F32.PACK_AB"] * 4
+    assert cost.to_json()["hasty"]

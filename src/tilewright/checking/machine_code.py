@@ -40,6 +40,7 @@ class KernelCost:
             "template": self.template,
             "registers": self.registers,
             "spills": self.spills,
+            "hasty": [x.opcode for x in self.code.hasty],
             "loop": {
                 "instructions": len(loop),
                 "mma": matrix,

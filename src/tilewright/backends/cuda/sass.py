@@ -53,6 +53,7 @@ _FUNCTION = re.compile(r"\.text\.(\S+):")
 _LABEL = re.compile(r"(\.L_[\w$]+):")
 _LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P(?:\d|T))\s+)?([A-Z]\S*)\s*(.*?)\s*;")
 _TARGET = re.compile(r"`\((\.L_[\w$]+)\)")
+_REGISTER = re.compile(r"\bR(\d+)\b")
 _SHAPE = re.compile(r"\.(\d+)x(\d+)x(\d+)")
 # m, n and k of the shapes that a matrix instruction's name holds without their signs.
 _SHAPES: Mapping[str, tuple[int, int, int]] = {
@@ -191,6 +192,25 @@ class Code:
             always = not x.guarded and x.opcode.split(".")[1:] in ([], ["REL", "NODEC"]) and "P" not in x.operands[:4]
             found[number] = (*(() if to is None else (to,)), *(() if always else (number + 1,)))
         return found
+
+    @cached_property
+    def hasty(self) -> tuple[Instruction, ...]:
+        """What touches the sums of a warp group's products before these are waited for, in the order of the text: such
+        a kernel computes with sums that are not whole."""
+        groups: list[set[str]] = [set()]  # sums of products that are on their way, by the group that is waited for
+        found = []
+        for x in self.instructions:
+            if (shape := _SHAPE.search(x.opcode)) is not None and "GMMA" in x.opcode:
+                first = int(_REGISTER.findall(x.operands)[0])
+                groups[-1] |= {str(first + i) for i in range(int(shape[2]) // 2)}
+                if "gsb0" in x.operands:
+                    groups.append(set())
+            elif x.opcode == "WARPGROUP.DEPBAR.LE":
+                left = int(x.operands.rpartition("0x")[2], 16)
+                groups = groups[len(groups) - 1 - left :] if left < len(groups) else groups
+            elif not set().union(*groups).isdisjoint(_REGISTER.findall(x.operands)):
+                found.append(x)
+        return tuple(found)
 
     @cached_property
     def main_loop(self) -> tuple[Instruction, ...]:

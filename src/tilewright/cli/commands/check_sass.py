@@ -16,7 +16,7 @@ MOST_CLASSES = 6
 
 
 def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
-    """Compile, disassemble and print every kernel."""
+    """Compile, disassemble and print every kernel; 1 where the machine code of one is wrong."""
     from tilewright.checking.machine_code import costs
 
     found: list[tuple[Subject, KernelCost]] = []
@@ -24,11 +24,12 @@ def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
         for s in subjects:
             found += [(s, c) for c in costs(s)]
             steps.step("")
+    code = int(any(c.code.hasty for _, c in found))
     if as_json:
         first = subjects[0]
         kernels = [{**c.to_json(), "schedule": dict(s.schedule.values) if s.schedule else None} for s, c in found]
         emit_json({"workload": first.workload.label, "target": first.target.name, "kernels": kernels})
-        return 0
+        return code
     out = console()
     shown = table("kernel", "registers", "spills", "loop", "MMA", "a MMA", "bound by", "cycles", "of the peak")
     for s, c in found:
@@ -40,6 +41,13 @@ def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
             f"{c.bound.cycles:.3g}" if c.bound else "-", percent(c.bound.share) if c.bound and c.bound.share else "-",
         )  # fmt: skip
     out.print(shown)
+    for s, c in found:
+        if c.code.hasty:
+            out.print(
+                f"bug: {_name(s, c)} touches sums of products before they are there ({c.code.hasty[0].opcode}): the "
+                f"assembler moved what stands behind a wait in front of it",
+                style="red",
+            )
     if len(subjects) == 1:
         for _, c in found:
             if c.bound is None:
@@ -48,7 +56,7 @@ def report_sass(subjects: Sequence[Subject], as_json: bool) -> int:
             out.print(f"instructions of the loop: {', '.join(f'{n} {k}' for k, n in kinds[:MOST_CLASSES])}")
             clocks = sorted(c.bound.loop.items(), key=lambda x: -x[1])
             out.print(f"clocks of an iteration of a block: {', '.join(f'{k} {v:.0f}' for k, v in clocks if v)}")
-    return 0
+    return code
 
 
 def _name(subject: Subject, cost: KernelCost) -> str:
