@@ -59,7 +59,7 @@ def names(options: argparse.Namespace, world: World) -> Iterator[str]:
         yield from (f"light/{w.label}" for w in shapes)
         yield from (f"triton/{w.label}" for w in shapes if w.op in ("matmul", "attention"))
     else:
-        yield from (f"tune/{w.label}" for w in shapes[:TUNED])
+        yield from (f"tune/{w.label}" for w in (shapes if options.only else shapes[:TUNED]))
 
 
 def jobs(options: argparse.Namespace, world: World, rows: Rows) -> Iterator[Job]:

@@ -24,7 +24,17 @@ sys.path.insert(0, str(SCRIPT.parent))
 import gpu_acceptance  # noqa: E402
 
 PAGE = Path(__file__).parents[1] / "docs" / "gpu_status.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def unseen(text: str) -> str:
+    """The page as it is before anything was seen."""
+    text = re.sub(r"^Ran on .*\.$", "No CUDA code of this project has run on a GPU yet.", text, flags=re.MULTILINE)
+    text = re.sub(r"^(\| `\w+` \|.*\|.*\| )NVIDIA [^|]*(\|[^|]*\|)$", r"\1not yet \2", text, flags=re.MULTILINE)
+    text = re.sub(r"^(\| `\w+` \|.*\| )NVIDIA [^|]*\|$", r"\1not yet |", text, flags=re.MULTILINE)
+    return re.sub(r"^(\| `\w+` .*\| not yet \|)[^|]*\([^|]*\|$", r"\1 not measured |", text, flags=re.MULTILINE)
+
+
+TEXT = unseen(PAGE.read_text(encoding="utf-8"))
 GPU = "NVIDIA H200"
 SHAPE = "matmul m=4096 n=4096 k=4096 dtype=bfloat16"
 
@@ -47,7 +57,7 @@ def odd(template: str, state: str, number: int = 0) -> dict[str, Any]:
 def ratio(template: str, choice: str, rival: str, value: float, shape: str = SHAPE) -> dict[str, Any]:
     return {
         "id": f"light/{shape}/{choice}/{rival}", "state": "measured", "template": template, "choice": choice,
-        "rival": rival, "ratio": value, "shape": shape, "rate": 6e14, "unit": "operations/s", "share": 0.6,
+        "rival": rival, "ratio": value, "low": value - 0.01, "high": value + 0.01, "shape": shape, "rate": 6e14, "unit": "operations/s", "share": 0.6,
     }  # fmt: skip
 
 
@@ -113,10 +123,20 @@ def test_the_ratio_is_of_the_best_kernel_to_the_fastest_library(acceptance: Acce
     assert acceptance.cell("Templates", "cuda_rows", 3) == "1.50 on one shape (NVIDIA H200)"
     assert acceptance.cell("Templates", "cuda_simt", 3) == "not measured"
     assert acceptance.cell("Templates", "cuda_mma", 2) == "not yet"  # being fast is no proof
-    assert f"{SHAPE}: cuda_mma (best), 600 Toperations/s, 60% of the peak; cublas 0.800, cublaslt 0.700" in said
+    beside = "cublas 0.800 (0.790 to 0.810); cublaslt 0.700 (0.690 to 0.710); triton 0.100 (0.090 to 0.110)"
+    assert f"| {SHAPE} | `cuda_mma`, best | 600 TFLOP | 60% | {beside} |" in said
     acceptance.rows("tune", ratio("cuda_mma", "tuned", "cublas", 0.9))
-    acceptance.write()
+    said = acceptance.write()
+    assert f"| {SHAPE} | `cuda_mma`, tuned | 600 TFLOP | 60% | cublas 0.900 (0.890 to 0.910); triton" in said
     assert acceptance.cell("Templates", "cuda_mma", 3).startswith("0.90 to 1.25")
+
+
+def test_where_the_default_is_best_its_libraries_count(acceptance: Acceptance) -> None:
+    acceptance.rows(
+        "first-light", ratio("cuda_mma", "default", "cublas", 1.1), ratio("cuda_mma", "best", "triton", 1.2)
+    )  # fmt: skip
+    acceptance.write()
+    assert acceptance.cell("Templates", "cuda_mma", 3) == "1.10 on one shape (NVIDIA H200)"
 
 
 def test_devices_stand_beside_each_other_and_a_later_run_replaces(acceptance: Acceptance) -> None:

@@ -62,10 +62,11 @@ def conform(world: World, tell: Teller, primitive: str) -> None:
             with tell.unit(name, world.context, primitive=primitive):
                 got = conformance.record(run, [case])["cases"]
                 differing = conformance.check_against({"cases": {case.name: golden[case.name]}}, {"cases": got})
-                tell.row(
-                    name, "differs" if differing else "same", message=" ".join(differing), primitive=primitive,
-                    output=got[case.name],
-                )  # fmt: skip
+                if differing:
+                    found = {"message": " ".join(differing), "output": got[case.name]}
+                    tell.row(name, "differs", primitive=primitive, **found)
+                else:
+                    tell.row(name, "same", primitive=primitive)
 
 
 def odd(world: World, tell: Teller, shape: Shape) -> None:
@@ -96,6 +97,13 @@ def sanitizer() -> str | None:
     return shutil.which("compute-sanitizer") or next((str(p) for p in (*wheels, *toolkits)), None)
 
 
+def _by_engine(built: Artifact) -> bool:
+    """Whether the copy engine stores what later launches read: initcheck does not see its stores, and would report each
+    of these reads."""
+    maps = (x for launch in built.program.launches for kind, x in launch.parameters if kind == "tensor_map")
+    return any(dict(m)["of"][0] == "workspace" for m in maps)  # type: ignore[arg-type]
+
+
 def sanitize(world: World, tell: Teller, tool: str) -> None:
     """Under a sanitizer's tool: the default kernels of every template on some odd shapes, on random inputs."""
     seen: dict[str, int] = {}
@@ -117,6 +125,6 @@ def sanitize(world: World, tell: Teller, tool: str) -> None:
                         continue
                     inputs = make_inputs(program, Recipe("normal", 0, "heap"), index_bounds(program))
                     outputs = [np.empty(t.shape, numpy_dtype(t.dtype)) for t in program.outputs]
-                    with world.kernel(candidate, built) as bind:
+                    with world.kernel(candidate, built, tool == "initcheck" and _by_engine(built)) as bind:
                         world.call(bind, inputs, outputs)
                     tell.row(name, "clean", template=template.name)

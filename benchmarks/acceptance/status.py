@@ -19,11 +19,17 @@ COMMANDS = ("correctness", "first-light", "tune")
 NONE = ("not yet", "not measured", "")
 RAN = re.compile(r"^(?:No CUDA code of this project has run on a GPU yet|Ran on (?P<where>.*))\.$", re.MULTILINE)
 CHOICES = ("tuned", "best", "default", "ranked")
-"""Whose ratios count: the first that a shape has."""
+"""Whose ratios to libraries count: the first that a shape has. What is best has none of its own where it is the
+default."""
+TRITON = "triton"
+"""A rival that is no library."""
+HEAD = (
+    "| shape | kernel | a second | share of the peak | time of theirs / ours (95% interval) |", "|---|---|---|---|---|",
+)  # fmt: skip
 
 
 def written(page: str, folder: Path) -> tuple[str, str]:
-    """The page with what a folder's rows say, and a summary of them."""
+    """The page with what a folder's rows say, and a table of them in Markdown."""
     every = [r for c in COMMANDS for r in read(folder / f"{c}.jsonl") if not is_emulated(r["device"])]
     devices = list(dict.fromkeys(r["device"] for r in every))
     if not devices:
@@ -33,8 +39,8 @@ def written(page: str, folder: Path) -> tuple[str, str]:
         rows = [r for r in every if r["device"] == device]
         date = max(r["date"] for r in rows)
         page = _with(page, device, date, rows)
-        said += [f"{device}, {date}", *(f"  {line}" for line in _shapes(rows))]
-    return page, "\n".join(said)
+        said += [f"{device}, {date}.", "", *HEAD, *_shapes(rows), ""]
+    return page, "\n".join(said).strip()
 
 
 def _with(page: str, device: str, date: str, rows: Sequence[Row]) -> str:
@@ -95,21 +101,25 @@ def _primitive(rows: Sequence[Row], name: str) -> tuple[int, int] | None:
 
 
 def _best(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """By shape the ratios of the best kernel there is: tuned, else the fastest prepared one, else the default."""
+    """By shape the ratios of the best kernel there is: tuned, else the fastest prepared one, else the default; beside
+    libraries first."""
     by: dict[str, list[Row]] = defaultdict(list)
     for r in rows:
         if "ratio" in r:
             by[r["shape"]].append(r)
-    return {
-        shape: next(x for c in CHOICES if (x := [r for r in found if r["choice"] == c])) for shape, found in by.items()
-    }
+    best = {}
+    for shape, found in by.items():
+        libraries = [r for r in found if r["rival"] != TRITON]
+        choice = next(c for c in CHOICES for r in libraries or found if r["choice"] == c)
+        best[shape] = [r for r in libraries if r["choice"] == choice] + [r for r in found if r["rival"] == TRITON]
+    return best
 
 
 def _ratio(rows: Sequence[Row], template: str, device: str) -> str | None:
     """Against the fastest library on each shape; Triton is none."""
     values = []
     for found in _best(rows).values():
-        mine = [r["ratio"] for r in found if r["template"] == template and r["rival"] != "triton"]
+        mine = [r["ratio"] for r in found if r["template"] == template and r["rival"] != TRITON]
         values += [min(mine)] if mine else []
     if not values:
         return None
@@ -122,9 +132,12 @@ def _shapes(rows: Sequence[Row]) -> list[str]:
     """A line a shape: what was reached, and the ratio to each rival."""
     lines = []
     for shape, found in _best(rows).items():
-        rivals = ", ".join(f"{r['rival']} {r['ratio']:.3f}" for r in found)
-        share = found[0]["share"]
-        reached = f"{found[0]['rate'] / 1e12:.3g} T{found[0]['unit']}"
-        reached += "" if share is None else f", {100 * share:.0f}% of the peak"
-        lines.append(f"{shape}: {found[0]['template']} ({found[0]['choice']}), {reached}; {rivals}")
+        first = found[0]
+        rivals = "; ".join(f"{r['rival']} {r['ratio']:.3f} ({r['low']:.3f} to {r['high']:.3f})" for r in found)
+        unit = {"operations/s": "TFLOP", "bytes/s": "TB"}[first["unit"]]
+        share = "" if first["share"] is None else f"{100 * first['share']:.0f}%"
+        lines.append(
+            f"| {shape} | `{first['template']}`, {first['choice']} | {first['rate'] / 1e12:.3g} {unit} | {share} | "
+            f"{rivals} |"
+        )
     return lines

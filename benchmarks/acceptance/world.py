@@ -53,12 +53,14 @@ class World:
         return LocalRunner(self.place.device, self.target, driver=None if self.emulated else self.driver.name)
 
     @contextmanager
-    def kernel(self, candidate: Candidate, artifact: Artifact) -> Iterator[Bind]:
-        """A kernel on the device, with its workspace. What an error leaves there stays."""
+    def kernel(self, candidate: Candidate, artifact: Artifact, fill: bool = False) -> Iterator[Bind]:
+        """A kernel on the device, with its workspace, which is filled if asked. What an error leaves there stays."""
         module = self.context.load(Path(artifact.path).read_bytes())
         launch = {k: int(v) for k, v in candidate.schedule.launch}
         kernel = DeviceKernel(self.context, module, artifact.program, launch)
         workspace = self.context.allocate(kernel.workspace) if kernel.workspace else 0
+        if workspace and fill:
+            self.context.fill(workspace, 0xFF, kernel.workspace)
         yield lambda tensors: kernel.bind(tensors, workspace)
         self.context.synchronize()
         if workspace:
