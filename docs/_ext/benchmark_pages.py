@@ -28,6 +28,7 @@ TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cuda": ("CUDA kernels, without a GPU", ("cuda_schedules", "cuda_wgmma_schedules", "cuda_mutants",
                                              "cuda_wgmma_mutants",
                                              "cuda_sass", "cuda_compile_rate")),
+    "gpu": ("On a GPU", ("gpu_h200",)),
 }  # fmt: skip
 """Pages of docs/benchmarks: a title, and the results in their order."""
 
@@ -64,6 +65,7 @@ TITLES = {
     "dashboard": "Pages at a million trials",
     "cuda_schedules": "Random schedules on the emulator", "cuda_mutants": "Planted mistakes",
     "cuda_sass": "Main loops in machine code, beside Triton's",
+    "gpu_h200": "An H200",
     "cuda_compile_rate": "Compiling", "versions": "Kernels and tuner of two versions",
 }  # fmt: skip
 
@@ -101,8 +103,10 @@ def _one(docs: Path, results: Path, name: str) -> Iterator[str]:
 
 
 def _load(results: Path, name: str) -> list[dict[str, Any]]:
-    """The machine's record, then the rows."""
+    """The machine's record, then the rows; of a folder the rows of all its files."""
     path = results / f"{name}.json"
+    if (folder := results / name).is_dir():
+        return [json.loads(line) for p in sorted(folder.iterdir()) for line in p.read_text("utf-8").splitlines()]
     if not path.exists():
         return [json.loads(line) for line in (results / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -155,6 +159,23 @@ def _tvm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     return [Row(r["name"], {"TVM MetaSchedule": tuple(r["ratio"])}) for r in data[1:]]
 
 
+def _gpu(data: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """By shape the fastest library beside the best kernel that was timed beside libraries, and Triton."""
+    shapes: dict[str, dict[str, tuple[float, float, float]]] = defaultdict(dict)
+    for choice in ("default", "best", "tuned"):  # a later one replaces an earlier one
+        libraries: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for r in data:
+            if "ratio" in r and r["choice"] == choice:
+                if r["rival"] == "triton":
+                    shapes[r["shape"]]["Triton"] = r["ratio"], r["low"], r["high"]
+                else:
+                    libraries[r["shape"]].append(r)
+        for shape, rows in libraries.items():
+            least = min(rows, key=lambda r: float(r["ratio"]))
+            shapes[shape]["the fastest library"] = least["ratio"], least["low"], least["high"]
+    return [Row(re.sub(r"\w+=", "", shape), values) for shape, values in shapes.items()]
+
+
 def _farm(data: Sequence[Mapping[str, Any]]) -> list[Row]:
     return [
         Row(_named(r), {"reached / wanted": (r["value"] / w, r["low"] / w, r["high"] / w)})
@@ -176,6 +197,7 @@ FIGURES: dict[str, Any] = {
     ),
     "ansor_subgraphs": lambda d: (_by_rival(d, "name"), RATIO, 1.0),
     "operator_suite": lambda d: (_by_rival(d, "name"), RATIO, 1.0),
+    "gpu_h200": lambda d: (_gpu(d), RATIO, 1.0),
     "tvm_suite": lambda d: (_tvm(d), RATIO, 1.0),
     "farm_throughput": lambda d: (_farm(d), "reached / wanted (1: as wanted), and range", 1.0),
 }  # fmt: skip
