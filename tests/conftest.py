@@ -57,16 +57,21 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     return [] if left_out and collector.config.getoption("-m") == "not nightly" else None
 
 
-MEASURING = ("cli", "dashboard", "docs", "farm", "runtime", "tuner")
+MEASURING = tuple(f"tests/{folder}/" for folder in ("cli", "dashboard", "docs", "farm", "runtime", "tuner"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that measure wait for each other's cores: they come first, all in one worker's part of the list."""
-    items.sort(key=lambda item: item.path.relative_to(Path(__file__).parent).parts[0] not in MEASURING)
+    items.sort(key=lambda item: not item.nodeid.startswith(MEASURING))
+
+
+def pytest_collection() -> None:
+    """The tests themselves, a million objects that live to the end, are not searched for garbage again and again."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """The tests themselves, a million objects that live to the end, are not searched for garbage again and again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

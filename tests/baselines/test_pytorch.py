@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tilewright.kernels.operators import get_operator
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 
 CONV = {"n": 2, "ci": 8, "co": 12, "padding": 1, "constant": "weight"}
 PLANE = {**CONV, "h": 9, "w": 10, "kh": 3, "kw": 3}
@@ -36,6 +37,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("op", "params"), CASES, ids=lambda v: v if isinstance(v, str) else v.get("layout", ""))
 def test_every_way_computes_the_workload(op: str, params: dict[str, Any]) -> None:
+    import torch
+
     from tilewright.baselines.pytorch import as_array, compared, variants
 
     operator = get_operator(op)

@@ -18,6 +18,7 @@ A comment before a block says what its language does not:
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -97,6 +98,7 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *found]
 
 
+@functools.cache
 def blocks_of(page: Path) -> list[Block]:
     out = []
     marks: list[tuple[str, str]] = []

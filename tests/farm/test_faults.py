@@ -60,9 +60,9 @@ def _disturb(fault: Fault, strategy: str, folder: Path, certs: Path, expected: S
 
 @pytest.mark.skipif(binaries() is None, reason="no PostgreSQL on this machine")
 def test_a_database_server_that_restarts_in_the_middle_of_a_batch(
-    tmp_path: Path, undisturbed: Callable[[str], Stored]
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, undisturbed: Callable[[str], Stored]
 ) -> None:
-    server = Server()
+    server = Server(tmp_path_factory)
     try:
         location = server.url(server.create())
         upgrade_database(location)

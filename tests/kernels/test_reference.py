@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.ndimage
-import scipy.signal
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st

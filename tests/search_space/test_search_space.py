@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 import pytest
+import scipy  # its parts are imported when they are used
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from tilewright.core import IllegalSchedule, Schedule, UsageError, Value
 from tilewright.search_space import Choice, Constraint, SearchSpace, UnionSpace, graph, rule
@@ -244,14 +244,14 @@ def test_samples_are_uniform(make: Callable[[], SearchSpace], limit: int, monkey
     legal = list(space)
     rng = random.Random(11)
     counts = Counter(space.sample(rng) for _ in range(20 * len(legal)))
-    assert chisquare([counts[s] for s in legal]).pvalue > 1e-3
+    assert scipy.stats.chisquare([counts[s] for s in legal]).pvalue > 1e-3
 
 
 def test_a_union_draws_templates_evenly() -> None:
     union = UnionSpace((blocking(), factors()))
     rng = random.Random(5)
     counts = Counter(union.sample(rng).template for _ in range(4000))
-    assert chisquare([counts["blocking"], counts["factors"]]).pvalue > 1e-3
+    assert scipy.stats.chisquare([counts["blocking"], counts["factors"]]).pvalue > 1e-3
 
 
 def tiles(name: str, rows: tuple[int, ...], *more: Choice) -> SearchSpace:

@@ -273,8 +273,9 @@ def disassemble(cubin: bytes, deadline: float = DEADLINE) -> dict[str, Code]:
         file.flush()
         try:
             done = subprocess.run(
-                [tool, "-c", file.name], capture_output=True, text=True, errors="replace", timeout=deadline, check=False
-            )
+                [tool, "-c", "-ndf", file.name],  # -ndf: no analysis, which changes nothing that is printed
+                capture_output=True, text=True, errors="replace", timeout=deadline, check=False,
+            )  # fmt: skip
         except OSError as e:
             raise NoDisassembler(f"{tool} does not start: {one_line(str(e))}", _HINT) from None
         except subprocess.TimeoutExpired:

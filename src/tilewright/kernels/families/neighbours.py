@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
+from math import prod
 
 from tilewright.kernels.expression.expr import INDEX, Expr, ValueNumbers, axis, binary, const, whole
 from tilewright.kernels.expression.program import Program, Stage, count_ops
@@ -104,16 +105,20 @@ def _written_out(s: Stage) -> Expr | None:
     if s.monoid is None:
         value = s.body[0]
     else:
-        combine = s.monoid.combine[0]
+        combine, body = s.monoid.combine[0], s.body[0]
         uses = [n.value for n in combine.walk() if n.op == "var"]
         if len(s.body) > 1 or s.terms > MAX_TERMS or uses.count("l0") > 1 or uses.count("r0") > 1:
             return None
         value = s.monoid.identity[0]
+        # How long it becomes is counted first: most are too long.
+        size, of_term = tree_size(value, {}), tree_size(body, {})
+        for _ in range(prod(s.reduce)):
+            size = tree_size(combine, {}) + sum({"l0": size, "r0": of_term}[str(v)] - 1 for v in uses)
+        if size > MAX_NODES:
+            return None
         for point in itertools.product(*(range(n) for n in s.reduce)):
             at = {a: const(k, INDEX) for a, k in zip(s.reduce_axes, point, strict=True)}
-            value = _with(combine, {"l0": value, "r0": s.body[0].substitute(at)})
-            if tree_size(value, {}) > MAX_NODES:
-                return None
+            value = _with(combine, {"l0": value, "r0": body.substitute(at)})
         value = _with(s.monoid.finish, {"l0": value})
     if tree_size(value, {}) > MAX_NODES:
         return None
