@@ -47,6 +47,8 @@ $(VENV)/.torch: pyproject.toml | $(VENV)/.dev
 
 test-torch: check-tools $(VENV)/.torch
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/frameworks
+	@$(BIN)/python -m pytest -q -m "not nightly" -k "torch or pytorch or network" tests/baselines/test_pytorch.py \
+	  tests/models/test_networks_benchmark.py tests/kernels/test_nn.py
 
 test-all: check-tools $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
