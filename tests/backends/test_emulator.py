@@ -282,7 +282,9 @@ def test_runtime_is_compiled_once(folder: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/exe"), reason="reads ELF")
 def test_a_program_needs_libc_and_libm_only(right: EmulatedKernel) -> None:
-    assert Elf(Path(right.path).read_bytes()).needed() <= LIBRARIES
+    elf = Elf(Path(right.path).read_bytes())
+    assert elf.needed() <= LIBRARIES
+    assert b".debug" not in elf.data
 
 
 def test_inputs_are_the_callers(right: EmulatedKernel) -> None:
