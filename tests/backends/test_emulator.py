@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+from elf import LIBRARIES, Elf
 from emulated import BLOCKS, SIZE, THREADS, Floats, compiled, line_of, numbers, perform, program, reversed_blocks, unit
 
 from tilewright.backends.cache import ArtifactCache
@@ -276,6 +278,13 @@ def test_runtime_is_compiled_once(folder: Path) -> None:
     stamp = Path(first).stat().st_ino
     assert runtime_object(find_compiler(), (), False, store) == first
     assert Path(first).stat().st_ino == stamp
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/exe"), reason="reads ELF")
+def test_a_program_needs_libc_and_libm_only(right: EmulatedKernel) -> None:
+    elf = Elf(Path(right.path).read_bytes())
+    assert elf.needed() <= LIBRARIES
+    assert b".debug" not in elf.data
 
 
 def test_inputs_are_the_callers(right: EmulatedKernel) -> None:

@@ -140,6 +140,15 @@ def test_the_thread_named_is_the_one(plain: EmulatedKernel) -> None:
             assert bug.block == (block, 0, 0) or block is None, (name, order, bug)
 
 
+def test_a_crash_is_told_without_its_line_where_the_compiler_is_gone(
+    plain: EmulatedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert perform(plain, "trap")[0].bugs[0].line is not None
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    (bug,) = perform(plain, "trap")[0].bugs
+    assert (bug.kind, bug.line) == (PLAIN["trap"][1], None)
+
+
 @pytest.mark.parametrize("name", QUIET)
 def test_poison_shows_in_the_output(plain: EmulatedKernel, name: str) -> None:
     _, kind, message = QUIET[name]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from elf import LIBRARIES, Elf
 from emulated import SIZE, THREADS, numbers, reversed_blocks, unit
 
 from tilewright.backends.arguments import Arguments
@@ -192,6 +194,14 @@ def test_devices_and_code_that_are_not_there(context: Context, module: Module) -
 
 
 # ------------------------------------------------------------------ toolchain
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/exe"), reason="reads ELF")
+def test_a_library_needs_libc_and_libm_only(code: bytes) -> None:
+    elf = Elf(code)
+    assert elf.needed() <= LIBRARIES
+    assert all(name.startswith("tw_emu_") for name in elf.exported())
+    assert b".debug" not in code
 
 
 def test_toolchain_caches(toolchain: EmulatorToolchain) -> None:

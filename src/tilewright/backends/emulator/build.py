@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tilewright.backends.cache import ArtifactCache
-from tilewright.backends.cpu.compiler import Compiler, find_compiler, run_compiler
+from tilewright.backends.cpu.compiler import Compiler, find_compiler, link_flags, run_compiler
 from tilewright.backends.toolchain import CompileError, CompileTimeout
 from tilewright.core import UsageError, digest
 
@@ -28,10 +28,12 @@ DEADLINE = 120.0  # seconds; an ordinary kernel takes 0.2, the runtime 2
 
 _COMMON = (
     "-std=c++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-omit-frame-pointer",
-    "-fno-strict-aliasing", "-fvisibility=hidden", "-ffp-contract=off", "-g1", "-gdwarf-4",
+    "-fno-strict-aliasing", "-fvisibility=hidden", "-ffp-contract=off",
 )  # fmt: skip
 # Kernels: -O1 compiles fastest, and what sanitizers report keeps its lines.
 _KERNEL = ("-O1", "-fno-math-errno", "-w")
+# A seventh of a compilation, so only where they are read: by sanitizers, and after a crash.
+_LINES = ("-g1", "-gdwarf-4")
 # The runtime must not call memcpy and memset of its own accord: the thread sanitizer intercepts them.
 _RUNTIME = ("-O2", "-fno-builtin", "-Wall", "-Wextra", "-Werror")
 _GCC_RUNTIME = ("-fno-tree-loop-distribute-patterns",)
@@ -41,7 +43,8 @@ _GCC_RUNTIME = ("-fno-tree-loop-distribute-patterns",)
 class EmulatedKernel:
     """A compiled source: a program that :func:`~.run.run` starts.
 
-    ``unchecked`` says why its sanitizers are not there (then ``path`` is empty and nothing can run).
+    ``unchecked`` says why its sanitizers are not there (then ``path`` is empty and nothing can run). ``unit``: the
+    text that was compiled, with ``cache`` as the cache's folder.
     """
 
     path: str
@@ -53,6 +56,8 @@ class EmulatedKernel:
     compiler: str = ""
     cached: bool = False
     seconds: float = field(default=0.0, compare=False)
+    unit: str = field(default="", compare=False, repr=False)
+    cache: Path | None = None
 
 
 def build(
@@ -82,7 +87,7 @@ def build(
             os.chmod(path, stat.S_IRWXU)
         return EmulatedKernel(
             path, tuple(symbols), chosen, profile, "", Path(path).stem, compiler.version, cached,
-            time.perf_counter() - begin,
+            time.perf_counter() - begin, unit, cache,
         )  # fmt: skip
 
     path = store.get(key)
@@ -92,6 +97,15 @@ def build(
         return EmulatedKernel("", tuple(symbols), chosen, profile, missing, compiler=compiler.version)
     data = compile_unit(unit, compiler, chosen, False, store)
     return result(store.put(key, data), False)
+
+
+def with_lines(kernel: EmulatedKernel) -> str:
+    """Path of the same program with the lines of its code; compiled once more where it has none."""
+    if kernel.sanitize or not kernel.unit:
+        return kernel.path
+    compiler, store = find_compiler(), ArtifactCache(kernel.cache)
+    key = kernel_key(kernel.unit, compiler, (), False, lines=True)
+    return store.made_once(key, lambda: compile_unit(kernel.unit, compiler, (), False, store, lines=True))
 
 
 def check_sanitizers(sanitize: Sequence[str]) -> tuple[str, ...]:
@@ -130,9 +144,16 @@ def sanitizer_flags(sanitize: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def kernel_flags(sanitize: Sequence[str]) -> tuple[str, ...]:
-    """Flags for compiling kernels."""
-    return (*_COMMON, *_KERNEL, *sanitizer_flags(sanitize))
+def kernel_flags(sanitize: Sequence[str], lines: bool = False) -> tuple[str, ...]:
+    """Flags for compiling kernels. ``lines``: without sanitizers too, addresses of code can be looked up."""
+    return (*_COMMON, *_KERNEL, *(_LINES if lines or sanitize else ()), *sanitizer_flags(sanitize))
+
+
+def _link_flags(compiler: Compiler, sanitize: Sequence[str], shared_library: bool) -> tuple[str, ...]:
+    """Flags for linking: without what the driver adds of its own accord, which takes longer than all the rest."""
+    if shared_library:
+        return link_flags(compiler)
+    return ("-pie",) if sanitize else ("-pie", "-nodefaultlibs", "-Wl,--as-needed", "-lm", "-lgcc", "-lc")
 
 
 @lru_cache(maxsize=1)
@@ -141,11 +162,13 @@ def runtime_hash() -> str:
     return digest([[p.name, sha256(p.read_bytes()).hexdigest()] for p in sorted(RUNTIME.iterdir()) if p.is_file()])
 
 
-def kernel_key(unit: str, compiler: Compiler, sanitize: Sequence[str], shared_library: bool) -> str:
+def kernel_key(
+    unit: str, compiler: Compiler, sanitize: Sequence[str], shared_library: bool, lines: bool = False
+) -> str:
     """What the bytes of a build depend on."""
     return digest(
-        ["emulated", compiler.key, runtime_hash(), list(kernel_flags(sanitize)), shared_library,
-         sha256(unit.encode()).hexdigest()]
+        ["emulated", compiler.key, runtime_hash(), list(kernel_flags(sanitize, lines)),
+         list(_link_flags(compiler, sanitize, shared_library)), sha256(unit.encode()).hexdigest()]
     )  # fmt: skip
 
 
@@ -156,14 +179,15 @@ def compile_unit(
     shared_library: bool,
     cache: ArtifactCache,
     deadline: float = DEADLINE,
+    lines: bool = False,
 ) -> bytes:
     """Compile a translation unit and link it with the runtime: the program's or library's bytes."""
     runtime = runtime_object(compiler, sanitize, shared_library, cache)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         out = os.path.join(folder, "kernel")
-        shape = ("-shared", "-Wl,-z,defs") if shared_library else ("-pie",)
-        command = [*compiler.command, *kernel_flags(sanitize), f"-I{RUNTIME}", "-x", "c++", "-", "-x", "none", runtime]
-        run_compiler([*command, *shape, "-o", out], unit, deadline)
+        options = [*kernel_flags(sanitize, lines), f"-I{RUNTIME}"]
+        command = [*compiler.command, *options, "-x", "c++", "-", "-x", "none", runtime]
+        run_compiler([*command, *_link_flags(compiler, sanitize, shared_library), "-o", out], unit, deadline)
         return Path(out).read_bytes()
 
 

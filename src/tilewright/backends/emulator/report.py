@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,8 +74,8 @@ class RuntimeReport:
     done: bool
 
 
-def parse_runtime(text: str, program: str) -> RuntimeReport:
-    """Read the report file of ``program`` (whose code addresses are looked up for a line)."""
+def parse_runtime(text: str, line_of: Callable[[Sequence[str]], int | None]) -> RuntimeReport:
+    """Read a report file. ``line_of`` looks up code addresses, where a bug has no other line."""
     kind, line, message, seconds, done = "", 0, "", 0.0, False
     place: list[int] = []
     code: list[str] = []
@@ -99,7 +99,7 @@ def parse_runtime(text: str, program: str) -> RuntimeReport:
             rows.append(row.split())
     if not kind:
         return RuntimeReport(None, _profile(rows), seconds, done)
-    where = line or _line_of_code(program, code)
+    where = line or (line_of(code) if code else None)
     block, thread = _indices(place)
     return RuntimeReport(Bug(kind, message, where, block, thread), {}, seconds, done)
 
@@ -111,9 +111,10 @@ def _indices(numbers: Sequence[int]) -> tuple[Index | None, Index | None]:
     return (a, b, c), (d, e, f)
 
 
-def _line_of_code(program: str, addresses: Sequence[str]) -> int | None:
+def line_of_code(program: str, addresses: Sequence[str]) -> int | None:
+    """The kernel's line at one of these addresses of a program, the first that has one."""
     tool = shutil.which("addr2line")
-    if tool is None or not addresses:
+    if tool is None:
         return None
     try:
         said = subprocess.run(

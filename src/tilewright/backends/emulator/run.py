@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.backends.driver import box_shape
-from tilewright.backends.emulator.build import EmulatedKernel
-from tilewright.backends.emulator.report import Bug, Report, parse_runtime, parse_sanitizers
+from tilewright.backends.emulator.build import EmulatedKernel, with_lines
+from tilewright.backends.emulator.report import Bug, Report, line_of_code, parse_runtime, parse_sanitizers
 from tilewright.backends.emulator.tensor_map import tensor_map_bytes
 from tilewright.core import Launch, LaunchProgram, TilewrightError, UsageError, evaluate
 
@@ -242,7 +242,7 @@ def _report(
     kernel: EmulatedKernel, text: str, said: str, code: int | None, results: Sequence[bytes | None],
     outputs: Sequence[Array], timeout: float,
 ) -> Report:  # fmt: skip
-    found = parse_runtime(text, kernel.path)
+    found = parse_runtime(text, lambda code: _line(kernel, code))
     bugs = [*parse_sanitizers(said)]
     if found.bug:
         bugs.append(found.bug)
@@ -257,6 +257,13 @@ def _report(
             filled.append(output)
             bugs += unwritten(output)
     return Report(not bugs, tuple(bugs), "", found.profile, found.seconds, filled[0] if filled else None)
+
+
+def _line(kernel: EmulatedKernel, code: Sequence[str]) -> int | None:
+    try:
+        return line_of_code(with_lines(kernel), code)
+    except TilewrightError:  # the compiler is gone: the bug is told without
+        return None
 
 
 def _last_words(code: int, said: str) -> str:

@@ -1,5 +1,10 @@
 // What CUDA files write, for the emulator; under NVRTC the names are CUDA's own.
 #ifdef TW_EMU_CALL
+// Bessel functions and their like, which CUDA does not have so, take GCC's library longer to read than all the rest.
+#if __has_include(<bits/c++config.h>)
+#include <bits/c++config.h>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#endif
 #include <math.h>
 #include <stdlib.h>
 #define __global__ __attribute__((visibility("default")))
