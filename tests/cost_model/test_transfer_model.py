@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tilewright.cost_model import CostModelError
-from tilewright.cost_model.pairs import Pairs
-from tilewright.cost_model.transfer import Run, TransferModel
+from tilewright.cost_model.pairs import Pairs, margin
+from tilewright.cost_model.transfer import Run, TransferModel, shipped
 from tilewright.testing.cost_model import chance_of_order
 
 
@@ -47,6 +47,17 @@ def test_bytes_and_back() -> None:
     names, matrix, _ = run(3)
     assert (again.scores(names, matrix) == model.scores(names, matrix)).all()
     assert again.save() == data
+
+
+def test_scores_are_those_of_xgboosts_package() -> None:
+    rng = np.random.default_rng(4)
+    for model in (TransferModel.trained([run(1)]), shipped("cpu")):
+        assert model is not None
+        matrix = rng.normal(scale=10.0, size=(300, len(model.names))).astype(np.float32)
+        matrix[rng.random(matrix.shape) < 0.1] = np.nan
+        wanted = margin(model.booster, matrix)
+        for given in (matrix, np.asfortranarray(matrix)):
+            assert (model.scores(model.names, given) == wanted).all()
 
 
 def test_what_it_refuses_by_name() -> None:

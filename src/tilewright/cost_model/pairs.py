@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core import TrialRecord
-from tilewright.cost_model.base import CostModelError
 from tilewright.cost_model.features import Matrix
+from tilewright.cost_model.trees import xgboost_folder
 
 PARAMS: Mapping[str, Any] = {
     "tree_method": "hist",
@@ -41,14 +41,10 @@ Floats = NDArray[np.float64]
 
 
 def xgboost() -> Any:
-    """The library. Raises ``CostModelError`` where it is not installed."""
-    try:
-        import xgboost
-    except ImportError as error:
-        raise CostModelError(
-            "the cost model 'xgboost' needs the package xgboost, which is not installed",
-            "Run: pip install 'tilewright[tune]'",
-        ) from error
+    """The Python package, which training needs. Raises ``CostModelError`` where it is not installed."""
+    xgboost_folder()
+    import xgboost
+
     return xgboost
 
 

@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.caching import cached_property
 from tilewright.core import Schedule, TrialRecord
 from tilewright.cost_model.base import CostModelError
 from tilewright.cost_model.features import BESIDE, FeatureExtractor, Matrix, align
-from tilewright.cost_model.pairs import PARAMS, Floats, Pairs, log_speeds, margin, train, xgboost
+from tilewright.cost_model.pairs import PARAMS, Floats, Pairs, log_speeds, train, xgboost
 from tilewright.cost_model.transferable import VERSION
+from tilewright.cost_model.trees import Trees
 
 FIRST, MORE = 200, 40
 """Trees of a new model, and on top of an old one."""
@@ -37,10 +39,20 @@ Run = tuple[tuple[str, ...], Matrix, Pairs]
 
 @dataclass(frozen=True)
 class TransferModel:
-    """``names``: what it reads, of :data:`~tilewright.cost_model.transferable.FEATURES` and templates' own features."""
+    """``names``: what it reads, of :data:`~tilewright.cost_model.transferable.FEATURES` and templates' own features.
+    ``data``: its trees, as XGBoost writes them (``ubj``)."""
 
     names: tuple[str, ...]
-    booster: Any
+    data: bytes
+
+    @cached_property
+    def trees(self) -> Trees:
+        return Trees(self.data)
+
+    @property
+    def booster(self) -> Any:
+        """The trees for XGBoost's own package, to train more on top."""
+        return xgboost().Booster({"nthread": 1, "verbosity": 0}, model_file=bytearray(self.data))
 
     @classmethod
     def trained(cls, runs: Sequence[Run], seed: int = 0, on: TransferModel | None = None) -> TransferModel:
@@ -51,15 +63,15 @@ class TransferModel:
         slower = tuple(-int(n.removeprefix(BESIDE).startswith("cycles.")) for n in names)
         params = {**SHARED_PARAMS, "monotone_constraints": slower}
         booster = train(data, MORE if on else FIRST, seed, None, params, on.booster if on else None)
-        return cls(names, booster)
+        return cls(names, bytes(booster.save_raw("ubj")))
 
     def scores(self, names: Sequence[str], matrix: Matrix) -> Floats:
         """Scores of schedules of one task, higher is better. ``matrix``: columns called ``names``."""
-        return margin(self.booster, align(matrix, names, self.names)) if len(matrix) else np.zeros(0)
+        return self.trees.scores(align(matrix, names, self.names)) if len(matrix) else np.zeros(0)
 
     def save(self) -> bytes:
         """The model as bytes, with what :meth:`load` checks."""
-        body = zlib.compress(bytes(self.booster.save_raw("ubj")), 9)
+        body = zlib.compress(self.data, 9)
         head = {"features": VERSION, "names": list(self.names), "sha256": sha256(body).hexdigest()}
         return json.dumps(head).encode() + b"\n" + body
 
@@ -81,13 +93,12 @@ class TransferModel:
             )
         if not intact:
             raise damaged
-        xgb = xgboost()
-        booster = xgb.Booster({"nthread": 1, "verbosity": 0})
         try:
-            booster.load_model(bytearray(zlib.decompress(body)))
-        except (xgb.core.XGBoostError, zlib.error) as error:
+            model = cls(names, zlib.decompress(body))
+            _ = model.trees
+        except (ValueError, zlib.error) as error:
             raise damaged from error
-        return cls(names, booster)
+        return model
 
 
 @cache

@@ -16,8 +16,9 @@ from tilewright.core import Schedule, Task, TrialRecord
 from tilewright.cost_model.base import CostModel, Scores
 from tilewright.cost_model.features import FeatureExtractor, Matrix
 from tilewright.cost_model.gpu_prior import analytic_prior
-from tilewright.cost_model.pairs import TEMPERATURE, Floats, Pairs, calibrate, margin, train, xgboost
+from tilewright.cost_model.pairs import TEMPERATURE, Floats, Pairs, calibrate, margin, train
 from tilewright.cost_model.transfer import Run, TransferModel, learned, shipped, usable
+from tilewright.cost_model.trees import xgboost_folder
 
 ROUNDS = 40
 MOST_OTHER = 96
@@ -48,7 +49,7 @@ class XGBoostCostModel:
         prior: CostModel | None = None,
         extractor: Callable[[Task], FeatureExtractor] = FeatureExtractor,
     ) -> None:
-        xgboost()
+        xgboost_folder()
         self.task = task
         self.seed = seed
         self.features = features or FeatureExtractor(task)

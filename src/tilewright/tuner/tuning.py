@@ -15,7 +15,9 @@ from tilewright.building.builder import Builder
 from tilewright.core import Schedule, Task
 from tilewright.cost_model import CostModel, CostModelError, FeatureExtractor, get_cost_model
 from tilewright.cost_model.choice import choice
+from tilewright.cost_model.pairs import xgboost
 from tilewright.cost_model.transferable import VERSION
+from tilewright.cost_model.xgb import REFIT
 from tilewright.database import Database, StoredRun
 from tilewright.kernels.templates import task_space
 from tilewright.measure.measuring import Runner, Site
@@ -198,6 +200,8 @@ def _batch(trials: int, runners: int) -> int:
 def _cost_model(database: Database, run: StoredRun, features: FeatureExtractor, watcher: Observer) -> CostModel:
     """A model of the run's task, which starts from the one that the database holds."""
     name = str(run.settings.get("cost_model", COST_MODEL))
+    if name == COST_MODEL and run.trials_wanted > REFIT:
+        xgboost()  # the run will train: not first while kernels are measured, its libraries' threads spin as they start
     model = get_cost_model(name)(features.task, seed=run.seed, features=features)
     stored = database.load_model(features.task.target.key, str(VERSION))
     if stored is not None:

@@ -1,0 +1,80 @@
+"""Trained trees that only judge, by XGBoost's C library alone.
+
+The Python package around it takes longer to import (SciPy) than a short run searches, and training alone needs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import weakref
+from functools import cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.cost_model.base import CostModelError, Scores
+from tilewright.cost_model.features import Matrix
+
+_SETTINGS = {"nthread": "1", "verbosity": "0"}
+_MARGIN = {
+    "type": 1, "training": False, "iteration_begin": 0, "iteration_end": 0, "missing": float("nan"),
+    "strict_shape": False, "cache_id": 0,
+}  # fmt: skip
+
+
+def xgboost_folder() -> Path:
+    """Where the package lies. Raises ``CostModelError`` where it is not installed."""
+    package = find_spec("xgboost")
+    if package is None or package.origin is None:
+        raise CostModelError(
+            "the cost model 'xgboost' needs the package xgboost, which is not installed",
+            "Run: pip install 'tilewright[tune]'",
+        )
+    return Path(package.origin).parent
+
+
+class Trees:
+    """A model of these bytes (``ubj``). Raises ``ValueError`` where they are none."""
+
+    def __init__(self, data: bytes) -> None:
+        self._handle = ctypes.c_void_p()
+        library = _library()
+        _check(library.XGBoosterCreate(None, ctypes.c_uint64(0), ctypes.byref(self._handle)))
+        weakref.finalize(self, library.XGBoosterFree, self._handle)
+        for name, value in _SETTINGS.items():
+            _check(library.XGBoosterSetParam(self._handle, name.encode(), value.encode()))
+        _check(library.XGBoosterLoadModelFromBuffer(self._handle, data, ctypes.c_uint64(len(data))))
+
+    def scores(self, matrix: Matrix) -> Scores:
+        """The sum of the trees for each row."""
+        rows = np.ascontiguousarray(matrix, np.float32)
+        told = {"data": [rows.ctypes.data, True], "shape": rows.shape, "typestr": "<f4", "version": 3}
+        shape, axes, found = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64(), ctypes.POINTER(ctypes.c_float)()
+        _check(
+            _library().XGBoosterPredictFromDense(
+                self._handle, json.dumps(told).encode(), json.dumps(_MARGIN).encode(), None, ctypes.byref(shape),
+                ctypes.byref(axes), ctypes.byref(found),
+            )
+        )  # fmt: skip
+        # In the library's memory, until this thread asks again
+        return np.ctypeslib.as_array(found, (len(rows),)).astype(np.float64)
+
+
+def _check(code: int) -> None:
+    if code != 0:
+        raise ValueError(_library().XGBGetLastError().decode(errors="replace"))
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The library, where the package's own module says, which is loaded without the package."""
+    spec = spec_from_file_location("_xgboost_libpath", xgboost_folder() / "libpath.py")
+    assert spec is not None
+    assert spec.loader is not None
+    paths = module_from_spec(spec)
+    spec.loader.exec_module(paths)
+    library = ctypes.CDLL(paths.find_lib_path()[0])
+    library.XGBGetLastError.restype = ctypes.c_char_p
+    return library
