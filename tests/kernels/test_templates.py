@@ -11,6 +11,7 @@ from tilewright.kernels.templates import (
     FALLBACKS,
     TEMPLATES,
     default_schedule,
+    generating,
     get_template,
     lower,
     task_space,
@@ -41,6 +42,12 @@ def test_names_are_the_templates_own() -> None:
         assert get_template(name) is template
     assert set(FALLBACKS) <= set(TEMPLATES)
     assert len(TEMPLATES) == len(list(TEMPLATES))
+
+
+def test_those_that_generate_for_a_kind_of_target_are_found_by_name() -> None:
+    for kind in ("cpu", "cuda", "opencl", "unknown"):
+        assert generating(kind) == tuple(t for t in TEMPLATES.values() if kind in t.kinds)
+    assert set(generating("cpu", "cuda")) == set(TEMPLATES.values())
 
 
 def test_unknown_names_and_targets() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core import IllegalSchedule, Schedule, Task, UsageError, Value
-from tilewright.kernels.templates import TEMPLATES, get_template, templates_for
+from tilewright.kernels.templates import generating, get_template, templates_for
 from tilewright.search_space import SearchSpace, UnionSpace
 
 _TRIES = 30  # samples for each distinct schedule wanted
@@ -21,7 +21,7 @@ def spaces_of(task: Task, template: str | None = None) -> tuple[SearchSpace, ...
         return tuple(t.space(task) for t in templates_for(task))
     chosen = get_template(template)
     if task.target.kind not in chosen.kinds:
-        usable = [n for n, t in TEMPLATES.items() if task.target.kind in t.kinds]
+        usable = [t.name for t in generating(task.target.kind)]
         raise UsageError(
             f"template {template!r} generates no code for {task.target.name}", f"Use one of {', '.join(usable)}"
         )

@@ -8,7 +8,7 @@ from itertools import islice
 from tilewright.core import IllegalSchedule, Schedule, Task, TrialRecord, Workload, fastest
 from tilewright.cost_model import CostModel
 from tilewright.database import Database
-from tilewright.kernels.templates import TEMPLATES, get_template
+from tilewright.kernels.templates import generating, get_template
 from tilewright.search_space import Space
 
 RUNS, TRIALS = 12, 4000
@@ -21,7 +21,7 @@ def recall(
     database: Database, run_id: str, task: Task, device_model: str, space: Space, model: CostModel
 ) -> tuple[Schedule, ...]:
     """Tell ``model`` of earlier runs on the task's target and device model; what their winners suggest to try first."""
-    versions = {t: get_template(t).version for t in TEMPLATES}
+    versions = {t.name: t.version for t in generating(task.target.kind)}
     own: dict[Schedule, None] = {}
     similar: dict[Schedule, None] = {}
     earlier = database.earlier_runs(task, device_model, TRIALS, versions, run_id)

@@ -6,7 +6,6 @@ from functools import lru_cache
 from importlib.resources import files
 
 from tilewright.core import Target
-from tilewright.kernels.codegen import cuda_prelude as cuda
 from tilewright.kernels.codegen.sources import GPUS
 
 # In the order in which they are printed: tanh and erf stand on exp. Everything is a template or
@@ -39,6 +38,8 @@ def prelude(target: Target, emulated: bool = False) -> str:
     if target.kind in GPUS and "cc" not in target.limit:
         return ""  # its toolchain translates, and brings its own
     if target.kind in GPUS:
+        from tilewright.kernels.codegen import cuda_prelude as cuda
+
         return cuda.prelude(int(target.limit["cc"]), emulated)
     return _prelude(target.vector_bytes)
 

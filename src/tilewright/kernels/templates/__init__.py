@@ -12,6 +12,7 @@ from importlib import import_module
 
 from tilewright.core import Candidate, IllegalSchedule, Schedule, Task, UsageError
 from tilewright.kernels.codegen.prelude import prelude
+from tilewright.kernels.codegen.sources import GPUS
 from tilewright.kernels.templates.base import LoweredKernel, Template
 from tilewright.kernels.templates.planned import PlannedTemplate
 from tilewright.plugins import find, installed
@@ -97,13 +98,22 @@ def register(template: Template) -> None:
     _REGISTERED[template.name] = template
 
 
+def generating(*kinds: str) -> tuple[Template, ...]:
+    """The templates for these kinds of target, most specific first.
+
+    A built-in one says in its name which it is for, so that those of other kinds are not imported.
+    """
+    named = {"cuda" if kind in GPUS else kind for kind in kinds}
+    known = (get_template(n) for n in TEMPLATES if n not in _TEMPLATES or n.partition("_")[0] in named)
+    return tuple(t for t in known if set(t.kinds) & set(kinds))
+
+
 def computing(task: Task, excluded: Sequence[str] = ()) -> tuple[Template, ...]:
     """Templates, but for ``excluded`` names, that can compute a task; generic ones only when no other can.
 
     Most specific first: the first one gives the default, so one that is estimated to be slower comes last.
     """
-    known = [t for n, t in TEMPLATES.items() if n not in excluded and task.target.kind in t.kinds]
-    usable = [t for t in known if t.matches(task)]
+    usable = [t for t in generating(task.target.kind) if t.name not in excluded and t.matches(task)]
     usable.sort(key=lambda t: isinstance(t, PlannedTemplate) and t.is_last(task))
     return tuple(t for t in usable if t.name not in FALLBACKS) or tuple(usable)
 
@@ -158,8 +168,8 @@ def lower(candidate: Candidate) -> LoweredKernel:
 
 
 __all__ = [
-    "FALLBACKS", "TEMPLATES", "LoweredKernel", "Template", "computing", "default_schedule", "get_template", "lower",
-    "register", "task_space", "templates_for",
+    "FALLBACKS", "TEMPLATES", "LoweredKernel", "Template", "computing", "default_schedule", "generating",
+    "get_template", "lower", "register", "task_space", "templates_for",
 ]  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from tilewright.kernels.loopnest import LoopNest
 from tilewright.kernels.rewrite.relaid import relaid
 from tilewright.kernels.templates.base import GPUS, LoweredKernel
 from tilewright.kernels.templates.cuda.static import RESOURCES
-from tilewright.kernels.templates.cuda_mma.match import match as product
 from tilewright.kernels.templates.partition.cuda import cuda_kernel, main_member
 from tilewright.kernels.templates.partition.lower import cpu_kernel
 from tilewright.kernels.templates.partition.nests import nests
@@ -47,10 +46,7 @@ class _Partition:
     @property
     def version(self) -> int:
         """Grows with this template's own version and with that of every template that may take a segment."""
-        members = (
-            t.version for n, t in templates.TEMPLATES.items() if n not in EXCLUDED and set(t.kinds) & set(self.kinds)
-        )
-        return self.base + sum(members)
+        return self.base + sum(t.version for t in templates.generating(*self.kinds) if t.name not in EXCLUDED)
 
     def matches(self, task: Task) -> bool:
         """Whether it falls into segments, and no one template does it all, or there are several contractions."""
@@ -147,6 +143,8 @@ class CudaRelaid(CudaPartition):
         found = relaid(Program.loads(task.workload.program))
         if found is None:
             return False
+        from tilewright.kernels.templates.cuda_mma.match import match as product  # brings every primitive of CUDA's
+
         program, copies = found
         whole = all(s.extents[-1] * ITEMSIZE[s.dtype] % LEAST_VECTOR == 0 for s in program.stages[:copies])
         return whole and any(product(cut[-1].program) is not None for cut in self.cuts(task))
