@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Insert, Row, Table, bindparam, column, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from tilewright.columns import outputs_text
 from tilewright.core import (
@@ -98,6 +98,8 @@ def insert_new(connection: Connection, table: Table, rows: Iterable[Values]) -> 
 @lru_cache(maxsize=64)
 def _insert_columns(table: Table, names: tuple[str, ...]) -> Insert:
     """Insert rows given as a list for each column: one short statement, whatever their number."""
+    from sqlalchemy.dialects import postgresql  # loaded for its connections alone
+
     types = [table.c[name].type for name in names]
     lists = [bindparam(f"every_{n}", type_=postgresql.ARRAY(t)) for n, t in zip(names, types, strict=True)]
     given = (

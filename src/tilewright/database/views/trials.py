@@ -26,7 +26,6 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from tilewright.core import TrialRecord, UsageError
 from tilewright.database import rows, schema
@@ -278,6 +277,8 @@ def _listed(c: Connection, chosen: Sequence[tuple[str, int]]) -> tuple[FromClaus
         every = func.json_each(bindparam("chosen", type_=Text)).table_valued("value")
         pair = [func.json_extract(every.c.value, f"$[{i}]") for i in range(2)]
         return select(pair[0].label("run_id"), pair[1].label("number")).subquery(), {"chosen": json.dumps(chosen)}
+    from sqlalchemy.dialects.postgresql import ARRAY  # loaded for its connections alone
+
     lists = [bindparam("every_run", type_=ARRAY(Text)), bindparam("every_number", type_=ARRAY(Integer))]
     table = func.unnest(*lists).table_valued(column("run_id", Text), column("number", Integer)).render_derived()
     return table, {"every_run": [run_id for run_id, _ in chosen], "every_number": [n for _, n in chosen]}
