@@ -16,6 +16,7 @@ import pytest
 
 import tilewright
 from tilewright.cli.app import COMMANDS, SECTIONS, run
+from tilewright.testing.imports import imported
 
 SIZES = ("m=32", "n=48", "k=24")
 OPERATOR = """
@@ -276,6 +277,25 @@ def test_bad_input_is_one_clear_line(cli: Any, tmp_path: Path, code: int, argume
     assert error["mend"], error
     assert "Traceback" not in reply.err
     assert len([line for line in reply.err.splitlines() if line.startswith("tilewright:")]) == 1, reply.err
+
+
+def test_a_short_run_imports_what_it_needs(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "tilewright", "tune", "matmul", *SIZES, "--trials", "3"]
+    done = subprocess.run(
+        [*command, "--db", str(tmp_path / "t.db")], capture_output=True, text=True, check=True, timeout=120
+    )
+    modules = imported(done.stderr)
+    assert {"sqlalchemy", "tilewright.kernels.templates.contraction.template"} <= modules
+    # Fewer trials than a model is trained with, a file, this machine and its cores.
+    others = {"xgboost", "scipy", "alembic", "sqlalchemy.orm", "sqlalchemy.dialects.postgresql", "nats"}
+    ours = {"farm.client", "cli.many", "kernels.primitives", "kernels.templates.cuda_mma.template"}
+    assert not (others | {f"tilewright.{name}" for name in ours}) & modules
+
+
+def test_help_imports_no_numpy() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "tilewright", "tune", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not {"numpy", "sqlalchemy", "tilewright.tuner"} & imported(done.stderr)
 
 
 @pytest.mark.parametrize(

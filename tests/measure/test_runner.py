@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from tilewright.core import (
 )
 from tilewright.kernels.operators import get_operator
 from tilewright.measure.runner import DeviceLost, Item, LocalRunner
+from tilewright.testing.imports import imported
 from tilewright.testing.runner import RunnerContract
 
 Make = Callable[..., Item]
@@ -311,6 +313,16 @@ def test_a_child_that_does_not_start(
         assert isinstance(o, Failure)
         assert o.kind is FailureKind.DEVICE_LOST
         assert cause in o.message
+
+
+def test_the_child_imports_little(device: Device, target: Target, task: Task, make: Make, tmp_path: Path) -> None:
+    said = tmp_path / "imported"
+    script = f'exec {sys.executable} -X importtime -m tilewright.measure.worker "$@" 2> {said}'
+    with LocalRunner(device, target, references="", command=["/bin/sh", "-c", script, "sh"]) as runner:
+        assert isinstance(one(runner, make("good")), Measurement)
+    assert not {"scipy", "xgboost", "sqlalchemy", "click", "rich", "asyncio"} & imported(said.read_text())
+    ours = {"tuner", "database", "cost_model", "runtime", "farm", "cli", "kernels.templates", "kernels.operators"}
+    assert not {f"tilewright.{name}" for name in ours} & imported(said.read_text())
 
 
 def test_no_builds_while_measuring(device: Device, target: Target, task: Task, make: Make) -> None:

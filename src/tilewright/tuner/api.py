@@ -213,11 +213,12 @@ def begin(
 
 def place_for(connection: Farm | None, target: str, device: str, threads: int) -> Site:
     """Where to measure: on this machine, or on the one device class of a farm that ``device`` names."""
-    from tilewright.measure.places import find_place
+    if connection is None:
+        from tilewright.measure.places import find_place
+
+        return find_place(target, device, threads)
     from tilewright.tuner.farm_place import farm_places
 
-    if connection is None:
-        return find_place(target, device, threads)
     places = farm_places(connection, device, target, threads)
     if len(places) > 1:
         raise UsageError("a run is on one device class", "Name one, or use tilewright.tuner.tune_all")

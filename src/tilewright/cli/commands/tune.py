@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -14,7 +15,6 @@ import click
 from tilewright.backends import backend_for
 from tilewright.cli import complete
 from tilewright.cli.commands.farm.options import certs_option
-from tilewright.cli.many import tune_misses, tune_tasks
 from tilewright.cli.options import (
     Duration,
     db_option,
@@ -28,7 +28,6 @@ from tilewright.cli.options import (
 )
 from tilewright.cli.output import console, emit_json, program, rate, say, seconds, shown_path
 from tilewright.cli.paired import keep
-from tilewright.cli.ranges import tune_for_range
 from tilewright.cli.user_kernel import user_kernel_of, user_kernel_options
 from tilewright.core import DatabaseError, Failure, TilewrightError
 
@@ -154,9 +153,10 @@ def command(
       tilewright tune mm.cpp --entry mm --knob BM=32,64 --reference matmul m=512 n=512 k=512
       tilewright tune matmul m=512 n=512 k=512 --farm tls://farm.example.org:8786 --certs certs --device all
     """
+    # For NumPy, imported below: idle threads of its library would spin on the cores on which kernels are timed.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from tilewright.tuner import tune
     from tilewright.tuner.progress import PlainProgress, progress
-    from tilewright.tuner.task_file import read_tasks
 
     _require_own_place(db)
     if tasks is not None or from_misses:
@@ -169,7 +169,12 @@ def command(
             "until_converged": until_converged, "strategy": strategy, "cost_model": cost_model, "seed": seed,
         }  # fmt: skip
         if from_misses:
+            from tilewright.cli.many import tune_misses
+
             return tune_misses(shared, {**alone, "--tasks": tasks, "--farm": farm, "--resume": resume}, as_json)
+        from tilewright.cli.many import tune_tasks
+        from tilewright.tuner.task_file import read_tasks
+
         listed = read_tasks(Path(str(tasks)), threads)
         with _farm(farm, certs, priority) if farm else nullcontext() as connection:
             return tune_tasks(listed, connection, shared, alone, resume, as_json)
@@ -186,6 +191,8 @@ def command(
         }  # fmt: skip
         unfit: dict[str, Any] = {"--prepared": prepared, "--take-over": take_over, **own}
         with _farm(farm, certs, priority) if farm else nullcontext() as connection:
+            from tilewright.cli.ranges import tune_for_range
+
             of_all["farm"] = connection
             return tune_for_range(find_operator(op), portfolio, of_all, unfit, resume, as_json)
     settings = {
