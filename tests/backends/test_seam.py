@@ -36,6 +36,7 @@ LEFT = {
     "kernels/codegen/cuda_prelude.py": (3, PRINTER),
     "kernels/codegen/sources.py": (11, PRINTER),
     "kernels/primitives/conformance.py": (1, "where outputs were recorded, if nobody says"),
+    "kernels/templates/__init__.py": (1, "how names of templates for all GPUs begin"),
     "kernels/templates/attention/template.py": (1, PRINTER),
     "kernels/templates/contraction/template.py": (1, PRINTER),
     "kernels/templates/cuda_attention/template.py": (1, PRINTER),

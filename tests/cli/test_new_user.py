@@ -91,7 +91,7 @@ HOUR = [
     Typed(
         "len(readme.split()) < 1100, '.svg' in readme[:800], readme.index('## Install') < 1500", ["(True, True, True)"]
     ),
-    Typed("readme.index('none has run on a GPU') < readme.index('## Install')", ["True"]),
+    Typed("readme.index('CUDA kernels have run on') < readme.index('## Install')", ["True"]),
     # 17: only commands that a script may want take --json; operators go by PyTorch's names.
     Typed("'each takes `--json`' in readme", ["False"]),
     # 1: a name alone prints the help as it is written.

@@ -149,7 +149,7 @@ def test_a_real_run_is_followed_live(record: Record, tmp_path: Path, monkeypatch
         command += ["--farm", farm.address, "--cost-model", "random"]
         tuning = subprocess.Popen([*command, "--db", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            until(page, "document.querySelector('[data-live-text=running]').textContent === '1'")
+            until(page, "document.querySelector('[data-live-text=running]')?.textContent === '1'")
             until(page, "document.querySelectorAll('[data-live-part=runs] tbody tr').length > 0")
             with Database.open(path, create=False, readonly=True) as db:
                 run = db.list_runs(RunFilter(), 1)[0].id
